@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -244,9 +245,7 @@ func TestEachOperationForEachRole(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
 	}
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(api.Document(), &doc))
 	left := map[string]bool{}
 	for path, item := range doc.Paths {
 		for method := range item {
@@ -291,9 +290,7 @@ func TestUnknownQueryParametersAreRejected(t *testing.T) {
 			Parameters map[string]struct{ Name, In string }
 		}
 	}
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(api.Document(), &doc))
 	f, run := guardedFixture(t)
 	ada := f.person("ada", access.Grant{Role: access.Admin})
 	for path, item := range doc.Paths {
@@ -352,9 +349,7 @@ func guardedFixture(t *testing.T) (*fixture, string) {
 	var res client.TriggerResult
 	for _, job := range []string{"pay/bills", "shop/report"} {
 		text := f.must("POST", "/v1/jobs/"+job+"/trigger", `{"key":"k","at":"`+at+`"}`)
-		if err := json.Unmarshal([]byte(text), &res); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(text), &res))
 	}
 	return f, res.Run.ID
 }
@@ -410,9 +405,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				`{"dryRun":true,"jobs":[{"app":"pay","name":"bills","command":{"line":"x","env":{"A":"guess"},"hidden":["A"]}}]}`,
 				`{"dryRun":true,"channels":[{"name":"c","feishu":{"url":"https://open.feishu.cn/open-apis/bot/v2/hook/guess"}}]}`,
 			} {
-				if text := f.expect(t, sees, "POST", "/v1/apply", body, 200); !strings.Contains(text, `"forbidden"`) {
-					t.Errorf("%s: %s", body, text)
-				}
+				check.Contains(t, f.expect(t, sees, "POST", "/v1/apply", body, 200), `"forbidden"`, "%s", body)
 			}
 			f.expect(t, sees, "POST", "/v1/apply", `{"dryRun":true,"apps":[{"name":"pay","title":"Pay"}]}`, 200)
 		},
@@ -456,9 +449,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 					t.Errorf("%s: %s", path, text)
 				}
 			}
-			if text := f.expect(t, shop, "GET", "/v1/jobs", "", 200); !strings.Contains(text, "report") {
-				t.Errorf("one's own: %s", text)
-			}
+			check.Contains(t, f.expect(t, shop, "GET", "/v1/jobs", "", 200), "report", "one's own")
 			for _, path := range []string{"/v1/runs?app=pay", "/v1/changes?app=pay", "/v1/reports?app=pay&from=2026-11-20T00:00:00Z",
 				"/v1/jobs?app=pay", "/v1/upcoming/histogram?app=pay"} {
 				text := f.expect(t, shop, "GET", path, "", 404)
@@ -508,14 +499,10 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.must("PUT", "/v1/jobs/third/secret", `{"handler":"x"}`)
 			for app, name := range map[string]string{"shop": "report", "pay": "bills", "third": "secret"} {
 				var j client.Job
-				if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/"+app+"/"+name, "")), &j); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs/"+app+"/"+name, "")), &j))
 				id := core.NumberedRun(core.JobID(j.ID), 90)
-				if err := f.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: app, State: core.Failed,
-					Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0]; err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, f.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: app, State: core.Failed,
+					Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 			}
 			does := f.person("otto", access.Grant{App: "shop", Role: operator}, access.Grant{App: "pay", Role: viewer})
 			f.expect(t, does, "POST", "/v1/rerun", `{"key":"k"}`, 400)
@@ -538,11 +525,9 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.expect(t, does, "PUT", "/v1/apps/shop", `{"executors":["http://10.6.6.6"]}`, 403)
 			// The same holds for a rerun with other params at an address that another user chose.
 			there, params := core.NumberedRun(1, 90), "p"
-			if err := f.e.Finish.Create(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
+			check.OK(t, f.e.Finish.Create(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
 				Reason: core.ReasonHandler, Cause: core.CauseAPI, Params: &params, Address: "http://10.6.6.6",
-				Addresses: []string{"http://10.6.6.6"}}})[0]; err != nil {
-				t.Fatal(err)
-			}
+				Addresses: []string{"http://10.6.6.6"}}})[0])
 			one := fmt.Sprintf(`{"run":"%d","params":"x"}`, there)
 			texts.Equal(t, "rerun of one run", errorOf(t, f.expect(t, does, "POST", "/v1/rerun", one, 403)).Message)
 			many := f.expect(t, does, "POST", "/v1/rerun", `{"job":"shop/report","state":["failed"],"key":"many"}`, 200)
@@ -563,9 +548,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f, _ := guardedFixture(t)
 			var res client.Run
-			if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/pay/bills/waiting/k", "")), &res); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs/pay/bills/waiting/k", "")), &res))
 			test(t, f, f.person("sam", access.Grant{App: "shop", Role: admin}), res.ID)
 		})
 	}
@@ -588,20 +571,14 @@ func TestHeldByOthers(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","overlap":{"limit":3,"group":"db"}}`)
 	own, waits, others := core.NumberedRun(1, 90), core.NumberedRun(1, 91), core.NumberedRun(2, 90)
 	r := core.Run{ID: waits, First: waits, Attempt: 1, App: "shop", State: core.Queued, Cause: core.CauseAPI, Permit: "group/db"}
-	if err := f.e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.e.Finish.Create(t.Context(), []core.Run{r})[0])
 	holders := []core.Holder{{First: own}, {First: others}, {First: core.NumberedRun(77, 1)}}
 	item := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: holders, Queue: []core.RunID{waits}}
-	if err := f.e.Finish.PutPermits(t.Context(), []core.Permits{item})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.e.Finish.PutPermits(t.Context(), []core.Permits{item})[0])
 	sam := f.person("sam", access.Grant{App: "shop", Role: viewer})
 	for secret, held := range map[string][]string{sam: {own.String()}, token: {own.String(), others.String(), holders[2].First.String()}} {
 		var got client.Run
-		if err := json.Unmarshal([]byte(f.expect(t, secret, "GET", "/v1/runs/"+waits.String(), "", 200)), &got); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(f.expect(t, secret, "GET", "/v1/runs/"+waits.String(), "", 200)), &got))
 		if p := got.Permit; p == nil || !slices.Equal(p.HeldBy, held) || p.Limit != 3 || p.Place != 1 || p.Waiting != 1 {
 			t.Errorf("%+v, want %s", p, held)
 		}
@@ -645,9 +622,7 @@ func TestRefusalsNameWhatIsSeen(t *testing.T) {
 		}
 		texts.Equal(t, c.op+" of one app", messageIn(text))
 		all := f.expect(t, token, method, path, c.body, c.status)
-		if !strings.Contains(all, c.hidden) {
-			t.Errorf("%s by a user who sees all: %s, want %s", c.op, all, c.hidden)
-		}
+		check.Contains(t, all, c.hidden, "%s by a user who sees all", c.op)
 		texts.Equal(t, c.op+" of all apps", messageIn(all))
 	}
 }
@@ -661,9 +636,7 @@ func TestRightsStay(t *testing.T) {
 	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}`)
 	edits := f.person("eda", access.Grant{App: "shop", Role: editor})
 	var j client.Job
-	if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/scripted", "")), &j); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/scripted", "")), &j))
 	same := fmt.Sprintf(`"script":{"kind":"shell","hash":%q}`, j.Script.Hash)
 	f.expect(t, edits, "PUT", "/v1/jobs/shop/scripted", `{"params":"p",`+same+`}`, 200)
 	f.expect(t, edits, "PUT", "/v1/jobs/shop/scripted", `{"params":"p",`+strings.Replace(same, "shell", "python", 1)+`}`, 403)

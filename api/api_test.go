@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -135,13 +136,9 @@ func (f *fixture) person(name string, grants ...access.Grant) string {
 	f.t.Helper()
 	ctx := context.Background()
 	_, _, err := f.access.Save(ctx, access.ByMachine(true), access.Spec{Name: name, Grants: &grants})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	_, secret, err := f.access.MakeToken(ctx, access.Who{Kind: access.Person, Name: name, Grants: grants}, access.TokenSpec{Name: "t"})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	return secret
 }
 
@@ -360,14 +357,10 @@ func TestHeadAndOptions(t *testing.T) {
 		{"GET", "/v1/jobs/shop/report/trigger", 405, "POST, OPTIONS"},
 	} {
 		r, err := http.NewRequest(tt.method, server.URL+tt.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode != tt.status || resp.Header.Get("Allow") != tt.allow {
@@ -416,18 +409,14 @@ func TestJobs(t *testing.T) {
 	f.shop()
 	ctx := t.Context()
 	job, err := f.c.GetJob(ctx, "shop", "report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := client.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
 		CreatedAt: job.CreatedAt,
 		Schedule:  client.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Description: job.Description, Next: job.Next,
 		Warnings: job.Warnings, Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
 		Retry:     client.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}},
 		Retention: client.Retention{Days: new(30), Log: "on-failure"}}
-	if d := cmp.Diff(want, job); d != "" {
-		t.Error(d)
-	}
+	check.Equal(t, cmp.Diff(want, job), "")
 	if len(job.Next) != 5 || job.Description == "" {
 		t.Errorf("next %v, words %q", job.Next, job.Description)
 	}
@@ -505,13 +494,9 @@ func TestPreviewOfAJob(t *testing.T) {
 	ctx := t.Context()
 	hourly := client.JobSpec{Handler: "hourly", Schedule: client.Schedule{Every: "1h"}}
 	for _, name := range []string{"one", "two"} {
-		if _, err := f.c.PutJob(ctx, "shop", name, hourly); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.c.PutJob(ctx, "shop", name, hourly))
 		job, err := f.c.GetJob(ctx, "shop", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		own, err := f.c.Preview(ctx, client.PreviewRequest{Schedule: hourly.Schedule, JobID: job.ID, From: job.Next[0].Add(-time.Second),
 			Count: 1})
 		if err != nil || len(own.Next) != 1 || !own.Next[0].Equal(job.Next[0]) {
@@ -540,20 +525,14 @@ func TestDeclared(t *testing.T) {
 		}
 	}
 	declare("one", 200, "created")
-	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"code"`) {
-		t.Errorf("a declared job: %s", text)
-	}
+	check.Contains(t, f.must("GET", path, ""), `"declared":"code"`, "a declared job")
 	f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"clean","handler":"clean","params":"theirs"}]}`)
-	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"taken"`) {
-		t.Errorf("a job that was changed: %s", text)
-	}
+	check.Contains(t, f.must("GET", path, ""), `"declared":"taken"`, "a job that was changed")
 	declare("two", 409, "")
 	f.must("POST", path+"/return-to-code", "")
 	declare("two", 200, "updated")
 	f.must("DELETE", path, "")
-	if text := f.must("GET", "/v1/apps/shop", ""); !strings.Contains(text, `"withheld":["clean"]`) {
-		t.Errorf("the app: %s", text)
-	}
+	check.Contains(t, f.must("GET", "/v1/apps/shop", ""), `"withheld":["clean"]`, "the app")
 	declare("three", 409, "")
 	f.must("POST", path+"/return-to-code", "")
 	declare("three", 200, "created")
@@ -627,17 +606,11 @@ func TestRuns(t *testing.T) {
 		t.Errorf("without a body: %d %s", status, answer)
 	}
 	var second client.TriggerResult
-	if err := json.Unmarshal([]byte(answer), &second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(answer), &second))
 	id, err := core.ParseRunID(second.Run.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.finish.End(ctx,
-		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, f.finish.End(ctx,
+		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0])
 	runs, err := f.c.ListRuns(ctx, client.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
 	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" ||
 		runs.Runs[0].Timezone != "Europe/Berlin" {
@@ -676,9 +649,7 @@ func TestTailsAreFew(t *testing.T) {
 			f := newFixture(t)
 			f.shop()
 			run, err := f.c.TriggerJob(t.Context(), "shop", "report", client.TriggerRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			s := slowLogs{make(chan struct{}), make(chan struct{})}
 			h := api.NewHandler(f.m, s, f.o)
 			read := func(ctx context.Context, token string) int {
@@ -702,18 +673,14 @@ func TestTailsAreFew(t *testing.T) {
 			case <-s.asked:
 				t.Error("one more is read")
 			case status := <-answered:
-				if status != http.StatusServiceUnavailable {
-					t.Errorf("one more: %d", status)
-				}
+				check.Equal(t, status, http.StatusServiceUnavailable, "one more")
 			}
 			vera := f.person("vera", access.Grant{Role: viewer})
 			all.Go(func() { read(t.Context(), vera) })
 			<-s.asked
 			close(s.may)
 			all.Wait()
-			if status := read(t.Context(), token); status != http.StatusOK {
-				t.Errorf("afterwards: %d", status)
-			}
+			check.Equal(t, read(t.Context(), token), http.StatusOK, "afterwards")
 		})
 	}
 }
@@ -725,9 +692,7 @@ func TestApply(t *testing.T) {
 	apply := func(body client.ApplyRequest) client.ApplyResult {
 		t.Helper()
 		res, err := f.c.Apply(ctx, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return res
 	}
 	changes := func(res client.ApplyResult) (text string) {
@@ -750,9 +715,7 @@ func TestApply(t *testing.T) {
 		Jobs: []client.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
 	before := f.state()
 	want := "pay:created pay/salaries:created shop/audit:created false"
-	if got := changes(apply(body)); got != want {
-		t.Errorf("dry run: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), want, "dry run")
 	// One bad job rejects the whole request, including an app that does not exist yet.
 	bad := body
 	bad.DryRun = false
@@ -782,22 +745,16 @@ func TestApply(t *testing.T) {
 		t.Errorf("something changed: %s", cmp.Diff(before, after))
 	}
 	body.DryRun = false
-	if got := changes(apply(body)); got != "pay:created pay/salaries:created shop/audit:created true" {
-		t.Errorf("apply: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), "pay:created pay/salaries:created shop/audit:created true", "apply")
 	res := apply(body)
-	if got := changes(res); got != "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true" {
-		t.Errorf("again: %s", got)
-	}
+	check.Equal(t, changes(res), "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true", "again")
 	// A change has the old and the new value.
 	body.DryRun, body.Prune = true, true
 	body.Jobs = body.Jobs[:1]
 	body.Jobs[0].Schedule = client.Schedule{Cron: "0 45 2 * * ?"}
 	body.Apps[0].Title = "Pay"
 	res = apply(body)
-	if got := changes(res); got != "pay:updated pay/salaries:updated shop/audit:deleted false" {
-		t.Errorf("dry run with prune: %s", got)
-	}
+	check.Equal(t, changes(res), "pay:updated pay/salaries:updated shop/audit:deleted false", "dry run with prune")
 	j := res.Jobs[0]
 	if j.Old == nil || j.New == nil || len(j.Old.Schedule.Any) != 2 || j.New.Schedule.Cron != "0 45 2 * * ?" || j.New.ID != j.ID ||
 		len(j.New.Next) != 1 {
@@ -807,25 +764,17 @@ func TestApply(t *testing.T) {
 		t.Errorf("old and new: %+v", a)
 	}
 	body.DryRun = false
-	if got := changes(apply(body)); got != "pay:updated pay/salaries:updated shop/audit:deleted true" {
-		t.Errorf("prune: %s", got)
-	}
+	check.Equal(t, changes(apply(body)), "pay:updated pay/salaries:updated shop/audit:deleted true", "prune")
 	// An object of another set is rejected by name.
 	body.Set, body.Prune = "other", false
-	if got := changes(apply(body)); !strings.Contains(got, "pay:refused pay/salaries:refused") {
-		t.Errorf("another set: %s", got)
-	}
+	check.Contains(t, changes(apply(body)), "pay:refused pay/salaries:refused", "another set")
 	// An app that changes from registration to calls keeps its jobs.
 	moved := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
 		Jobs: []client.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
-	if got := changes(apply(moved)); got != "shop:updated shop/report:updated true" {
-		t.Errorf("moved: %s", got)
-	}
+	check.Equal(t, changes(apply(moved)), "shop:updated shop/report:updated true", "moved")
 	back := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}, Jobs: []client.JobSpec{{App: "shop", Name: "report",
 		Handler: "report"}}}
-	if got := changes(apply(back)); got != "shop:updated shop/report:updated true" {
-		t.Errorf("moved back: %s", got)
-	}
+	check.Equal(t, changes(apply(back)), "shop:updated shop/report:updated true", "moved back")
 }
 
 // TestRoundTrip: a job that is converted to the API and back is the same.
@@ -846,16 +795,10 @@ func TestRoundTrip(t *testing.T) {
 		}
 		j.Normalize()
 		raw, err := json.Marshal(api.JobOf(&j))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var read client.Job
-		if err := json.Unmarshal(raw, &read); err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(api.JobOf(&j), read); d != "" {
-			t.Errorf("%d: %s", i, d)
-		}
+		check.OK(t, json.Unmarshal(raw, &read))
+		check.Equal(t, cmp.Diff(api.JobOf(&j), read), "", "%d", i)
 		pause := &client.Pause{Of: "job", From: at.Time(), Until: at.Time(), By: "ann", Reason: "why"}
 		if d := cmp.Diff(pause, read.Pause); d != "" || read.State != "paused" {
 			t.Errorf("%d: %s %s", i, read.State, d)
@@ -865,13 +808,9 @@ func TestRoundTrip(t *testing.T) {
 		}
 		spec := manage.JobSpec{Def: j.Def, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace, Deadline: j.Sched.Deadline}
 		got, err := api.ManageJob(api.JobSpecOf(spec))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		spec.Def.ID, spec.Def.Created = 0, time.Time{}
-		if d := cmp.Diff(spec, got); d != "" {
-			t.Errorf("%d: %s", i, d)
-		}
+		check.Equal(t, cmp.Diff(spec, got), "", "%d", i)
 	}
 }
 
@@ -888,9 +827,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(f.must("GET", "/v1/openapi.yaml", "")), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal([]byte(f.must("GET", "/v1/openapi.yaml", "")), &doc))
 	var reasons []core.Reason
 	for _, s := range core.States {
 		reasons = append(reasons, core.Reasons[s]...)
@@ -915,9 +852,7 @@ func TestDocument(t *testing.T) {
 		got := append(p.Enum, p.Items.Enum...)
 		slices.Sort(got)
 		slices.Sort(tt.want)
-		if d := cmp.Diff(tt.want, got); d != "" {
-			t.Errorf("%s.%s: %s", tt.schema, tt.field, d)
-		}
+		check.Equal(t, cmp.Diff(tt.want, got), "", "%s.%s", tt.schema, tt.field)
 	}
 }
 
@@ -932,9 +867,7 @@ func texts[T ~string](list []T) []string {
 func TestNoServer(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	c, err := client.New(server.URL, token, client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, err = c.GetStatus(t.Context())
 	if err == nil || errors.Is(err, client.ErrNoAnswer) {
 		t.Errorf("another server: %v", err)
@@ -959,9 +892,7 @@ func BenchmarkApply(b *testing.B) {
 			Schedule: client.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
 	}
 	raw, err := json.Marshal(body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	for b.Loop() {
 		f := newFixture(b)
 		f.must("POST", "/v1/apply", string(raw))
@@ -1010,14 +941,10 @@ func TestKeep(t *testing.T) {
 	}{{"", 30}, {`,"retention":{"days":0}`, 0}, {`,"retention":{}`, 30}, {`,"retention":{"days":0}`, 0}, {"", 30}, {`,"retention":{"days":0}`, 0},
 		{`,"retention":{"days":null}`, 30}, {`,"retention":{"days":7}`, 7}, {"", 30}} {
 		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"h"`+tt.keep+`}`)
-		if got := days(); got != tt.want {
-			t.Errorf("PUT of %q: %d days, want %d", tt.keep, got, tt.want)
-		}
+		check.Equal(t, days(), tt.want, "PUT of %q N days", tt.keep)
 		f.must("PUT", "/v1/jobs/shop/report", `{"handler":"other","retention":{"days":9}}`)
 		f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"report","handler":"h"`+tt.keep+`}]}`)
-		if got := days(); got != tt.want {
-			t.Errorf("apply of %q: %d days, want %d", tt.keep, got, tt.want)
-		}
+		check.Equal(t, days(), tt.want, "apply of %q N days", tt.keep)
 	}
 	for _, days := range []string{"-1", "3651"} {
 		status, answer := f.ask("PUT", "/v1/jobs/shop/report", `{"handler":"h","retention":{"days":`+days+`}}`)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -75,9 +76,7 @@ func TestBulkCountsWhatItActsOn(t *testing.T) {
 		for _, verb := range []string{"pause", "kill", "label", "delete"} {
 			body := `{"verb":"` + verb + `","filter":{},"labels":{"a":"b"}`
 			var dry, res client.BulkResult
-			if err := json.Unmarshal([]byte(f.expect(t, lina, "POST", "/v1/bulk", body+`,"dryRun":true}`, 200)), &dry); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal([]byte(f.expect(t, lina, "POST", "/v1/bulk", body+`,"dryRun":true}`, 200)), &dry))
 			want, may := c.found[verb]
 			if !may {
 				want = len(c.sees)

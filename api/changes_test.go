@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -71,9 +72,7 @@ func TestWhereChangesComeFrom(t *testing.T) {
 		"PUT", "/v1/apps/by-session", "{}")
 
 	list, err := f.c.ListChanges(t.Context(), client.ListChangesParams{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	left := []string{core.VerbCreated, core.VerbUpdated, core.VerbPaused, core.VerbResumed, core.VerbDeleted, core.VerbTriggered,
 		core.VerbChanged, core.VerbCancelled, core.VerbActed} // a kill is recorded as a cancel
 	for _, c := range list.Changes {
@@ -123,9 +122,7 @@ func TestChangesAreFound(t *testing.T) {
 	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"r"}`)
 	list := func(query string) (page client.ChangeList) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(f.must("GET", "/v1/changes?"+query, "")), &page); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/changes?"+query, "")), &page))
 		return page
 	}
 	all := list("")

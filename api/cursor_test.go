@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // cursorFixture has two jobs of pay, one with a lower and one with a higher number than the jobs of shop. Each job
@@ -36,9 +37,7 @@ func cursorFixture(t *testing.T) *fixture {
 				Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(ended), At: core.InstantOf(ended), SentAt: ended, EndedAt: ended,
 				Address: "http://10.0.0.1:9999"}
 			r.First = r.ID
-			if err := f.e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, f.e.Finish.Create(t.Context(), []core.Run{r})[0])
 		}
 		for key := range map[string]int{"pay": 5, "shop": 1}[app] {
 			f.must("POST", "/v1/jobs/"+job+"/trigger", fmt.Sprintf(`{"key":"k%d","at":%q}`, key, at))
@@ -110,17 +109,13 @@ func TestPagedAreAll(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(api.Document(), &doc))
 	body, query := regexp.MustCompile(`schemas/(\w+Request)\b`), regexp.MustCompile(`name: (after|cursor)\b|parameters/After\b`)
 	named, found := regexp.MustCompile(`\{\w+\}`), 0
 	for path, item := range doc.Paths {
 		for method, op := range item {
 			text, err := yaml.Marshal(op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			goesOn := query.Match(text)
 			for _, ref := range body.FindAllStringSubmatch(string(text), -1) {
 				after, is := doc.Components.Schemas[ref[1]].Properties["after"]

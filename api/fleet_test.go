@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -130,9 +131,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
 	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
-	if err := f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
 	jobs := make([]core.Job, 0, n)
 	for i := range n {
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "demo", Created: now()}}
@@ -143,9 +142,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 		jobs = append(jobs, j)
 	}
 	for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, n)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
@@ -164,9 +161,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 		if w.Code != 200 {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(w.Body.Bytes(), into))
 	}
 	return f
 }

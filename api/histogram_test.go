@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // withReports returns the API with reports over the fixture's store.
@@ -31,13 +32,9 @@ func TestShapeAndLateness(t *testing.T) {
 	server := httptest.NewServer(f.h)
 	t.Cleanup(server.Close)
 	c, err := client.New(server.URL, token, client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	job, err := f.c.GetJob(t.Context(), "shop", "report")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	now := time.Now().UTC().Truncate(time.Second)
 	at := core.InstantOf(now.Add(-10 * time.Minute).Truncate(time.Minute)) // all are in one hour
 	for i, state := range []core.State{core.Succeeded, core.Failed, core.Running, core.Lost} {
@@ -49,15 +46,11 @@ func TestShapeAndLateness(t *testing.T) {
 		if !state.Open() {
 			r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 		}
-		if err := f.e.Dispatch.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.e.Dispatch.Create(t.Context(), []core.Run{r})[0])
 	}
 	for _, span := range []time.Duration{time.Hour, 24 * time.Hour} {
 		s, err := c.GetHistogram(t.Context(), client.GetHistogramParams{App: "shop", From: now.Add(-span), To: now.Add(time.Minute)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var sum client.HistogramBucket
 		for _, b := range s.Buckets {
 			sum.Succeeded, sum.Failed = sum.Succeeded+b.Succeeded, sum.Failed+b.Failed

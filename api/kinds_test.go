@@ -3,9 +3,7 @@ package api
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestEveryKindIsConverted: each kind of schedule, alone and in a list, is unchanged after a conversion to the API
@@ -35,16 +34,10 @@ func TestEveryKindIsConverted(t *testing.T) {
 		for _, want := range []core.Schedule{{Any: []core.When{rule}}, {Any: []core.When{rule, rule}, Timezone: "Europe/Berlin",
 			Jitter: time.Second}} {
 			b, err := json.Marshal(scheduleOf(want))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(string(b), `"`+string(kind)+`":`) {
-				t.Errorf("%s has no field %s", b, kind)
-			}
+			check.OK(t, err)
+			check.Contains(t, string(b), `"`+string(kind)+`":`, "%s has no field %s", b, kind)
 			var s client.Schedule
-			if err := json.Unmarshal(b, &s); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal(b, &s))
 			if got, err := coreSchedule(s); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %s came back as %+v, %v", kind, b, got, err)
 			}
@@ -68,9 +61,7 @@ func TestEveryOperationHasItsRule(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
 	}
-	if err := yaml.Unmarshal(document, &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(document, &doc))
 	left := maps.Clone(rules)
 	for path, item := range doc.Paths {
 		for method := range item {
@@ -86,27 +77,5 @@ func TestEveryOperationHasItsRule(t *testing.T) {
 	}
 	for pattern := range left {
 		t.Errorf("%s is no operation of the document", pattern)
-	}
-}
-
-// TestDocumentNamesThePolicies: the document has the same values as core.
-func TestDocumentNamesThePolicies(t *testing.T) {
-	doc, err := os.ReadFile("openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for field, want := range map[string]string{
-		"route": core.JoinAllowed(core.Routes), "misfire": core.JoinAllowed(core.Misfires), "block": core.JoinAllowed(core.Blocks),
-		"backoff": core.JoinAllowed(core.Backoffs),
-	} {
-		found := regexp.MustCompile(`(?m)^ +`+field+`: \{type: string, enum: \[([^]]*)\]`).FindAllSubmatch(doc, -1)
-		if len(found) == 0 {
-			t.Errorf("openapi.yaml has no enum of %s", field)
-		}
-		for _, m := range found {
-			if string(m[1]) != want {
-				t.Errorf("openapi.yaml: %s is one of %s, want %s", field, m[1], want)
-			}
-		}
 	}
 }

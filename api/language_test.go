@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -54,9 +55,7 @@ func languages(t *testing.T, texts *golden.Texts) {
 		{"PUT", "/v1/channels/ops", `{"language":"fr","slack":{"url":"https://hooks.slack.com/services/T"}}`, "", "en"},
 	} {
 		w := f.inLanguage(tt.method, tt.path, tt.body, tt.asked)
-		if got := w.Header().Get("Content-Language"); got != tt.language {
-			t.Errorf("%s %s in %q: Content-Language %q, want %q", tt.method, tt.path, tt.asked, got, tt.language)
-		}
+		check.Equal(t, w.Header().Get("Content-Language"), tt.language, "%s %s in %q: Content-Language", tt.method, tt.path, tt.asked)
 		texts.Equal(t, strings.TrimSpace(strings.Join([]string{tt.method, tt.path, tt.body, tt.asked}, " ")), w.Body.String())
 	}
 }

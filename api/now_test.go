@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestJobsNow: the list of jobs with their status has counts, the last runs in brief and a cursor.
@@ -16,9 +17,7 @@ func TestJobsNow(t *testing.T) {
 	f.must("POST", "/v1/jobs/shop/second/trigger", `{}`)
 	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"broken"}`)
 	page, err := f.c.ListJobs(t.Context(), client.ListJobsParams{Sort: "name", Reverse: true, Counts: true, Runs: 3, Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want := client.JobCounts{All: 2, Paused: 1, Started: 1, NeverRan: 1}
 	if page.Counts == nil || *page.Counts != want || len(page.Jobs) != 1 || page.Jobs[0].Name != "second" || len(page.Jobs[0].Recent) != 1 ||
 		page.Cursor == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -65,9 +66,7 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 		change(i, &runs[i])
 	}
 	for i := range runs {
-		if err := f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0]; err != nil {
-			f.t.Fatal(err)
-		}
+		check.OK(f.t, f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0])
 		time.Sleep(time.Millisecond) // in the bubble: no two runs have the same time
 	}
 }
@@ -142,9 +141,7 @@ func TestListsEndInTime(t *testing.T) {
 					break
 				}
 			}
-			if len(jobs) != 60 {
-				t.Errorf("of %d jobs", len(jobs))
-			}
+			check.Equal(t, len(jobs), 60, "of N jobs")
 			f.held(true)
 		})
 	})
@@ -184,9 +181,7 @@ func TestAnswersFit(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
 			t.Errorf("%d jobs", len(jobs))
@@ -238,9 +233,7 @@ func TestApplyIsBounded(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		gone := 0
 		for after := int32(0); ; {
@@ -290,16 +283,4 @@ func TestUnreadableJobOfOthers(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestUnreadableJobIsNamed: the page names an unreadable job with the reason, and has the other jobs.
-func TestUnreadableJobIsNamed(t *testing.T) {
-	inFleet(t, 3, 0, func(f *fleet) {
-		f.slow.bad = 2
-		var page client.JobPage
-		f.h("GET", "/v1/jobs", "", &page)
-		if want := []client.UnreadableJob{{Number: 2, Message: "no JSON"}}; !slices.Equal(page.Failed, want) || len(page.Jobs) != 2 {
-			t.Errorf("%d jobs, failed %+v", len(page.Jobs), page.Failed)
-		}
-	})
 }

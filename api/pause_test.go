@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A pause of an app or of everything changes no job. Each job still shows which pause holds it and until when, and
@@ -17,12 +18,8 @@ func TestHeld(t *testing.T) {
 	read := func() (alone, listed client.Job) {
 		t.Helper()
 		var page client.JobPage
-		if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs", "")), &page); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/report", "")), &alone); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs", "")), &page))
+		check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs/shop/report", "")), &alone))
 		return alone, page.Jobs[0]
 	}
 	check := func(of string, until time.Time, next bool) {

@@ -3,6 +3,8 @@ package api
 import (
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestQuotaComesBack: a used quota is available again after a minute, and apps with a full quota are forgotten.
@@ -20,9 +22,7 @@ func TestQuotaComesBack(t *testing.T) {
 		want  int
 	}{{0, DeclaredChanges}, {0, 0}, {time.Minute / 4, DeclaredChanges / 4}, {time.Hour, DeclaredChanges}} {
 		now = now.Add(c.after)
-		if n := use("shop"); n != c.want {
-			t.Errorf("after %s: %d changes, want %d", c.after, n, c.want)
-		}
+		check.Equal(t, use("shop"), c.want, "after %s N changes", c.after)
 	}
 	now = now.Add(time.Hour)
 	if use("pay"); len(q.of) != 1 {
@@ -33,11 +33,7 @@ func TestQuotaComesBack(t *testing.T) {
 	}
 	q.settle("pay", DeclaredChanges+1) // the excess takes another minute
 	now = now.Add(time.Minute)
-	if n := use("pay"); n != 0 {
-		t.Errorf("%d changes while some are owed", n)
-	}
+	check.Equal(t, use("pay"), 0, "changes while some are owed")
 	now = now.Add(time.Minute)
-	if n := use("pay"); n != DeclaredChanges {
-		t.Errorf("%d changes when none are owed", n)
-	}
+	check.Equal(t, use("pay"), DeclaredChanges, "changes when none are owed")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
@@ -65,6 +66,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{appToken, put, `{"handler":"other","declared":true}`, 409, "job of a user"},
 		{appToken, put, `{"command":{"line":"id"}}`, 403, "token of an app"},
 		{appToken, put, `{"command":{"line":"id"},"declared":true}`, 403, "command"},
+		{appToken, put, `{"script":{"kind":"shell","source":"id"},"declared":true}`, 403, "script"},
 		{appToken, put, `{"handler":"report","declared":true,"app":"pay"}`, 400, "other app than the path"},
 		{appToken, "PUT /v1/jobs/pay/report", declared, 401, "unknown token of a declaration"},
 		{appToken, "PUT /v1/jobs/web/report", declared, 401, "unknown token of a declaration"}, // an app without a token
@@ -214,9 +216,7 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 	f, _ := guardedFixture(t)
 	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})
 	var doc map[string]any
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(api.Document(), &doc))
 	const size = 1_000_000
 	send := func(token, op, body string) (status int, says string, held int64) {
 		method, path, _ := strings.Cut(op, " ")

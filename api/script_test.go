@@ -3,13 +3,12 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -17,9 +16,7 @@ import (
 func scriptBody(t *testing.T, form map[string]any) string {
 	t.Helper()
 	b, err := json.Marshal(form)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }
 
@@ -32,9 +29,7 @@ func TestScripts(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/clean", job(map[string]any{"kind": "shell", "source": one, "note": "first"}))
 	read := func(path string, into any) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(f.must("GET", path, "")), into); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal([]byte(f.must("GET", path, "")), into))
 	}
 	var j client.Job
 	read("/v1/jobs/shop/clean", &j)
@@ -120,40 +115,5 @@ func TestScripts(t *testing.T) {
 	}
 	if status, _ := f.ask("GET", "/v1/jobs/shop/clean/scripts/1/diff", ""); status != 404 {
 		t.Error(status)
-	}
-}
-
-// TestScriptTakesARight: code of an app may declare a job but no script. A reader may read scripts.
-func TestScriptTakesARight(t *testing.T) {
-	texts := golden.New(t)
-	f := newFixture(t)
-	f.shop()
-	script := `"script":{"kind":"shell","source":"rm -rf /"}`
-	for token, want := range map[string]int{appToken: 403, readToken: 403, "": 401} {
-		for method, at := range map[string]string{"PUT /v1/jobs/shop/x": `{"declared":true,` + script + `}`,
-			"PUT /v1/jobs/shop/report":        `{` + script + `}`,
-			"PUT /v1/jobs/shop/report/script": `{"source":"x"}`, "POST /v1/apply": `{"jobs":[{"app":"shop","name":"x",` + script + `}]}`} {
-			method, path, _ := strings.Cut(method, " ")
-			status, text := f.as(token, method, path, at)
-			if status != 401 && status != want {
-				t.Errorf("%s %s with %q: %d %s", method, path, token, status, text)
-			}
-			if path == "/v1/jobs/shop/x" && token == appToken {
-				texts.Equal(t, "declared", errorOf(t, text).Message)
-			}
-		}
-	}
-	if status, _ := f.ask("GET", "/v1/jobs/shop/x", ""); status != 404 {
-		t.Errorf("it was made: %d", status)
-	}
-	f.must("PUT", "/v1/jobs/shop/x", `{`+script+`}`)
-	if status, text := f.as(readToken, "GET", "/v1/jobs/shop/x/scripts/0", ""); status != 200 || !strings.Contains(text, "rm -rf") {
-		t.Errorf("%d %s", status, text)
-	}
-	r := httptest.NewRequest("PUT", "/v1/jobs/shop/x", strings.NewReader(`{"declared":true,"handler":"h"}`))
-	r.Header.Set("Authorization", "Bearer "+appToken)
-	w := httptest.NewRecorder()
-	if f.h.ServeHTTP(w, r); w.Code != http.StatusConflict {
-		t.Errorf("code took a job with a script: %d %s", w.Code, w.Body)
 	}
 }

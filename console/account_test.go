@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestAccount: users change their own password, sessions and tokens. A token is shown once, and a rejected form keeps
@@ -63,8 +64,7 @@ func TestAccount(t *testing.T) {
 	if n := strings.Count(w.Body.String(), "<!doctype html>"); w.Code != http.StatusOK || n != 1 {
 		t.Errorf("a token is made: %d, %d pages", w.Code, n)
 	}
-	_, rest, _ := strings.Cut(w.Body.String(), `id="secret">`)
-	secret, _, _ := strings.Cut(rest, "<")
+	secret := cutOut(w.Body.String(), `id="secret">`, "<")
 	who, err := s.access.Bearer(t.Context(), html.UnescapeString(secret))
 	if err != nil || who.Name != "ann" || who.Role("shop") != access.Viewer {
 		t.Errorf("%q: %+v, %v", secret, who, err)
@@ -95,14 +95,13 @@ func TestPeoplePage(t *testing.T) {
 	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
 	s.wrong("/console/users?panel=new", bad, http.StatusBadRequest)
 	body := s.get("/console/users?panel=user&name=lina").Body.String()
-	_, rest, _ := strings.Cut(body, `name="rev" value="`)
-	rev, _, _ := strings.Cut(rest, `"`)
+	rev := cutOut(body, `name="rev" value="`, `"`)
 	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
 	s.done("/console/users?panel=user&name=lina", edit)
 	s.compare("the disabled user", "#user-lina")
 	edit.Set("roles", "operator")
 	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict)
-	edit.Set("rev", between(body, `name="rev" value="`, `"`))
+	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
 	s.done("/console/users?panel=user&name=lina", edit, "operator")
 	body = s.shows(".cli", "/console/users?panel=user&name=lina")
 	s.never(body, `name="do" value="delete"`)
@@ -111,12 +110,12 @@ func TestPeoplePage(t *testing.T) {
 	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
 	body = s.wrong(panel, gone, http.StatusConflict)
 	s.compare("the panel after a change", "dialog")
-	gone = with(gone, "rev", between(body, `name="rev" value="`, `"`))
+	gone = with(gone, "rev", cutOut(body, `name="rev" value="`, `"`))
 	s.done(panel, gone)
 	s.wrong(panel, gone, http.StatusNotFound)
 	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, `value="lina"`)
 	s.compare("the panel after the deletion", "h2")
-	edit.Set("rev", between(body, `name="rev" value="`, `"`))
+	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
 	s.done("/console/users?panel=user&name=lina", edit, "operator")
 }
 
@@ -138,9 +137,7 @@ func TestFilterOfPeople(t *testing.T) {
 		body := s.says("/console/users?" + query)
 		for _, name := range []string{"lina", "omar", "admin"} {
 			shown := strings.Contains(body, `id="user-`+name+`"`)
-			if shown != strings.Contains(want, name) {
-				t.Errorf("%s: %s is shown: %t", query, name, shown)
-			}
+			check.Equal(t, shown, strings.Contains(want, name), "%s: %s is shown", query, name)
 		}
 		if want == "" {
 			s.compare("GET /console/users?"+query, "#first")

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/console"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // hidden returns the hidden fields of the form that posts to an address.
@@ -94,8 +95,7 @@ func TestDeleteManyOfSomeApps(t *testing.T) {
 	s.logInAs("lina")
 	s.says("/console/jobs", "panel=delete", `href="/console/jobs/new"`)
 	panel := s.shows("dialog", "/console/jobs?panel=delete")
-	_, dialog, _ := strings.Cut(panel, "<dialog")
-	dialog, _, _ = strings.Cut(dialog, "</dialog>")
+	dialog := cutOut(panel, "<dialog", "</dialog>")
 	s.never(dialog, "pay/")
 	q := hidden(t, panel, "/console/jobs/bulk")
 	q.Set("which", "all")
@@ -122,9 +122,7 @@ func TestRunManyOnce(t *testing.T) {
 		}
 	}
 	body := s.says("/console/runs?job=shop/job")
-	if n := strings.Count(body, `<tr id="run-`); n != 1 {
-		t.Errorf("%d runs", n)
-	}
+	check.Equal(t, strings.Count(body, `<tr id="run-`), 1, "runs")
 }
 
 // TestManyInParts: the page shows the failures of all parts together. A pause that was stopped between two parts can
@@ -154,9 +152,7 @@ func TestManyInParts(t *testing.T) {
 	_, stop, _ := strings.Cut(second, `id="stop"`)
 	s.wrong("/console/jobs/bulk", hidden(t, stop, "/console/jobs/bulk"), http.StatusOK, `name="undo" value="a-1"`)
 	s.compare("stopped", "#live")
-	if asked != 2 {
-		t.Errorf("%d parts were done", asked)
-	}
+	check.Equal(t, asked, 2, "parts were done")
 }
 
 // TestRefusedManyKeepTheirFilter: a rejected panel applies to the same jobs when it is sent again. The links back,

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestWhatIsChangedIsPostedFromHere: neither a GET nor a request from the page of another site changes anything.
@@ -62,9 +63,7 @@ func TestGoesOnHere(t *testing.T) {
 		}
 	}
 	const to = "/console/jobs?app=a"
-	if at := s.post("/console/settings", map[string][]string{"to": {to}}).Header().Get("Location"); at != to {
-		t.Errorf("sent on to %q", at)
-	}
+	check.Equal(t, s.post("/console/settings", map[string][]string{"to": {to}}).Header().Get("Location"), to, "sent on to")
 }
 
 // TestLanguage: a page is in the chosen language, or in the language of the browser.
@@ -76,9 +75,7 @@ func TestLanguage(t *testing.T) {
 		t.Errorf("not in Chinese: %s", body)
 	}
 	s.post("/console/settings", map[string][]string{"lang": {"en"}})
-	if body := s.do(r).Body.String(); !strings.Contains(body, `lang="en"`) {
-		t.Errorf("not in English: %s", body)
-	}
+	check.Contains(t, s.do(r).Body.String(), `lang="en"`, "not in English")
 }
 
 // TestAskedAgain: an open page that polls gets 304 if nothing has changed. Browsers store no page, so that Back shows

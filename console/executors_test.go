@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/probe"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // wrong posts a form that must fail with a status, compares its messages with the golden file, and returns the page.
@@ -61,9 +62,7 @@ func TestExecutorsThatAreNotKnown(t *testing.T) {
 		})})
 	body := s.shows(".head,tr", "/console/executors")
 	for app, shape := range map[string]string{"shop": "skip", "empty": "fail"} {
-		if row := cutOut(body, `id="app-`+app+`"`, "</tr>"); !strings.Contains(row, `class="s `+shape+`"`) {
-			t.Errorf("the row of %s is %s", app, row)
-		}
+		check.Contains(t, cutOut(body, `id="app-`+app+`"`, "</tr>"), `class="s `+shape+`"`, "the row of %s", app)
 	}
 }
 
@@ -113,9 +112,7 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	sent := func(after time.Duration, state core.State, reason core.Reason) {
 		at := core.InstantOf(s.Clock.Add(after))
 		id := core.PlannedRun(job.Def.ID, at)
@@ -124,9 +121,7 @@ func TestDeadFixedAddress(t *testing.T) {
 		if reason != "" {
 			r.Message = "dial tcp: <b>refused</b>"
 		}
-		if err := s.E.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Finish.Create(t.Context(), []core.Run{r})[0])
 		s.Clock = s.Clock.Add(after)
 	}
 	const list, app = "/console/executors", "/console/executors/shop"
@@ -178,9 +173,7 @@ func TestExecutorIsTested(t *testing.T) {
 		s.done(app, form)
 	}
 	s.done(app, with(form, "address", "http://10.0.0.8:9999"))
-	if !strings.Contains(s.page, "&lt;b&gt;refused") {
-		t.Errorf("the answer is missing: %s", s.page)
-	}
+	check.Contains(t, s.page, "&lt;b&gt;refused", "the answer is missing")
 	if w := s.post(app, url.Values{"do": {"test"}, "address": {"http://10.0.0.9:9999"}}); w.Code != http.StatusNotFound || len(asked) != 5 {
 		t.Errorf("an address that is no executor's: %d, asked %v", w.Code, asked)
 	}
@@ -195,10 +188,8 @@ func TestClocks(t *testing.T) {
 		s.shows("tr", "/console/executors/shop", mark)
 	}
 	beat := func(c core.Clock) {
-		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
-			Since: s.Clock, Clock: c}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
+			Since: s.Clock, Clock: c}))
 	}
 	beat(core.Clock{})
 	row(`">–`)
@@ -230,7 +221,7 @@ func TestAppForms(t *testing.T) {
 	if strings.Contains(page, "a-secret-of-the-app-1") {
 		t.Error("the token is shown")
 	}
-	rev := between(page, `name="rev" value="`, `"`)
+	rev := cutOut(page, `name="rev" value="`, `"`)
 	edit := url.Values{"do": {"edit"}, "rev": {rev}, "token": {"keep"}, "title": {"Payments"},
 		"executors": {"http://10.0.0.7:9999\nhttp://10.0.0.8:9999"}, "wait": {"10m"}, "inflight": {"20"}}
 	s.wrong("/console/executors/pay?panel=edit", url.Values{"do": {"edit"}, "rev": {rev}, "inflight": {"many"}, "title": {"typed"}},
@@ -240,7 +231,7 @@ func TestAppForms(t *testing.T) {
 	edit.Set("title", "second")
 	page = s.wrong("/console/executors/pay?panel=edit", edit, http.StatusConflict, `value="second"`)
 	s.says("/console/executors/pay", "Payments")
-	edit.Set("rev", between(page, `name="rev" value="`, `"`))
+	edit.Set("rev", cutOut(page, `name="rev" value="`, `"`))
 	s.done("/console/executors/pay?panel=edit", edit, "second")
 
 	s.wrong("/console/executors/pay?panel=pause", url.Values{"do": {"pause"}, "reason": {"why"}, "until": {"soon"}}, http.StatusBadRequest,
@@ -262,10 +253,4 @@ func TestAppWithJobsStays(t *testing.T) {
 	s.shows("dialog", "/console/executors/shop?panel=delete", "disabled")
 	s.wrong("/console/executors/shop?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
 	s.says("/console/executors/shop", "shop/stock")
-}
-
-func between(text, from, to string) string {
-	_, rest, _ := strings.Cut(text, from)
-	found, _, _ := strings.Cut(rest, to)
-	return found
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestFind: a search finds jobs, apps, pages, actions and operations on a job. Markup in a name stays text, and an
@@ -49,9 +51,9 @@ func TestFindRun(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
-	id := between(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
+	id := cutOut(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
 	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
-	hit := between(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
+	hit := cutOut(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
 	s.shows("#live", hit)
 }
 
@@ -83,9 +85,7 @@ func TestNamesOfFilters(t *testing.T) {
 		s.says("/console/"+page, `list="jobs-named"`, `<datalist id="jobs-named"`, "/console/find/names?of=job")
 	}
 	list := s.says("/console/find/names?of=job&job=nightly", `<option value="shop/nightly-00">`)
-	if n := strings.Count(list, "<option"); n != 12 {
-		t.Errorf("%d jobs are offered", n)
-	}
+	check.Equal(t, strings.Count(list, "<option"), 12, "jobs are offered")
 	s.never(list, "shop/other", "<html")
 	s.says("/console/find/names?of=job&job=shop/oth", `<option value="shop/other">`)
 	s.never(s.says("/console/find/names?of=app&app=pa", `<option value="pay">`), "shop")
@@ -108,9 +108,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, file := range files {
 		page, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, m := range regexp.MustCompile(`data-key="([^"]+)"`).FindAllSubmatch(page, -1) {
 			if !strings.Contains(sheet, "<kbd>"+string(m[1])+"</kbd>") {
 				t.Errorf("%s has the key %s, which the help lacks", file, m[1])
@@ -127,9 +125,7 @@ func TestWordsOfTheScript(t *testing.T) {
 		s.texts.Equal(t, lang, cutOut(s.says("/console/jobs"), `data-far="`, `"`))
 	}
 	script, err := os.ReadFile("static/app.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if m := regexp.MustCompile(`[\p{Han}]|\bago\b`).Find(script); m != nil {
 		t.Errorf("the script has the word %s", m)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // lineEnds converts the line ends of a page as a browser does.
@@ -69,8 +70,7 @@ func cutOut(s, begin, end string) string {
 // form returns the values that a form on a page would send, with other values in pairs.
 func (s *site) form(path string, pairs ...string) url.Values {
 	s.t.Helper()
-	_, body, _ := strings.Cut(s.get(path).Body.String(), `<form class="stack full"`)
-	body, _, _ = strings.Cut(body, "</form>")
+	body := cutOut(s.get(path).Body.String(), `<form class="stack full"`, "</form>")
 	return with(fields(body), pairs...)
 }
 
@@ -88,9 +88,7 @@ func (s *site) typing(path string, form url.Values) string {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("HX-Request", "true")
 	w := s.do(r)
-	if w.Code != http.StatusOK {
-		s.t.Errorf("typing: %d", w.Code)
-	}
+	check.Equal(s.t, w.Code, http.StatusOK, "typing")
 	return html.UnescapeString(w.Body.String())
 }
 
@@ -122,14 +120,10 @@ func TestWhileTyping(t *testing.T) {
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "expr.0", "30 2 * * 1-8")
 	s.says("/console/jobs/new", "UTC")
 	body := s.typing("/console/jobs/new", form)
-	if want := "30 2 * * 1-8\n           ^"; !strings.Contains(body, want) {
-		t.Errorf("no caret:\n%s", body)
-	}
+	check.Contains(t, body, "30 2 * * 1-8\n           ^", "no caret")
 	s.compare("the weekday is wrong", "#check")
 	body = s.typing("/console/jobs/new", with(form, "expr.0", "61 2 * * 1-5"))
-	if want := "61 2 * * 1-5\n^"; !strings.Contains(body, want) {
-		t.Errorf("no caret below the first character:\n%s", body)
-	}
+	check.Contains(t, body, "61 2 * * 1-5\n^", "no caret below the first character")
 	s.compare("the minute is wrong", "#check")
 	body = s.typing("/console/jobs/new", with(form, "expr.0", "30 2 * * 1-5", "timezone", "Europe/Berlin", "timeout", "soon",
 		"retry.max", "x"))
@@ -356,9 +350,7 @@ func TestCommonSchedules(t *testing.T) {
 	s := goldenConsole(t)
 	body := s.shows("[name=common]", "/console/jobs/new", `value="crontab 0 9 * * 1-5">`, `value="cron 0 0 18 L * ?"`)
 	presets := strings.Split(cutOut(body, "data-common>", "</select>"), `<option value="`)[2:]
-	if len(presets) != 13 {
-		t.Errorf("%d are offered", len(presets))
-	}
+	check.Equal(t, len(presets), 13, "are offered")
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h")
 	for _, preset := range presets {
 		value, _, _ := strings.Cut(preset, `"`)

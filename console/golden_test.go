@@ -9,6 +9,7 @@ import (
 
 	nethtml "golang.org/x/net/html"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -69,9 +70,7 @@ var (
 func textOf(t *testing.T, page, find string) string {
 	t.Helper()
 	root, err := nethtml.ParseWithOptions(strings.NewReader(page), nethtml.ParseOptionEnableScripting(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var out strings.Builder
 	var walk func(n *nethtml.Node, inside bool)
 	walk = func(n *nethtml.Node, inside bool) {

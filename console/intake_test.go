@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -93,9 +94,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			if took := time.Since(began); alone.Code != http.StatusUnauthorized || kept.Get("unsent") != long || took != 0 {
 				t.Errorf("%s: the form of another user: after %v: %d %s %.200s", path, took, alone.Code, to, alone.Body)
 			}
-			if until := alone.answer.Sub(began); until != 30*time.Second {
-				t.Errorf("%s: the answer may be taken for %v", path, until)
-			}
+			check.Equal(t, alone.answer.Sub(began), 30*time.Second, "%s: the answer may be taken for", path)
 			wait()
 			busy := 0
 			for _, l := range answers {
@@ -114,9 +113,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 
 		reads.Store(0)
 		_, wait := flood(400, "/console/login", "10.0.0.%d:9")
-		if n := reads.Load(); n != 4 {
-			t.Errorf("%d long forms of unknown clients are read at once", n)
-		}
+		check.Equal(t, reads.Load(), 4, "long forms of unknown clients are read at once")
 		began := time.Now()
 		mine := whole(long)
 		send(mine, "192.0.2.7:9", "/console/jobs/new", len(long), s.cookies["tickring_session"])
@@ -128,9 +125,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 		}
 		short := whole("name=ann&password=no")
 		send(short, "192.0.2.7:9", "/console/login", 20, "")
-		if short.Code != http.StatusUnauthorized {
-			t.Errorf("a log-in: %d", short.Code)
-		}
+		check.Equal(t, short.Code, http.StatusUnauthorized, "a log-in")
 		wait()
 		if w := s.post("/console/login", url.Values{"token": {adminToken}, "unsent-at": {"/console/jobs/new"}, "unsent": {long}}); w.Code != 200 {
 			t.Errorf("afterwards: %d", w.Code)
@@ -160,9 +155,7 @@ func TestPeopleLeaveEachOtherRoom(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := reads.Load(); n != 2 {
-			t.Errorf("%d long forms of one person come in at once", n)
-		}
+		check.Equal(t, reads.Load(), 2, "long forms of one person come in at once")
 		s.cookies["tickring_session"] = admin
 		began, other := time.Now(), &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader("a=b")}
 		send(other)

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -30,13 +31,9 @@ func (s *site) never(body string, texts ...string) {
 func (s *site) loses(path string, status int, texts ...string) {
 	s.t.Helper()
 	w := s.get(path)
-	if w.Code != status {
-		s.t.Errorf("%s: %d", path, w.Code)
-	}
+	check.Equal(s.t, w.Code, status, "%s", path)
 	for _, text := range texts {
-		if !strings.Contains(w.Body.String(), text) {
-			s.t.Errorf("%s does not say %q", path, text)
-		}
+		check.Contains(s.t, w.Body.String(), text, "%s does not say", path)
 	}
 	if s.texts != nil {
 		s.compare(fmt.Sprint("GET ", path, " ", status), "#live")
@@ -82,9 +79,7 @@ func TestFailingSince(t *testing.T) {
 		if state == core.Failed {
 			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
 		}
-		if err := s.E.Finish.Create(usecasetest.Ctx, []core.Run{run})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Finish.Create(usecasetest.Ctx, []core.Run{run})[0])
 	}
 	s.shows(".answer,h2,.rows", "/console/jobs/shop/tick")
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
@@ -104,9 +99,7 @@ func TestWhatComesOfAJob(t *testing.T) {
 	move := func(change func(*core.Advance)) {
 		to := s.Job("shop/after").Sched.Stay()
 		change(&to)
-		if err := s.E.Tick.Advance(t.Context(), []core.Advance{to})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Tick.Advance(t.Context(), []core.Advance{to})[0])
 	}
 	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
 	s.shows(".answer,.muted", page)
@@ -197,7 +190,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	const at = "/console/jobs/shop/ledger"
-	rev := func(page string) string { return between(page, `name="rev" value="`, `"`) }
+	rev := func(page string) string { return cutOut(page, `name="rev" value="`, `"`) }
 	seen := rev(s.says(at+"?panel=label", "team=pay"))
 	s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, `"team":"pay"`, `"team":"pay","tier":"gold"`, 1))
 	mine := url.Values{"rev": {seen}, "labels": {"team=pay\r\nnonsense"}}
@@ -245,10 +238,8 @@ func TestManifestView(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	const at = "/console/jobs/shop/ledger"
 	body := s.shows(".hint,.cli", at+"?view=manifest", "app: shop", "crontab: \"0 3 * * *\"")
-	_, rest, _ := strings.Cut(body, `name="rev" value="`)
-	rev, _, _ := strings.Cut(rest, `"`)
-	_, rest, _ = strings.Cut(body, "data-code>")
-	text, _, _ := strings.Cut(rest, "</textarea>")
+	rev := cutOut(body, `name="rev" value="`, `"`)
+	text := cutOut(body, "data-code>", "</textarea>")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 33 * * *", 1) + "    color: red\n"}},
 		http.StatusBadRequest, "line ", "schedule.crontab", "color", "0 33 * * *")
 	s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "name: ledger", "name: other", 1)}}, http.StatusBadRequest)
@@ -259,8 +250,7 @@ func TestManifestView(t *testing.T) {
 	s.done(at+"/manifest", mine) // sent twice, it changes once
 	body = s.wrong(at+"/manifest", url.Values{"rev": {rev}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}},
 		http.StatusConflict, "0 3 * * *", "0 5 * * *")
-	_, rest, _ = strings.Cut(body, `name="rev" value="`)
-	now, _, _ := strings.Cut(rest, `"`)
+	now := cutOut(body, `name="rev" value="`, `"`)
 	s.done(at+"/manifest", url.Values{"rev": {now}, "text": {strings.Replace(text, "0 3 * * *", "0 5 * * *", 1)}})
 	s.compare("the overwritten job", ".answer")
 }
@@ -290,13 +280,11 @@ func TestChanges(t *testing.T) {
 	s.shows(".wide,.cli", "/console/audit-log?user=admin")
 	s.loses("/console/jobs/shop/none/audit-log", http.StatusNotFound)
 	body = s.shows("h1,.wide", "/console/jobs/shop/ledger/audit-log")
-	_, rest, _ := strings.Cut(body, "audit-log?diff=")
-	rev, _, _ := strings.Cut(rest, `"`)
+	rev := cutOut(body, "audit-log?diff=", `"`)
 	s.says("/console/jobs/shop/ledger/audit-log?diff="+rev, `d-del`, `d-add`, "0 3 * * *")
 	body = s.says("/console/jobs/shop/ledger/audit-log?diff=" + rev + "&panel=restore")
 	s.compare("the panel", "h2,li")
-	_, rest, _ = strings.Cut(body, `name="rev" value="`)
-	seen, _, _ := strings.Cut(rest, `"`)
+	seen := cutOut(body, `name="rev" value="`, `"`)
 	s.wrong("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"1"}}, http.StatusConflict)
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {seen}})
 	s.compare("the restored job", ".answer")
@@ -305,8 +293,7 @@ func TestChanges(t *testing.T) {
 	// A deleted job is restored.
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
 	body = s.shows(".wide", "/console/jobs/shop/ledger/audit-log")
-	_, rest, _ = strings.Cut(body, "audit-log?diff=")
-	rev, _, _ = strings.Cut(rest, `"`)
+	rev = cutOut(body, "audit-log?diff=", `"`)
 	s.says("/console/jobs/shop/ledger/audit-log?diff=" + rev + "&panel=restore")
 	s.compare("the panel of the deleted job", "h2,p")
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}, "rev": {"0"}}, "lina")
@@ -336,14 +323,12 @@ func TestManyChanges(t *testing.T) {
 	body := s.says("/console/audit-log?by=admin-token&app=shop", `value="admin-token"`, `rel="next"`)
 	s.compare("the command", ".cli")
 	first := strings.Count(body, `id="change-`)
-	_, rest, _ := strings.Cut(body, `rel="next" href="`)
-	next, _, _ := strings.Cut(rest, `"`)
+	next := cutOut(body, `rel="next" href="`, `"`)
 	if !strings.Contains(next, "by=admin-token") || !strings.Contains(next, "app=shop") || first != 100 {
 		t.Fatalf("%d lines, then %s", first, next)
 	}
 	body = s.says(next, `id="change-`, `rel="next"`)
-	_, rest, _ = strings.Cut(body, `rel="next" href="`)
-	next, _, _ = strings.Cut(rest, `"`)
+	next = cutOut(body, `rel="next" href="`, `"`)
 	body = s.says(next)
 	all := strings.Split(body, "audit-log?diff=")
 	rev, _, _ := strings.Cut(all[len(all)-1], `&`) // of the first change of all
@@ -356,8 +341,7 @@ func TestManyChanges(t *testing.T) {
 		t.Error("there is more behind the first change of all")
 	}
 	newest, _, _ := strings.Cut(strings.Split(s.says("/console/jobs/shop/ledger/audit-log"), "audit-log?diff=")[1], `"`)
-	_, rest, _ = strings.Cut(s.says("/console/jobs/shop/ledger/audit-log?diff="+newest, "d-add"), `rel="next" href="`)
-	next, _, _ = strings.Cut(rest, `"`)
+	next = cutOut(s.says("/console/jobs/shop/ledger/audit-log?diff="+newest, "d-add"), `rel="next" href="`, `"`)
 	s.never(s.says(next, `id="change-`), newest) // it continues, and does not return to the open changes
 	s.done("/console/jobs/shop/ledger/restore", url.Values{"change": {rev}})
 	s.compare("the restored job", ".answer")
@@ -376,13 +360,9 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	}
 	s.ask("POST", "/v1/jobs/shop/ledger/trigger", `{"key":"now"}`)
 	run, err := s.M.Find(t.Context(), "shop/ledger#now")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	end := finish.New(s.E.Finish, s.E.Ring, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
-	if err := end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0])
 	s.shows("table", page)
 }
 
@@ -460,9 +440,7 @@ func TestAtWorkIsSoughtOnlyThere(t *testing.T) {
 		}
 		const at = "/console/jobs/shop/tick"
 		s.never(s.says(at), "panel=kill")
-		if bars := textOf(t, s.page, "#first"); !strings.Contains(bars, "30") {
-			t.Errorf("%s", bars)
-		}
+		check.Contains(t, textOf(t, s.page, "#first"), "30")
 		if sought == 0 {
 			t.Error("none was sought")
 		}

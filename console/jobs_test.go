@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -18,17 +19,14 @@ func TestRowsOfJobs(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
 	job, err := s.M.Job(t.Context(), "shop/ledger")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.ended(&job, 3, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason": "a new bank", "until": "2026-11-24T12:00:00Z"}`)
 	s.ask("PUT", "/v1/jobs/shop/other", `{"handler":"x"}`)
 	s.Clock = s.Clock.Add(2 * time.Second)
 	body := s.says("/console/jobs", `href="/console/jobs?label=team%3Dpay"`, ">team=pay<")
 	s.compare("two jobs", ".chip,.why")
-	_, row, _ := strings.Cut(body, `<tr id="job-1"`)
-	row, _, _ = strings.Cut(row, "</tr>")
+	row := cutOut(body, `<tr id="job-1"`, "</tr>")
 	for _, text := range []string{`class="s pause"`, `class="s fail"`} {
 		if !strings.Contains(row, text) {
 			t.Errorf("the row of a paused job has no %s:\n%s", text, row)
@@ -70,9 +68,7 @@ func TestRowsOfPages(t *testing.T) {
 		s.ended(&job, 1, func(*core.Run) {})
 	}
 	for path, want := range map[string]int{"jobs?rows=10": 10, "jobs?rows=25": 25, "jobs": 30, "runs?rows=25": 25, "runs?rows=100": 30} {
-		if n := strings.Count(s.says("/console/"+path), `<tr id="`); n != want {
-			t.Errorf("%s has %d rows, not %d", path, n, want)
-		}
+		check.Equal(t, strings.Count(s.says("/console/"+path), `<tr id="`), want, "%s has N rows", path)
 	}
 }
 

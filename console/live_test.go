@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestNothingIsMissedBeforeListening: a page has the write count before it was built. When it starts to listen, it
@@ -31,9 +32,7 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 		r.Header.Set("HX-Request", "true")
 		return s.do(r).Header().Get("ETag")
 	}
-	if page := get("/console/keys").Body.String(); !strings.Contains(page, `data-since="7"`) {
-		t.Errorf("%s", page)
-	}
+	check.Contains(t, get("/console/keys").Body.String(), `data-since="7"`)
 	before := tag()
 	if b := get("/console/live?since=7").Body.String(); strings.Contains(b, "changed") {
 		t.Errorf("nothing changed, and it returns %q", b)
@@ -75,8 +74,7 @@ func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	newest := core.JournalKey{Minute: s.Clock.Unix()/60 - 5, Nonce: "a"}
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Now: func() time.Time { return s.Clock },
 		Log: slog.New(slog.DiscardHandler), Newest: func(context.Context) (core.JournalKey, error) { return newest, nil }})
-	_, since, _ := strings.Cut(s.get("/console/keys").Body.String(), `data-since="`)
-	since, _, _ = strings.Cut(since, `"`)
+	since := cutOut(s.get("/console/keys").Body.String(), `data-since="`, `"`)
 	poll := func(what string, want int) int {
 		t.Helper()
 		r := httptest.NewRequest("HEAD", "http://console.test/console/live", nil)
@@ -104,8 +102,7 @@ func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	poll("the clock was set back", http.StatusOK)
 	s.Clock = s.Clock.Add(2 * time.Minute)
 	newest.Minute = s.Clock.Unix() / 60
-	_, since, _ = strings.Cut(s.get("/console/keys").Body.String(), `data-since="`)
-	since, _, _ = strings.Cut(since, `"`)
+	since = cutOut(s.get("/console/keys").Body.String(), `data-since="`, `"`)
 	poll("runs may be running", http.StatusOK)
 	if w := s.get("/console/jobs/none/none"); w.Code < 400 || w.Header().Get("X-Since") != "" ||
 		!strings.Contains(w.Body.String(), `data-since=""`) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -37,18 +38,14 @@ func TestLogThatBreaksOff(t *testing.T) {
 
 		rest = core.Errorf(core.CodeUnavailable, "the executor is gone")
 		kept := core.KeptLog{Run: r.ID, At: s.Clock, From: 50, Text: zipped(t, "fifty\nlast\n")}
-		if err := s.E.PostRun.PutLog(t.Context(), &r, kept); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.PostRun.PutLog(t.Context(), &r, kept))
 		s.never(s.note(page+"/lines?from=3", `"from":50`, `"next":52`), "broken")
 		s.never(s.shows(".warn", page+"?last=200", page+"#L50", page+"#L51", ">last<"), ">two<", "#L49")
 
 		r = s.ended(&job, 2, func(*core.Run) {})
 		page = "/console/runs/" + r.ID.String() + "/log"
 		kept = core.KeptLog{Run: r.ID, At: s.Clock, Why: "it was too long"}
-		if err := s.E.PostRun.PutLog(t.Context(), &r, kept); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.PostRun.PutLog(t.Context(), &r, kept))
 		s.note(page+"/lines?from=3", `"broken":true`)
 		s.shows(".warn", page+"?last=200", ">two<")
 	})
@@ -67,12 +64,8 @@ func zipped(t *testing.T, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(w.Write([]byte(text)))
+	check.OK(t, w.Close())
 	return b.Bytes()
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // hostile is the test input for text fields: an element, the end of an element and of an attribute, an event handler,
@@ -35,9 +36,7 @@ func hostileSite(t *testing.T) *site {
 	put := func(method, path string, body any) {
 		t.Helper()
 		b, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.ask(method, path, string(b))
 	}
 	type m = map[string]any
@@ -69,9 +68,7 @@ func hostileSite(t *testing.T) *site {
 	put("POST", "/v1/pause", m{"reason": hostile})
 
 	job, err := s.M.Job(t.Context(), "shop/stock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	params := hostile
 	for i, change := range []func(*core.Run){
 		func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler },
@@ -96,17 +93,13 @@ func hostileSite(t *testing.T) *site {
 	at := core.InstantOf(s.Clock.Truncate(time.Minute))
 	letter := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job.Def.ID, at), Rev: 1, At: at, Slot: at,
 		Cause: core.CauseSchedule}}}
-	if err := s.E.Ring.Bury(t.Context(), letter, hostile); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Ring.Bury(t.Context(), letter, hostile))
 	issuer, subject := inURL, hostile
 	if _, _, err := s.access.Save(t.Context(), access.ByMachine(true), access.Spec{Name: "ann", Grants: &[]access.Grant{{App: "shop",
 		Role: access.Viewer}}, Issuer: &issuer, Subject: &subject}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.access.LogInByToken(t.Context(), adminToken, access.Origin{Address: hostile, Agent: hostile}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.access.LogInByToken(t.Context(), adminToken, access.Origin{Address: hostile, Agent: hostile}))
 	s.viewsOf(t.Context(), hostile)
 	s.cookies["tickring_tz"] = url.QueryEscape(hostile)
 	return s
@@ -122,9 +115,7 @@ func (s *site) viewsOf(ctx context.Context, name string) {
 			err = s.access.SaveView(ctx, who, v)
 		}
 	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 }
 
 // markupIn returns the foreign markup in a page: the console's own pages have no inline scripts, styles or handlers,
@@ -158,9 +149,7 @@ func markupIn(body string) (wrong []string) {
 func patternsOf(t *testing.T, method string) (list []string) {
 	for _, file := range []string{"menu.go", "console.go"} {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, m := range regexp.MustCompile(`"`+method+` (/console/[^"]*)"`).FindAllSubmatch(b, -1) {
 			list = append(list, strings.TrimSuffix(string(m[1]), "{$}"))
 		}
@@ -271,9 +260,7 @@ func TestMarkupIsText(t *testing.T) {
 		w := s.get(path)
 		body := w.Body.String()
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			if w.Header().Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%s: a browser may take it for a page", path)
-			}
+			check.Equal(t, w.Header().Get("X-Content-Type-Options"), "nosniff", "%s: a browser may take it for a page", path)
 			return ""
 		}
 		if wrong := markupIn(body); wrong != nil {

@@ -35,7 +35,7 @@ func TestChannelForms(t *testing.T) {
 		if strings.Contains(page, "very-secret-1") {
 			t.Errorf("%s: a secret is shown:\n%s", kind, page)
 		}
-		edit := url.Values{"do": {"edit"}, "kind": {kind}, "rev": {between(page, `name="rev" value="`, `"`)}, "language": {"zh"}}
+		edit := url.Values{"do": {"edit"}, "kind": {kind}, "rev": {cutOut(page, `name="rev" value="`, `"`)}, "language": {"zh"}}
 		for _, has := range []string{"hasurl", "hassecret", "haspass"} {
 			if strings.Contains(page, `name="`+has+`"`) {
 				edit.Set(has, "1")
@@ -54,10 +54,10 @@ func TestChannelForms(t *testing.T) {
 			}
 		}
 		page = s.wrong(at+"?panel=edit", edit, http.StatusConflict)
-		if list := between(page, `<div class="warn"`, "</div>"); strings.Contains(list, "very-secret-1") {
+		if list := cutOut(page, `<div class="warn"`, "</div>"); strings.Contains(list, "very-secret-1") {
 			t.Errorf("%s: a secret is among what differs: %s", kind, list)
 		}
-		edit.Set("rev", between(page, `name="rev" value="`, `"`))
+		edit.Set("rev", cutOut(page, `name="rev" value="`, `"`))
 		s.never(s.done(at+"?panel=edit", edit), "<dd>中文")
 		if _, err := s.M.Channel(t.Context(), "by-"+kind); err != nil {
 			t.Errorf("%s: %v", kind, err)

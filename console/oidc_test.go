@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // withProvider gives the console a provider that does not answer.
@@ -21,9 +22,7 @@ func (s *site) withProvider() {
 	log := slog.New(slog.DiscardHandler)
 	p, err := oidc.New(oidc.Settings{Issuer: away.URL, ClientID: "c", URL: "https://console.test", Name: "Ex<ample>"}, adminToken,
 		oidc.Options{Log: log})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, err)
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Provider: p, Log: log})
 }
 
@@ -38,9 +37,7 @@ func TestProviderLink(t *testing.T) {
 	}
 	s.withProvider()
 	w := s.get("/console/jobs?q=a%26b")
-	if body := w.Body.String(); !strings.Contains(body, `href="https://console.test`+start+url.QueryEscape("/console/jobs?q=a%26b")+`"`) {
-		t.Errorf("%s", body)
-	}
+	check.Contains(t, w.Body.String(), `href="https://console.test`+start+url.QueryEscape("/console/jobs?q=a%26b")+`"`)
 	s.compare("the link", "p")
 	s.cookies["tickring_lang"] = "zh"
 	for _, path := range []string{start, "/console/oidc/callback?code=x&state=y"} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -28,17 +29,13 @@ func TestHome(t *testing.T) {
 	s.ask("PUT", "/v1/apps/pay", `{"title": "<b>Payments</b>"}`)
 	s.ask("PUT", "/v1/jobs/pay/out", `{"handler": "out", "schedule": {"cron": "0 0 3 * * ?"}}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	at := core.InstantOf(s.Clock)/60*60 + 60
 	s.Clock = at.Time().Add(20 * time.Second)
 	id := core.PlannedRun(job.Def.ID, at)
 	failed := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at,
 		Attempt: 1, First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
-	if err := s.E.Finish.Create(t.Context(), []core.Run{failed})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Finish.Create(t.Context(), []core.Run{failed})[0])
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	s.shows(".head,h2,.rows", "/console/", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(),
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)
@@ -163,12 +160,8 @@ func TestUpcoming(t *testing.T) {
 	if strings.Contains(list, "pay/often") {
 		t.Error("another app is listed")
 	}
-	if n := strings.Count(list, `/at/2026-11-21T02:30:00Z`); n != 11 {
-		t.Errorf("%d of 11 instants are listed", n)
-	}
-	if n := strings.Count(list, "route failover"); n != 12 {
-		t.Errorf("the page shows the results of %d of 12 jobs", n)
-	}
+	check.Equal(t, strings.Count(list, `/at/2026-11-21T02:30:00Z`), 11, "of 11 instants are listed")
+	check.Equal(t, strings.Count(list, "route failover"), 12, "the page shows the results of N of 12 jobs")
 	raw := s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String()
 	if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
 		t.Error("data is markup")
@@ -196,10 +189,8 @@ func TestHomeOfAnInstantThatNobodyPlanned(t *testing.T) {
 	s.ended(&job, 4, func(r *core.Run) { r.SentAt = r.Slot.Time().Add(120 * time.Millisecond) })
 	s.Clock = job.Sched.Next.Time().Add(10 * time.Minute)
 	at := "/console/jobs/shop/stock/at/" + job.Sched.Next.Time().UTC().Format(time.RFC3339)
-	row := between(s.shows("h2,.rows", "/console/"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
-	if !strings.Contains(row, at) {
-		t.Errorf("the row does not lead to the run: %s", row)
-	}
+	row := cutOut(s.shows("h2,.rows", "/console/"), fmt.Sprintf(`id="late-%d"`, job.Def.ID), "</tr>")
+	check.Contains(t, row, at, "the row does not lead to the run")
 	s.shows("#first", at)
 }
 
@@ -227,9 +218,7 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	s.Clock, slow = s.Clock.Add(time.Minute), true
 	s.says("/console/runs", one)
 	s.says("/console/runs", one)
-	if asked != 1 {
-		t.Errorf("it was asked for %d times", asked)
-	}
+	check.Equal(t, asked, 1, "it was asked for N times")
 }
 
 // TestOverviewSaysWhatItRead: if the runs of some jobs were not read, the overview page shows that, and does not claim that

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
@@ -46,9 +47,7 @@ func TestNoFormHoldsMuchMemory(t *testing.T) {
 	var source []byte
 	for _, file := range []string{"menu.go", "console.go"} {
 		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		source = append(source, b...)
 	}
 	forms := []string{"/console/jobs/new?view=manifest"}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -26,9 +27,7 @@ func (s *site) reportsSince(ago time.Duration) {
 	s.t.Helper()
 	now := s.Clock
 	s.Clock = now.Add(-ago)
-	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, s.reports.Pass(usecasetest.Ctx))
 	s.Clock = now
 }
 
@@ -91,14 +90,10 @@ func TestLateness(t *testing.T) {
 	s.ended(&job, 40, func(r *core.Run) { r.State, r.Reason, r.SentAt = core.Skipped, core.ReasonOverlap, time.Time{} })
 	body := s.says("/console/lateness?when=1h&each=job", `class="h2"`, `class="h0"`, `class="cross"`)
 	s.compare("lateness", ".head,title")
-	if n := strings.Count(body, "<title>") - 1; n != 3 {
-		t.Errorf("%d fields are drawn", n)
-	}
+	check.Equal(t, strings.Count(body, "<title>")-1, 3, "fields are drawn")
 	_, worst, _ := strings.Cut(body, `class="head"`)
 	to := hrefs(worst, "/console/runs?")[0]
-	if shown := s.says(to); !strings.Contains(shown, "run-"+late.ID.String()+`"`) {
-		t.Errorf("%s does not show the late run", to)
-	}
+	check.Contains(t, s.says(to), "run-"+late.ID.String()+`"`, "%s does not show the late run", to)
 	const day = `when=24h" aria-current="true"`
 	s.says("/console/lateness", ">shop<", day)
 	s.never(s.says("/console/lateness?to=2026-11-20T12:40:00Z", ">shop<"), day)
@@ -135,9 +130,7 @@ func TestWorstIsTheLatest(t *testing.T) {
 		body := s.shows(".head", "/console/lateness?"+query, `t-late">10 min`)
 		_, worst, _ := strings.Cut(body, `class="head"`)
 		list := s.says(hrefs(worst, "/console/runs?")[0] + "&late=1m")
-		if !strings.Contains(list, "run-"+latest.String()+`"`) {
-			t.Errorf("%s: the latest run is not listed", query)
-		}
+		check.Contains(t, list, "run-"+latest.String()+`"`, "%s: the latest run is not listed", query)
 		s.never(s.says(hrefs(worst, "/console/runs?")[0]), "run-"+other.ID.String()+`"`)
 	}
 }

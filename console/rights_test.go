@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -158,13 +159,10 @@ func TestFieldsOfAnApp(t *testing.T) {
 			forms[path] = body
 			for field, right := range map[string]access.Right{"token": access.Secrets, "secret": access.Secrets, "executors": access.Addresses,
 				"allow": access.Addresses} {
-				if has := strings.Contains(body, `name="`+field+`"`); has != slices.Contains(rights, right) {
-					t.Errorf("%s: %s has %s: %t", name, path, field, has)
-				}
+				check.Equal(t, strings.Contains(body, `name="`+field+`"`), slices.Contains(rights, right), "%s: %s has %s", name, path, field)
 			}
 		}
-		_, rest, _ := strings.Cut(forms["/console/executors/shop?panel=edit"], `name="rev" value="`)
-		rev, _, _ := strings.Cut(rest, `"`)
+		rev := cutOut(forms["/console/executors/shop?panel=edit"], `name="rev" value="`, `"`)
 		edit := url.Values{"do": {"edit"}, "title": {"by " + name}, "rev": {rev}}
 		if slices.Contains(rights, access.Addresses) {
 			edit.Set("executors", "http://10.0.0.7:9999")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -28,9 +29,7 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 		Rev: job.Sched.Rev, Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond),
 		EndedAt: at.Time().Add(2 * time.Second)}
 	change(&r)
-	if err := s.E.Finish.Create(usecasetest.Ctx, []core.Run{r})[0]; err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, s.E.Finish.Create(usecasetest.Ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -90,10 +89,8 @@ func TestInstantWithoutRun(t *testing.T) {
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z")
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z")
 	at := core.InstantOf(usecasetest.Start.Truncate(time.Hour).Add(time.Hour))
-	if err := s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
-		Made: s.Clock}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+		Made: s.Clock}})[0])
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z")
 	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
 		s.never(s.says("/console/jobs/shop/hourly/at/"+at, "tickring run shop/hourly@"+at+"<"), "0001")
@@ -250,9 +247,7 @@ func TestLogOfManyLines(t *testing.T) {
 	if body := s.says(page+"?last=200", ">line 5000<", ">line 4801<", page+"#L5000"); strings.Contains(body, ">line 4800<") {
 		t.Error("more than the last 200 lines")
 	}
-	if n := strings.Count(s.get(page+"/text").Body.String(), "\n"); n != all {
-		t.Errorf("the file has %d lines", n)
-	}
+	check.Equal(t, strings.Count(s.get(page+"/text").Body.String(), "\n"), all, "the file has N lines")
 }
 
 // TestRunAgainAmongMany: if there are many executors, some can be chosen, and the number of the others is shown.
@@ -260,17 +255,13 @@ func TestRunAgainAmongMany(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger"}`)
 	for i := range 52 {
-		if err := s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
-			Beat: s.Clock, Since: s.Clock}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
+			Beat: s.Clock, Since: s.Clock}))
 	}
 	job := s.Job("shop/ledger")
 	run := s.ended(&job, 1, func(*core.Run) {})
 	body := s.says("/console/runs/"+run.ID.String()+"?panel=rerun", `<a href="/console/executors/shop">and 2 more</a>`)
-	if n := strings.Count(body, "<option>http://10.0.0."); n != 50 {
-		t.Errorf("%d can be chosen", n)
-	}
+	check.Equal(t, strings.Count(body, "<option>http://10.0.0."), 50, "can be chosen")
 }
 
 // TestDownloadEndsInTime: a function limits the size and time of a download, which then ends with the command for the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -35,43 +36,11 @@ func TestRunsByFilter(t *testing.T) {
 	} {
 		body := s.says("/console/runs" + query)
 		for name, id := range all {
-			if is := strings.Contains(body, "run-"+id.String()+`"`); is != strings.Contains(want, name) {
-				t.Errorf("%q: %s is shown: %v", query, name, is)
-			}
+			check.Equal(t, strings.Contains(body, "run-"+id.String()+`"`), strings.Contains(want, name), "%q: %s is shown", query, name)
 		}
 	}
 	s.shows("tr,.cli", "/console/runs", ">"+good.ID.String()+"<")
 	s.shows("#first", "/console/runs?when=yesterday")
-}
-
-// TestRunsPages: a long list is read page by page.
-func TestRunsPages(t *testing.T) {
-	s := newConsole(t)
-	job := s.Create(usecasetest.Spec("many", usecasetest.Every(time.Minute)))
-	for n := range 250 {
-		s.ended(&job, n, func(*core.Run) {})
-	}
-	seen := map[string]bool{}
-	for path, pages := "/console/runs?job=shop/many", 0; path != ""; pages++ {
-		body := s.says(path)
-		for _, part := range strings.Split(body, `<tr id="run-`)[1:] {
-			id, _, _ := strings.Cut(part, `"`)
-			if seen[id] {
-				t.Fatalf("run %s is on two pages", id)
-			}
-			seen[id] = true
-		}
-		_, after, more := strings.Cut(body, `rel="next" href="`)
-		if path, _, _ = strings.Cut(after, `"`); !more {
-			path = ""
-		}
-		if pages > 4 {
-			t.Fatal("the pages do not end")
-		}
-	}
-	if len(seen) != 250 {
-		t.Errorf("%d runs are on the pages", len(seen))
-	}
 }
 
 // TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
@@ -119,15 +88,12 @@ func TestShapeOfRuns(t *testing.T) {
 	}
 	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	s.compare("the chart", "#over")
-	_, after, _ := strings.Cut(body, `<a href="/console/runs?from=`)
-	bar, _, _ := strings.Cut(after, ">")
+	bar := cutOut(body, `<a href="/console/runs?from=`, ">")
 	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
 		t.Errorf("a bar leads to %q", bar)
 	}
 	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")
-	if n := strings.Count(zoomed, `<tr id="run-`); n != 5 {
-		t.Errorf("a span has %d runs", n)
-	}
+	check.Equal(t, strings.Count(zoomed, `<tr id="run-`), 5, "a span has N runs")
 }
 
 // TestSpansMeet: a run that is due where two time ranges meet belongs to the second. This applies to the list, its
@@ -147,9 +113,7 @@ func TestSpansMeet(t *testing.T) {
 		"when=yesterday": 24, hour: 1, "from=2026-11-20T02:00:00Z&to=2026-11-20T02:00:00Z": 1,
 		"from=2026-11-20T02:00:00.25Z&to=2026-11-20T03:00:00.5Z": 1, "from=2026-11-20T02:00:00.25Z&to=2026-11-20T02:00:00.5Z": 0,
 	} {
-		if n := of(list + query); n != want {
-			t.Errorf("%s has %d runs", query, n)
-		}
+		check.Equal(t, of(list+query), want, "%s has N runs", query)
 	}
 	body := s.shows("#over", list+"when=yesterday&shape=1")
 	for _, bar := range hrefs(cutOut(body, "data-step=", "</svg>"), "/console/runs?from=") {
@@ -169,10 +133,8 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 	s := goldenConsole(t)
 	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
-	if err := s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
-		Rev: job.Sched.Rev, Made: at.Time()}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Manage.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+		Rev: job.Sched.Rev, Made: at.Time()}})[0])
 	number := fmt.Sprint(job.Def.ID)
 	follow := func(job string) {
 		_, skips, _ := strings.Cut(s.shows("h2,.rows", "/console/runs?job="+job), "<h2>")
@@ -208,8 +170,7 @@ func TestRunManyAgain(t *testing.T) {
 	for _, in := range strings.Split(part, "<input ")[1:] {
 		_, name, _ := strings.Cut(in, `name="`)
 		name, rest, _ := strings.Cut(name, `"`)
-		_, value, _ := strings.Cut(rest, `value="`)
-		value, _, _ = strings.Cut(value, `"`)
+		value := cutOut(rest, `value="`, `"`)
 		form.Add(name, value)
 	}
 	first := s.post("/console/runs/rerun", form).Body.String()
@@ -223,8 +184,7 @@ func TestRunManyAgain(t *testing.T) {
 	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "3: <b>gone",
 		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
 	s.compare("stopped", ".head,p")
-	_, next, _ := strings.Cut(first, `name="next" value="`)
-	next, _, _ = strings.Cut(next, `"`)
+	next := cutOut(first, `name="next" value="`, `"`)
 	form.Set("next", next)
 	form.Set("done", "100")
 	for range 2 {
@@ -242,12 +202,9 @@ func TestRunManyAgain(t *testing.T) {
 	for path != "" {
 		body := s.says(path)
 		made += strings.Count(body, `<tr id="run-`)
-		_, rest, _ := strings.Cut(body, `rel="next" href="`)
-		path, _, _ = strings.Cut(rest, `"`)
+		path = cutOut(body, `rel="next" href="`, `"`)
 	}
-	if made != 130 {
-		t.Errorf("%d runs were made", made)
-	}
+	check.Equal(t, made, 130, "runs were made")
 }
 
 // TestRunManyAgainIsBounded: a count stops at the time limit of a page. The page shows that there may be more, and
@@ -266,9 +223,7 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 			}
 		})})
 	s.shows("dialog", "/console/runs?job=shop/again&failed=1&panel=rerun", `action="/console/runs/rerun"`)
-	if asked != 2 {
-		t.Errorf("it was counted %d times", asked)
-	}
+	check.Equal(t, asked, 2, "it was counted N times")
 }
 
 // TestRunManyAgainWithParams: runs are rerun with other params. The reasons why runs are not rerun are shown for all
@@ -305,9 +260,7 @@ func TestRemoveRuns(t *testing.T) {
 	job := s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
 	old := s.ended(&job, 40*24*60, func(*core.Run) {})
 	s.ended(&job, 1, func(*core.Run) {})
-	if err := s.reports.Pass(usecasetest.Ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.reports.Pass(usecasetest.Ctx))
 	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")
 	s.shows("h2,p,.buttons,.cli", "/console/runs/clean?job=shop/old&older=30d")
 	s.says("/console/runs/" + old.ID.String())

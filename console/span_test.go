@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -63,9 +64,7 @@ func TestFieldsKeepTheSpan(t *testing.T) {
 		}
 	}
 	w := s.get("/console/runs?app=shop&when=24h&from=&to=&zone=Europe%2FBerlin")
-	if to := w.Header().Get("Location"); to != "/console/runs?app=shop&when=24h" {
-		t.Errorf("a preset leads to %s", to)
-	}
+	check.Equal(t, w.Header().Get("Location"), "/console/runs?app=shop&when=24h", "a preset leads to")
 }
 
 // TestRemovedByTheClockThatWasNamed: a deletion by time uses the zone that its field named. The time is the same when

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -59,9 +60,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 					h.First, h.Attempt, c.item.Second = r.ID, 1, h.From
 				}
 			}
-			if err := s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0])
 		}
 		s.says("/console/runs/" + r.ID.String())
 		s.compare(c.name, ".story,p")
@@ -88,9 +87,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 			Parent: j.Parent}
 	})
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
-	if err := s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{item})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.E.Finish.PutPermits(usecasetest.Ctx, []core.Permits{item})[0])
 	s.in("en")
 	s.shows(".story,p", "/console/runs/"+id.String(), j.End.Time().Format(time.DateTime))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestOperating: the page shows doctor's findings and the state of the scheduler. It has actions, among them to pause
@@ -82,9 +83,7 @@ func TestAuditSaysNoMoreThanItKnows(t *testing.T) {
 			body := s.says("/console/system?audit=24h")
 			body = cutOut(body, `id="audit"`, "</table>")
 			body = body[strings.LastIndex(body, "<tr>"):]
-			if strings.Contains(body, `<span class="muted">`) != c.well {
-				t.Errorf("%s, to the %s: %s", answer, who, body)
-			}
+			check.Equal(t, strings.Contains(body, `<span class="muted">`), c.well, "%s, to the %s: %s", answer, who, body)
 			if sends := who == "admin" && strings.Contains(answer, "unaccounted"); strings.Contains(body, "panel=replan") != sends {
 				t.Errorf("%s, to the %s: %s", answer, who, body)
 			}
@@ -101,14 +100,10 @@ func TestDeadLetters(t *testing.T) {
 	at := core.InstantOf(s.Clock.Truncate(time.Minute))
 	for _, name := range []string{"shop/stock", "shop/gone"} {
 		job, err := s.M.Job(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		f := core.Fire{Run: core.PlannedRun(job.Def.ID, at), Rev: job.Sched.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
 		m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}
-		if err := s.E.Ring.Bury(t.Context(), m, "received <b>too often</b>"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.E.Ring.Bury(t.Context(), m, "received <b>too often</b>"))
 	}
 	s.ask("DELETE", "/v1/jobs/shop/gone", "")
 	s.shows("#letters,.rows", "/console/system", "received <b>too often</b>", "panel=redrive", "panel=drop")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var clockNamed = regexp.MustCompile(`Time zone: ([A-Za-z/_]+)`)
@@ -21,9 +23,7 @@ func (s *site) answer(path string, v any) {
 	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
 		s.t.Fatalf("%s: %d %s", path, w.Code, w.Body)
 	}
-	if err := json.Unmarshal(w.Body.Bytes(), v); err != nil {
-		s.t.Fatal(err)
-	}
+	check.OK(s.t, json.Unmarshal(w.Body.Bytes(), v))
 }
 
 // TestTypedTimes: a time field names a zone beside it, and its input is parsed in that zone. Neither the zone of the
@@ -80,8 +80,7 @@ func TestTypedTimes(t *testing.T) {
 					t.Errorf("%s of %s: %v", f.name, job, err)
 					continue
 				}
-				_, form, _ := strings.Cut(panel, "<form")
-				form, _, _ = strings.Cut(form, "</form>")
+				form := cutOut(panel, "<form", "</form>")
 				s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America%2FNew_York", "mine"
 				w := s.post(of(f.action), with(fields(form), append(f.extra, f.field, typed, "reason", "why")...))
 				if w.Code >= 400 {

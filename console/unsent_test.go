@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var (
@@ -121,9 +122,7 @@ func TestLook(t *testing.T) {
 	}
 	clear(s.cookies)
 	w := s.post("/console/settings", url.Values{"lang": {"en"}, "zone": {"mine"}, "to": {"/console/login"}})
-	if w.Code != http.StatusSeeOther {
-		t.Errorf("not logged in: %d", w.Code)
-	}
+	check.Equal(t, w.Code, http.StatusSeeOther, "not logged in")
 	s.post("/console/login", url.Values{"name": {"ann"}, "password": {goodPassword}})
 	if s.cookies["tickring_lang"] != "en" || s.cookies["tickring_zone"] != "mine" {
 		t.Errorf("a browser with a choice of its own: %v", s.cookies)

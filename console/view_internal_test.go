@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/words"
 )
 
@@ -15,17 +16,13 @@ func TestMarkIsFilledOnce(t *testing.T) {
 	a := &ask{Lang: words.English}
 	got := a.Mark("%s: %s", html(`<b title="%s">x</b>`, "\uE0001\uE000"), html(`<i class="c">%s</i>`, "<y>"))
 	want := template.HTML("<b title=\"\uE0001\uE000\">x</b>: <i class=\"c\">&lt;y&gt;</i>")
-	if got != want {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, got, want)
 }
 
 // TestWhatIsNoMarkupIsEscaped: this holds for every type.
 func TestWhatIsNoMarkupIsEscaped(t *testing.T) {
 	type name string
-	if got := html("%s: %s", name("<b>"), html("<i>%d</i>", 1)); got != "&lt;b&gt;: <i>1</i>" {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, html("%s: %s", name("<b>"), html("<i>%d</i>", 1)), "&lt;b&gt;: <i>1</i>")
 }
 
 // TestNoLineIsTakenForTheHead: lines that look like the header of a difference are shown like any other.
@@ -42,14 +39,10 @@ func TestNoLineIsTakenForTheHead(t *testing.T) {
 func TestAgain(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{0: 4 * time.Second, 300 * time.Millisecond: 4 * time.Second,
 		500 * time.Millisecond: 10 * time.Second, 1500 * time.Millisecond: time.Minute, time.Hour: time.Minute} {
-		if got := again(took, 0); got != want {
-			t.Errorf("after %s: %s, not %s", took, got, want)
-		}
+		check.Equal(t, again(took, 0), want, "after %s", took)
 	}
 	for units, want := range map[float64]time.Duration{1: 10500 * time.Millisecond, 60: 40 * time.Second, 1600: 810 * time.Second} {
-		if got := again(time.Millisecond, units); got != want {
-			t.Errorf("after %v units: %s, not %s", units, got, want)
-		}
+		check.Equal(t, again(time.Millisecond, units), want, "after %v units", units)
 	}
 }
 

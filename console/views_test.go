@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestViews: a list with its filters is saved under a name, for oneself or for all users. It opens as saved, and its
@@ -32,9 +33,7 @@ func TestViews(t *testing.T) {
 		"shop/stock")
 	s.done("/console/views", typed("name", "Everybody's", "shared", "1"), "Everybody's")
 	body := s.get("/console/jobs").Body.String()
-	if !strings.Contains(body, `href="/console/jobs?app=shop&amp;label=team%3Da%26b">Mine &amp; ours`) {
-		t.Errorf("it does not lead where it was: %s", body)
-	}
+	check.Contains(t, body, `href="/console/jobs?app=shop&amp;label=team%3Da%26b">Mine &amp; ours`, "it does not lead where it")
 	s.done("/console/views", typed("page", "runs", "query", "failed=1", "name", "Red"), "Red")
 	s.never(s.says("/console/jobs"), ">Red<")
 	s.wrong("/console/views", typed("name", ""), http.StatusBadRequest, `name="shared"`)

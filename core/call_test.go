@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -111,9 +112,7 @@ func TestCallSecrets(t *testing.T) {
 	if text := marshal(shown); strings.Contains(text, "hunter2") || !strings.Contains(text, `"X-Team":"a"`) {
 		t.Error(text)
 	}
-	if !strings.Contains(marshal(c), "hunter2") {
-		t.Error("the shown value is the stored one")
-	}
+	check.Contains(t, marshal(c), "hunter2", "the shown value is the stored one")
 	if kept, err := shown.Kept(c); err != nil || !kept.Equal(c) {
 		t.Errorf("%+v %v", kept, err)
 	}

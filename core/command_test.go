@@ -3,6 +3,8 @@ package core
 import (
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestCommandKept checks that stored secrets are kept, but not for another line, directory or
@@ -70,9 +72,7 @@ func TestCommandBounds(t *testing.T) {
 	}
 	good := Command{Line: "a\n\tb " + strings.Repeat("x", MaxLine-6), Dir: "/", Env: map[string]string{"_A1": "line\nline"},
 		Hidden: []string{"_A1"}, User: "www-data", MaxOutput: MaxMaxOutput}
-	if err := good.validate(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, good.validate())
 }
 
 // No executor can have the address of commands.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -51,9 +52,7 @@ func TestKeyCountsByValue(t *testing.T) {
 	if len(of) != len(groups) {
 		t.Errorf("%d limits of %d: %v", len(of), len(groups), of)
 	}
-	if none := permitOf(`x`, "/tenant"); none != "job/7/"+core.NoValue {
-		t.Error(none)
-	}
+	check.Equal(t, permitOf(`x`, "/tenant"), "job/7/"+core.NoValue)
 }
 
 func TestKeyPoints(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -80,9 +81,7 @@ func TestCheckWork(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if err := (&App{}).CheckWork(d); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, (&App{}).CheckWork(d))
 }
 
 // versions returns n versions, made a second apart.

@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func TestVerdict(t *testing.T) {
@@ -25,8 +27,6 @@ func TestVerdict(t *testing.T) {
 			ends[i] = Run{State: state, Reason: ReasonPaused}
 		}
 		state, reason, message := Shard{Total: len(ends), All: c.all}.Verdict(ends)
-		if got := fmt.Sprint(state, " ", reason, " ", message); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		check.Equal(t, fmt.Sprint(state, " ", reason, " ", message), c.want)
 	}
 }

@@ -7,18 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func TestTemplate(t *testing.T) {
 	shanghai, err := time.LoadLocation("Asia/Shanghai")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	at := InstantOf(time.Date(2026, 3, 31, 18, 30, 0, 0, time.UTC)) // 1 April in Shanghai
 	summer := InstantOf(time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC))
 	for _, c := range []struct {
@@ -51,9 +48,7 @@ func TestTemplate(t *testing.T) {
 		if got, err := tpl.Fill(c.f); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", c.text, got, err, c.want)
 		}
-		if tpl.NeedsLastSuccess() != strings.Contains(c.text, "lastSuccessAt") {
-			t.Errorf("%s: needs the last success: %t", c.text, tpl.NeedsLastSuccess())
-		}
+		check.Equal(t, tpl.NeedsLastSuccess(), strings.Contains(c.text, "lastSuccessAt"), "%s: needs the last success", c.text)
 	}
 }
 
@@ -72,9 +67,7 @@ func TestTemplateErrors(t *testing.T) {
 		texts.Equal(t, fmt.Sprintf("%.40q", text), fmt.Sprint(err))
 	}
 	tpl, err := ParseTemplate(strings.Repeat("x", MaxParams-19) + "{{scheduledAt}}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := tpl.Fill(Filling{At: 1}); err == nil {
 		t.Error("params of over 64 KB are allowed")
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -22,9 +23,7 @@ func TestNormalize(t *testing.T) {
 	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30 } started "
 	got := fmt.Sprintln(j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline, j.Def.Route, j.Def.Block, j.Def.Timeout, j.Def.Retry,
 		j.Def.LostAfter, j.Def.Keep, j.Sched.State, j.Sched.Schedule.Timezone)
-	if strings.TrimSpace(got) != strings.TrimSpace(want) {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	check.Equal(t, strings.TrimSpace(got), strings.TrimSpace(want), "got  %s\nwant %s", got, want)
 	if err := j.Validate(); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
@@ -147,9 +146,7 @@ func TestCheckHandler(t *testing.T) {
 		}
 	}
 	wire := App{Executors: []string{"http://x"}}
-	if err := wire.CheckHandler("any name at all"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, wire.CheckHandler("any name at all"))
 }
 
 // The error for an unsupported route names the alternatives.
@@ -171,9 +168,7 @@ func TestCheckRoute(t *testing.T) {
 			}
 		}
 	}
-	if err := (&App{Executors: []string{"http://x"}}).CheckRoute(RouteBusyover); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, (&App{Executors: []string{"http://x"}}).CheckRoute(RouteBusyover))
 }
 
 func TestParseARN(t *testing.T) {
@@ -193,9 +188,7 @@ func TestParseARN(t *testing.T) {
 
 func TestValidateApp(t *testing.T) {
 	good := App{Name: "shop", Token: "t", Executors: []string{"http://a"}, Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, good.Validate())
 	for field, change := range map[string]func(a *App){
 		"name":         func(a *App) { a.Name = "" },
 		"title":        func(a *App) { a.Title = strings.Repeat("x", 257) },
@@ -237,9 +230,7 @@ func TestLive(t *testing.T) {
 		for _, e := range Live(all, c.g, now, BeatExpiry) {
 			got = append(got, e.Address)
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: %v, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s: %v, want", c.name, got)
 	}
 	app := App{Name: "shop", Executors: []string{"z"}}
 	if got := app.Candidates(all, Global{}, now, BeatExpiry); len(got) != 1 || !got[0].Fixed || got[0].App != "shop" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/server"
 )
@@ -55,9 +56,7 @@ func TestExamples(t *testing.T) {
 		return err == nil && url != ""
 	})
 	jobs, err := os.ReadFile("jobs.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	endpoint := "127.0.0.1:" + freeport.Free(t)
 	tickring(t, bin, strings.Replace(string(jobs), "127.0.0.1:8080", endpoint, 1), "apply", "-f", "-")
 	fetched := os.Getenv("TICKRING_TEST_EXECUTORS")
@@ -67,9 +66,7 @@ func TestExamples(t *testing.T) {
 				t.Skip("needs TICKRING_TEST_EXECUTORS from test/executors/fetch.sh")
 			}
 			dir, err := filepath.Abs(p.dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			port := freeport.Free(t)
 			listen := "127.0.0.1:" + port
 			if p.dir == "endpoint" {
@@ -104,9 +101,7 @@ func start(t *testing.T, env []string, command ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = t.TempDir(), append(os.Environ(), env...), t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	return cmd
 }
@@ -143,13 +138,9 @@ func TestPagesEqualExamples(t *testing.T) {
 		{"how-to/write-an-executor-in-go.md", "executor/main.go", "package main\n"},
 	} {
 		page, err := os.ReadFile(filepath.Join("..", "docs", p.page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		code, err := os.ReadFile(p.file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		_, shown, found := strings.Cut(string(code), p.from)
 		if block := "\n```go\n" + p.from + shown + "```\n"; !found || !strings.Contains(string(page), block) {
 			t.Errorf("docs/%s should have the code of examples/%s:%s", p.page, p.file, block)

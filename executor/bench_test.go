@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -78,9 +79,7 @@ type sender struct {
 
 func newSender(tb testing.TB, address string) *sender {
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	tb.Cleanup(func() { c.Close() })
 	return &sender{c: c, r: bufio.NewReaderSize(c, 64<<10)}
 }
@@ -136,21 +135,15 @@ func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send f
 		Log: quiet, QueueSize: 100_000}
 	change(&o)
 	e, err := New(mux, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Serve(ctx, ln) }()
 	tb.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			tb.Error(err)
-		}
+		check.NoError(tb, <-ended)
 	})
 	const conns = 64
 	var senders []*sender
@@ -247,9 +240,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		most = 512 << 10
 	}
 	files, err := os.ReadDir(e.o.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Logf("%d runs: heap %.1f MB in the first half, %.1f MB at the end; %d goroutines, then %d; %d files", 10*step,
 		float64(first.HeapAlloc)/1e6, float64(last.HeapAlloc)/1e6, first1, runtime.NumGoroutine(), len(files))
 	if grown > most {

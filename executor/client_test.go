@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -55,9 +56,7 @@ func TestRegistration(t *testing.T) {
 		f.mu.Unlock()
 		pass(90 * time.Second)
 		synctest.Wait()
-		if got := len(f.regs) - n; got != 3 {
-			t.Errorf("%d registrations in 90 s", got)
-		}
+		check.Equal(t, len(f.regs)-n, 3, "registrations in 90 s")
 	})
 }
 
@@ -83,9 +82,7 @@ func TestCallbacks(t *testing.T) {
 			synctest.Wait()
 		}
 		pass(time.Minute)
-		if n := e.Unreported(); n != 1200 {
-			t.Errorf("%d unreported", n)
-		}
+		check.Equal(t, e.Unreported(), 1200, "unreported")
 		f.mu.Lock()
 		up = true
 		f.mu.Unlock()
@@ -235,9 +232,7 @@ func TestTriggerTellsD(t *testing.T) {
 		t.Fatal(r.Msg)
 	}
 	f.want(t, 1, 200, "")
-	if f.shapes[0] != wire.DialectD {
-		t.Errorf("shape %v", f.shapes)
-	}
+	check.Equal(t, f.shapes[0], wire.DialectD, "shape %v", f.shapes)
 }
 
 func TestBadInput(t *testing.T) {
@@ -313,9 +308,7 @@ func TestNewRefuses(t *testing.T) {
 	_, err = New(NewMux(), Options{App: "a", Scripts: &Scripts{Kinds: []string{Shell}}})
 	texts.Equal(t, "scripts without a token", fmt.Sprint(err))
 	e, err := New(NewMux(), Options{App: "a", Servers: []string{"http://one"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	texts.Equal(t, "no address", fmt.Sprint(e.Start()))
 	refused(t, post(e, "/beat", nil), 500, "The executor is stopping.")
 }

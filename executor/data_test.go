@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -18,12 +19,8 @@ func TestData(t *testing.T) {
 		mux := NewMux()
 		set := func(data string, end func(context.Context, *Run) error) Handler {
 			return func(ctx context.Context, r *Run) error {
-				if err := r.SetData("an earlier call"); err != nil {
-					t.Error(err)
-				}
-				if err := r.SetData(data); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, r.SetData("an earlier call"))
+				check.NoError(t, r.SetData(data))
 				for _, bad := range []string{full + "x", "\xff"} {
 					if err := r.SetData(bad); err == nil {
 						t.Errorf("data of %d bytes was taken", len(bad))
@@ -108,9 +105,7 @@ func TestSubmittedData(t *testing.T) {
 	e := start(t, mux, newFake(), nil)
 	run := order(1, 1, "h")
 	s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	<-s.Ended()
 	if r := s.Result(); r.Data != "d" || r.Outcome != Success {
 		t.Errorf("%+v", r)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -89,9 +90,7 @@ func declared(t *testing.T, a *fakeAPI, jobs ...Job) string {
 	})
 	pass(10 * time.Second)
 	synctest.Wait()
-	if err := e.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, e.Stop(t.Context()))
 	return out.String()
 }
 
@@ -111,9 +110,7 @@ func TestDeclaredJobs(t *testing.T) {
 		}
 		// The same again changes nothing; another declaration does.
 		declared(t, a, nightly, other)
-		if a.rev != 2 {
-			t.Errorf("revision %d", a.rev)
-		}
+		check.Equal(t, a.rev, 2, "revision")
 		nightly.Params = "q"
 		declared(t, a, nightly, other)
 		if a.jobs["demo/nightly"]["params"] != "q" || a.rev != 3 {
@@ -210,9 +207,7 @@ func TestAbout(t *testing.T) {
 				t.Fatal(r.Msg)
 			}
 			<-w.began
-			if want := c.want + " " + run.Params + " false"; got[i] != want {
-				t.Errorf("%s %v: %s, want %s", c.member, c.headers, got[i], want)
-			}
+			check.Equal(t, got[i], c.want+" "+run.Params+" false", "%s %v", c.member, c.headers)
 		}
 		synctest.Wait()
 		left := copyJournal(t, dir)

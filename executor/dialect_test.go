@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // admin is an admin of one dialect, written from the description of the protocol and not from package wire. It reads the
@@ -125,33 +127,25 @@ func TestDialects(t *testing.T) {
 			e, err := New(mux, Options{App: "demo", Servers: []string{server.URL + "/xxl-job-admin/"}, Token: "secret", Listen: "127.0.0.1:0",
 				// the runs are from 2020, and the first sweep may run between them
 				Dir: t.TempDir(), NoSync: true, LogRetention: -1, Log: quiet})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- e.ListenAndServe(ctx) }()
 			defer func() {
 				cancel()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, <-ended)
 			}()
 			address := <-a.addresses
 
 			ask := func(path, body string) map[string]any {
 				req, err := http.NewRequest(http.MethodPost, address+path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				req.Header.Set("XXL-JOB-ACCESS-TOKEN", "secret")
 				if dialect == "D" {
 					req.Header.Set("XXL-JOB-APPNAME", "demo")
 				}
 				res, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				defer res.Body.Close()
 				var m map[string]any
 				if err := json.NewDecoder(res.Body).Decode(&m); err != nil || res.StatusCode != 200 {
@@ -174,9 +168,7 @@ func TestDialects(t *testing.T) {
 					t.Fatalf("%s: %v", p.path, m)
 				}
 			}
-			if got := <-a.results; got != (adminResult{LogID: 7, Time: 1586629003729, Code: 200, Msg: "said p"}) {
-				t.Errorf("result %+v", got)
-			}
+			check.Equal(t, <-a.results, (adminResult{LogID: 7, Time: 1586629003729, Code: 200, Msg: "said p"}), "result")
 			m := ask("/log", `{"logId":7,"`+timeKey+`":1586629003729,"fromLineNum":1}`)
 			log, _ := m[payload].(map[string]any)
 			if content, _ := log["logContent"].(string); m["code"] != 200.0 || log["fromLineNum"] != 1.0 || log["toLineNum"] != 3.0 ||

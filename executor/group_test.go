@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -22,22 +23,14 @@ import (
 func killedUnder(t *testing.T, dir, program string) (held *os.File) {
 	t.Helper()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Mkfifo(pipe, 0o600))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "EXECUTOR_TEST_PROGRAM="+program, "EXECUTOR_TEST_DIR="+dir, "EXECUTOR_TEST_PIPE="+pipe)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	held, err := os.Open(pipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { held.Close() })
-	if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(io.ReadFull(held, make([]byte, len("started\n"))))
 	for { // it was on its way before the program could report that
 		j := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
 		if j.replay(); j.live[77] != nil && len(j.live[77].run.groups) == 1 {
@@ -105,15 +98,9 @@ func TestGroup(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(out, make([]byte, len("started\n"))); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
+	check.Call(t)(io.ReadFull(out, make([]byte, len("started\n"))))
 	g, ok := groupOf(cmd.Process.Pid)
 	if !ok {
 		t.Fatal("it has no mark")
@@ -152,9 +139,7 @@ func TestGroup(t *testing.T) {
 func TestGroupsAreJournaled(t *testing.T) {
 	dir := t.TempDir()
 	j, _, err := openJournal(dir, true, 2000, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j.start(func() []remembered { return nil })
 	j.accept(&incoming{Run: order(1, 1, "h")})
 	j.accept(&incoming{Run: order(1, 2, "h")})
@@ -169,9 +154,7 @@ func TestGroupsAreJournaled(t *testing.T) {
 	<-j.end(&wire.CallbackItem{LogID: 2}, 7).done
 	j.close()
 	_, was, err := openJournal(dir, true, 2000, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(was.open) != 1 || !slices.Equal(was.open[0].groups, want) || len(want) != maxGroups {
 		t.Errorf("%v, want %v", was.open, want)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -155,9 +156,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func start(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
 	tb.Helper()
 	e := prepare(tb, mux, f, change)
-	if err := e.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, e.Start())
 	return e
 }
 
@@ -169,9 +168,7 @@ func prepare(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor 
 		change(&o)
 	}
 	e, err := New(mux, o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	tb.Cleanup(func() { _ = e.Stop(context.Background()) })
 	return e
 }
@@ -221,9 +218,7 @@ func readLog(tb testing.TB, e *Executor, run wire.Run) string {
 	for from := int32(1); ; {
 		r := post(e, wire.PathLog, wire.AppendLogRequest(nil, wire.LogRequest{LogID: run.LogID, LogTime: run.LogTime, FromLine: from}))
 		res, err := r.LogResult()
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.OK(tb, err)
 		if res.FromLine != from {
 			tb.Fatalf("asked from line %d, answered from %d", from, res.FromLine)
 		}

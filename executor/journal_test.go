@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -26,12 +27,8 @@ func copyJournal(t *testing.T, dir string) string {
 	}
 	for _, n := range names {
 		b, err := os.ReadFile(n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(n)), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.OK(t, os.WriteFile(filepath.Join(to, filepath.Base(n)), b, 0o600))
 	}
 	return to
 }
@@ -68,9 +65,7 @@ func TestCrash(t *testing.T) {
 
 		// Only one process may use the directory.
 		two, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the directory") {
 			t.Errorf("second executor on a folder: %v", err)
 		}
@@ -109,18 +104,14 @@ func TestCrash(t *testing.T) {
 		e3 := start(t, mux2, f3, func(o *Options) { o.Dir = third })
 		refused(t, send(e3, order(9, 4, "again")), 500, "repeate trigger job")
 		synctest.Wait()
-		if len(f3.items) != 0 {
-			t.Errorf("reported again: %v", f3.items)
-		}
+		check.Equal(t, len(f3.items), 0, "reported again: %v", f3.items)
 	})
 }
 
 func TestJournalFolderCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(file, nil, 0o600))
 		var out lockedBuffer
 		mux := NewMux()
 		mux.Register("ok", func(context.Context, *Run) error { return nil })
@@ -130,15 +121,11 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 			o.LogDir = filepath.Join(file, "logs")
 			o.Log = slog.New(slog.NewTextHandler(&out, nil))
 		})
-		if !strings.Contains(out.String(), "journal not writable") {
-			t.Errorf("it says: %s", out.String())
-		}
+		check.Contains(t, out.String(), "journal not writable", "it says")
 		r := send(e, order(1, 1, "ok"))
 		refused(t, r, wire.CodeBusy, "queue full: the run cannot be journaled")
 		// Once the journal can be written, runs are accepted, including the rejected one.
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Remove(file))
 		pass(time.Second)
 		synctest.Wait()
 		mustSend(t, e, order(1, 1, "ok"))
@@ -148,9 +135,7 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 
 func TestLogFolderCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, nil, 0o600))
 	var out lockedBuffer
 	mux := NewMux()
 	mux.Register("ok", func(_ context.Context, r *Run) error { r.Printf("hello"); return nil })
@@ -165,9 +150,7 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	if n := strings.Count(out.String(), "logs of runs not writable"); n != 1 {
 		t.Errorf("it is logged %d times: %s", n, out.String())
 	}
-	if log := readLog(t, e, run); log != "" {
-		t.Errorf("log: %s", log)
-	}
+	check.Equal(t, readLog(t, e, run), "", "log")
 }
 
 // TestFullDisk: on a full disk the executor rejects runs that it cannot store and reports accepted ones. It continues once
@@ -207,9 +190,7 @@ func TestFullDisk(t *testing.T) {
 		start(t, NewMux(), f2, func(o *Options) { o.Dir = copyJournal(t, dir) })
 		f2.want(t, 1, 200, "")
 		f2.result(t, 3)
-		if len(f2.items) != 2 {
-			t.Errorf("%v", f2.items)
-		}
+		check.Equal(t, len(f2.items), 2, "%v", f2.items)
 	})
 }
 
@@ -217,9 +198,7 @@ func TestFullDisk(t *testing.T) {
 func TestJournalCut(t *testing.T) {
 	dir := t.TempDir()
 	j, _, err := openJournal(dir, true, 64<<20, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j.start(func() []remembered { return nil })
 	var ends []int64
 	for id := range int64(5) {
@@ -233,13 +212,9 @@ func TestJournalCut(t *testing.T) {
 	j.close()
 	name := j.files()[0]
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for cut := range len(whole) + 1 {
-		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(name, whole[:cut], 0o600))
 		k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
 		k.replay()
 		want := 0
@@ -255,9 +230,7 @@ func TestJournalCut(t *testing.T) {
 	// One wrong byte is found.
 	bad := bytes.Clone(whole)
 	bad[ends[2]+headLen+10] ^= 1
-	if err := os.WriteFile(name, bad, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(name, bad, 0o600))
 	k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
 	if k.replay(); len(k.live) != 3 {
 		t.Errorf("%d runs before the wrong byte, want 3", len(k.live))
@@ -269,9 +242,7 @@ func TestJournalRolls(t *testing.T) {
 	dir := t.TempDir()
 	past := []remembered{{100, 1}, {101, 2}}
 	j, _, err := openJournal(dir, true, 2000, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j.start(func() []remembered { return past })
 	for id := range int64(200) {
 		run := order(1, id+1, "h")
@@ -286,13 +257,9 @@ func TestJournalRolls(t *testing.T) {
 		}
 	}
 	j.close()
-	if n := len(j.files()); n != 1 {
-		t.Errorf("%d files", n)
-	}
+	check.Equal(t, len(j.files()), 1, "files")
 	k, was, err := openJournal(dir, true, 2000, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	k.start(func() []remembered { return nil })
 	defer k.close()
 	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 {
@@ -309,9 +276,7 @@ func TestJournalLargerThanAFile(t *testing.T) {
 	dir := t.TempDir()
 	const most = 100_000
 	j, _, err := openJournal(dir, true, most, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j.start(func() []remembered { return nil })
 	msg := strings.Repeat("x", 10_000)
 	const large = 60

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -235,9 +236,7 @@ func TestKilled(t *testing.T) {
 		}
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, cmd.Start())
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		defer cmd.Process.Kill()
@@ -318,15 +317,11 @@ func TestKilled(t *testing.T) {
 		t.Errorf("%d runs have no answer though they were sent again", n)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "ran"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	times := map[int64]int{}
 	for line := range strings.Lines(string(b)) {
 		id, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		times[id]++
 	}
 	twice := 0

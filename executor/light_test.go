@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestImports: the package depends only on Go and package wire. Handlers import no cloud SDK and no part of the scheduler.
@@ -13,7 +15,5 @@ func TestImports(t *testing.T) {
 		t.Skipf("no go command here: %v", err)
 	}
 	const want = "github.com/tickring/tickring/internal/connlimit github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
-	if got := strings.Join(strings.Fields(string(out)), " "); got != want {
-		t.Errorf("it needs %s", got)
-	}
+	check.Equal(t, strings.Join(strings.Fields(string(out)), " "), want, "it needs")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -39,9 +40,7 @@ func TestLogPages(t *testing.T) {
 	write(20_000) // 1.8 MB: several pages
 	fmt.Fprintf(g, "half")
 	b, err := os.ReadFile(g.path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want.Write(b)
 	var got strings.Builder
 	from, pages := int32(1), 0
@@ -93,13 +92,9 @@ func TestLogPagesAreNotReadFromTheStart(t *testing.T) {
 	}
 	first := l.read(ask(l, 1), true)
 	f, err := os.OpenFile(g.path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer f.Close()
-	if _, err := f.WriteAt(bytes.Repeat([]byte{'\n'}, len(first.Content)-100), 0); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.WriteAt(bytes.Repeat([]byte{'\n'}, len(first.Content)-100), 0))
 	for _, from := range []int32{first.ToLine + 1, first.ToLine + 300} {
 		if r := l.read(ask(l, from), true); !strings.HasPrefix(r.Content, fmt.Sprintf("line %06d ", from)) {
 			t.Errorf("from line %d: %.40q", from, r.Content)
@@ -143,15 +138,11 @@ func TestLogSweep(t *testing.T) {
 		l.open(int64(back+1), now.AddDate(0, 0, -back).UnixMilli()).last("end")
 	}
 	for _, other := range []string{"2020-01-01.txt", "notes"} {
-		if err := os.WriteFile(filepath.Join(l.dir, other), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(l.dir, other), nil, 0o600))
 	}
 	l.sweep(now, 30*24*time.Hour)
 	left, err := os.ReadDir(l.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	// 30 days before now reach into the 31st day back.
 	if len(left) != 31+2 || left[0].Name() != "2020-01-01.txt" || left[1].Name() != "2026-10-22" {
 		t.Errorf("%d are left, the oldest %s", len(left), left[1].Name())
@@ -172,9 +163,7 @@ func TestLogsAreSwept(t *testing.T) {
 		old := filepath.Join(dir, time.Now().UTC().AddDate(0, 0, -4).Format(dayFormat))
 		young := filepath.Join(dir, time.Now().UTC().AddDate(0, 0, -1).Format(dayFormat))
 		for _, d := range []string{old, young} {
-			if err := os.Mkdir(d, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.Mkdir(d, 0o700))
 		}
 		start(t, NewMux(), newFake(), func(o *Options) { o.LogDir, o.LogRetention = dir, 48*time.Hour })
 		synctest.Wait()
@@ -199,9 +188,7 @@ func TestNoLogs(t *testing.T) {
 	run := order(1, 1, "h")
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
-	if log := readLog(t, e, run); log != "" {
-		t.Errorf("log %q", log)
-	}
+	check.Equal(t, readLog(t, e, run), "", "log")
 	if _, err := os.Stat(filepath.Join(dir, "logs")); err == nil {
 		t.Error("there is a folder of logs")
 	}
@@ -218,24 +205,16 @@ func TestLogTail(t *testing.T) {
 	} {
 		g := l.open(1, 1)
 		g.first("---- start")
-		if got := g.tailed("done", false); got != "done" {
-			t.Errorf("%s: nothing written: %q", name, got)
-		}
+		check.Equal(t, g.tailed("done", false), "done", "%s: nothing written", name)
 		for i := range 1000 {
 			fmt.Fprintf(g, "line %d\n", i)
 		}
 		io.WriteString(g, "end")
 		g.last("---- end")
-		if got := g.tailed("done", false); got != "done\n---- log\nline 999\nend" {
-			t.Errorf("%s: %q", name, got)
-		}
-		if got := g.tailed("", false); got != "line 999\nend" {
-			t.Errorf("%s: %q", name, got)
-		}
+		check.Equal(t, g.tailed("done", false), "done\n---- log\nline 999\nend", "%s", name)
+		check.Equal(t, g.tailed("", false), "line 999\nend", "%s", name)
 	}
-	if got := (*runLog)(nil).tailed("done", false); got != "done" {
-		t.Errorf("without a log: %q", got)
-	}
+	check.Equal(t, (*runLog)(nil).tailed("done", false), "done", "without a log")
 }
 
 // TestFailedLogTail: the end of a failed run's log fills the rest of its message. The server keeps only the beginning of a
@@ -246,9 +225,7 @@ func TestFailedLogTail(t *testing.T) {
 	for i := range 10_000 {
 		fmt.Fprintf(g, "line %d\n", i)
 	}
-	if got := g.tailed("done", false); got != "done\n---- log\nline 9999" {
-		t.Errorf("of one that succeeded: %q", got)
-	}
+	check.Equal(t, g.tailed("done", false), "done\n---- log\nline 9999", "of one that succeeded")
 	for own, room := range map[string]bool{"": true, "no such table": true, strings.Repeat("界", 5000): true,
 		strings.Repeat("x", wire.MaxMessage-5): false} {
 		got := g.tailed(own, true)

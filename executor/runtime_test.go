@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -139,9 +140,7 @@ func TestBlockStrategies(t *testing.T) {
 		discard.BlockStrategy = wire.BlockDiscard
 		r := send(e, discard)
 		refused(t, r, 500, "block strategy effect:")
-		if r.Verdict() != wire.VerdictBlockStrategy {
-			t.Errorf("verdict %v", r.Verdict())
-		}
+		check.Equal(t, r.Verdict(), wire.VerdictBlockStrategy, "verdict")
 		// Another job has a worker of its own.
 		mustSend(t, e, order(2, 6, "w"))
 		<-w.began
@@ -236,18 +235,12 @@ func TestTimeout(t *testing.T) {
 		next := order(2, 3, "deaf")
 		mustSend(t, e, next)
 		f.want(t, 2, 502, "job execute timeout (the handler has not returned and goes on)")
-		if e.Strays() != 1 {
-			t.Errorf("%d strays", e.Strays())
-		}
+		check.Equal(t, e.Strays(), 1, "strays")
 		close(deaf)
 		f.want(t, 3, 200, "")
 		synctest.Wait()
-		if e.Strays() != 0 {
-			t.Errorf("%d strays", e.Strays())
-		}
-		if log := readLog(t, e, run); !strings.Contains(log, "The handler returned after its run had ended.") {
-			t.Errorf("log:\n%s", log)
-		}
+		check.Equal(t, e.Strays(), 0, "strays")
+		check.Contains(t, readLog(t, e, run), "The handler returned after its run had ended.", "log")
 	})
 }
 
@@ -264,9 +257,7 @@ func TestRepeat(t *testing.T) {
 		for _, id := range []int64{1, 2} {
 			r := send(e, order(1, id, "w"))
 			refused(t, r, 500, fmt.Sprintf("repeate trigger job, logId:%d", id))
-			if r.Verdict() != wire.VerdictRepeatTrigger {
-				t.Errorf("verdict %v", r.Verdict())
-			}
+			check.Equal(t, r.Verdict(), wire.VerdictRepeatTrigger, "verdict")
 		}
 		w.word <- nil
 		f.want(t, 1, 200, "")
@@ -328,19 +319,13 @@ func TestInitDestroyIdle(t *testing.T) {
 		f.want(t, 3, 200, "")
 		pass(89 * time.Second)
 		synctest.Wait()
-		if got := story(); got != "init init run run" {
-			t.Errorf("before the idle time: %s", got)
-		}
+		check.Equal(t, story(), "init init run run", "before the idle time")
 		pass(2 * time.Second)
 		synctest.Wait()
-		if len(e.workers) != 0 {
-			t.Error("the worker lives on")
-		}
+		check.Equal(t, len(e.workers), 0, "the worker lives on")
 		mustSend(t, e, order(1, 4, "h"))
 		f.want(t, 4, 200, "")
-		if got := story(); got != "init init run run destroy init run" {
-			t.Errorf("after it: %s", got)
-		}
+		check.Equal(t, story(), "init init run run destroy init run", "after it")
 	})
 }
 
@@ -368,9 +353,7 @@ func TestAcceptedWhileWorkerEnds(t *testing.T) {
 				} else {
 					e.testEnding = barrier
 				}
-				if err := e.Start(); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, e.Start())
 				mustSend(t, e, order(1, 1, "h"))
 				f.want(t, 1, 200, "")
 				<-reached
@@ -408,22 +391,16 @@ func TestStop(t *testing.T) {
 		synctest.Wait()
 		r := send(e, order(3, 4, "w"))
 		refused(t, r, wire.CodeBusy, "queue full: the executor is stopping")
-		if r.Verdict() != wire.VerdictQueueFull {
-			t.Errorf("verdict %v", r.Verdict())
-		}
+		check.Equal(t, r.Verdict(), wire.VerdictQueueFull, "verdict")
 		refused(t, post(e, "/beat", nil), 500, "The executor is stopping.")
 		refused(t, post(e, "/idleBeat", wire.AppendIdleBeat(nil, wire.IdleBeatRequest{JobID: 9})), 500, "The executor is stopping.")
 		f.mu.Lock()
 		first := f.calls[1]
 		f.mu.Unlock()
-		if first != "one"+wire.PathRegistryRemove {
-			t.Errorf("the first call of the stop was %s", first)
-		}
+		check.Equal(t, first, "one"+wire.PathRegistryRemove, "the first call of the stop")
 		f.want(t, 2, 500, "web container destroy and kill the job. [job not executed, in the job queue, killed.]")
 		w.word <- nil
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-stopped)
 		if d := time.Since(began); d < 30*time.Second || d > 30*time.Second+gather {
 			t.Errorf("the stop took %v", d)
 		}
@@ -454,13 +431,9 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := e.Stop(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, e.Stop(ctx))
 		f.want(t, 1, 500, "web container destroy and kill the job. [job running, killed] (the handler has not returned and goes on)")
-		if e.Strays() != 1 {
-			t.Error("it is not counted")
-		}
+		check.Equal(t, e.Strays(), 1, "it is not counted")
 		close(free)
 		synctest.Wait() // its last line goes into the log, in the test's directory
 	})

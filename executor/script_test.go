@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -42,9 +43,7 @@ func sendScript(tb testing.TB, e *Executor, run wire.Run) {
 func scriptLog(t *testing.T, e *Executor, run wire.Run) string {
 	t.Helper()
 	b, err := os.ReadFile(e.logs.path(run.LogID, run.LogTime))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }
 
@@ -105,15 +104,11 @@ func TestScriptOptions(t *testing.T) {
 	run := scriptRun(1, 1, Shell, `echo "$GIVEN $HOME in $PWD"`, 1)
 	sendScript(t, e, run)
 	f.want(t, 1, 200, "")
-	if log := scriptLog(t, e, run); !strings.Contains(log, "yes  in "+dir+"\n") {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, scriptLog(t, e, run), "yes  in "+dir+"\n", "log")
 	run = scriptRun(1, 2, Shell, `echo newer`, 2)
 	sendScript(t, e, run)
 	f.want(t, 2, 200, "")
-	if log := scriptLog(t, e, run); !strings.Contains(log, "\nnewer\n") {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, scriptLog(t, e, run), "\nnewer\n", "log")
 	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 || !strings.HasSuffix(names[0], "1_2.sh") {
 		t.Errorf("scripts kept: %v", names)
 	}
@@ -136,9 +131,7 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 	const source = `exec 9>"$1"; sleep 1000 & echo started >&9; wait`
 	for i, end := range []string{"kill", "timeout", "changed"} {
 		pipe := filepath.Join(t.TempDir(), "pipe")
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, syscall.Mkfifo(pipe, 0o600))
 		run := scriptRun(int32(i+1), int64(i+1), Shell, source, 1)
 		run.Params = pipe
 		if end == "timeout" {
@@ -146,12 +139,8 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 		}
 		sendScript(t, e, run)
 		held, err := os.Open(pipe) // once the script opens it too
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.Call(t)(io.ReadFull(held, make([]byte, len("started\n"))))
 		want, msg := 500, "scheduling center kill job. [job running, killed]"
 		switch end {
 		case "kill":
@@ -237,9 +226,7 @@ TICKRING_SHARD_TOTAL=3
 TICKRING_TIMEOUT=60
 TRACEPARENT=00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 `
-	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
-		t.Errorf("log:\n%s", log)
-	}
+	check.Contains(t, readLog(t, e, run), "\n"+want, "log")
 	for i, c := range []struct {
 		handler, msg string
 		after        int64

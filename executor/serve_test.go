@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -21,19 +22,13 @@ import (
 func overNet(t *testing.T, client *http.Client, url string, body []byte) wire.Reply {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodPost, url, io.MultiReader(bytes.NewReader(body))) // of unknown length
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	req.Header.Set(wire.HeaderToken, "secret")
 	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	reply, err := wire.DecodeReply(b)
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("HTTP %d %q: %v", res.StatusCode, b, err)
@@ -91,9 +86,7 @@ func TestServe(t *testing.T) {
 				t.Errorf("a run while it stops: %d %q", r.Code, r.Msg)
 			}
 			w.word <- nil
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, <-ended)
 			f.want(t, 1, 200, "")
 			if c, err := net.Dial("tcp", strings.TrimPrefix(address, scheme+"://")); err == nil {
 				c.Close()
@@ -105,9 +98,7 @@ func TestServe(t *testing.T) {
 
 func TestListenRefused(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer ln.Close()
 	e := prepare(t, okMux(), newFake(), func(o *Options) { o.Listen = ln.Addr().String() })
 	if err := e.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), "listen") {
@@ -176,9 +167,7 @@ func TestMounted(t *testing.T) {
 	for path, status := range map[string]int{"/internal/jobs/run": 200, "/run": http.StatusTeapot} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(wire.AppendRun(nil, &run))))
-		if w.Code != status {
-			t.Errorf("%s: %d", path, w.Code)
-		}
+		check.Equal(t, w.Code, status, "%s", path)
 	}
 	f.want(t, 1, 200, "")
 	w := httptest.NewRecorder()
@@ -207,12 +196,8 @@ func TestFindAddress(t *testing.T) {
 			}
 		})
 		addr, err := net.ResolveTCPAddr("tcp", c.listen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := e.findAddress(addr); got != c.want {
-			t.Errorf("%s: %s, want %s", c.listen, got, c.want)
-		}
+		check.OK(t, err)
+		check.Equal(t, e.findAddress(addr), c.want, "%s", c.listen)
 	}
 }
 
@@ -229,9 +214,7 @@ func TestSilentServer(t *testing.T) {
 		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
 		pass(6 * time.Second)
 		f.mu.Lock()
-		if len(f.regs) != 1 {
-			t.Errorf("%d registrations", len(f.regs))
-		}
+		check.Equal(t, len(f.regs), 1, "registrations")
 		f.mu.Unlock()
 		began := time.Now()
 		mustSend(t, e, order(1, 1, "ok"))

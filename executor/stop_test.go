@@ -11,15 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
 func submit(tb testing.TB, e *Executor, run wire.Run) *Submitted {
 	tb.Helper()
 	s, err := e.Submit(context.Background(), wire.AppendOrder(nil, &run))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return s
 }
 
@@ -49,9 +48,7 @@ func TestGivenUpIsCompletedOnce(t *testing.T) {
 		}
 		<-s.Ended()
 		told := s.Result()
-		if e.Strays() != 2 {
-			t.Errorf("%d strays", e.Strays())
-		}
+		check.Equal(t, e.Strays(), 2, "strays")
 		pass(time.Minute)
 		synctest.Wait()
 		if e.Strays() != 0 || s.Result() != told {
@@ -93,9 +90,7 @@ func TestStopDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		// A damaged journal logs a message while it is read; the stop comes at that moment.
-		if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600))
 		var e *Executor
 		said := 0
 		f := newFake()
@@ -103,9 +98,7 @@ func TestStopDuringStart(t *testing.T) {
 			o.Dir = dir
 			o.Log = slog.New(hook(func() {
 				if said++; said == 1 {
-					if err := e.Stop(t.Context()); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, e.Stop(t.Context()))
 				}
 			}))
 		})
@@ -113,16 +106,12 @@ func TestStopDuringStart(t *testing.T) {
 			t.Errorf("it started: %v, and logged %d lines", err, said)
 		}
 		refused(t, send(e, order(1, 1, "ok")), wire.CodeBusy, "queue full: the executor is stopping")
-		if err := e.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, e.Stop(t.Context()))
 		pass(time.Hour)
 		f.mu.Lock()
 		calls := f.calls
 		f.mu.Unlock()
-		if len(calls) != 0 {
-			t.Errorf("it called %v", calls)
-		}
+		check.Equal(t, len(calls), 0, "it called %v", calls)
 		mustSend(t, start(t, okMux(), f, func(o *Options) { o.Dir = dir }), order(1, 1, "ok"))
 		f.want(t, 1, 200, "")
 	})
@@ -152,9 +141,7 @@ func TestStopWithDeadServers(t *testing.T) {
 		}
 		idle := start(t, mux, f, ten)
 		began := time.Now()
-		if err := idle.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, idle.Stop(t.Context()))
 		if d := time.Since(began); d > 10*time.Second {
 			t.Errorf("an idle executor took %v to stop", d)
 		}
@@ -166,16 +153,10 @@ func TestStopWithDeadServers(t *testing.T) {
 		stopped := make(chan error)
 		go func() { stopped <- e.Stop(t.Context()) }()
 		<-waits.Ended()
-		if d := time.Since(began); d != 0 {
-			t.Errorf("the waiting run was answered after %v", d)
-		}
+		check.Equal(t, time.Since(began), 0, "the waiting run was answered after")
 		<-at.Ended()
-		if d := time.Since(began); d != 30*time.Second {
-			t.Errorf("the running one had %v", d)
-		}
-		if err := <-stopped; err != nil {
-			t.Error(err)
-		}
+		check.Equal(t, time.Since(began), 30*time.Second, "the running one had")
+		check.NoError(t, <-stopped)
 	})
 }
 
@@ -190,12 +171,8 @@ func TestStopBehindADeadServer(t *testing.T) {
 			return taken
 		}
 		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
-		if err := e.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if last := f.calls[len(f.calls)-1]; last != "two"+wire.PathRegistryRemove {
-			t.Errorf("its last call was %s", last)
-		}
+		check.NoError(t, e.Stop(t.Context()))
+		check.Equal(t, f.calls[len(f.calls)-1], "two"+wire.PathRegistryRemove, "its last call")
 	})
 }
 
@@ -216,9 +193,7 @@ func TestStopCutsAReportOff(t *testing.T) {
 		e := start(t, okMux(), f, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&out, nil)) })
 		mustSend(t, e, order(1, 1, "ok"))
 		synctest.Wait()
-		if err := e.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, e.Stop(t.Context()))
 		if len(f.items) != 1 || asked != 2 || strings.Contains(out.String(), "not accepted by any server") {
 			t.Errorf("%d asked, taken %+v, log %s", asked, f.items, out.String())
 		}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -32,9 +33,7 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 				t.Fatalf("run %d: %v", id, s.Result())
 			}
 		}
-		if n := e.Unreported(); n != 3 {
-			t.Errorf("%d results are kept, want the 3 that a server may take", n)
-		}
+		check.Equal(t, e.Unreported(), 3, "results are kept, want the 3 that a server may take")
 		again := func(e *Executor) {
 			t.Helper()
 			run := order(1, 7, "ok")
@@ -48,9 +47,7 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 		dir = copyJournal(t, dir)
 		e = start(t, okMux(), f, alone) // after a crash
 		again(e)
-		if n := e.Unreported(); n != 3 {
-			t.Errorf("%d results after a crash", n)
-		}
+		check.Equal(t, e.Unreported(), 3, "results after a crash")
 	})
 }
 
@@ -83,16 +80,12 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 		hang.Store(false)
 		run := order(1, 7, "h")
 		s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run), Redelivered())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		<-s.Ended()
 		if s.Result().Outcome != Success || !again.Load() {
 			t.Errorf("%+v, again: %t", s.Result(), again.Load())
 		}
-		if n := e.Unreported(); n != 1 {
-			t.Errorf("%d results are kept, want the one that a server may take", n)
-		}
+		check.Equal(t, e.Unreported(), 1, "results are kept, want the one that a server may take")
 	})
 }
 
@@ -117,8 +110,6 @@ func TestRepeatWhileUnreported(t *testing.T) {
 		f.want(t, 1, 200, "")
 		f.want(t, 2, 200, "")
 		synctest.Wait()
-		if ran != 2 {
-			t.Errorf("the handler was called %d times", ran)
-		}
+		check.Equal(t, ran, 2, "the handler was called N times")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/infra"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDoorsAreBounded: unknown clients can use up neither the requests nor the concurrency of the account. A deployment into an
@@ -61,9 +62,7 @@ func TestDoorsAreBounded(t *testing.T) {
 			if !slices.ContainsFunc(doors, func(d string) bool { return tmpl.function(t, d) == id }) {
 				want = nil
 			}
-			if got != want {
-				t.Errorf("%s: %s has %v places, want %v", name, id, got, want)
-			}
+			check.Equal(t, got, want, "%s: %s has N places", name, id)
 			if n, ok := got.(float64); ok {
 				sum += n
 			}
@@ -82,8 +81,6 @@ func TestTokensInClear(t *testing.T) {
 		infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, HttpApi: true, PublicUrl: text})
 		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
 			assertions.Match_StringLikeRegexp(jsii.String(".*in clear.*")))
-		if len(*found) != want {
-			t.Errorf("%q: %d warnings, want %d", text, len(*found), want)
-		}
+		check.Equal(t, len(*found), want, "%q N warnings", text)
 	}
 }

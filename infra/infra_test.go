@@ -24,6 +24,7 @@ import (
 	outputs "github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // functions is a directory of functions that the tests do not read.
@@ -76,13 +77,9 @@ type resource struct {
 func read(t *testing.T, stack awscdk.Stack) template {
 	t.Helper()
 	b, err := json.Marshal(*assertions.Template_FromStack(stack, nil).ToJSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var tmpl template
-	if err := json.Unmarshal(b, &tmpl); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &tmpl))
 	tmpl.bytes = len(b)
 	return tmpl
 }
@@ -165,18 +162,14 @@ func TestDataStays(t *testing.T) {
 		if r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
 			t.Errorf("%s: deletion policy %s, %s when replaced", id, r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
-		if at(r.Properties, "Replicas.0.DeletionProtectionEnabled") != true {
-			t.Errorf("%s is not protected", id)
-		}
+		check.Equal(t, at(r.Properties, "Replicas.0.DeletionProtectionEnabled"), true, "%s is not protected", id)
 		if at(r.Properties, "TableName") != nil {
 			t.Errorf("%s has a name of its own: it could not be replaced beside itself", id)
 		}
 		if at(r.Properties, "TimeToLiveSpecification.AttributeName") != "expires" || at(r.Properties, "TimeToLiveSpecification.Enabled") != true {
 			t.Errorf("%s: %v", id, r.Properties["TimeToLiveSpecification"])
 		}
-		if r.Properties["BillingMode"] != "PAY_PER_REQUEST" {
-			t.Errorf("%s: %v", id, r.Properties["BillingMode"])
-		}
+		check.Equal(t, r.Properties["BillingMode"], "PAY_PER_REQUEST", "%s", id)
 		recover := at(r.Properties, "Replicas.0.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled")
 		if recover != (id != "TickringRuns") {
 			t.Errorf("%s: point-in-time recovery is %v", id, recover)
@@ -226,9 +219,7 @@ func TestKeys(t *testing.T) {
 			name := at(schema, fmt.Sprintf("KeySchema.%d.AttributeName", i))
 			return fmt.Sprint(name, " ", kinds[name])
 		}
-		if got := [2]string{key(p, 0), key(p, 1)}; got != want {
-			t.Errorf("%s has the key %q, want %q", id, got, want)
-		}
+		check.Equal(t, [2]string{key(p, 0), key(p, 1)}, want, "%s has the key", id)
 		if id == "TickringJobs" {
 			index := at(p, "GlobalSecondaryIndexes.0")
 			if at(index, "IndexName") != "due" || key(index, 0) != "partition N" || key(index, 1) != "planAt S" ||
@@ -269,9 +260,7 @@ func TestQueues(t *testing.T) {
 				t.Errorf("%s takes from %s", fn, queue)
 			}
 		}
-		if at(tmpl.Resources[fn].Properties, "RecursiveLoop") != "Allow" {
-			t.Errorf("%s puts messages back: Lambda would stop it", fn)
-		}
+		check.Equal(t, at(tmpl.Resources[fn].Properties, "RecursiveLoop"), "Allow", "%s puts messages back: Lambda would stop it", fn)
 	}
 	if len(mapped) != 5 { // tick takes the dead-letter messages
 		t.Errorf("only %v are taken from", mapped)
@@ -325,9 +314,7 @@ func TestQueues(t *testing.T) {
 // take messages first.
 func TestShutOutByMappings(t *testing.T) {
 	b, err := os.ReadFile("../docs/how-to/recover-on-aws.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc := strings.ReplaceAll(string(b), "\n   ", "\n") // commands are indented in steps
 	off, none := strings.Index(doc, "\nmappings --no-enabled\n"), strings.Index(doc, "--reserved-concurrent-executions 0")
 	if off < 0 || none < off || !strings.Contains(doc[none:], "\nmappings --enabled\n") {
@@ -360,9 +347,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("the log of %s: %v, %s", id, group.Properties, group.DeletionPolicy)
 		}
 	}
-	if got := at(tmpl.Resources[tmpl.function(t, "dispatch")].Properties, "MemorySize"); got != 512.0 {
-		t.Errorf("dispatch has %v MB", got)
-	}
+	check.Equal(t, at(tmpl.Resources[tmpl.function(t, "dispatch")].Properties, "MemorySize"), 512.0, "dispatch has N MB")
 	// Each function filters its own lines. Lambda would treat metrics as INFO, and our words for a warning too.
 	for _, level := range []string{"", "debug", "warn", "error"} {
 		other := synth(t, infra.Props{LogLevel: level})
@@ -442,9 +427,7 @@ func TestEnvironment(t *testing.T) {
 					c.Provider.Issuer != p.Oidc.Issuer || len(c.Provider.Scopes) != 2) {
 				t.Errorf("%s: %s gets the provider %+v, %+v", form, id, c.Provider, c.Params)
 			}
-			if c.RunURL != p.RunUrl {
-				t.Errorf("%s: notices of %s link to %q", form, id, c.RunURL)
-			}
+			check.Equal(t, c.RunURL, p.RunUrl, "%s: notices of %s link to", form, id)
 			if c.AdminToken != "" || c.ReadToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)
 			}
@@ -480,9 +463,7 @@ func TestTwice(t *testing.T) {
 		t.Errorf("both have the token %s", *a.TokenParameter)
 	}
 	tmpl := read(t, stack)
-	if n := len(tmpl.of(t, "AWS::DynamoDB::GlobalTable")); n != 6 {
-		t.Errorf("%d tables", n)
-	}
+	check.Equal(t, len(tmpl.of(t, "AWS::DynamoDB::GlobalTable")), 6, "tables")
 }
 
 // alarm finds the logical ID of an alarm by its name.
@@ -565,14 +546,10 @@ func TestTablesByName(t *testing.T) {
 		}
 	}
 	for output, want := range map[string]string{"JobsTable": "Old-Jobs", "RunsTable": "Old-Runs", "StateTable": "Old-State"} {
-		if got := at(tmpl.Outputs[output], "Value"); got != want {
-			t.Errorf("the output %s is %v, want %s", output, got, want)
-		}
+		check.Equal[any](t, at(tmpl.Outputs[output], "Value"), want, "the output %s", output)
 	}
 	doc, err := os.ReadFile("../docs/reference/aws-alarms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for output := range tmpl.Outputs { // the outputs that the command line uses are in the documented places
 		o := outputs.Outputs{output: "x"}
 		if len(o.Tables())+len(o.Queues())+len(o.Functions()) > 0 && !strings.Contains(string(doc), "`"+output+"`") {
@@ -584,9 +561,7 @@ func TestTablesByName(t *testing.T) {
 // TestOutputsLeadToTheConsole: the outputs name the console's address and the command that prints the token of its first login.
 func TestOutputsLeadToTheConsole(t *testing.T) {
 	tmpl := synth(t, infra.Props{PublicUrl: "https://jobs.example.com/"})
-	if got := at(tmpl.Outputs["Console"], "Value"); got != "https://jobs.example.com/console/" {
-		t.Errorf("the output Console is %v", got)
-	}
+	check.Equal(t, at(tmpl.Outputs["Console"], "Value"), "https://jobs.example.com/console/", "the output Console")
 	command, _ := json.Marshal(at(tmpl.Outputs["AdminTokenCommand"], "Value"))
 	if !strings.Contains(string(command), "ssm get-parameter --with-decryption") || !strings.Contains(string(command), "AWS::Region") ||
 		!strings.Contains(string(command), "/admin-token") {
@@ -606,9 +581,7 @@ func TestOperatingSettings(t *testing.T) {
 		for _, r := range list(tmpl.Resources[id].Properties["Replicas"]) {
 			regions = append(regions, at(r, "Region"), at(r, "DeletionProtectionEnabled"))
 		}
-		if fmt.Sprint(regions) != "[eu-west-1 true eu-central-1 true]" {
-			t.Errorf("%s has replicas in %v", id, regions)
-		}
+		check.Equal(t, fmt.Sprint(regions), "[eu-west-1 true eu-central-1 true]", "%s has replicas in %v", id, regions)
 	}
 	budget, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::Budgets::Budget")[0]].Properties)
 	for _, part := range []string{`"Amount":50`, `"user:tickring$Mine"`, `"Address":"ops@example.com"`, `"Threshold":80`, `"Threshold":100`} {
@@ -617,9 +590,7 @@ func TestOperatingSettings(t *testing.T) {
 		}
 	}
 	jobs, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::SQS::Queue")[0]].Properties["Tags"])
-	if !strings.Contains(string(jobs), `{"Key":"tickring","Value":"Mine"}`) {
-		t.Errorf("the tag that the budget filters by is missing: %s", jobs)
-	}
+	check.Contains(t, string(jobs), `{"Key":"tickring","Value":"Mine"}`, "the tag that the budget filters by is missing: %s", jobs)
 	keyed := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Keyed"), env)
 	key := awskms.NewKey(keyed, jsii.String("Key"), nil)
 	infra.NewScheduler(keyed, "Tickring", &infra.Props{Functions: functions, EncryptionKey: key, HttpApi: true, AccessLogs: true, XRay: true})
@@ -629,9 +600,7 @@ func TestOperatingSettings(t *testing.T) {
 		t.Errorf("tick sends spans to %s", b)
 	}
 	rest := slices.DeleteFunc(tmpl.statements(t), func(s statement) bool { return !slices.Contains(list(s.Action), any("xray:PutSpans")) })
-	if n := len(rest); n != 7 {
-		t.Errorf("%d roles may send spans", n)
-	}
+	check.Equal(t, len(rest), 7, "roles may send spans")
 	for _, id := range tmpl.of(t, "AWS::Logs::LogGroup") {
 		if tmpl.Resources[id].Properties["KmsKeyId"] == nil || tmpl.Resources[id].DeletionPolicy != "Delete" {
 			t.Errorf("the log group %s has the key %v and the deletion policy %s", id, tmpl.Resources[id].Properties["KmsKeyId"],
@@ -668,9 +637,7 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s: %v", id, p)
 		}
 		silent := name == "NoTick" || name == "Canary"
-		if missing := p["TreatMissingData"]; missing != map[bool]string{true: "breaching", false: "notBreaching"}[silent] {
-			t.Errorf("%s: missing parts: %v", id, missing)
-		}
+		check.Equal[any](t, p["TreatMissingData"], map[bool]string{true: "breaching", false: "notBreaching"}[silent], "%s: missing parts", id)
 		metrics := []any{p}
 		if m, ok := p["Metrics"].([]any); ok {
 			metrics = nil
@@ -750,17 +717,13 @@ func TestAlarms(t *testing.T) {
 	}
 	low := synth(t, infra.Props{InvocationsAlarm: jsii.Number(10), WriteUnitsAlarm: jsii.Number(20)})
 	for name, want := range map[string]float64{"Invocations": 50, "WriteUnits": 100} { // in five minutes
-		if got := low.Resources[low.alarm(t, name)].Properties["Threshold"]; got != want {
-			t.Errorf("the threshold of the alarm %s is %v, want %v", name, got, want)
-		}
+		check.Equal[any](t, low.Resources[low.alarm(t, name)].Properties["Threshold"], want, "the threshold of the alarm %s", name)
 	}
 	// docs/reference/aws-cost.md has this number for a function URL, which has no ApiNearThrottle.
 	if n := len(url.of(t, "AWS::CloudWatch::Alarm")); charged != 12 || n != 11 {
 		t.Errorf("alarms on %d metrics, and %d alarms with a function URL: they cost more than all else of an idle deployment", charged, n)
 	}
-	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
-		t.Error("no dashboard")
-	}
+	check.Equal(t, len(tmpl.of(t, "AWS::CloudWatch::Dashboard")), 1, "no dashboard")
 	none := synth(t, infra.Props{NoAlarms: true, NoCanary: true})
 	for id, r := range none.Resources {
 		if strings.HasPrefix(r.Type, "AWS::CloudWatch::") || strings.Contains(id, "Canary") { // an account without cloudwatch:PutMetricAlarm
@@ -821,9 +784,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: its environment is not encrypted by the key", id)
 		}
 		role := tmpl.Resources[refers(p["Role"])].Properties
-		if role["PermissionsBoundary"] != "arn:aws:iam::123456789012:policy/boundary" {
-			t.Errorf("the role of %s has the boundary %v", id, role["PermissionsBoundary"])
-		}
+		check.Equal(t, role["PermissionsBoundary"], "arn:aws:iam::123456789012:policy/boundary", "the role of %s has the boundary", id)
 		if strings.HasPrefix(id, "TickringDispatch") && at(p, "Environment.Variables.TICKRING_REPORT_URL") != "https://jobs.example.com" {
 			t.Errorf("calls report to %v", at(p, "Environment.Variables.TICKRING_REPORT_URL"))
 		}
@@ -839,16 +800,12 @@ func TestForms(t *testing.T) {
 		}
 	}
 	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
-		if at(tmpl.Resources[id].Properties, "SSESpecification.SSEType") != "KMS" {
-			t.Errorf("%s is not encrypted by the key", id)
-		}
+		check.Equal(t, at(tmpl.Resources[id].Properties, "SSESpecification.SSEType"), "KMS", "%s is not encrypted by the key", id)
 	}
 	if at(tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]].Properties, "DisableExecuteApiEndpoint") != true {
 		t.Error("the HTTP API answers beside its domain too")
 	}
-	if n := len(tmpl.of(t, "AWS::Route53::RecordSet")); n != 2 {
-		t.Errorf("%d records of the domain", n)
-	}
+	check.Equal(t, len(tmpl.of(t, "AWS::Route53::RecordSet")), 2, "records of the domain")
 	if at(tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Stage")[0]].Properties, "AccessLogSettings.Format") == nil {
 		t.Error("no access log")
 	}

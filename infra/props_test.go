@@ -12,6 +12,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/infra"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -97,9 +98,7 @@ func TestContradictions(t *testing.T) {
 // TestAllContradictions: all errors are reported at once.
 func TestAllContradictions(t *testing.T) {
 	err := (&infra.Props{MaxPartitions: jsii.Number(0), Allow: []string{"x"}, LogRetentionDays: jsii.Number(0)}).Check()
-	if got := strings.Count(fmt.Sprint(err), "\n"); got != 2 {
-		t.Errorf("%v", err)
-	}
+	check.Equal(t, strings.Count(fmt.Sprint(err), "\n"), 2, "%v", err)
 }
 
 // TestFunctionsAreThere: missing functions and a missing source are reported.

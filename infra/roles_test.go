@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/infra"
 	"github.com/tickring/tickring/internal/iampolicy"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A statement of a policy, with its role.
@@ -38,13 +39,9 @@ func (tmpl *template) statements(t *testing.T) []statement {
 	add := func(role string, doc any) {
 		for _, raw := range list(at(doc, "Statement")) {
 			b, err := json.Marshal(raw)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			s := statement{role: role}
-			if err := json.Unmarshal(b, &s); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal(b, &s))
 			all = append(all, s)
 		}
 	}
@@ -221,13 +218,9 @@ func TestSecretsOfRoles(t *testing.T) {
 		}
 		for what, who := range readers {
 			slices.Sort(who)
-			if strings.Join(who, " ") != want[what] {
-				t.Errorf("%s: %s is allowed to %q, want %q", form, what, who, want[what])
-			}
+			check.Equal(t, strings.Join(who, " "), want[what], "%s: %s is allowed to %q, want", form, what, who)
 		}
-		if len(readers) != len(want) {
-			t.Errorf("%s: %v, want %v", form, readers, want)
-		}
+		check.Equal(t, len(readers), len(want), "%s: %v, want %v", form, readers, want)
 	}
 }
 
@@ -251,9 +244,7 @@ func TestExecutorsByName(t *testing.T) {
 			"lambda:InvokeFunction payroll": sends, "lambda:GetFunctionConfiguration payroll": true,
 			"sqs:SendMessage nightly": sends, "sqs:GetQueueAttributes nightly": true, "sqs:GetQueueUrl nightly": true,
 		} {
-			if got[fn+" "+what] != want {
-				t.Errorf("%s %s: %t, want %t", fn, what, got[fn+" "+what], want)
-			}
+			check.Equal(t, got[fn+" "+what], want, "%s %s", fn, what)
 		}
 	}
 	for what := range got {
@@ -477,9 +468,7 @@ func TestPoliciesFit(t *testing.T) {
 		"Slow sqs:SendMessage",
 		"Tick lambda:GetFunctionConfiguration", "Tick sqs:GetQueueAttributes", "Api logs:FilterLogEvents",
 		"Api lambda:GetFunctionConfiguration"} {
-		if may[what] != 100 {
-			t.Errorf("%s: of %d, want 100", what, may[what])
-		}
+		check.Equal(t, may[what], 100, "%s: of N want 100", what)
 	}
 	if may["Tick lambda:InvokeFunction"]+may["Tick sqs:SendMessage"] > 0 {
 		t.Errorf("tick sends: %v", may)
@@ -522,9 +511,7 @@ func TestAliases(t *testing.T) {
 			t.Errorf("not allowed: %s", what)
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%v", got)
-	}
+	check.Equal(t, len(got), len(want), "%v", got)
 }
 
 // TestLoops: a function that can put messages on the delay queue can also receive them, directly or through an executor; Lambda
@@ -571,9 +558,7 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 			}
 		}
 		for _, role := range []string{"TickringApi", "TickringPostRun"} {
-			if want := len(p.Topics); may[role] != want {
-				t.Errorf("%s: %s has %d statements of SNS, want %d", form, role, may[role], want)
-			}
+			check.Equal(t, may[role], len(p.Topics), "%s: %s has N statements of SNS", form, role)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -36,9 +37,7 @@ jobs:
 		t.Fatalf("%s%v", printed, err)
 	}
 	again, err := Parse("m", printed, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	kept, err := again.Jobs[0].Spec.Def.Command.Kept(def.Command)
 	if diff := cmp.Diff(want, kept); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -73,9 +72,7 @@ func TestCommandErrors(t *testing.T) {
 		{"title: x", "3:3 jobs[0].handler"},
 	} {
 		_, err := Parse("m", []byte(job(c.in)), env())
-		if got := places(t, err); got != c.at {
-			t.Errorf("%s: errors at %q, not %q", c.in, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%s: errors at", c.in)
 		texts.Equal(t, strings.Join(strings.Fields(c.in), " "), err.Error())
 	}
 }
@@ -90,9 +87,7 @@ func TestCommandSchema(t *testing.T) {
 			} `json:"oneOf"`
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(Schema(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(Schema(), &doc))
 	job := doc.Defs["job"]
 	if diff := cmp.Diff([]string{"app", "name"}, job.Required); diff != "" || len(job.OneOf) != 3 || job.OneOf[0].Required[0] != "handler" ||
 		job.OneOf[1].Required[0] != "command" {

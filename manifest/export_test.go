@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -112,9 +113,7 @@ func TestExport(t *testing.T) {
 	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"},
 		{Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
 	got, err := export([]core.App{fullApp()}, []core.Job{job, list, bare})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	const want = `version: 1
 set: finance
 
@@ -172,9 +171,7 @@ jobs:
     name: bare
     handler: h
 `
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, string(got)), "", "(-want +got)")
 	bare.Def.Set = "other"
 	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") ||
 		strings.Contains(string(got), "\nset:") {
@@ -192,9 +189,7 @@ func TestExportsMany(t *testing.T) {
 		jobs[i].Def = core.Def{App: "a", Name: fmt.Sprintf("j%d", i), Handler: "h", Set: "s", Params: strings.Repeat("x", 5000)}
 	}
 	out, err := export(nil, jobs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := Parse("m", out, Options{})
 	if err != nil || len(doc.Jobs) != len(jobs) || doc.Jobs[999].Spec.Def.Set != "s" || len(out) < MaxDocument {
 		t.Fatal(len(out), err)
@@ -235,9 +230,7 @@ func TestExportsAll(t *testing.T) {
 				}
 			}
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
-		}
+		check.Equal(t, cmp.Diff(want, got), "", "%s (-want +got)", s.Title)
 	}
 	// Commands and scripts have tests of their own.
 	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template", "command", "script")
@@ -249,20 +242,14 @@ func TestExportsAJoin(t *testing.T) {
 	file := "version: 1\njobs:\n  - app: a\n    name: b\n    handler: h\n" +
 		"    after: {all: [{job: a/c}, {job: a/d, when: finished}], within: 6h}\n"
 	doc, err := Parse("m", []byte(file), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	j := api.Wanted(&doc.Jobs[0].Spec, nil)
 	if j.Def.Within != 6*time.Hour || len(j.Def.After) != 2 {
 		t.Fatalf("%+v", j.Def)
 	}
 	got, err := Export(nil, []client.Job{*formOf(&j)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}") {
-		t.Errorf("%s", got)
-	}
+	check.OK(t, err)
+	check.Contains(t, string(got), "after: {all: [{job: a/c, when: succeeded}, {job: a/d, when: finished}], within: 6h}", "%s", got)
 }
 
 // TestDefaults: the defaults and limits in the API's document match core.
@@ -305,13 +292,13 @@ func TestDefaults(t *testing.T) {
 		}
 		return judge(form, spec)
 	}
-	var check func(s *schema, path string)
-	check = func(s *schema, path string) {
+	var walk func(s *schema, path string)
+	walk = func(s *schema, path string) {
 		within, beyond := []any{}, []any{}
 		switch s.fields().kind {
 		case kObject:
 			for _, p := range s.fields().Properties {
-				check(p.schema, join(path, p.name))
+				walk(p.schema, join(path, p.name))
 			}
 		case kInt:
 			within, beyond = []any{max(s.Minimum, 1), s.Maximum}, []any{s.Maximum + 1, -1}
@@ -343,7 +330,7 @@ func TestDefaults(t *testing.T) {
 			}
 		}
 	}
-	check(job, "")
+	walk(job, "")
 }
 
 func genSchedule(t *rapid.T) core.Schedule {
@@ -442,9 +429,7 @@ func TestRoundTrip(t *testing.T) {
 		app := fullApp()
 		app.Title, app.Set = "x", "set"
 		out, err := export([]core.App{app}, jobs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		doc, err := Parse("m", out, Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -489,16 +474,12 @@ func TestDiff(t *testing.T) {
 		{"retry.max", "3", "0"},
 		{"paused", "true", "false"},
 	}
-	if diff := cmp.Diff(want, diff(&old, &j)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, diff(&old, &j)), "", "(-want +got)")
 	if got := diff(&old, &old); got != nil {
 		t.Error(got)
 	}
 	bare := core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}}
-	if diff := cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, diff(nil, &bare)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, diff(nil, &bare)), "", "(-want +got)")
 	if got := diff(&bare, nil); len(got) != 3 || got[2] != (FieldChange{"handler", "h", ""}) {
 		t.Error(got)
 	}
@@ -609,20 +590,14 @@ func valid(root, s map[string]any, v any) error {
 // The schema and the parser agree.
 func TestSchema(t *testing.T) {
 	var schema map[string]any
-	if err := json.Unmarshal(Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	check := func(in []byte) error {
+	check.OK(t, json.Unmarshal(Schema(), &schema))
+	validate := func(in []byte) error {
 		var v map[string]any
-		if err := yaml.Unmarshal(in, &v); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, yaml.Unmarshal(in, &v))
 		return valid(schema, schema, v)
 	}
-	if err := check(read(t, "accepted.yaml")); err != nil {
-		t.Error(err)
-	}
-	if err := check(read(t, "example.yaml")); err == nil {
+	check.NoError(t, validate(read(t, "accepted.yaml")))
+	if err := validate(read(t, "example.yaml")); err == nil {
 		t.Error("the complete example is not yet valid")
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
@@ -636,7 +611,7 @@ func TestSchema(t *testing.T) {
 		if s == "timeout: \"\"" {
 			continue // minLength
 		}
-		if err := check(in); err == nil {
+		if err := validate(in); err == nil {
 			t.Errorf("%s: the schema takes it", s)
 		}
 	}
@@ -662,9 +637,7 @@ func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "60s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
 		720 * time.Hour:         "30d",
 		1500 * time.Millisecond: "1s500ms", -time.Minute: "-1m0s", time.Microsecond: "1µs"} {
-		if got := FormatDuration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
+		check.Equal(t, FormatDuration(d), want, "%v", d)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, (1<<62)/1_000_000).Draw(t, "ms")) * time.Millisecond
@@ -702,9 +675,7 @@ func TestNotifyOfDefaults(t *testing.T) {
 	}
 	job := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}})
 	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []client.Job{job})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if again := parse(string(out)); again.Notify == nil || !again.Notify.Equal(want) || len(again.Jobs) != 1 ||
 		!again.Jobs[0].Spec.Def.Notify.IsZero() {
 		t.Errorf("the export has %+v, and for the job %+v:\n%s", again.Notify, again.Jobs, out)

@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
@@ -43,9 +44,7 @@ func env(pairs ...string) Options {
 func read(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return b
 }
 
@@ -73,18 +72,14 @@ func (everywhere) Test(context.Context, core.Channel) error  { return nil }
 // TestExample checks that this version rejects only the calendars of the complete example.
 func TestExample(t *testing.T) {
 	_, err := Parse("example.yaml", read(t, "example.yaml"), exampleEnv)
-	if got := places(t, err); got != "15:1 calendars, 46:7 jobs[0].schedule.calendar, 90:40 jobs[6].schedule.calendar" {
-		t.Errorf("errors at %s", got)
-	}
+	check.Equal(t, places(t, err), "15:1 calendars, 46:7 jobs[0].schedule.calendar, 90:40 jobs[6].schedule.calendar", "errors at")
 	golden.New(t).Equal(t, "calendars", err.Error())
 }
 
 // TestExampleIsBuilt: of the complete example all is saved but calendars.
 func TestExampleIsBuilt(t *testing.T) {
 	var whole map[string]any
-	if err := yaml.Unmarshal(read(t, "example.yaml"), &whole); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(read(t, "example.yaml"), &whole))
 	without(whole, "calendars", "calendar")
 	for _, job := range whole["jobs"].([]any) {
 		if job := job.(map[string]any); job["handler"] == nil && job["command"] == nil && job["script"] == nil {
@@ -92,9 +87,7 @@ func TestExampleIsBuilt(t *testing.T) {
 		}
 	}
 	text, err := yaml.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := Parse("example.yaml", text, exampleEnv)
 	if err != nil || len(doc.Jobs) != 7 || len(doc.Channels) != 4 {
 		t.Fatalf("%v\n%s", err, text)
@@ -143,9 +136,7 @@ func without(tree any, keys ...string) {
 
 func TestAccepted(t *testing.T) {
 	doc, err := Parse("accepted.yaml", read(t, "accepted.yaml"), env("REPORTS_TOKEN", "s3cret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	token, yes, no := "s3cret", true, false
 	at := func(line int) Pos { return Pos{"accepted.yaml", line, 5} }
 	retry := core.Retry{Max: 1, Delay: 30 * time.Second}
@@ -189,9 +180,7 @@ func TestAccepted(t *testing.T) {
 				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(64)},
 		},
 	}
-	if diff := cmp.Diff(want, doc); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	check.Equal(t, cmp.Diff(want, doc), "", "(-want +got)")
 }
 
 // places returns the line, column and path of each error of err, which must be Errors.
@@ -432,9 +421,7 @@ func many(n int, last string) []byte {
 func TestPieces(t *testing.T) {
 	const n = 500
 	doc, err := Parse("m", many(n, ""), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if len(doc.Jobs) != n {
 		t.Fatalf("%d jobs", len(doc.Jobs))
 	}
@@ -455,9 +442,7 @@ func TestPieces(t *testing.T) {
 		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n", "8510:23 jobs[0].name"},
 	} {
 		_, err := Parse("m", many(n, c.last), Options{})
-		if got := places(t, err); got != c.at {
-			t.Errorf("%q: errors at %q, not %q", c.last, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%q: errors at", c.last)
 		texts.Equal(t, strings.Join(strings.Fields(c.last), " "), err.Error())
 	}
 }
@@ -465,9 +450,7 @@ func TestPieces(t *testing.T) {
 func TestAliases(t *testing.T) {
 	doc, err := Parse("m", []byte("version: 1\njobs:\n- app: &a app\n  name: one\n  handler: h\n  schedule: &s {every: 5m}\n- {app: *a, "+
 		"name: two, handler: h, schedule: *s}\n- {app: *a, name: three, handler: h, schedule: [*s, {every: 7m}]}\n"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	every := core.When{Kind: core.KindEvery, Every: 5 * time.Minute}
 	if got := doc.Jobs[1].Spec.Schedule.Any; !cmp.Equal(got, []core.When{every}) {
 		t.Error(got)
@@ -503,9 +486,7 @@ func TestKnownToken(t *testing.T) {
 	texts := golden.New(t)
 	for _, token := range []string{"default_token", "{env: T}", "{file: t}"} {
 		doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: "+token+"}]\n"), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		texts.Equal(t, token, Errors(doc.Warnings).Error())
 	}
 	o.Getenv = func(string) (string, bool) { return "another", true }
@@ -520,9 +501,7 @@ func TestSecrets(t *testing.T) {
 	if err != nil || *doc.Apps[0].Spec.Token != secret {
 		t.Fatal(doc, err)
 	}
-	if got := places(t, Errors(doc.Warnings)); got != "2:25 apps[0].token" {
-		t.Errorf("warnings at %q", got)
-	}
+	check.Equal(t, places(t, Errors(doc.Warnings)), "2:25 apps[0].token", "warnings at")
 	golden.New(t).Equal(t, "a secret in plain text", Errors(doc.Warnings).Error())
 	for _, in := range []string{
 		"version: 1\napps: [{name: a, token: [" + secret + "]}]\n",
@@ -566,9 +545,7 @@ jobs:
 	want := &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "hunter2", "X-Old": "***"}, Hidden: []string{"X-Key", "X-Old"},
 		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202},
 		MaxAnswer: 65536}
-	if diff := cmp.Diff(want, doc.Jobs[0].Spec.Def.Call); diff != "" {
-		t.Error(diff)
-	}
+	check.Equal(t, cmp.Diff(want, doc.Jobs[0].Spec.Def.Call), "")
 	job := api.JobOf(&core.Job{Def: doc.Jobs[0].Spec.Def})
 	out, err := Export(nil, []client.Job{job})
 	if err != nil || strings.Contains(string(out), "hunter2") || strings.Contains(string(out), "of /a/b") {
@@ -595,17 +572,13 @@ jobs:
 		e.Parameter = o.Parameter
 		for _, text := range []string{text, strings.Replace(text, ", X-Key]", "]", 1)} {
 			_, err := Parse("m", []byte(text), e)
-			if got := places(t, err); got != bad.at {
-				t.Errorf("errors at %q, not %q", got, bad.at)
-			}
+			check.Equal(t, places(t, err), bad.at, "errors at")
 			texts.Equal(t, bad.value, err.Error())
 		}
 	}
 	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
 	_, err = Parse("m", []byte(file), o)
-	if got := places(t, err); got != "8:25 jobs[0].call.auth.oauth.clientSecret.ssm" {
-		t.Errorf("errors at %q", got)
-	}
+	check.Equal(t, places(t, err), "8:25 jobs[0].call.auth.oauth.clientSecret.ssm", "errors at")
 	texts.Equal(t, "{ssm: /a/b}", err.Error())
 }
 
@@ -613,12 +586,8 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	write("b.yaml", "version: 1\nset: s\ndefaults: {grace: 5s}\njobs: [{app: a, name: b, handler: h}]\n")
@@ -630,9 +599,7 @@ func TestLoad(t *testing.T) {
 	o := Options{ReadFile: os.ReadFile}
 
 	doc, err := Load([]string{dir, one, "-"}, strings.NewReader("version: 1\njobs: [{app: a, name: d, handler: h}]"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var names []string
 	for _, j := range doc.Jobs {
 		names = append(names, j.Spec.Def.Name+" "+j.Spec.Def.Set+" "+j.Spec.Grace.String())
@@ -644,9 +611,7 @@ func TestLoad(t *testing.T) {
 
 	write("sub/e.yaml", "version: 1\nset: t\njobs: [{app: a, name: b, handler: h}]\n")
 	_, err = Load([]string{dir}, nil, o)
-	if got := places(t, err); got != "2:6 set, 3:23 jobs[0].name" {
-		t.Errorf("errors at %q", got)
-	}
+	check.Equal(t, places(t, err), "2:6 set, 3:23 jobs[0].name", "errors at")
 	texts, empty := golden.New(t), t.TempDir()
 	texts.Equal(t, "two files", err.Error(), dir, "DIR")
 	for name, path := range map[string]string{"a missing file": filepath.Join(dir, "none"), "an empty directory": empty, "empty input": "-",
@@ -691,9 +656,7 @@ func TestDocuments(t *testing.T) {
 		{"the second document", "{\"version\": 1}\n---\nversion: 2\n", "3:10 version"},
 	} {
 		_, err := Parse("m", []byte(c.text), Options{})
-		if got := places(t, err); got != c.at {
-			t.Errorf("%s: errors at %q, not %q", c.name, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%s: errors at", c.name)
 		texts.Equal(t, c.name, err.Error())
 	}
 }
@@ -768,9 +731,7 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(c.in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Parse("m", c.in, Options{}); err != nil {
-					b.Fatal(err)
-				}
+				check.Call(b)(Parse("m", c.in, Options{}))
 			}
 		})
 	}

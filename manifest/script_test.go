@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -24,14 +25,10 @@ func TestScriptFile(t *testing.T) {
 	for name, data := range map[string]string{"m.yaml": "version: 1\njobs:\n  - {app: a, name: b, script: {kind: shell, file: " +
 		"./b.sh, note: first}}\n",
 		"b.sh": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}
 	doc, err := Load([]string{filepath.Join(dir, "m.yaml")}, nil, Options{ReadFile: os.ReadFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	spec := doc.Jobs[0].Spec
 	if s := spec.Def.Script; spec.Source != text || spec.Def.Handler != "" || *s != *core.ScriptOf(core.ScriptShell, "first", text) {
 		t.Errorf("%q %+v", spec.Source, s)
@@ -66,16 +63,12 @@ func TestScriptErrors(t *testing.T) {
 		{"no handler", "params: x", Options{}, "3:3 jobs[0].handler"},
 	} {
 		_, err := Parse("m", []byte("version: 1\njobs:\n- app: a\n  name: b\n  "+c.job+"\n"), c.o)
-		if got := places(t, err); got != c.at {
-			t.Errorf("%s: errors at %q, not %q", c.name, got, c.at)
-		}
+		check.Equal(t, places(t, err), c.at, "%s: errors at", c.name)
 		texts.Equal(t, c.name, err.Error())
 	}
 	_, err := Parse("m", []byte("version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: "+
 		"{kind: shell, source: x}}]\n"), Options{})
-	if got := places(t, err); got != "3:34 jobs[0].script" {
-		t.Errorf("errors at %q", got)
-	}
+	check.Equal(t, places(t, err), "3:34 jobs[0].script", "errors at")
 	texts.Equal(t, "executor is an endpoint", err.Error())
 }
 
@@ -112,9 +105,7 @@ func TestExportsAScript(t *testing.T) {
 	})
 	out, _ := Export(nil, []client.Job{scripted("#!/usr/bin/php\n<?php\n\n  echo 1;\n")})
 	want := "    script:\n      kind: php\n      source: |\n        #!/usr/bin/php\n        <?php\n\n          echo 1;\n      note: a note\n"
-	if !strings.Contains(string(out), want) {
-		t.Errorf("%s", out)
-	}
+	check.Contains(t, string(out), want, "%s", out)
 	j := scripted("x")
 	if j.Script.Source = ""; true {
 		if _, err := Export(nil, []client.Job{j}); err == nil {
@@ -131,9 +122,7 @@ func TestScriptDiffers(t *testing.T) {
 		strings.Contains(got, "two") {
 		t.Error(got)
 	}
-	if a.Script.Source != "one\n" {
-		t.Error("the job is another")
-	}
+	check.Equal(t, a.Script.Source, "one\n", "the job is another")
 }
 
 // TestSchemaOfAScript: a job has a handler or a script.
@@ -144,9 +133,7 @@ func TestSchemaOfAScript(t *testing.T) {
 			OneOf    []struct{ Required []string }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(Schema(), &s); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(Schema(), &s))
 	job := s.Defs["job"]
 	if fmt.Sprint(job.Required) != "[app name]" || !bytes.Contains(fmt.Append(nil, job.OneOf), []byte("{[handler]} {[command]} {[script]}")) {
 		t.Errorf("%+v", job)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -248,7 +249,5 @@ func TestTopicsNeedAWS(t *testing.T) {
 	if u, ok := s.Send(t.Context(), ch, failed()).(*core.Undelivered); !ok || !u.Permanent {
 		t.Errorf("%v", u)
 	}
-	if err := s.Takes(t.Context(), channel(core.ChannelEmail, core.English)); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, s.Takes(t.Context(), channel(core.ChannelEmail, core.English)))
 }

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/words"
@@ -80,13 +81,9 @@ func strict[T any](t *testing.T, body []byte) (v T) {
 
 func form(t *testing.T, s *Sender, ch core.Channel, m Message) request {
 	t.Helper()
-	if err := ch.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ch.Validate())
 	r, err := services[ch.Kind].form(s, &ch, &m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return r
 }
 
@@ -227,9 +224,7 @@ func TestDingTalk(t *testing.T) {
 			t.Errorf("%d bytes, %s", len(r.body), b.MsgType)
 		}
 		u, err := url.Parse(r.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		// printf '1795608000000\nSECdemo' | openssl dgst -sha256 -hmac SECdemo -binary | base64
 		want := url.Values{"access_token": {"0123456789abcdef"}, "timestamp": {"1795608000000"},
 			"sign": {"syy32IPJ1F7ScJ7ECosbH4eJFcahqxhC90/x2RpIJXk="}}
@@ -306,9 +301,7 @@ func TestTopic(t *testing.T) {
 		var x topics
 		s := New(Options{Topics: &x})
 		m.Job = strings.Repeat("𝒳", 200) + "\r\nBcc: x"
-		if err := s.Send(t.Context(), channel(core.ChannelSNS, l), m); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Send(t.Context(), channel(core.ChannelSNS, l), m))
 		if n := len(utf16.Encode([]rune(x.subject))); n == 0 || n >= 100 || strings.ContainsAny(x.subject, "\r\n") ||
 			len(x.text) > 256<<10 || x.text == "" {
 			t.Errorf("subject of %d, text of %d", n, len(x.text))
@@ -353,13 +346,9 @@ func TestHeaderWithLineBreaks(t *testing.T) {
 		t.Errorf("a header with a line break: %v", err)
 	}
 	msg, err := sender(t).letter(new(channel(core.ChannelEmail, core.English)), &m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var b bytes.Buffer
-	if _, err := msg.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(msg.WriteTo(&b))
 	head, _, _ := strings.Cut(b.String(), "\r\n\r\n")
 	for _, line := range strings.Split(head, "\r\n") {
 		if strings.HasPrefix(line, "X-Evil") {
@@ -381,9 +370,7 @@ func TestTruncate(t *testing.T) {
 			}
 		}
 	}
-	if got := visible("a\x1b[31mred\x1b[0m\tb\r\nc\u202ed"); got != "a[31mred[0m\tb\ncd" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, visible("a\x1b[31mred\x1b[0m\tb\r\nc\u202ed"), "a[31mred[0m\tb\ncd")
 }
 
 // TestMailIsEscaped: no text of a job becomes markup of a mail, and no link runs a script.
@@ -401,9 +388,7 @@ func TestMailIsEscaped(t *testing.T) {
 	}
 	m.Link = `https://sched.example.com/?a=1&b="2"`
 	p = pageOf(&ch, &m, 4096)
-	if text := p.html("en"); !strings.Contains(text, `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`) {
-		t.Error(text)
-	}
+	check.Contains(t, p.html("en"), `href="https://sched.example.com/?a=1&amp;b=&#34;2&#34;"`)
 }
 
 // TestOnce: a message does not repeat the last log lines, as the message of a command does.
@@ -433,9 +418,7 @@ func TestOnce(t *testing.T) {
 		"nothing":               {"", []string{"step 1"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := besides(c.text, c.lines); got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, besides(c.text, c.lines), c.want)
 			m := failed()
 			m.Text, m.Lines = c.text, c.lines
 			for _, l := range words.Languages {

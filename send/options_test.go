@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -248,9 +249,7 @@ func TestTokens(t *testing.T) {
 			}()
 		}
 		for range 10 {
-			if a := <-answers; a != "t1<nil>" {
-				t.Error(a)
-			}
+			check.Equal(t, <-answers, "t1<nil>")
 		}
 		time.Sleep(569 * time.Second)
 		if text, _ := ts.get(t.Context(), of); text != "t1" {
@@ -270,9 +269,7 @@ func TestTokens(t *testing.T) {
 			}()
 		}
 		for range 10 {
-			if a := <-answers; !strings.Contains(a, "get a token at https://login") {
-				t.Error(a)
-			}
+			check.Contains(t, <-answers, "get a token at https://login")
 		}
 		if took := time.Since(began); took > 3*time.Second || asked.Load() > n+2 {
 			t.Errorf("%v, %d requests", took, asked.Load()-n)

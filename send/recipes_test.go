@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -114,9 +115,7 @@ func TestRecipes(t *testing.T) {
 		t.Run(r.language, func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile("../examples/endpoint/" + r.code)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, code, found := strings.Cut(string(text), r.from)
 			if !found {
 				t.Fatalf("%s has no %q", r.code, r.from)
@@ -131,9 +130,7 @@ func TestRecipes(t *testing.T) {
 				imports, class, _ := strings.Cut(code, "\n/** Signatures ")
 				code, main = imports+"\n"+main+"\n/** Signatures "+class, ""
 			}
-			if err := os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600))
 			const token = "web-token"
 			cmd := exec.Command(r.run, file)
 			if r.language == "go" { // go run does not kill the program that it starts
@@ -149,9 +146,7 @@ func TestRecipes(t *testing.T) {
 			if err == nil {
 				err = cmd.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			port, err := bufio.NewReader(out).ReadString('\n')
 			defer func() {
 				cmd.Process.Kill()
@@ -184,9 +179,7 @@ func verify(t *testing.T, host, token string) {
 	}
 	signed := func(age time.Duration) *http.Request {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+host+"/warm?x=1", strings.NewReader("body"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7",
 			HeaderJob: "web/warm", wire.HeaderAttempt: "2", wire.HeaderScheduledAt: "2027-01-15T08:00:00Z",
 			HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
@@ -197,21 +190,15 @@ func verify(t *testing.T, host, token string) {
 	}
 	ask := func(r *http.Request) int {
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
 	}
 	for _, age := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute} {
-		if status := ask(signed(age)); status != 200 {
-			t.Errorf("signed %s ago: %d", age, status)
-		}
+		check.Equal(t, ask(signed(age)), 200, "signed %s ago", age)
 	}
 	for _, age := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
-		if status := ask(signed(age)); status != 401 {
-			t.Errorf("signed %s ago: %d", age, status)
-		}
+		check.Equal(t, ask(signed(age)), 401, "signed %s ago", age)
 	}
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -237,8 +224,6 @@ func verify(t *testing.T, host, token string) {
 	} {
 		r := signed(0)
 		change(r)
-		if status := ask(r); status != 401 {
-			t.Errorf("changed %s: %d", what, status)
-		}
+		check.Equal(t, ask(r), 401, "changed %s", what)
 	}
 }

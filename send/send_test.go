@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -68,9 +69,7 @@ func TestCall(t *testing.T) {
 	defer close(hang)
 	s := newSender(t, Options{CallTimeout: 300 * time.Millisecond})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
 	texts := golden.New(t)
@@ -128,9 +127,7 @@ func TestCallOnce(t *testing.T) {
 	} {
 		t.Run(c.handler+" "+c.params, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer l.Close()
 			requests, conns := make(chan string, 10), make(chan int, 10)
 			go func() { // answers the first request of a connection, and cuts at the second
@@ -218,9 +215,7 @@ func TestCallHeaders(t *testing.T) {
 		HeaderSignature: Signature("web-token", "PUT", r.Host, "/in/warm?x=1", r.Header, b),
 	}
 	for name, value := range want {
-		if r.Header.Get(name) != value {
-			t.Errorf("%s: %q, want %q", name, r.Header.Get(name), value)
-		}
+		check.Equal(t, r.Header.Get(name), value, "%s", name)
 	}
 	if r.Method != "PUT" || r.URL.RequestURI() != "/in/warm?x=1" || b != `{"depth":2}` {
 		t.Errorf("%s %s %s", r.Method, r.URL, b)
@@ -297,9 +292,7 @@ func TestWire(t *testing.T) {
 				t.Errorf("%s: %v", r.URL.Path, err)
 			}
 			got := wire.ParseAbout(r.Header.Get)
-			if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); got != want {
-				t.Errorf("the executor got %+v, want %+v", got, want)
-			}
+			check.Equal(t, got, (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}), "the executor")
 			c.answer(w, r)
 		}))
 		if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != c.kind {
@@ -346,9 +339,7 @@ func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
 	err := s.Kill(t.Context(), app, "lambda:payroll", 7)
-	if core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("%v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeRefused, "%v", err)
 	golden.New(t).Equal(t, "a function", fmt.Sprint(err))
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
 		t.Errorf("%v", err)
@@ -424,18 +415,12 @@ func TestCallJudgedForEachApp(t *testing.T) {
 					t.Fatalf("%s: its own app: %+v", handler, a)
 				}
 			}
-			if n := conns.Load() - before; n != 1 {
-				t.Errorf("%s: %d connections: there is none kept to be taken", handler, n)
-			}
+			check.Equal(t, conns.Load()-before, 1, "%s N connections: there is none kept to be taken", handler)
 			a := s.Send(t.Context(), other)
-			if a.Kind != dispatch.AnswerRefused {
-				t.Errorf("%s: another app: %+v", handler, a)
-			}
+			check.Equal(t, a.Kind, dispatch.AnswerRefused, "%s: another app: %+v", handler, a)
 			texts.Equal(t, "another app", a.Message)
 		}
-		if n := served.Load(); n != 4 {
-			t.Errorf("%s: %d calls came, want 4", handler, n)
-		}
+		check.Equal(t, served.Load(), 4, "%s N calls came, want 4", handler)
 	}
 }
 

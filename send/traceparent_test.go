@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -57,9 +58,7 @@ func TestTraceparentReachesExecutors(t *testing.T) {
 			got := header.Get("traceparent")
 			if header == nil {
 				run, err := wire.DecodeRun(h.payload)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				if got = run.About.Traceparent; want == "" && strings.Contains(string(h.payload), "traceparent") {
 					t.Errorf("%s: %s", address, h.payload)
 				}

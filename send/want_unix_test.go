@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -17,18 +18,12 @@ import (
 func starve(t *testing.T) (feed func()) {
 	t.Helper()
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	none := was
 	none.Cur = 0
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	feed = func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was))
 	}
 	t.Cleanup(feed)
 	return feed

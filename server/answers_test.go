@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // silentExecutor takes beats and is idle, and answers runs in a way that proves nothing.
@@ -44,10 +45,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	var log tracedLog
 	s := start(t, Options{SendTimeout: time.Second, TimeoutGrace: 10 * time.Millisecond, IdleGap: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	kinds := map[string]struct {
 		run  http.HandlerFunc
 		want string
@@ -63,17 +61,11 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	runs := map[string]string{}
 	for kind, k := range kinds {
 		x := silentExecutor(t, k.run)
-		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: kind, Executors: []string{x.URL}}); err != nil {
-			t.Fatal(err)
-		}
+		s.app(t, kind, x.URL)
 		def := core.Def{App: kind, Name: "j", Handler: "h", Timeout: 3 * time.Second}
-		if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: def}})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: def}})[0].Err)
 		r, err := c.TriggerJob(t.Context(), kind, "j", client.TriggerRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		runs[kind] = r.Run.ID
 	}
 	for _, open := range []bool{true, false} {
@@ -101,10 +93,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 func TestExecutorsByWhatSendsFound(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{ProbeEvery: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	var heals atomic.Bool
 	broken := silentExecutor(t, func(w http.ResponseWriter, _ *http.Request) {
 		if heals.Load() {
@@ -116,18 +105,14 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h", Route: core.RouteFirst}})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "fixed",
-		Executors: []string{dead.URL, "call:" + dead.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "fixed",
+		Executors: []string{dead.URL, "call:" + dead.URL}}))
 	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "fixed", Name: "j", Handler: "/h"}})
 	now := time.Now()
 	put := func(address string, beat, since time.Duration) {
 		t.Helper()
 		x := core.Executor{App: "shop", Address: address, Beat: now.Add(-beat), Since: now.Add(-since)}
-		if err := s.parts.engine.Registry.PutExecutor(t.Context(), x); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.parts.engine.Registry.PutExecutor(t.Context(), x))
 	}
 	state := func(app, address string, want func(x client.Executor) bool) {
 		t.Helper()
@@ -151,9 +136,7 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	state("shop", broken.URL, answers)
 	trigger := func() {
 		t.Helper()
-		if _, err := c.TriggerJob(t.Context(), "shop", "j", client.TriggerRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(c.TriggerJob(t.Context(), "shop", "j", client.TriggerRequest{}))
 	}
 	trigger()
 	state("shop", broken.URL, fails("HTTP 500: out of memory"))

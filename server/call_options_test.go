@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestCallOptions: the call options of a job and its app, templates included, reach the endpoint. Secrets appear in no API
@@ -30,36 +30,21 @@ func TestCallOptions(t *testing.T) {
 	var log tracedLog
 	s := start(t, Options{Token: token, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	var answers strings.Builder
-	ask := func(method, path string, body any, to any) {
+	asks := func(method, path string, body any, to any) {
 		t.Helper()
 		b, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req, err := http.NewRequest(method, s.URL()+path, bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		got, err := io.ReadAll(resp.Body)
-		answers.Write(got)
-		if err != nil || resp.StatusCode >= 300 {
-			t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, got, err)
+		check.OK(t, err)
+		status, got := ask(t, method, s.URL()+path, string(b), "Authorization", "Bearer "+token)
+		if answers.WriteString(got); status >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, status, got)
 		}
 		if to != nil {
-			if err := json.Unmarshal(got, to); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, json.Unmarshal([]byte(got), to))
 		}
 	}
 	apply := func(call map[string]any) (res client.ApplyResult) {
 		t.Helper()
-		ask("POST", "/v1/apply", map[string]any{
+		asks("POST", "/v1/apply", map[string]any{
 			"apps": []map[string]any{{"name": "web", "executors": []string{"call:" + web.URL},
 				"call": map[string]any{"headers": map[string]any{"X-App": "pay", "X-Team": "all"}, "expect": []int{200, 202}}}},
 			"jobs": []map[string]any{{"app": "web", "name": "warm", "handler": "POST /x", "params": "run={{runId}}", "template": true,
@@ -74,9 +59,9 @@ func TestCallOptions(t *testing.T) {
 	run := func() (r client.Run) {
 		t.Helper()
 		var started client.TriggerResult
-		ask("POST", "/v1/jobs/web/warm/trigger", map[string]any{}, &started)
+		asks("POST", "/v1/jobs/web/warm/trigger", map[string]any{}, &started)
 		eventually(t, 15*time.Second, func() error {
-			if ask("GET", "/v1/runs/"+started.Run.ID, nil, &r); r.State != string(core.Succeeded) {
+			if asks("GET", "/v1/runs/"+started.Run.ID, nil, &r); r.State != string(core.Succeeded) {
 				return fmt.Errorf("%s %s %s", r.State, r.Reason, r.Message)
 			}
 			return nil
@@ -88,7 +73,7 @@ func TestCallOptions(t *testing.T) {
 		t.Errorf("%d %q, want %q", r.Code, r.Message, want)
 	}
 	var job client.Job
-	ask("GET", "/v1/jobs/web/warm", nil, &job)
+	asks("GET", "/v1/jobs/web/warm", nil, &job)
 	if job.Call.Headers["X-Team"] != "mine" || job.Call.Headers["X-Key"] != core.AsStored || job.Call.Auth.Bearer != core.AsStored {
 		t.Errorf("%+v", job.Call)
 	}
@@ -110,9 +95,9 @@ func TestCallOptions(t *testing.T) {
 		res.Jobs[0].Error.Field != "call.auth.basic.password" {
 		t.Errorf("a missing secret: %+v", res.Jobs[0])
 	}
-	ask("GET", "/v1/changes?job=web/warm", nil, nil)
-	ask("GET", "/v1/jobs", nil, nil)
-	ask("GET", "/v1/apps", nil, nil)
+	asks("GET", "/v1/changes?job=web/warm", nil, nil)
+	asks("GET", "/v1/jobs", nil, nil)
+	asks("GET", "/v1/apps", nil, nil)
 	if !strings.Contains(answers.String(), "X-Key") || strings.Contains(answers.String()+log.String(), "hunter2") {
 		t.Error("a secret came out")
 	}

@@ -12,10 +12,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -41,41 +40,17 @@ func TestCall(t *testing.T) {
 	}))
 	defer web.Close()
 	s := start(t, Options{})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	s.app(t, "web", "call:"+web.URL)
 	spec := func(name, handler string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler}}
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("now", "GET /now"), spec("later", "POST /later")}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
-	trigger := func(job string) core.RunID {
-		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Run.ID
-	}
-	waitFor := func(id core.RunID, state core.State) core.Run {
-		var v query.RunView
-		eventually(t, 15*time.Second, func() error {
-			var err error
-			if v, err = s.Manage().Run(t.Context(), id.String()); err == nil && v.Run.State != state {
-				err = fmt.Errorf("run %s is %s %s %q", id, v.Run.State, v.Run.Reason, v.Run.Message)
-			}
-			return err
-		})
-		return v.Run
-	}
-	if r := waitFor(trigger("web/now"), core.Succeeded); r.Message != "done by attempt 1" || r.Code != 200 {
+	saveAll(t, s, spec("now", "GET /now"), spec("later", "POST /later"))
+	if r := s.until(t, s.trigger(t, "web/now"), core.Succeeded); r.Message != "done by attempt 1" || r.Code != 200 {
 		t.Errorf("awaited call: %+v", r)
 	}
 
-	id := trigger("web/later")
-	waitFor(id, core.Running)
+	id := s.trigger(t, "web/later")
+	s.until(t, id, core.Running)
 	var url string
 	eventually(t, 10*time.Second, func() error {
 		mu.Lock()
@@ -87,9 +62,7 @@ func TestCall(t *testing.T) {
 	})
 	post := func(url, body string) (int, string) {
 		resp, err := http.Post(url, "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
@@ -111,17 +84,17 @@ func TestCall(t *testing.T) {
 		}
 		texts.Equal(t, c.name, body)
 	}
-	waitFor(id, core.Running) // none of these changed anything
+	s.until(t, id, core.Running) // none of these changed anything
 	if status, body := post(url, `{"state":"failed","message":"the printer is on fire"}`); status != http.StatusOK {
 		t.Errorf("report: %d %s", status, body)
 	}
-	if r := waitFor(id, core.Failed); r.Reason != core.ReasonHandler || r.Message != "the printer is on fire" {
+	if r := s.until(t, id, core.Failed); r.Reason != core.ReasonHandler || r.Message != "the printer is on fire" {
 		t.Errorf("reported run: %+v", r)
 	}
 	if status, _ := post(url, `{"state":"succeeded"}`); status != http.StatusOK { // a second report is taken and changes nothing
 		t.Errorf("second report: %d", status)
 	}
-	waitFor(id, core.Failed)
+	s.until(t, id, core.Failed)
 }
 
 // TestDenyPrivate: if only an app's allow list opens loopback and private networks, that app's executors can register and are
@@ -137,20 +110,13 @@ func TestDenyPrivate(t *testing.T) {
 		for _, scheme := range []string{"", "call:"} {
 			name := app + strings.TrimSuffix(scheme, ":")
 			spec := manage.AppSpec{Name: name, Executors: []string{scheme + endpoint.URL}, Allow: allow, Token: &token}
-			if _, err := s.Manage().SaveApp(t.Context(), actor, spec); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 			job := manage.JobSpec{Def: core.Def{App: name, Name: "work", Handler: "/work"}}
-			if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; res.Err != nil {
-				t.Fatal(res.Err)
-			}
-			r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name + "/work"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			saveAll(t, s, job)
+			id := s.trigger(t, name+"/work")
 			var message string
 			eventually(t, 15*time.Second, func() error {
-				v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+				v, err := s.Manage().Run(t.Context(), id.String())
 				message = v.Run.Message
 				switch {
 				case err != nil:
@@ -158,7 +124,7 @@ func TestDenyPrivate(t *testing.T) {
 				case allow == nil && v.Run.Reason != core.ReasonNotAccepted,
 					allow != nil && scheme != "" && v.Run.State != core.Succeeded,
 					allow != nil && scheme == "" && v.Run.State != core.Running:
-					return fmt.Errorf("%s: run %s is %s %s %q", name, r.Run.ID, v.Run.State, v.Run.Reason, v.Run.Message)
+					return fmt.Errorf("%s: run %s is %s %s %q", name, id, v.Run.State, v.Run.Reason, v.Run.Message)
 				}
 				return nil
 			})

@@ -18,37 +18,28 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // writePair writes a certificate for names and its key, and answers it.
 func writePair(t *testing.T, cert, key string, serial int64, ip net.IP, names ...string) *x509.Certificate {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		DNSNames: names, IsCA: true, BasicConstraintsValid: true}
 	if ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	made, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return made
 }
 
@@ -69,18 +60,14 @@ func TestTLS(t *testing.T) {
 		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 		defer tr.CloseIdleConnections()
 		resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 { // its bound on connections knows no other
 			t.Error(resp.Status, resp.Proto)
 		}
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
-	if n := serial(); n != 1 {
-		t.Errorf("serial %d", n)
-	}
+	check.Equal(t, serial(), 1, "serial")
 	if until := s.facts(t.Context(), s.parts, core.English, s.log).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
 		t.Errorf("doctor gets the end %s", until)
 	}
@@ -94,25 +81,13 @@ func TestTLS(t *testing.T) {
 		return s.cert.get(look).Leaf.SerialNumber.Int64()
 	}
 	roots.AddCert(writePair(t, cert, filepath.Join(dir, "other.pem"), 2, local))
-	if n := later(); n != 1 {
-		t.Errorf("half of a new pair: serial %d", n)
-	}
-	if err := os.Remove(cert); err != nil {
-		t.Fatal(err)
-	}
-	if n := later(); n != 1 {
-		t.Errorf("none: serial %d", n)
-	}
+	check.Equal(t, later(), 1, "half of a new pair: serial")
+	check.OK(t, os.Remove(cert))
+	check.Equal(t, later(), 1, "none: serial")
 	roots.AddCert(writePair(t, cert, key, 3, local))
-	if n := s.cert.get(look.Add(lookAgain / 2)).Leaf.SerialNumber.Int64(); n != 1 {
-		t.Errorf("checked again at once: serial %d", n)
-	}
-	if n := later(); n != 3 {
-		t.Errorf("a new pair: serial %d", n)
-	}
-	if n := serial(); n != 3 {
-		t.Errorf("a new pair, over the network: serial %d", n)
-	}
+	check.Equal(t, s.cert.get(look.Add(lookAgain/2)).Leaf.SerialNumber.Int64(), 1, "checked again at once: serial")
+	check.Equal(t, later(), 3, "a new pair: serial")
+	check.Equal(t, serial(), 3, "a new pair, over the network: serial")
 }
 
 // TestTLSName: the URL is one that the certificate is for.
@@ -131,9 +106,7 @@ func TestTLSName(t *testing.T) {
 	} {
 		writePair(t, cert, key, 1, nil, c.names...)
 		s, err := New(Options{Dir: t.TempDir(), Listen: c.listen, TLSCert: cert, TLSKey: key, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.ln.Close()
 		if !strings.HasPrefix(s.URL(), c.want) {
 			t.Errorf("%s, %v: %s", c.listen, c.names, s.URL())
@@ -165,12 +138,8 @@ func TestInClear(t *testing.T) {
 	} {
 		c.o.Dir, c.o.Log = t.TempDir(), slog.New(slog.DiscardHandler)
 		s, err := New(c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s.ln.Close()
-		if s.InClear() != c.want {
-			t.Errorf("%+v: %v", c.o, s.InClear())
-		}
+		check.Equal(t, s.InClear(), c.want, "%+v", c.o)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestChecksWaitForNobody: slow checks at a silent executor do not delay the second check of another app's run, without which that
@@ -24,25 +25,17 @@ func TestChecksWaitForNobody(t *testing.T) {
 	sent := func(app string, at core.Instant, address string, idle bool) core.RunID {
 		t.Helper()
 		j, err := s.Manage().Job(t.Context(), app+"/work")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		id := core.PlannedRun(j.Def.ID, at)
 		run := core.Run{ID: id, App: app, State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before",
 			Until:   at.Time().Add(30 * time.Second),
 			Address: address, SentAt: at.Time(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: at.Time().Unix() / 60,
 				Nonce: "before " + id.String()}}
-		if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
-			t.Fatal(err)
-		}
-		if err := p.engine.Dispatch.PutJournal(t.Context(),
-			core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}); err != nil {
-			t.Fatal(err)
-		}
-		check := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now), Check: &ring.Check{Runs: []core.RunID{id}, Idle: idle}}
-		if err := p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: now, Message: check}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0])
+		check.OK(t, p.engine.Dispatch.PutJournal(t.Context(),
+			core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
+		look := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now), Check: &ring.Check{Runs: []core.RunID{id}, Idle: idle}}
+		check.OK(t, p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: now, Message: look}})[0])
 		return id
 	}
 	address := func(app string, hang bool) string {
@@ -52,15 +45,11 @@ func TestChecksWaitForNobody(t *testing.T) {
 			o.HangFrom = time.Unix(1, 0)
 		}
 		x, err := miniexec.Start(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(x.Close)
 		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
-		if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
-			Since: now.Add(-time.Hour)}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
+			Since: now.Add(-time.Hour)}))
 		return x.URL()
 	}
 	ago := core.InstantOf(now.Add(-15 * time.Minute))

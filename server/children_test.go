@@ -12,7 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestChildren: a child run is sent to its executor once for each matching end of a parent, with the child's own params. Its own
@@ -32,9 +32,7 @@ func TestChildren(t *testing.T) {
 	}))
 	defer web.Close()
 	s := start(t, Options{})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	s.app(t, "web", "call:"+web.URL)
 	job := func(name, path string, when core.ParentCondition, parents ...string) manage.JobSpec {
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST " + path, Params: name}}
 		for _, p := range parents {
@@ -42,17 +40,10 @@ func TestChildren(t *testing.T) {
 		}
 		return spec
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{job("first", "/good", ""),
+	saveAll(t, s, job("first", "/good", ""),
 		job("never", "/x", core.UponFailure, "first"), job("second", "/bad", "", "first"), job("third", "/good", core.UponFailure, "second"),
-		job("last", "/good", core.UponClose, "second", "third")}) {
-		if r.Err != nil {
-			t.Fatal(r.Name, r.Err)
-		}
-	}
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/first"})
-	if err != nil {
-		t.Fatal(err)
-	}
+		job("last", "/good", core.UponClose, "second", "third"))
+	id := s.trigger(t, "web/first")
 	want := []string{"/bad second parent", "/good first manual", "/good last parent", "/good last parent", "/good third parent"}
 	eventually(t, 20*time.Second, func() error {
 		mu.Lock()
@@ -63,12 +54,10 @@ func TestChildren(t *testing.T) {
 		}
 		return nil
 	})
-	v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, err := s.Manage().Run(t.Context(), id.String())
+	check.OK(t, err)
 	children, err := s.Manage().Children(t.Context(), &v)
-	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != r.Run.ID {
+	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != id {
 		t.Errorf("children of the first: %+v, %v", children, err)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/localexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -36,30 +37,22 @@ func commanding(t *testing.T, o Options) (s *running, dir string) {
 		o.Commands = allowed(t, dir)
 	}
 	s = start(t, o)
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "ops"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "ops"}))
 	return s, dir
 }
 
 func realDir(t *testing.T) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return dir
 }
 
 func allowed(t *testing.T, dir string) *localexec.Allowed {
 	t.Helper()
 	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	a, err := localexec.Allow([]string{u.Username}, []string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return a
 }
 
@@ -70,26 +63,18 @@ func commandJob(t *testing.T, s *running, name string, c core.Command, more ...f
 	for _, f := range more {
 		f(&spec)
 	}
-	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	saveAll(t, s, spec)
 }
 
 func trigger(t *testing.T, s *running, name string) string {
 	t.Helper()
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "ops/" + name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Run.ID.String()
+	return s.trigger(t, "ops/"+name).String()
 }
 
 func viewOf(t *testing.T, s *running, run string) core.Run {
 	t.Helper()
 	v, err := s.Manage().Run(t.Context(), run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return v.Run
 }
 
@@ -143,9 +128,7 @@ func gone(t *testing.T, group string) {
 func TestCommands(t *testing.T) {
 	texts := golden.New(t)
 	s, dir := commanding(t, Options{})
-	if err := os.Symlink("/", filepath.Join(dir, "out")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Symlink("/", filepath.Join(dir, "out")))
 	type is struct {
 		state  core.State
 		reason core.Reason
@@ -229,9 +212,7 @@ func TestCommands(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 	})
 }
 
@@ -244,9 +225,7 @@ func TestCommandLog(t *testing.T) {
 	read := func() (string, bool) {
 		run := viewOf(t, s, id)
 		text, _, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		return text, end
 	}
 	eventually(t, 10*time.Second, func() error { // the output is still passing through a pipe
@@ -255,14 +234,10 @@ func TestCommandLog(t *testing.T) {
 		}
 		return nil
 	})
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	ends(t, s, id)
 	defer func() { // without the file, the log kept with the run is shown
-		if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
 		run := viewOf(t, s, id)
 		text, next, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		if err != nil || next != 1 || !end || text != run.Message+"\n" {
@@ -294,13 +269,8 @@ func TestCommandLogKept(t *testing.T) {
 		}
 		return nil
 	})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")); err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
+	check.OK(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
 	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
 	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End {
 		t.Fatalf("%v, %+v", err, log.Kept)
@@ -367,12 +337,8 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	web.Def.Handler = "GET /"
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer endpoint.Close()
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + endpoint.URL}}); err != nil {
-		t.Fatal(err)
-	}
-	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{web})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	s.app(t, "web", "call:"+endpoint.URL)
+	saveAll(t, s, web)
 	eventually(t, 40*time.Second, func() error {
 		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err == nil && len(page.Runs) < 2 {
@@ -385,12 +351,8 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 		}
 		return err
 	})
-	if n := len(began()); n != 2 {
-		t.Errorf("%d are running at once", n)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Equal(t, len(began()), 2, "are running at once")
+	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	for _, id := range all {
 		if r := ends(t, s, id); r.State != core.Succeeded {
 			t.Errorf("run %s is %s: %s", id, r.State, r.Message)
@@ -430,9 +392,7 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 		}
 		return err
 	})
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	ends(t, s, long)
 	r := ends(t, s, late)
 	if r.State != core.Skipped || r.Reason != core.ReasonDeadline {
@@ -503,9 +463,7 @@ func TestCommandsStop(t *testing.T) {
 		}
 		return nil
 	})
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	s.stop()
 	gone(t, group)
 	if _, err := os.Stat(filepath.Join(dir, "at-"+two)); err == nil {
@@ -559,9 +517,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 func TestCommandsRefused(t *testing.T) {
 	texts := golden.New(t)
 	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	data, dir := t.TempDir(), realDir(t)
 	s, _ := commanding(t, Options{Dir: data, Commands: allowed(t, dir)})
 	refused := func(s *running, spec manage.JobSpec, field, key string) {

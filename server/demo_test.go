@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -69,17 +70,13 @@ func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
-	if _, err := s.Manage().SaveApp(t.Context(), core.Actor{Name: "ann"}, manage.AppSpec{Name: "web", Title: "mine"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), core.Actor{Name: "ann"}, manage.AppSpec{Name: "web", Title: "mine"}))
 	s.stop()
 	out := &lines{}
 	o := Options{Dir: dir, Notice: out, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
 	NewDemo(out).Hook(&o)
 	next, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	golden.New(t).Equal(t, "the demo ends", fmt.Sprint(next.Run(ctx)))
@@ -121,15 +118,11 @@ func TestDemo(t *testing.T) {
 	o := Options{Dir: dir, Notice: third, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
 	d.Hook(&o)
 	next, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := next.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, next.Run(ctx))
 	})
 	wg.Go(func() { d.Run(ctx, next) })
 	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
@@ -144,9 +137,7 @@ func TestDemo(t *testing.T) {
 		return third.has("0 unaccounted for")()
 	})
 	runs, err := next.Manage().Runs(t.Context(), query.RunFilter{States: []core.State{core.Failed}})
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	for _, r := range runs.Runs {
 		if r.Reason != core.ReasonHandler && r.Reason != core.ReasonShards {
 			t.Errorf("run %s of job %d: %s %s", r.ID, r.ID.Job(), r.State, r.Reason)
@@ -165,9 +156,7 @@ func TestDemo(t *testing.T) {
 func TestDemoHandlersHaveWork(t *testing.T) {
 	t.Parallel()
 	doc, err := demoCompany()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	paused, used := false, map[string]bool{}
 	for _, job := range doc.Jobs {
 		d := job.Spec.Def
@@ -218,9 +207,7 @@ func TestDemoLines(t *testing.T) {
 		d.jobs[7] = "ops/backup"
 		c.r.ID, c.r.Slot = job, core.InstantOf(at)
 		d.Closed(&c.r)
-		if out.String() != c.want {
-			t.Errorf("got  %qwant %q", out.String(), c.want)
-		}
+		check.Equal(t, out.String(), c.want, "got")
 	}
 }
 
@@ -245,9 +232,7 @@ func TestOutageReport(t *testing.T) {
 func TestReachable(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer s.ln.Close()
 	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") ||
 		strings.Contains(s.ReportURL(), "//0.0.0.0") {
@@ -267,9 +252,7 @@ func TestPortOfOurs(t *testing.T) {
 	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})
 	texts.Equal(t, "a tickring server", fmt.Sprint(err), s.ln.Addr().String(), "HOST", fmt.Sprint(os.Getpid()), "PID")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	other := &http.Server{Handler: http.NotFoundHandler()}
 	go other.Serve(ln)
 	defer other.Close()

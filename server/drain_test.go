@@ -10,8 +10,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDrain: a stop repeatedly reports the runs that it waits for and ends in time. Runs that it cuts off stay open for the next start.
@@ -27,16 +27,10 @@ func TestDrain(t *testing.T) {
 	defer close(over)
 	dir, out := t.TempDir(), &lines{}
 	s := start(t, Options{Dir: dir, Notice: out, Drain: time.Second, DrainTold: 100 * time.Millisecond})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
+	s.app(t, "web", "call:"+web.URL)
 	job := manage.JobSpec{Def: core.Def{App: "web", Name: "slow", Handler: "POST /"}}
-	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/slow"}); err != nil {
-		t.Fatal(err)
-	}
+	saveAll(t, s, job)
+	s.trigger(t, "web/slow")
 	select {
 	case <-began:
 	case <-time.After(20 * time.Second):
@@ -66,8 +60,6 @@ func TestUnderWay(t *testing.T) {
 		u.sends.Store(c.sends)
 		u.calls.Store(c.calls)
 		u.reports.Store(c.reports)
-		if u.String() != c.want {
-			t.Errorf("%q, want %q", u.String(), c.want)
-		}
+		check.Equal(t, u.String(), c.want)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -17,9 +16,9 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -61,9 +60,7 @@ func TestFailuresAreTold(t *testing.T) {
 	log := &kept{}
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop"}} {
-		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, a))
 	}
 	spec := func(name string, retries int) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
@@ -71,32 +68,16 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 	backup := manage.JobSpec{Def: core.Def{App: "shop", Name: "backup", Handler: "backup"},
 		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 3 * * *"}}}}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("thrice", 2), spec("never", 0), spec("fine", 2), backup}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
-	trigger := func(job string) core.RunID {
-		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Run.ID
-	}
-	first := trigger("web/thrice")
+	saveAll(t, s, spec("thrice", 2), spec("never", 0), spec("fine", 2), backup)
+	first := s.trigger(t, "web/thrice")
 	for range 3 {
-		trigger("web/never")
+		s.trigger(t, "web/never")
 	}
-	trigger("web/fine")
-	cl, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.trigger(t, "web/fine")
+	cl := s.client(t)
 	runs := func(p client.ListRunsParams) client.RunPage {
 		page, err := cl.ListRuns(t.Context(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return page
 	}
 	eventually(t, 20*time.Second, func() error {
@@ -125,15 +106,7 @@ func TestFailuresAreTold(t *testing.T) {
 
 	// Metrics follow the stored runs after a moment.
 	eventually(t, 20*time.Second, func() error {
-		resp, err := http.Get(s.URL() + "/metrics")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
+		numbers := metricsOf(t, s)
 		for _, want := range []string{
 			`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`,
 			`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`,
@@ -141,7 +114,7 @@ func TestFailuresAreTold(t *testing.T) {
 			`tickring_runs_finished_total{app="web",name="fine",outcome="succeeded"} 1`,
 			`tickring_runs_closed_total{app="web",state="failed"} 6`,
 		} {
-			if !strings.Contains(string(text), want+"\n") {
+			if !strings.Contains(numbers, want+"\n") {
 				return fmt.Errorf("/metrics has no %s", want)
 			}
 		}
@@ -165,9 +138,7 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 
 	own, err := cl.GetFacts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	jobs, err := cl.GetJobFacts(t.Context())
 	if err != nil || jobs.Looked != 4 || jobs.More || jobs.FailingJobs != 2 || jobs.Pending != nil {
 		t.Errorf("%+v %v", jobs, err)
@@ -187,9 +158,7 @@ func TestFailuresAreTold(t *testing.T) {
 	texts.Equal(t, "findings", steady(strings.Join(found, "\n")))
 	// /healthz shows the same verdict as doctor and the console.
 	resp, err := http.Get(s.URL() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	var health struct{ Status, Verdict string }
 	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil || health.Status != "ok" ||
@@ -233,8 +202,6 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 		series(others, others, 250):     1,
 		series("", fmt.Sprint(next), 1): 0,
 	} {
-		if got := strings.Count(text, want); got != n {
-			t.Errorf("%q is there %d times, want %d", want, got, n)
-		}
+		check.Equal(t, strings.Count(text, want), n, "%q is there N times", want)
 	}
 }

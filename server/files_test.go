@@ -5,7 +5,6 @@ package server
 import (
 	"bytes"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -33,9 +33,7 @@ func TestWideFiles(t *testing.T) {
 	}
 	token := filepath.Join(dir, TokenFile)
 	for _, name := range []string{db, token} {
-		if err := os.Chmod(name, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Chmod(name, 0o644))
 	}
 	if log := run(false); strings.Count(log, "chmod go= "+token+" "+db) != 1 {
 		t.Errorf("it says %s", log)
@@ -51,12 +49,8 @@ func TestWideFiles(t *testing.T) {
 func TestRestoredLink(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(other, filepath.Join(dir, "tickring.db")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(other, nil, 0o644))
+	check.OK(t, os.Symlink(other, filepath.Join(dir, "tickring.db")))
 	(&Server{o: Options{Dir: dir, Restored: true}, log: slog.New(slog.DiscardHandler)}).ownFiles()
 	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v %v", info.Mode(), err)
@@ -70,16 +64,7 @@ func TestLogOfNonsense(t *testing.T) {
 	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})
 	for range 100 {
-		r, err := http.NewRequest("POST", s.URL()+wire.PathCallback, strings.NewReader(`[{"logId":-1,"handleCode":200},{"logId":"x"}]`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(wire.HeaderToken, "executors-of-shop")
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
+		ask(t, "POST", s.URL()+wire.PathCallback, `[{"logId":-1,"handleCode":200},{"logId":"x"}]`, wire.HeaderToken, "executors-of-shop")
 	}
 	s.stop()
 	if n := strings.Count(log.String(), "2 of 2 items cannot be used"); n < 1 || n > 2 { // one a minute

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestHeld: while reports are a day behind and catch up, nothing is swept, and this starts again after each sleep of the machine. A
@@ -23,9 +24,7 @@ func TestHeld(t *testing.T) {
 		return held
 	}
 	fresh := func(int) core.Instant { return at(8 * time.Hour) }
-	if n := sweeps(100, fresh); n != 0 {
-		t.Errorf("%d sweeps are held though nothing is behind", n)
-	}
+	check.Equal(t, sweeps(100, fresh), 0, "sweeps are held though nothing is behind")
 	for range 2 { // it sleeps for three days, twice
 		now = now.Add(72 * time.Hour)
 		from := at(80 * time.Hour)

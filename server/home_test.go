@@ -20,8 +20,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -131,18 +131,14 @@ func TestLoopbackIsNoPass(t *testing.T) {
 			if s.AsksTokens() != (c.asks[0].want == asksToken) {
 				t.Errorf("AsksTokens is %v", s.AsksTokens())
 			}
-			if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "open", Executors: []string{"queue:q"}}); err != nil {
-				t.Fatal(err)
-			}
+			s.app(t, "open", "queue:q")
 			at := s.ln.Addr().String()
 			_, port, _ := net.SplitHostPort(at)
 			for n, r := range c.asks {
 				run := core.NumberedRun(7, uint32(n+1))
 				sent := core.Run{ID: run, App: "open", State: core.Running, Cause: core.CauseManual, Owner: "me", Attempt: 1, First: run,
 					Address: "http://127.0.0.1:1", SentAt: time.Now()}
-				if err := s.parts.engine.Finish.Create(t.Context(), []core.Run{sent})[0]; err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, s.parts.engine.Finish.Create(t.Context(), []core.Run{sent})[0])
 				head := strings.NewReplacer("$", at, "#", port).Replace(r.head)
 				for _, d := range doors {
 					fill := strings.NewReplacer("RUN", run.String())
@@ -216,22 +212,14 @@ func TestConsoleByName(t *testing.T) {
 func answer(t *testing.T, at, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
-	if _, err := io.WriteString(c, request); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(io.WriteString(c, request))
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
 }
 
@@ -242,14 +230,10 @@ func TestConsoleByItsURL(t *testing.T) {
 	s := start(t, Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}})
 	for host, want := range map[string]int{"jobs.example": http.StatusOK, "evil.example": http.StatusForbidden} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/console/login", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Host = host
 		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if res.Body.Close(); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", host, res.StatusCode, want)
 		}
@@ -268,35 +252,25 @@ func TestConsoleNamesItsHost(t *testing.T) {
 	}
 	s := start(t, Options{})
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	c := &http.Client{Jar: jar}
 	page := func(method, path string, form url.Values) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		res, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer res.Body.Close()
 		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return string(b)
 	}
 	name := `<span class="env" title="` + host
 	if strings.Contains(page(http.MethodGet, "/console/login", nil), name) {
 		t.Error("an unknown client gets its name")
 	}
-	if home := page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}); !strings.Contains(home, name) {
-		t.Errorf("its name is missing:\n%s", home)
-	}
+	check.Contains(t, page(http.MethodPost, "/console/login", url.Values{"token": {s.token}}), name, "its name is missing")
 }
 
 // TestClientBehindTrustedProxies: the client is the last hop that is no trusted proxy, whatever it
@@ -335,27 +309,12 @@ func TestClientBehindTrustedProxies(t *testing.T) {
 func TestServerNeverCallsItself(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{Policy: LocalPolicy()})
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + s.URL()}}); err != nil {
-		t.Fatal(err)
-	}
+	s.app(t, "web", "call:"+s.URL())
 	job := manage.JobSpec{Def: core.Def{App: "web", Name: "self", Handler: "POST /api/callback"}}
-	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
-	var message string
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/self"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, 30*time.Second, func() error {
-		v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-		if err == nil && v.Run.Reason != core.ReasonNotAccepted {
-			err = fmt.Errorf("the run is %s %s %q", v.Run.State, v.Run.Reason, v.Run.Message)
-		}
-		message = v.Run.Message
-		return err
-	})
-	golden.New(t).Equal(t, "run", message, "dial tcp "+s.ln.Addr().String()+": ", "", s.ln.Addr().String(), "HOST")
+	saveAll(t, s, job)
+	run := s.until(t, s.trigger(t, "web/self"), core.Failed)
+	check.Equal(t, run.Reason, core.ReasonNotAccepted, "the run")
+	golden.New(t).Equal(t, "run", run.Message, "dial tcp "+s.ln.Addr().String()+": ", "", s.ln.Addr().String(), "HOST")
 	for name, here := range map[string]bool{"X-Custom": true, "Tickring-Run": false, "Tickring-Scheduled-At": false} {
 		req := httptest.NewRequest(http.MethodPost, s.URL()+"/api/callback", nil)
 		req.Header.Set(name, "1")
@@ -372,16 +331,12 @@ func TestListensAtKnowsOwnAddresses(t *testing.T) {
 		"0.0.0.0:0":   {"127.0.0.1": true, "127.0.0.2": true, "192.0.2.1": false},
 	} {
 		ln, err := net.Listen("tcp", listen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer ln.Close()
 		s := &Server{ln: ln}
 		port := uint16(ln.Addr().(*net.TCPAddr).Port)
 		for ip, want := range own {
-			if got := s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port)); got != want {
-				t.Errorf("a server on %s listens at %s: %v", listen, ip, got)
-			}
+			check.Equal(t, s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port)), want, "a server on %s listens at %s", listen, ip)
 			if s.listensAt(netip.AddrPortFrom(netip.MustParseAddr(ip), port-1)) {
 				t.Errorf("a server on %s listens at another port", listen)
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send/awssend"
 )
@@ -55,9 +56,7 @@ func TestLambda(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			if err := f(ctx, event); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, f(ctx, event))
 		}()
 	}))
 	defer amazon.Close()
@@ -73,14 +72,10 @@ func TestLambda(t *testing.T) {
 		},
 	}
 	token := "pay-token"
-	if _, err := s.Manage().SaveApp(t.Context(), actor,
-		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll", "lambda:nobody"}}); err != nil {
-		t.Fatal(err)
-	}
-	if res := s.Manage().Save(t.Context(), actor,
-		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: core.RouteFirst}}})[0]; res.Err != nil {
-		t.Fatal(res.Err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor,
+		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll", "lambda:nobody"}}))
+	check.OK(t, s.Manage().Save(t.Context(), actor,
+		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: core.RouteFirst}}})[0].Err)
 	for _, c := range []struct {
 		params, message string
 		addresses       []string
@@ -94,9 +89,7 @@ func TestLambda(t *testing.T) {
 		{"x", "the function does not exist: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		eventually(t, 15*time.Second, func() error {
 			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
 			if err == nil && (v.Run.State != c.state || v.Run.Reason != c.reason || !strings.Contains(v.Run.Message, c.message)) {

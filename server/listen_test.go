@@ -5,15 +5,14 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDeadlines: no request, no answer and no silence lasts, and an answer has the time
 // of the longest poll.
 func TestDeadlines(t *testing.T) {
 	s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer s.ln.Close()
 	for name, d := range map[string]time.Duration{"header": s.http.ReadHeaderTimeout, "read": s.http.ReadTimeout, "write": s.http.WriteTimeout,
 		"idle": s.http.IdleTimeout} {
@@ -28,8 +27,6 @@ func TestDeadlines(t *testing.T) {
 
 func TestWaitingFor(t *testing.T) {
 	for of, want := range map[int]int{1: 1, 8: 1, 128: 16, 512: 64, 8192: 64} {
-		if n := waitingFor(of); n != want {
-			t.Errorf("of %d connections %d, want %d", of, n, want)
-		}
+		check.Equal(t, waitingFor(of), want, "of %d connections", of)
 	}
 }

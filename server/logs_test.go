@@ -15,10 +15,10 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
@@ -41,9 +41,7 @@ func TestKeptLogs(t *testing.T) {
 			}
 			return 200, ""
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	spec := func(name, handler string, keep core.KeepLog) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler, Keep: core.Keep{Log: keep},
@@ -54,18 +52,12 @@ func TestKeptLogs(t *testing.T) {
 	<-exec.Registered()
 	ids := map[string]core.RunID{}
 	for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
-		res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids[name] = res.Run.ID
+		ids[name] = s.trigger(t, "web/"+name)
 	}
 	run := func(id core.RunID) core.Run {
 		t.Helper()
 		v, err := s.Manage().Run(t.Context(), id.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return v.Run
 	}
 	eventually(t, time.Minute, func() error {
@@ -87,9 +79,7 @@ func TestKeptLogs(t *testing.T) {
 	// The setting of the job applies to its scheduled runs too.
 	beat := secondly("web", "beat")
 	beat.Def.Keep.Log = core.KeepLogAlways
-	if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{beat})[0]; res.Err != nil {
-		t.Fatal(res.Err)
-	}
+	saveAll(t, s, beat)
 	eventually(t, 30*time.Second, func() error {
 		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err != nil || len(page.Runs) == 0 {
@@ -101,13 +91,8 @@ func TestKeptLogs(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := s.Manage().Delete(t.Context(), actor, "web/beat", nil); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().Delete(t.Context(), actor, "web/beat", nil))
+	c := s.client(t)
 	whole := map[string]string{}
 	for name, id := range ids {
 		log, err := c.GetLog(t.Context(), id.String(), client.GetLogParams{})
@@ -164,25 +149,17 @@ func TestLostLogs(t *testing.T) {
 			<-closed
 			return 500, "shot"
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
 	<-exec.Registered()
-	res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/fails"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := s.trigger(t, "web/fails").String()
 	<-began
 	close(closed)
 	exec.Close() // reports, then accepts no connections
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	eventually(t, 30*time.Second, func() error {
-		log, err := c.GetLog(t.Context(), res.Run.ID.String(), client.GetLogParams{})
+		log, err := c.GetLog(t.Context(), id, client.GetLogParams{})
 		if err == nil && (log.Kept == nil || log.Kept.Why == "" || log.Text != "") {
 			err = fmt.Errorf("%+v", log)
 		}
@@ -195,9 +172,7 @@ func TestLostLogs(t *testing.T) {
 		return nil
 	})
 	facts, err := c.GetFacts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var found []string
 	for _, x := range doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts}) {
 		if strings.Contains(x.Says.String(), "logs") {
@@ -227,30 +202,12 @@ func TestMessageForLog(t *testing.T) {
 		}()
 	}))
 	defer web.Close()
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "shop", Executors: []string{"call:" + web.URL}}); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.app(t, "shop", "call:"+web.URL)
+	c := s.client(t)
 	for handler, cut := range map[string]bool{"short": false, "long": true} {
 		spec := manage.JobSpec{Def: core.Def{App: "shop", Name: handler, Handler: "POST /" + handler}}
-		if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; res.Err != nil {
-			t.Fatal(res.Err)
-		}
-		res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "shop/" + handler})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var run core.Run
-		eventually(t, 20*time.Second, func() error {
-			v, err := s.Manage().Run(t.Context(), res.Run.ID.String())
-			if run = v.Run; err == nil && run.State.Open() {
-				err = fmt.Errorf("it is %s", run.State)
-			}
-			return err
-		})
+		saveAll(t, s, spec)
+		run := s.until(t, s.trigger(t, "shop/"+handler), core.Failed)
 		log, err := c.GetLog(t.Context(), run.ID.String(), client.GetLogParams{})
 		if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More != cut || !log.Kept.At.Equal(run.EndedAt) || !log.End ||
 			log.Text != strings.TrimRight(run.Message, "\n")+"\n" {
@@ -288,21 +245,14 @@ func TestLogOfManyLines(t *testing.T) {
 		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
 		t.Fatal(got)
 	}
-	res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/long"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := res.Run.ID.String()
+	id := s.trigger(t, "web/long").String()
 	eventually(t, 20*time.Second, func() error {
 		if sent.Load() == 0 {
 			return errors.New("not sent yet")
 		}
 		return nil
 	})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	for _, state := range []core.State{core.Running, core.Succeeded} {
 		if state == core.Succeeded {
 			post(t, s, "/api/callback", fmt.Sprintf(`[{"logId":%d,"logDateTim":1,"handleCode":200,"handleMsg":"ok"}]`, sent.Load()))
@@ -339,14 +289,6 @@ func TestLogOfManyLines(t *testing.T) {
 
 func metricsOf(t *testing.T, s *running) string {
 	t.Helper()
-	resp, err := http.Get(s.URL() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	_, text := ask(t, "GET", s.URL()+"/metrics", "")
+	return text
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -107,9 +108,7 @@ func (s series) check(t *testing.T, where, expr string) (named []string) {
 func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 	s := exposed(t)
 	b, err := os.ReadFile("../docs/monitoring/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	type panel struct {
 		Title   string
 		Targets []struct{ Expr, Namespace string }
@@ -124,9 +123,7 @@ func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(b, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &dashboard))
 	var shown []string
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {
@@ -146,29 +143,21 @@ func TestMonitoringNamesWhatIsExposed(t *testing.T) {
 	}
 
 	b, err = os.ReadFile("../docs/monitoring/alerts.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var rules struct {
 		Groups []struct {
 			Rules []struct{ Alert, Expr string }
 		}
 	}
-	if err := yaml.Unmarshal(b, &rules); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(b, &rules))
 	page, err := os.ReadFile("../docs/how-to/monitor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	n := 0
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
 			n++
 			s.check(t, r.Alert, r.Expr)
-			if !strings.Contains(string(page), "`"+r.Alert+"`") {
-				t.Errorf("docs/how-to/monitor.md does not explain %s", r.Alert)
-			}
+			check.Contains(t, string(page), "`"+r.Alert+"`", "docs/how-to/monitor.md does not explain %s", r.Alert)
 		}
 	}
 	if n < 7 {

@@ -16,10 +16,10 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/doctor"
 	apply "github.com/tickring/tickring/internal/paging"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
 )
@@ -83,18 +83,14 @@ func (h *hook) wait(t *testing.T, n int, within time.Duration) []told {
 
 func channel(t *testing.T, s *running, name, url string) {
 	t.Helper()
-	if _, err := s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: core.Channel{Name: name, Kind: core.ChannelWebhook,
-		URL: url}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: core.Channel{Name: name, Kind: core.ChannelWebhook,
+		URL: url}}))
 }
 
 func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 	t.Helper()
 	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 }
 
@@ -103,22 +99,15 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 func TestNoticeOfNoJob(t *testing.T) {
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
-	cl, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cl := s.client(t)
 	doc, err := manifest.Parse("f", []byte("version: 1\ndefaults: {notify: {to: [oncall], on: [dead-letter], quiet: 1m}}\n"+
 		"channels: [{name: oncall, webhook: {url: \""+h.URL+"\"}}]\n"), manifest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if res, err := apply.Apply(t.Context(), cl, doc, apply.Options{}); err != nil || !res.Applied || res.Notify.Change != manage.Updated {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	poison := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())} // whose fires are gone
-	if err := s.parts.engine.Ring.Bury(t.Context(), poison, "it is poison"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.parts.engine.Ring.Bury(t.Context(), poison, "it is poison"))
 	list := h.wait(t, 1, 20*time.Second)
 	if list[0].Event != "dead-letter" || list[0].Job.Name != "" || list[0].Run.ID != "" || !strings.Contains(list[0].body, "it is poison") {
 		t.Errorf("told was %+v", list[0])
@@ -143,25 +132,16 @@ func TestNotificationsDropped(t *testing.T) {
 	s := start(t, Options{LookEvery: 100 * time.Millisecond})
 	channel(t, s, "oncall", gone.URL)
 	app := manage.AppSpec{Name: "shop", Notify: core.Notify{To: []string{"oncall"}}}
-	if _, err := s.Manage().SaveApp(t.Context(), actor, app); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, app))
 	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "shop", Name: "one", Handler: "one"}},
 		manage.JobSpec{Def: core.Def{App: "shop", Name: "two", Handler: "two"}})
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	says := func() string {
 		t.Helper()
 		facts, err := c.GetFacts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		jobs, err := c.GetJobFacts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var found []string
 		for _, x := range doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}) {
 			if x.Check.String() == "notifications" {
@@ -171,13 +151,7 @@ func TestNotificationsDropped(t *testing.T) {
 		return steady(strings.Join(found, "\n"))
 	}
 	texts.Equal(t, "healthy", says())
-	fail := func(name string) {
-		t.Helper()
-		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fail("shop/one") // for it has no executor
+	s.trigger(t, "shop/one") // for it has no executor
 	eventually(t, 20*time.Second, func() error {
 		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="given-up"} 1`) {
 			return fmt.Errorf("metrics: %s", numbers)
@@ -203,10 +177,8 @@ func TestNotificationsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	now.URL = h.URL
-	if _, err := s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: now}); err != nil {
-		t.Fatal(err)
-	}
-	fail("shop/two")
+	check.Call(t)(s.Manage().SaveChannel(t.Context(), actor, manage.ChannelSpec{Channel: now}))
+	s.trigger(t, "shop/two")
 	list := h.wait(t, 1, 20*time.Second)
 	if x := list[0]; x.Event != "no-executor" || !strings.Contains(x.body, `"link":"`+s.URL()+`/console/runs/`+x.Run.ID+`"`) {
 		t.Errorf("told was %s", x.body)

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -22,42 +23,30 @@ func TestSleep(t *testing.T) {
 	received := make(chan core.RunID, 100)
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
 		Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	save(t, s, "web")
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)
 	// The state before: a heartbeat, and an accepted run.
-	if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
-		Since: slept.Add(-time.Hour)}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
+		Since: slept.Add(-time.Hour)}))
 	p.aliveMu.Lock() // a sign of life that is under way would be the later one
 	p.alive.Store(slept.UnixMilli())
 	p.aliveMu.Unlock()
 
 	save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "work"}})
 	long, err := s.Manage().Job(t.Context(), "web/long")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	at := core.InstantOf(slept) - 60
 	run := core.Run{ID: core.PlannedRun(long.Def.ID, at), App: "web", State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at,
 		Owner: "before", Until: at.Time().Add(30 * time.Second),
 		Address: exec.URL(), SentAt: at.Time(), Attempt: 1, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before"}}
-	if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0])
 	entries := []core.Entry{{Run: run.ID, Address: run.Address, Outcome: core.Accepted}}
-	if err := p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: entries}); err != nil {
-		t.Fatal(err)
-	}
-	check := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(time.Now()), Check: &ring.Check{Runs: []core.RunID{run.ID}}}
-	if err := p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: check}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: entries}))
+	look := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(time.Now()), Check: &ring.Check{Runs: []core.RunID{run.ID}}}
+	check.OK(t, p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: look}})[0])
 
 	select {
 	case id := <-received:
@@ -102,9 +91,7 @@ func TestNoteOutage(t *testing.T) {
 		{-100, 3000, -100}, // by a clock that was wrong
 		{0, 0, -100},
 	} {
-		if err := registry.NoteOutage(t.Context(), s.parts.engine.Tick, at(c.from), at(c.to), 90*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, registry.NoteOutage(t.Context(), s.parts.engine.Tick, at(c.from), at(c.to), 90*time.Second))
 		g, err := s.parts.engine.Manage.Global(t.Context())
 		if err != nil || !g.DownAt.Equal(at(c.down)) || !g.UpSince.Equal(at(c.to)) {
 			t.Errorf("%+v: down %s, up %s, %v", c, g.DownAt.Sub(now), g.UpSince.Sub(now), err)

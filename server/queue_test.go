@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,26 +13,22 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/queuetest"
+	"github.com/tickring/tickring/wire"
 )
 
 // jobsOf makes a job for each handler of the suite, of an app with one address.
 func jobsOf(t *testing.T, s *running, app, address string) {
 	t.Helper()
 	token := app + "-token"
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}))
 	var specs []manage.JobSpec
 	for _, h := range queuetest.Handlers {
 		specs = append(specs, manage.JobSpec{Def: core.Def{App: app, Name: h, Handler: h}})
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
+	saveAll(t, s, specs...)
 }
 
 // TestQueues runs the suite over the queues of a server.
@@ -48,9 +43,7 @@ func TestQueues(t *testing.T) {
 			},
 			Send: func(t *testing.T, handler, params string) string {
 				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				return r.Run.ID.String()
 			},
 			Kill: func(t *testing.T, run string) {
@@ -88,20 +81,9 @@ func TestQueueDoor(t *testing.T) {
 	s := start(t, Options{})
 	jobsOf(t, s, "reports", "queue:nightly")
 	jobsOf(t, s, "billing", "queue:nightly")
-	ask := func(path, token, body string) (int, string) {
+	asks := func(path, token, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(b)
+		return ask(t, "POST", s.URL()+path, body, wire.HeaderToken, token)
 	}
 	const receive, extend, ack, runs = "/v1/queue/receive", "/v1/queue/extend", "/v1/queue/ack", "/v1/queue/runs"
 	good := `{"app":"reports","queue":"nightly","max":1,"waitSeconds":0,"visibilitySeconds":60}`
@@ -126,20 +108,17 @@ func TestQueueDoor(t *testing.T) {
 		"bad run":               {runs, "reports-token", `{"app":"reports","runs":["x"]}`, 400},
 		"a run that is gone":    {runs, "reports-token", `{"app":"reports","runs":["30282209332"]}`, 200},
 	} {
-		status, body := ask(c.path, c.token, c.body)
+		status, body := asks(c.path, c.token, c.body)
 		if status != c.status {
 			t.Errorf("%s: %d %s", name, status, body)
 		}
 		texts.Equal(t, name, body)
 	}
 	// A queue belongs to its app, even if another app has a queue of the same name. Other apps cannot see its runs.
-	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/work"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := s.trigger(t, "reports/work")
 	var body string
 	eventually(t, 10*time.Second, func() error {
-		if _, body = ask(receive, "reports-token", good); !strings.Contains(body, `"receives":1`) {
+		if _, body = asks(receive, "reports-token", good); !strings.Contains(body, `"receives":1`) {
 			return fmt.Errorf("not there yet: %s", body)
 		}
 		return nil
@@ -153,28 +132,26 @@ func TestQueueDoor(t *testing.T) {
 			}
 		}
 	}
-	if err := json.NewDecoder(bytes.NewReader([]byte(body))).Decode(&out); err != nil || out.Runs[0].Run.LogID != int64(r.Run.ID) ||
+	if err := json.NewDecoder(bytes.NewReader([]byte(body))).Decode(&out); err != nil || out.Runs[0].Run.LogID != int64(id) ||
 		out.Runs[0].Run.Tickring.Job != "reports/work" || !strings.HasPrefix(out.Runs[0].Run.Tickring.ReportURL, s.URL()+"/v1/report/") {
 		t.Errorf("%+v %v", out, err)
 	}
-	if _, body := ask(receive, "billing-token", strings.Replace(good, "reports", "billing", 1)); body != "{\"runs\":[]}\n" {
+	if _, body := asks(receive, "billing-token", strings.Replace(good, "reports", "billing", 1)); body != "{\"runs\":[]}\n" {
 		t.Errorf("another app was handed %s", body)
 	}
-	if _, body := ask(ack, "billing-token", fmt.Sprintf(`{"app":"billing","queue":"nightly","receipts":[%q]}`,
+	if _, body := asks(ack, "billing-token", fmt.Sprintf(`{"app":"billing","queue":"nightly","receipts":[%q]}`,
 		out.Runs[0].Receipt)); !strings.Contains(body, "lost") {
 		t.Errorf("another app removed it: %s", body)
 	}
-	if _, body := ask(runs, "billing-token", fmt.Sprintf(`{"app":"billing","runs":["%d"]}`, r.Run.ID)); !strings.Contains(body, `"unknown"`) {
+	if _, body := asks(runs, "billing-token", fmt.Sprintf(`{"app":"billing","runs":["%d"]}`, id)); !strings.Contains(body, `"unknown"`) {
 		t.Errorf("another app got %s", body)
 	}
 	// A consumer without the SDK reports at the URL that it was handed.
 	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json",
 		strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	resp.Body.Close()
-	if v, err := s.Manage().Run(t.Context(), r.Run.ID.String()); err != nil || v.Run.State != core.Succeeded || v.Run.Message != "42 pages" {
+	if v, err := s.Manage().Run(t.Context(), id.String()); err != nil || v.Run.State != core.Succeeded || v.Run.Message != "42 pages" {
 		t.Errorf("%+v %v", v.Run, err)
 	}
 }

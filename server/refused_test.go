@@ -5,22 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -71,14 +67,10 @@ func TestFewWaitToBeRefused(t *testing.T) {
 		began := time.Now()
 		method, path, _ := strings.Cut(door, " ")
 		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Header.Set(wire.HeaderToken, "nobodys")
 		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		res.Body.Close()
 		if d := time.Since(began); !res.Close || d > 10*time.Second {
 			t.Errorf("%s: %s after %v; the connection is closed: %t", door, res.Status, d, res.Close)
@@ -94,59 +86,41 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	shop, pay := "secret-of-shop", "secret-of-pay"
 	for name, token := range map[string]*string{"shop": &shop, "pay": &pay} {
 		spec := manage.AppSpec{Name: name, Token: token, Executors: []string{"queue:q"}}
-		if _, err := s.Manage().SaveApp(t.Context(), actor, spec); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 	}
-	ask := func(method, path, token, body string) string {
+	asks := func(method, path, token, body string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set(wire.HeaderToken, token)
-		r.Header.Set("Authorization", "Bearer "+token)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		_, answer := ask(t, method, s.URL()+path, body, wire.HeaderToken, token, "Authorization", "Bearer "+token)
+		return answer
 	}
 	register := func(app, address string) string {
 		return `{"registryGroup":"EXECUTOR","registryKey":"` + app + `","registryValue":"` + address + `"}`
 	}
 	registration := func(at string) string { return register("shop", "http://10.0.0."+at+":9999/") }
 	for _, refused := range []string{
-		ask("POST", "/api/registry", "nobodys", registration("1")),
-		ask("POST", "/api/registry", pay, registration("2")),
-		ask("POST", "/api/registry", shop, strings.Repeat(" ", 17<<10)),
-		ask("POST", "/api/registry", shop, register("shop", "10.0.0.3:9999")),
-		ask("POST", "/api/registry", shop, register("ship", "http://10.0.0.4:9999")),
-		ask("POST", "/api/registry", shop, "<html>"),
-		ask("POST", "/api/callback", "nobodys", `[]`),
-		ask("POST", "/api/callback", shop, `[{"logId":`),
-		ask("POST", "/api/addJob", shop, `{}`),
-		ask("POST", "/v1/queue/runs", shop, `{`),
-		ask("POST", "/v1/queue/receive", shop, `{"app":"shop","queue":"other"}`),
-		ask("POST", "/v1/report/x", "", ``),
-		ask("POST", "/v1/queue/runs", "nobodys", `{"app":"shop","queue":"q"}`),
-		ask("POST", "/v1/queue/runs", pay, `{"app":"shop","queue":"q"}`),
-		ask("POST", "/v1/report/4294967297?key=x", "", ``),
-		ask("GET", "/v1/apps", "nobodys", ``),
+		asks("POST", "/api/registry", "nobodys", registration("1")),
+		asks("POST", "/api/registry", pay, registration("2")),
+		asks("POST", "/api/registry", shop, strings.Repeat(" ", 17<<10)),
+		asks("POST", "/api/registry", shop, register("shop", "10.0.0.3:9999")),
+		asks("POST", "/api/registry", shop, register("ship", "http://10.0.0.4:9999")),
+		asks("POST", "/api/registry", shop, "<html>"),
+		asks("POST", "/api/callback", "nobodys", `[]`),
+		asks("POST", "/api/callback", shop, `[{"logId":`),
+		asks("POST", "/api/addJob", shop, `{}`),
+		asks("POST", "/v1/queue/runs", shop, `{`),
+		asks("POST", "/v1/queue/receive", shop, `{"app":"shop","queue":"other"}`),
+		asks("POST", "/v1/report/x", "", ``),
+		asks("POST", "/v1/queue/runs", "nobodys", `{"app":"shop","queue":"q"}`),
+		asks("POST", "/v1/queue/runs", pay, `{"app":"shop","queue":"q"}`),
+		asks("POST", "/v1/report/4294967297?key=x", "", ``),
+		asks("GET", "/v1/apps", "nobodys", ``),
 	} {
 		if !strings.Contains(refused, `"code":500`) && !strings.Contains(refused, `{"error":`) {
 			t.Errorf("not refused: %s", refused)
 		}
 	}
 	var list client.ExecutorList
-	if err := json.Unmarshal([]byte(ask("GET", "/v1/apps/shop/executors", s.Token(), "")), &list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(asks("GET", "/v1/apps/shop/executors", s.Token(), "")), &list))
 	got := map[string]int{}
 	for _, r := range list.Refused {
 		if r.Why != "" {
@@ -161,19 +135,17 @@ func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 		t.Errorf("executors that were refused: %+v", list.Refused)
 	}
 	var facts client.Facts
-	if err := json.Unmarshal([]byte(ask("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
+	if err := json.Unmarshal([]byte(asks("GET", "/v1/facts", s.Token(), "")), &facts); err != nil || len(facts.Refused) != 6 {
 		t.Errorf("facts: %+v, %v", facts.Refused, err)
 	}
-	metrics := ask("GET", "/metrics", "", "")
+	metrics := asks("GET", "/metrics", "", "")
 	for _, line := range []string{`{endpoint="registry",reason="token"} 1`, `{endpoint="registry",reason="app"} 1`,
 		`{endpoint="registry",reason="large"} 1`, `{endpoint="registry",reason="address"} 1`, `{endpoint="registry",reason="unknown"} 1`,
 		`{endpoint="registry",reason="invalid"} 2`, `{endpoint="callback",reason="invalid"} 1`, `{endpoint="queue",reason="invalid"} 1`,
 		`{endpoint="queue",reason="unknown"} 1`, `{endpoint="report",reason="invalid"} 1`,
 		`{endpoint="callback",reason="token"} 1`, `{endpoint="queue",reason="token"} 1`, `{endpoint="queue",reason="app"} 1`,
 		`{endpoint="report",reason="token"} 1`, `{endpoint="api",reason="token"} 1`} {
-		if !strings.Contains(metrics, "tickring_rejected_requests_total"+line) {
-			t.Errorf("no tickring_rejected_requests_total%s in the metrics", line)
-		}
+		check.Contains(t, metrics, "tickring_rejected_requests_total"+line, "no tickring_rejected_requests_total%s in the metrics", line)
 	}
 	for line, n := range map[string]int{`msg="request rejected"`: 15, "endpoint=registry reason=invalid": 1,
 		`app=ship executor=http://10.0.0.4:9999 why="app ship`: 1} {
@@ -191,9 +163,7 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 	for _, path := range []string{"//api/registry", "/xxl-job-admin//api/registry", "//xxl-job-admin///api/registry", "//api/registryRemove",
 		"//api/callback", "/%2Fapi/registry"} {
 		res, err := client.Post(s.URL()+path, wire.ContentType, strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		envelope := res.StatusCode == 200 && strings.Contains(string(b), `{"code":500,"msg":`)
@@ -203,65 +173,9 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 	}
 }
 
-// A run ends also if its executor writes the message as it is, without the escapes of JSON; and so
-// do the others of its batch.
-func TestMessageWithoutEscapes(t *testing.T) {
-	s := start(t, Options{})
-	sent := make(chan wire.Run, 3)
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var run struct {
-			LogID int64 `json:"logId"`
-		}
-		json.NewDecoder(r.Body).Decode(&run)
-		sent <- wire.Run{LogID: run.LogID}
-		w.Write(wire.AppendReply(nil, 200, ""))
-	}))
-	defer web.Close()
-	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "once", Handler: "work"}})
-	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
-		Address: web.URL}))); !strings.Contains(got, `"code":200`) {
-		t.Fatal(got)
-	}
-	var items []string
-	messages := []string{"fine", "File \"C:\\jobs\\nightly.py\"\n\tno such table \"x\", sorry", "fine too"}
-	for i := range messages {
-		if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/once"}); err != nil {
-			t.Fatal(err)
-		}
-		items = append(items, fmt.Sprintf(`{"logId":%d,"logDateTim":1,"handleCode":%d,"handleMsg":"%s"}`, (<-sent).LogID, 200+i, messages[i]))
-	}
-	got := post(t, s, "/api/callback", "["+strings.Join(items, ",")+"]")
-	if !strings.HasPrefix(got, `{"code":200,`) {
-		t.Error(got)
-	}
-	golden.New(t).Equal(t, "answer", got)
-	page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/once"})
-	if err != nil || len(page.Runs) != 3 {
-		t.Fatalf("%+v, %v", page, err)
-	}
-	for i, v := range page.Runs { // the newest first
-		if want := messages[2-i]; v.State.Open() || v.Message != want {
-			t.Errorf("%s: %q, want %q", v.State, v.Message, want)
-		}
-	}
-}
-
 // post sends a request as an executor of app web.
 func post(t *testing.T, s *running, path, body string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set(wire.HeaderToken, "executors-of-web")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	_, answer := ask(t, "POST", s.URL()+path, body, wire.HeaderToken, "executors-of-web")
+	return answer
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestSummedBeforeItIsSwept: a server that stood still for weeks counts ended runs in reports before it removes them, even if that
@@ -17,31 +18,21 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now().Add(-60 * 24 * time.Hour).Truncate(time.Hour) // it ends on the day on which it is sent
 	lock, err := sqlite.TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	clock := func() time.Time { return now }
 	e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF", Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := report.New(e.Report, report.Options{Now: clock}).Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, report.New(e.Report, report.Options{Now: clock}).Pass(t.Context()))
 	now = now.Add(55 * 24 * time.Hour)
 	var ids []core.RunID
 	for i := range uint32(3) {
 		id := core.NumberedRun(1, i+1)
 		r := core.Run{ID: id, First: id, App: "web", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Owner: "o",
 			Journal: core.JournalKey{Minute: now.Unix() / 60, Nonce: "n"}, SentAt: now, EndedAt: now.Add(time.Second)}
-		if err := e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
 		ids = append(ids, id)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Close())
 
 	s := start(t, Options{Dir: dir, KeepRuns: 48 * time.Hour, SweepEvery: 10 * time.Millisecond,
 		ReportEvery: 10 * time.Millisecond, ReportFor: 100 * time.Millisecond})

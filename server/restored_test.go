@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -34,28 +34,21 @@ func TestRestored(t *testing.T) {
 	work := func(s *running, when string) {
 		t.Helper()
 		exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(exec.Close)
 		save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "made-" + when, Handler: "work"}})
 		j, err := s.Manage().Job(t.Context(), "web/made-"+when)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if other, twice := jobs[j.Def.ID]; twice {
 			t.Errorf("the job made %s has number %d, which that made %s had", when, j.Def.ID, other)
 		}
 		jobs[j.Def.ID] = when
 		for range 3 {
-			res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/beat"})
-			if err != nil {
-				t.Fatal(err)
+			id := s.trigger(t, "web/beat")
+			if other, twice := runs[id]; twice {
+				t.Errorf("run %d was given out %s and %s", id, other, when)
 			}
-			if other, twice := runs[res.Run.ID]; twice {
-				t.Errorf("run %d was given out %s and %s", res.Run.ID, other, when)
-			}
-			runs[res.Run.ID] = when
+			runs[id] = when
 		}
 	}
 	s := start(t, Options{Dir: dir})
@@ -63,9 +56,7 @@ func TestRestored(t *testing.T) {
 	work(s, "before")
 	eventually(t, 30*time.Second, func() error { return ran(s, 2) })
 	s.stop()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	s = start(t, Options{Dir: dir})
 	work(s, "between")
 	s.stop()
@@ -73,9 +64,7 @@ func TestRestored(t *testing.T) {
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Restored: true, Notice: out})
 	defer s.stop()
-	if err := out.has("restored: ")(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, out.has("restored: ")())
 	work(s, "after")
 	eventually(t, 30*time.Second, func() error { return ran(s, 5) })
 	to := core.InstantOf(time.Now())
@@ -131,27 +120,19 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 	alive := func() time.Time {
 		t.Helper()
 		lock, err := sqlite.TryLock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer e.Close()
 		at, err := e.Upkeep.LastAlive(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return at
 	}
 	before := alive()
 	ctx, cancel := context.WithCancel(t.Context())
 	door := &doorman{say: "restored: ", then: cancel}
 	srv, err := New(Options{Dir: dir, Restored: true, Notice: door, Listen: "127.0.0.1:0", Policy: LocalPolicy()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	door.server = srv
 	if err := srv.Run(ctx); err == nil {
 		t.Error("it was interrupted, but reports success")
@@ -171,17 +152,13 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	var received atomic.Int64
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
 		Received: func(*wire.Run, time.Time) { received.Add(1) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(exec.Close)
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
 	save(t, s, "web", secondly("web", "beat"))
 	fixed, ctx := []string{exec.URL()}, t.Context()
-	if _, err := s.Manage().SaveApp(ctx, actor, manage.AppSpec{Name: "web", Executors: fixed}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(ctx, actor, manage.AppSpec{Name: "web", Executors: fixed}))
 	works := func() error {
 		if received.Load() == 0 {
 			return errors.New("nothing was sent")
@@ -195,9 +172,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	begun, out := time.Now(), &lines{}
 	s = start(t, Options{Dir: dir, Restored: true, Hold: true, Notice: out})
 	golden.New(t).Equal(t, "output", regexp.MustCompile(`\d+(\.\d+)?( m?s)?`).ReplaceAllString(out.String(), "#"))
-	if _, err := s.Manage().Trigger(ctx, actor, operate.TriggerRequest{Job: "web/beat"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().Trigger(ctx, actor, operate.TriggerRequest{Job: "web/beat"}))
 	eventually(t, 20*time.Second, func() error { // the job is due each second
 		if time.Since(begun) < 2500*time.Millisecond {
 			return errors.New("a run may still come")
@@ -209,9 +184,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 		t.Errorf("%d runs were sent; fenced %q, last tick %s, held since %s", n, f.Fenced, f.LastTick, begun)
 	}
 	resp, err := http.Get(s.URL() + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
 		!strings.Contains(string(text), "--start-now") {
@@ -231,23 +204,9 @@ func ran(s *running, n int) error {
 	return err
 }
 
-func factsOf(t *testing.T, s *running) (f client.Facts) {
+func factsOf(t *testing.T, s *running) client.Facts {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/facts", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+s.Token())
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		t.Fatal(resp.Status)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil {
-		t.Fatal(err)
-	}
+	f, err := s.client(t).GetFacts(t.Context())
+	check.OK(t, err)
 	return f
 }

@@ -1,12 +1,9 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -15,29 +12,17 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/wire"
 )
 
 // registered registers an executor of shop with a token, and returns the server's answer.
 func registered(t *testing.T, s *running, token string) (ok bool, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/api/registry",
-		strings.NewReader(`{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://127.0.0.1:1"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if token != "" {
-		r.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body)
-	var out struct{ Code int }
-	_ = json.Unmarshal(b, &out)
-	return out.Code == 200, string(b)
+	_, answer = ask(t, "POST", s.URL()+"/api/registry",
+		`{"registryGroup":"EXECUTOR","registryKey":"shop","registryValue":"http://127.0.0.1:1"}`, wire.HeaderToken, token)
+	return strings.HasPrefix(answer, `{"code":200`), answer
 }
 
 func opsChannel(secret string) manage.ChannelSpec {
@@ -52,23 +37,17 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	s := start(t, Options{Dir: dir})
 	save(t, s, "shop")
 	calls := manage.AppSpec{Name: "calls", Executors: []string{"call:https://example.com"}}
-	if _, err := s.Manage().SaveApp(t.Context(), actor, calls); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, calls))
 	report := secondly("calls", "report")
 	report.Def.Handler = "/report"
 	report.Schedule, report.Def.Call = core.Schedule{}, &core.Call{Auth: core.Auth{Bearer: "token-of-the-report"}}
 	saveAll(t, s, report)
-	if _, err := s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs")); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs")))
 	if ok, answer := registered(t, s, "executors-of-shop"); !ok {
 		t.Fatal(answer)
 	}
 	s.stop()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	if info, err := os.Stat(dir + ".key"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the key file: %v, %v", info, err)
 	}
@@ -85,10 +64,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 			texts.Equal(t, "registration with "+token, answer)
 		}
 	}
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	facts, err := c.GetFacts(t.Context())
 	if err != nil || len(facts.UnreadableApps) != 1 || facts.UnreadableApps[0].Name != "shop" || len(facts.LockedChannels) != 1 ||
 		facts.LockedChannels[0].Name != "ops" {
@@ -119,12 +95,8 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	}
 
 	token := "another-token-of-shop"
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "shop", Token: &token}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs-again")); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "shop", Token: &token}))
+	check.Call(t)(s.Manage().SaveChannel(t.Context(), actor, opsChannel("signs-again")))
 	if ok, answer := registered(t, s, token); !ok {
 		t.Errorf("with the new token: %s", answer)
 	}
@@ -154,16 +126,12 @@ func TestServerRefusesUnusableKeyFile(t *testing.T) {
 			if c.mode.IsDir() {
 				create = func(path string, _ []byte, mode os.FileMode) error { return os.Mkdir(path, mode) }
 			}
-			if err := create(file, []byte(c.text), c.mode.Perm()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, create(file, []byte(c.text), c.mode.Perm()))
 			if _, err := os.ReadFile(file); err == nil && c.mode == 0 {
 				t.Skip("this user reads files of any mode")
 			}
 			s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", SecretKeyFile: file})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			err = s.Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), file) || errors.Is(err, fs.ErrPermission) != (c.mode == 0) {
 				t.Errorf("got %v: expected the file", err)
@@ -184,10 +152,7 @@ func TestRotateKeyReplacesKeyOfLiveServer(t *testing.T) {
 	s := start(t, Options{Dir: dir})
 	save(t, s, "shop")
 	old, _ := os.ReadFile(dir + ".key")
-	c, err := client.New(s.URL(), s.Token(), client.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := s.client(t)
 	res, err := c.RotateKey(t.Context(), client.RotateKeyParams{})
 	if err != nil || res.Changed != 1 || res.Next != "" {
 		t.Fatalf("%+v, %v", res, err)

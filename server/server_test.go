@@ -12,10 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/wire"
@@ -54,9 +57,7 @@ func start(t *testing.T, o Options) *running {
 		o.Log = slog.New(slog.NewJSONHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	s, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -81,17 +82,62 @@ func start(t *testing.T, o Options) *running {
 	return &running{Server: s, stop: stop}
 }
 
+// client returns a client of the API with the admin token.
+func (s *running) client(t *testing.T) *client.Client {
+	t.Helper()
+	c, err := client.New(s.URL(), s.Token(), client.Config{})
+	check.OK(t, err)
+	return c
+}
+
+// app creates an app with fixed executors.
+func (s *running) app(t *testing.T, name string, executors ...string) {
+	t.Helper()
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: name, Executors: executors}))
+}
+
+// trigger starts a run of a job.
+func (s *running) trigger(t *testing.T, job string) core.RunID {
+	t.Helper()
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
+	check.OK(t, err)
+	return r.Run.ID
+}
+
+// until waits until a run is in a state.
+func (s *running) until(t *testing.T, id core.RunID, state core.State) (r core.Run) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		v, err := s.Manage().Run(t.Context(), id.String())
+		if r = v.Run; err == nil && r.State != state {
+			err = fmt.Errorf("run %s is %s %s %q", id, r.State, r.Reason, r.Message)
+		}
+		return err
+	})
+	return r
+}
+
+// ask sends a request with headers, which are pairs, and returns the status and the body of the answer.
+func ask(t *testing.T, method, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	check.OK(t, err)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultClient.Do(r)
+	check.OK(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	check.OK(t, err)
+	return res.StatusCode, string(b)
+}
+
 func save(t *testing.T, s *running, app string, specs ...manage.JobSpec) {
 	t.Helper()
 	token := "executors-of-" + app
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
-	}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}))
+	saveAll(t, s, specs...)
 }
 
 func secondly(app, name string) manage.JobSpec {
@@ -135,9 +181,7 @@ func TestFire(t *testing.T) {
 			}
 			got[core.RunID(r.LogID)] = at
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
@@ -164,17 +208,10 @@ func TestFire(t *testing.T) {
 	if err != nil || audit.Unaccounted != 0 || audit.Demanded == 0 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
-	resp, err := http.Get(s.URL() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
+	numbers := metricsOf(t, s)
 	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
 		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("/metrics has no %s", want)
-		}
+		check.Contains(t, numbers, want, "/metrics")
 	}
 }
 
@@ -186,22 +223,16 @@ func TestStandby(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, Options{Dir: dir})
 	second, err := New(Options{Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- second.Run(ctx) }()
 	for _, path := range []string{"/healthz", "/v1/jobs", "/api/registry", "/xxl-job-admin/api/callback", "/metrics"} {
 		resp, err := http.Post(second.URL()+path, "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: %s %s", path, resp.Status, b)
-		}
+		check.Equal(t, resp.StatusCode, http.StatusServiceUnavailable, "%s: %s %s", path, resp.Status, b)
 		texts.Equal(t, "any request", string(b))
 	}
 	first.stop()
@@ -211,7 +242,5 @@ func TestStandby(t *testing.T) {
 		t.Fatal("the second server did not take over")
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-done)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -18,22 +19,14 @@ func TestCannotStart(t *testing.T) {
 	t.Parallel()
 	texts := golden.New(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer busy.Close()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("not a folder"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, []byte("not a folder"), 0o600))
 	noDatabase := t.TempDir()
-	if err := os.WriteFile(filepath.Join(noDatabase, "tickring.db"), []byte(strings.Repeat("this is no database ", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(noDatabase, "tickring.db"), []byte(strings.Repeat("this is no database ", 100)), 0o600))
 	short := t.TempDir()
-	if err := os.WriteFile(filepath.Join(short, TokenFile), []byte("12345678\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(short, TokenFile), []byte("12345678\n"), 0o600))
 	for _, c := range []struct {
 		name  string
 		o     Options
@@ -45,6 +38,10 @@ func TestCannotStart(t *testing.T) {
 		{"a folder that is a file", Options{Dir: file}, "data"},
 		{"a folder below a file", Options{Dir: filepath.Join(file, "below")}, "data"},
 		{"a token too short", Options{Dir: t.TempDir(), Token: "nineteen-characters"}, "TICKRING_ADMIN_TOKEN"},
+		{"a read token that can be guessed", Options{Dir: t.TempDir(), Token: "token-of-an-administrator", ReadToken: "read-token"},
+			"TICKRING_READ_TOKEN"},
+		{"a read token that is the admin token", Options{Dir: t.TempDir(), Token: "token-of-an-administrator",
+			ReadToken: "token-of-an-administrator"}, "TICKRING_READ_TOKEN"},
 		{"a token too short in the folder", Options{Dir: short}, filepath.Join(short, TokenFile)},
 		{"a file that is no database", Options{Dir: noDatabase}, ""},
 	} {

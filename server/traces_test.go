@@ -14,7 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/traces"
 )
 
@@ -29,9 +29,7 @@ func TestTraces(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var req coltracepb.ExportTraceServiceRequest
-		if err := proto.Unmarshal(b, &req); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, proto.Unmarshal(b, &req))
 		mu.Lock()
 		defer mu.Unlock()
 		for _, rs := range req.ResourceSpans {
@@ -46,25 +44,12 @@ func TestTraces(t *testing.T) {
 	run := func() string {
 		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
 		defer s.stop() // which sends the remaining spans
-		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
-			t.Fatal(err)
-		}
+		s.app(t, "web", "call:"+web.URL)
 		spec := manage.JobSpec{Def: core.Def{App: "web", Name: "now", Handler: "GET /"}}
-		if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
-		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/now"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		saveAll(t, s, spec)
+		id := s.trigger(t, "web/now")
 		header := <-told
-		eventually(t, 15*time.Second, func() error {
-			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-			if err == nil && v.Run.State != core.Succeeded {
-				err = fmt.Errorf("it is %s", v.Run.State)
-			}
-			return err
-		})
+		s.until(t, id, core.Succeeded)
 		if _, ok := header["Traceparent"]; ok != (s.traces != nil) {
 			t.Errorf("traces %v, header %v", s.traces != nil, ok)
 		}
@@ -93,7 +78,5 @@ func TestTraces(t *testing.T) {
 func TestTracesRefuseAWrongEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")
 	_, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Error(err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "%v", err)
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestParseAbout: missing and malformed values and those over a limit are ignored.
@@ -90,13 +92,9 @@ func TestBodyIsXXLJobs(t *testing.T) {
 	plain := string(AppendRun(nil, &r))
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	r.About = About{Attempt: 2, Instant: 1767319445, Cause: "retry", Traceparent: parent}
-	if got := string(AppendRun(nil, &r)); got != plain {
-		t.Errorf("the body contains the About: %s", got)
-	}
+	check.Equal(t, string(AppendRun(nil, &r)), plain, "the body contains the About")
 	want := strings.TrimSuffix(plain, "}") + `,"tickring":{"attempt":2,"scheduledAt":"2026-01-02T02:04:05Z","cause":"retry","traceparent":"` + parent + `"}}`
-	if got := string(AppendOrder(nil, &r)); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	check.Equal(t, string(AppendOrder(nil, &r)), want, "got")
 }
 
 func TestMemberOfAnOrder(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // runJSON is the body of /run as encoding/json would have it.
@@ -44,13 +46,9 @@ func hostile() *rapid.Generator[string] {
 // asJSON returns s after a round trip through encoding/json.
 func asJSON(t testing.TB, s string) string {
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var out string
-	if err := json.Unmarshal(b, &out); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &out))
 	return out
 }
 
@@ -111,9 +109,7 @@ func TestAppendRunBytes(t *testing.T) {
 	r := Run{JobID: 1, Handler: "demo", BlockStrategy: BlockSerial, LogID: 7, LogTime: 1586629003729, GlueType: GlueBean,
 		GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	want := `{"jobId":1,"executorHandler":"demo","executorParams":"","executorBlockStrategy":"SERIAL_EXECUTION","executorTimeout":0,"logId":7,"logDateTime":1586629003729,"glueType":"BEAN","glueSource":"","glueUpdatetime":1586629003727,"broadcastIndex":0,"broadcastTotal":1}`
-	if got := string(AppendRun(nil, &r)); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	check.Equal(t, string(AppendRun(nil, &r)), want, "got")
 	back, err := DecodeRun([]byte(want))
 	if err != nil || back != r {
 		t.Errorf("back: %+v, %v", back, err)
@@ -125,12 +121,8 @@ func TestAppendRunBytes(t *testing.T) {
 }
 
 func TestSmallRequests(t *testing.T) {
-	if got := string(AppendKill(nil, KillRequest{3})); got != `{"jobId":3}` {
-		t.Error(got)
-	}
-	if got := string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})); got != `{"jobId":2147483647}` {
-		t.Error(got)
-	}
+	check.Equal(t, string(AppendKill(nil, KillRequest{3})), `{"jobId":3}`)
+	check.Equal(t, string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})), `{"jobId":2147483647}`)
 	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})),
 		`{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
 		t.Error(got)
@@ -202,22 +194,14 @@ func TestDecodeCallback(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeCallback([]byte(c.body), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var bad []int
 			for _, b := range got.Bad {
 				bad = append(bad, b.Index)
 			}
-			if d := cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)); d != "" {
-				t.Errorf("items (-want +got):\n%s", d)
-			}
-			if d := cmp.Diff(c.bad, bad); d != "" {
-				t.Errorf("bad (-want +got):\n%s", d)
-			}
-			if got.Dialect != c.dialect {
-				t.Errorf("dialect %v, want %v", got.Dialect, c.dialect)
-			}
+			check.Equal(t, cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)), "", "items (-want +got)")
+			check.Equal(t, cmp.Diff(c.bad, bad), "", "bad (-want +got)")
+			check.Equal(t, got.Dialect, c.dialect, "dialect")
 		})
 	}
 }
@@ -424,9 +408,7 @@ func BenchmarkDecodeCallback(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(c.body)))
 			for b.Loop() {
-				if _, err := DecodeCallback(c.body, 0); err != nil {
-					b.Fatal(err)
-				}
+				check.Call(b)(DecodeCallback(c.body, 0))
 			}
 		})
 	}
@@ -441,9 +423,7 @@ func BenchmarkDecodeCallback(b *testing.B) {
 				HandleCode int    `json:"handleCode"`
 				HandleMsg  string `json:"handleMsg"`
 			}
-			if err := json.Unmarshal(body, &items); err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, json.Unmarshal(body, &items))
 		}
 	})
 }
@@ -452,9 +432,7 @@ func BenchmarkDecodeReply(b *testing.B) {
 	body := []byte(`{"code":200,"msg":"","content":null}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := DecodeReply(body); err != nil {
-			b.Fatal(err)
-		}
+		check.Call(b)(DecodeReply(body))
 	}
 }
 
@@ -493,9 +471,7 @@ func TestCallbackThatIsNotJSON(t *testing.T) {
 					t.Errorf("%s: %s: %+v", name, body, it)
 				}
 			}
-			if len(got.Items) != 1+strings.Count(body, before)+strings.Count(body, behind) {
-				t.Errorf("%s: %s: %+v", name, body, got.Items)
-			}
+			check.Equal(t, len(got.Items), 1+strings.Count(body, before)+strings.Count(body, behind), "%s: %s: %+v", name, body, got.Items)
 		}
 	}
 	for body, want := range map[string]string{

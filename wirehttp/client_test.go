@@ -26,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -74,21 +75,15 @@ var certificate = func() func(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return func(t testing.TB) (tls.Certificate, *x509.CertPool) {
 		once.Do(func() {
 			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"},
 				DNSNames:  []string{"executor.test"},
 				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 				KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 			der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			leaf, err := x509.ParseCertificate(der)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			cert = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 			pool = x509.NewCertPool()
 			pool.AddCert(leaf)
@@ -113,9 +108,7 @@ type server struct {
 // closed after it. Its end ends the connections and waits for the scripts.
 func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *bufio.Reader)) (s *server, base string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s = &server{ln: ln, open: map[net.Conn]bool{}}
 	base = scheme + "://" + ln.Addr().String() + "/"
 	if scheme == "https" {
@@ -279,9 +272,7 @@ func TestOutcomes(t *testing.T) {
 				if out.Took <= 0 {
 					t.Error("it took no time")
 				}
-				if n := s.conns.Load(); n != 1 {
-					t.Errorf("%d connections", n)
-				}
+				check.Equal(t, s.conns.Load(), 1, "connections")
 				if n := s.reqs.Load(); n > 1 {
 					t.Errorf("%d requests", n)
 				}
@@ -332,7 +323,7 @@ func TestRequests(t *testing.T) {
 					t.Errorf("the headers of the run say %v", got)
 				}
 			}
-			check := func(out Outcome, path, body string) {
+			look := func(out Outcome, path, body string) {
 				t.Helper()
 				r, b := s.request()
 				if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
@@ -345,20 +336,18 @@ func TestRequests(t *testing.T) {
 				t.Errorf("an unknown header was sent: %v", r.Header)
 			}
 			beat := c.Beat(t.Context(), base, auth)
-			check(beat, "/beat", "")
+			look(beat, "/beat", "")
 			if !beat.Date.Equal(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)) {
 				t.Errorf("of its clock is known %s", beat.Date)
 			}
-			check(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
-			check(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
+			look(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
+			look(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
 			if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
 				t.Error("an empty token was sent")
 			}
 			res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
-			check(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
-			if want := (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}); res != want {
-				t.Errorf("log %+v", res)
-			}
+			look(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
+			check.Equal(t, res, (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}), "log")
 			if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
 				t.Errorf("%d connections", n)
 			}
@@ -494,15 +483,11 @@ func TestRunFindsThePath(t *testing.T) {
 
 func TestBeforeFirstByte(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer ln.Close()
 	// The client port of a connection is in use, so no server can listen there.
 	taken, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
 	for _, f := range flavors(t) {
@@ -541,9 +526,7 @@ func TestBeforeFirstByte(t *testing.T) {
 			if out := c.Run(ctx, base, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, why) {
 				t.Errorf("cancelled before: %+v", out)
 			}
-			if n := s.reqs.Load(); n != 0 {
-				t.Errorf("%d requests arrived", n)
-			}
+			check.Equal(t, s.reqs.Load(), 0, "requests arrived")
 		})
 	}
 	t.Run("TLS fails", func(t *testing.T) {
@@ -613,9 +596,7 @@ func TestConnectionsAreKept(t *testing.T) {
 					t.Fatalf("%+v", out)
 				}
 			}
-			if n := s.conns.Load(); n != 1 {
-				t.Errorf("%d connections for 50 calls, want 1", n)
-			}
+			check.Equal(t, s.conns.Load(), 1, "connections for 50 calls, want 1")
 		})
 	}
 }
@@ -666,9 +647,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 				}
 				<-closed
 			}
-			if n := s.reqs.Load(); n != 20 {
-				t.Errorf("%d requests for 20 calls", n)
-			}
+			check.Equal(t, s.reqs.Load(), 20, "requests for 20 calls")
 		})
 	}
 	t.Run("too old", func(t *testing.T) {
@@ -678,9 +657,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 		c.Run(t.Context(), base, Auth{}, &aRun)
 		age(c.pool)
 		c.Run(t.Context(), base, Auth{}, &aRun)
-		if n := s.conns.Load(); n != 2 {
-			t.Errorf("%d connections, want 2", n)
-		}
+		check.Equal(t, s.conns.Load(), 2, "connections, want 2")
 	})
 }
 
@@ -732,9 +709,7 @@ func TestSweepAndClose(t *testing.T) {
 			t.Errorf("after Close: %+v", out)
 		}
 	}
-	if n := s.reqs.Load(); n != 4 {
-		t.Errorf("%d requests, want 4", n)
-	}
+	check.Equal(t, s.reqs.Load(), 4, "requests, want 4")
 }
 
 // Close does not wait for calls under way, but keeps none of their connections.
@@ -840,9 +815,7 @@ func TestPolicyHoldsForKeptConnections(t *testing.T) {
 			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
 				t.Errorf("%+v", out)
 			}
-			if n := s.reqs.Load(); n != 1 {
-				t.Errorf("%d requests", n)
-			}
+			check.Equal(t, s.reqs.Load(), 1, "requests")
 		})
 	}
 }
@@ -900,12 +873,8 @@ func TestOneByteDecides(t *testing.T) {
 					t.Errorf("call %d: %+v, want %v", i, out, want)
 				}
 			}
-			if n := s.reqs.Load(); n != c.reqs {
-				t.Errorf("%d requests, want %d", n, c.reqs)
-			}
-			if n := dials.Load(); n != c.conns {
-				t.Errorf("%d dials, want %d", n, c.conns)
-			}
+			check.Equal(t, s.reqs.Load(), c.reqs, "requests")
+			check.Equal(t, dials.Load(), c.conns, "dials")
 		})
 	}
 }
@@ -956,9 +925,7 @@ func TestConcurrentCalls(t *testing.T) {
 						mu.Unlock()
 						switch out.Kind {
 						case Accepted:
-							if n != 1 {
-								t.Errorf("accepted and seen %d times", n)
-							}
+							check.Equal(t, n, 1, "accepted and seen N times")
 						case BeforeFirstByte, RefusedPassing:
 							if n != 0 {
 								t.Errorf("%v and seen %d times: %v", out.Kind, n, out.Err)
@@ -989,9 +956,7 @@ func FuzzReadResponse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	req, err := http.NewRequest(http.MethodPost, "http://executor/run", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check.OK(f, err)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
@@ -1109,12 +1074,8 @@ func BenchmarkReadResponse(b *testing.B) {
 			src.Reset(raw)
 			br.Reset(src)
 			res, err := http.ReadResponse(br, nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, res.Body); err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
+			check.Call(b)(io.Copy(io.Discard, res.Body))
 		}
 	})
 }

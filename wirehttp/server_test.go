@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/wire"
@@ -67,9 +68,7 @@ func ask(t *testing.T, h http.Handler, method, path, body string, header ...stri
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if w.Code != 200 {
-		t.Errorf("%s %s: HTTP %d, want 200", method, path, w.Code)
-	}
+	check.Equal(t, w.Code, 200, "%s %s: HTTP N want 200", method, path)
 	var e map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || len(e) != 4 || e["content"] != nil || e["data"] != nil {
 		t.Fatalf("%s %s: no envelope: %s", method, path, w.Body)
@@ -152,9 +151,7 @@ func TestHandlerBoundsAStream(t *testing.T) {
 	srv := httptest.NewServer(NewHandler(Ports{p, p}, Options{MaxBody: 1000}))
 	defer srv.Close()
 	res, err := http.Post(srv.URL+"/api/callback", "", io.MultiReader(strings.NewReader("["), strings.NewReader(strings.Repeat(" ", 5000))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer res.Body.Close()
 	b, _ := io.ReadAll(res.Body)
 	if !strings.Contains(string(b), "1000 bytes") || res.StatusCode != 200 {
@@ -338,9 +335,7 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 			}
 		}
 		time.Sleep(6 * time.Second)
-		if n := full.Load(); n != 496 {
-			t.Errorf("%d were asked to retry", n)
-		}
+		check.Equal(t, full.Load(), 496, "were asked to retry")
 		for i, want := range []int32{512, 768} {
 			come(fmt.Sprint("app", i), 1024, 100)
 			if n := began.Load() - 4; n != want {
@@ -407,13 +402,9 @@ func TestBodiesComeInTime(t *testing.T) {
 			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, wire.HeaderToken, c.token,
 				len(c.body)+c.missing, c.body)
 			synctest.Wait()
-			if n := h.(*handler).room.short.Free(); n != c.free {
-				t.Errorf("%+v: %d places are free", c, n)
-			}
+			check.Equal(t, h.(*handler).room.short.Free(), c.free, "%+v N places are free", c)
 			res, err := http.ReadResponse(bufio.NewReader(here), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			b, err := io.ReadAll(res.Body)
 			if d := time.Since(began); err != nil || d != c.after || !strings.Contains(string(b), c.says) {
 				t.Errorf("%+v: after %v: %s, %v", c, d, b, err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -82,9 +83,7 @@ func TestEverySentence(t *testing.T) {
 			if !slices.Equal(verbs(t, e.english), verbs(t, text)) {
 				t.Errorf("%q takes %v, and %s.po %q takes %v", e.english, verbs(t, e.english), l, text, verbs(t, text))
 			}
-			if found := prose.FindString(text); found != "" {
-				t.Errorf("%s.po has an English sentence: %q", l, found)
-			}
+			check.Equal(t, prose.FindString(text), "", "%s.po has an English sentence", l)
 			han := strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(unicode.Han, r) })
 			if l == Chinese && e.list == "" && wordsIn(text) && !han {
 				t.Errorf("the Chinese of %q is %q", e.english, text)
@@ -102,9 +101,7 @@ func TestCatalogIsWhole(t *testing.T) {
 	}
 	for l, catalog := range catalogs() {
 		raw, err := files.ReadFile("catalog/" + string(l) + ".po")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if n := strings.Count("\n"+string(raw), "\nmsgid ") - 1; n != len(catalog) || n < 2000 {
 			t.Errorf("%s.po has %d entries, and %d of them are translated and there once", l, n, len(catalog))
 		}
@@ -137,9 +134,7 @@ func templateSentences(t *testing.T) map[string]string {
 	codes := map[string]string{}
 	for _, name := range names {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, m := range say.FindAllStringSubmatch(string(b), -1) {
 			code, err := strconv.Unquote(m[1])
 			if err != nil {
@@ -164,13 +159,9 @@ var namesInPages = []string{"tickring", "Ctrl", "OK", "ID", "JSON", "YAML", "nbs
 func documentTexts(t *testing.T) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile("../api/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var document any
-	if err := yaml.Unmarshal(raw, &document); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, yaml.Unmarshal(raw, &document))
 	texts := map[string]bool{}
 	var walk func(v any)
 	walk = func(v any) {
@@ -210,9 +201,7 @@ func packages(t *testing.T, root string) map[string]map[string]*ast.File {
 		found[dir][name] = f
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return found
 }
 
@@ -379,9 +368,7 @@ func verbs(t *testing.T, format string) (list []string) {
 		}
 		if m[1] != "" {
 			n, err := strconv.Atoi(m[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			next = n
 		}
 		list = append(list, fmt.Sprintf("%d:%s", next, m[2]))
@@ -410,9 +397,7 @@ func TestSay(t *testing.T) {
 	} {
 		said.Equal(t, name, text)
 	}
-	if got := Say(Chinese, core.Text{}); got != "" {
-		t.Errorf("no text: %q", got)
-	}
+	check.Equal(t, Say(Chinese, core.Text{}), "", "no text")
 }
 
 // TestSchedules: a schedule in words is Chinese in whole, in the order of that language.
@@ -444,9 +429,7 @@ func TestSchedules(t *testing.T) {
 	mixed := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 90 * time.Minute}, {Kind: core.KindAt, At: 1_800_000_000}},
 		From: "2026-12-01", Jitter: 2 * time.Minute}
 	s, err := schedule.Compile(mixed, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	said.Equal(t, "two schedules", Say(Chinese, s.Describe()))
 	after := &core.Def{After: []core.Parent{{Job: "a/b", When: core.UponSuccess}, {Job: "c/d", When: core.UponFailure}}, Within: 6 * time.Hour}
 	said.Equal(t, "parents", Say(Chinese, (&schedule.Schedule{}).DescribeJob(after)))
@@ -463,9 +446,7 @@ func TestSchedules(t *testing.T) {
 func trapOf(t *testing.T, expr, zone string) []core.Text {
 	t.Helper()
 	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: expr}}, Timezone: zone}, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	traps := s.Traps(core.InstantOf(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)))
 	if len(traps) == 0 {
 		t.Fatalf("%s has no trap", expr)

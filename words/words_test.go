@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -108,16 +109,12 @@ func TestEveryWord(t *testing.T) {
 func constants(t *testing.T, file, prefix string) (list []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, prefix) && len(v.Values) == 1 {
 			if lit, ok := v.Values[0].(*ast.BasicLit); ok {
 				text, err := strconv.Unquote(lit.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				list = append(list, text)
 			}
 		}
@@ -178,19 +175,13 @@ func TestNoticeSays(t *testing.T) {
 	} {
 		notices.Equal(t, name, text)
 	}
-	if got := Others(English, 0, "02:30"); got != "" {
-		t.Errorf("no others: %q", got)
-	}
+	check.Equal(t, Others(English, 0, "02:30"), "", "no others")
 	for name, want := range map[string]Language{"zh_CN.UTF-8": Chinese, "zh-Hans": Chinese, "zhuang": English, "C": English, "": English} {
-		if got := Of(name); got != want {
-			t.Errorf("language of %q: %s", name, got)
-		}
+		check.Equal(t, Of(name), want, "language of %q", name)
 	}
 	for header, want := range map[string]Language{"": English, "zh-CN,zh;q=0.9,en;q=0.8": Chinese, "en-GB, zh;q=0.5": English,
 		"de, fr;q=0.9, zh;q=0.1": Chinese, "zh;q=0, en;q=0.1": English, "zh;q=NaN": English, "zh;q=9": English, "*": English,
 		strings.Repeat("de,", 50) + "zh": English} {
-		if got := Asked(header); got != want {
-			t.Errorf("language for %q: %s", header, got)
-		}
+		check.Equal(t, Asked(header), want, "language for %q", header)
 	}
 }

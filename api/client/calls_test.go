@@ -21,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -66,17 +67,13 @@ func read(t *testing.T) (doc document, list []operation) {
 	if err == nil {
 		err = yaml.Unmarshal(b, &doc)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	as := func(from, to any) {
 		b, err := yaml.Marshal(from)
 		if err == nil {
 			err = yaml.Unmarshal(b, to)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	for path, item := range doc.Paths {
 		var common []parameter
@@ -157,9 +154,7 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(server.URL+"/", "sesame", Config{HTTP: server.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	calls := map[string]reflect.Value{}
 	for m, v := range reflect.ValueOf(c).Methods() {
 		calls[m.Name] = v
@@ -193,9 +188,7 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 			default:
 				body = in.Type().Name()
 				b, err := json.Marshal(in.Interface())
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				want.Body = string(b)
 			}
 			values = append(values, in)
@@ -212,12 +205,8 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 		if err := out[1].Interface(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs from the document (-want +got):\n%s", name, diff)
-		}
-		if want := op.Body.Content.of(); body != want {
-			t.Errorf("%s takes %q, want %q", name, body, want)
-		}
+		check.Equal(t, cmp.Diff(want, got), "", "%s differs from the document (-want +got)", name)
+		check.Equal(t, body, op.Body.Content.of(), "%s takes", name)
 		if want, got := op.Responses["200"].Content.of(), kind.Out(0).Name(); got != want {
 			t.Errorf("%s gives %q, want %q", name, got, want)
 		}
@@ -240,18 +229,14 @@ func TestErrorIsTheDocuments(t *testing.T) {
 	}))
 	defer server.Close()
 	c, err := New(server.URL, "sesame", Config{HTTP: server.Client()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, err = c.Fence(t.Context())
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Status != http.StatusConflict || err.Error() != `the field: "the value": the message` {
 		t.Fatalf("%v", err)
 	}
 	b, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var got map[string]string
 	if err := json.Unmarshal(b, &got); err != nil || !maps.Equal(got, reply) {
 		t.Errorf("%s, %v; the document has %v", b, err, reply)
@@ -265,9 +250,7 @@ func TestNameThatIsNone(t *testing.T) {
 		return nil, io.EOF
 	})
 	c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, name := range []string{"", ".", ".."} {
 		_, err := c.PauseApp(t.Context(), name, PauseRequest{})
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != "invalid" || e.Field != "app" {
@@ -311,17 +294,13 @@ func TestDeadline(t *testing.T) {
 					endpoint = "http://example.com"
 				}
 				cl, err := New(endpoint, "sesame", o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				began := time.Now()
 				_, err = cl.GetStatus(t.Context())
 				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("after %s: %v", took, err)
 				}
-				if errors.Is(err, ErrNoAnswer) != strings.HasPrefix(c.name, "silent") {
-					t.Errorf("%v", err)
-				}
+				check.Equal(t, errors.Is(err, ErrNoAnswer), strings.HasPrefix(c.name, "silent"), "%v", err)
 			})
 		})
 	}
@@ -330,15 +309,11 @@ func TestDeadline(t *testing.T) {
 // TestNothingIsAskedForByDefault: an unset query field is not sent, so that the server's default applies.
 func TestNothingIsAskedForByDefault(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
-		if r.URL.RawQuery != "" {
-			t.Errorf("asked for %q", r.URL.RawQuery)
-		}
+		check.Equal(t, r.URL.RawQuery, "", "asked for")
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 	})
 	cl, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := cl.ListJobs(t.Context(), ListJobsParams{}); err != nil {
 		t.Error(err)
 	}
@@ -351,9 +326,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	})
 	for most, ok := range map[int64]bool{14: false, 15: true} {
 		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}, MaxAnswer: most})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if _, err := c.GetStatus(t.Context()); (err == nil) != ok {
 			t.Errorf("15 bytes, of which %d are read: %v", most, err)
 		}
@@ -377,9 +350,7 @@ func TestAnswerOfNothings(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 		})
 		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err = c.ListJobs(t.Context(), ListJobsParams{})
@@ -388,9 +359,7 @@ func TestAnswerOfNothings(t *testing.T) {
 			t.Errorf("%s: %v, and %d MiB", one, err, took>>20)
 		}
 	}
-	if n := things([]byte(`{"a":"{n\"{","b":[{},null,{"c":"\\"}]}`)); n != 4 {
-		t.Errorf("%d things", n)
-	}
+	check.Equal(t, things([]byte(`{"a":"{n\"{","b":[{},null,{"c":"\\"}]}`)), 4, "things")
 }
 
 // TestEndlessAnswers: the client reads of an endless answer only the maximum size of the call's answers.
@@ -404,9 +373,7 @@ func TestEndlessAnswers(t *testing.T) {
 	ask := func(name string, o Config, call func(c *Client) error) int64 {
 		o.HTTP = &http.Client{Transport: do}
 		c, err := New("https://example.com", "sesame", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		texts.Equal(t, name, fmt.Sprint(call(c)))
 		return body.read
 	}
@@ -420,8 +387,6 @@ func TestEndlessAnswers(t *testing.T) {
 		most int64
 	}{"a job": {job, Config{}, maxAnswer}, "jobs": {jobs, Config{}, maxAnswer}, "apps": {apps, Config{}, maxWhole},
 		"a log": {log, Config{}, maxWhole}, "with a bound": {apps, Config{MaxAnswer: 1000}, 1000}} {
-		if got := ask(name, c.o, c.call); got != c.most+1 {
-			t.Errorf("%s: %d bytes are read, want %d", name, got, c.most+1)
-		}
+		check.Equal(t, ask(name, c.o, c.call), c.most+1, "%s N bytes are read", name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -48,9 +49,7 @@ func TestAConnectionThatEnds(t *testing.T) {
 	} {
 		asked.Store(0)
 		c, err := New(s.URL, "sesame", Config{HTTP: &http.Client{Transport: &http.Transport{}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		want := int32(2)
 		if name == "trigger" {
 			want = 1
@@ -129,9 +128,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == pathProof {
 					proofs++
-					if r.Header.Get("Authorization") != "" {
-						t.Error("the token came before the proof")
-					}
+					check.Equal(t, r.Header.Get("Authorization"), "", "the token came before the proof")
 					c.proof(w, r)
 					return
 				}
@@ -149,9 +146,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 			}
 			defer s.Close()
 			cl, err := New(s.URL, "sesame", Config{HTTP: s.Client()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, err = cl.PauseAll(t.Context(), PauseRequest{})
 			if errors.Is(err, ErrUnproven) != (c.is != nil) || (err == nil) != (c.is == nil && !c.fails) {
 				t.Errorf("%v; want %v", err, c.is)
@@ -177,9 +172,7 @@ func TestTokenIsForOneServer(t *testing.T) {
 // TestNobodyIsLocalhost: localhost is another address for each client, so only the address of the connection counts.
 func TestNobodyIsLocalhost(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" {
-			t.Error("the token was sent")
-		}
+		check.Equal(t, r.Header.Get("Authorization"), "", "the token was sent")
 		json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", strings.ToLower(r.Host), r.URL.Query().Get("nonce"))}})
 	}))
 	defer s.Close()
@@ -187,9 +180,7 @@ func TestNobodyIsLocalhost(t *testing.T) {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, s.Listener.Addr().String())
 		}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := c.GetFacts(t.Context()); !errors.Is(err, ErrUnproven) {
 		t.Errorf("%v", err)
 	}

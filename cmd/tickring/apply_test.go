@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
@@ -41,13 +42,9 @@ func newParted(t *testing.T) *parted {
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, err)
 			var body client.ApplyRequest
-			if err := json.Unmarshal(raw, &body); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, json.Unmarshal(raw, &body))
 			p.n, p.most = p.n+1, max(p.most, len(body.Jobs))
 			if p.fails != nil {
 				if status := p.fails(p.n, &body); status != 0 {
@@ -78,18 +75,14 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 		fmt.Fprintf(&b, "  - {app: shop, name: job-%d, handler: demo, schedule: {every: %s}}\n", i, every)
 	}
 	file := filepath.Join(p.t.TempDir(), "jobs.yaml")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, os.WriteFile(file, []byte(b.String()), 0o600))
 	return runMain(p.t, p.url, "", append([]string{"apply", "-f", file}, flags...)...)
 }
 
 func (p *parted) jobs() int {
 	p.t.Helper()
 	list, _, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, err)
 	return len(list)
 }
 
@@ -177,15 +170,11 @@ func TestRerunOldestFirst(t *testing.T) {
 	job, now := core.JobID(1), core.InstantOf(time.Now())
 	for i := range n {
 		id := core.NumberedRun(job, uint32(1000+i))
-		if err := p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
-			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
+			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 	}
 	code, _, errs := runMain(t, p.url, "", "rerun", "--failed", "--yes", "--limit", "249")
-	if code != exitUsage {
-		t.Errorf("exit code %d, want %d", code, exitUsage)
-	}
+	check.Equal(t, code, exitUsage, "exit code")
 	texts := golden.New(t)
 	texts.Equal(t, "too many runs", errs)
 	again := regexp.MustCompile(`(?m)^run (\d+) .* rerun as (\d+)$`)
@@ -208,9 +197,7 @@ func TestRerunOldestFirst(t *testing.T) {
 // TestNamedFile: what no manifest can need of a file is neither read nor waited for.
 func TestNamedFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 2*core.MaxScript), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(name, bytes.Repeat([]byte("x"), 2*core.MaxScript), 0o600))
 	if b, err := namedFile(name); err != nil || len(b) != core.MaxScript+1 {
 		t.Errorf("of a long one %d bytes: %v", len(b), err)
 	}

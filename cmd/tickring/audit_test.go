@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/server"
 )
@@ -36,9 +37,7 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 			}))
 			defer s.Close()
 			code, out, errs := runMain(t, s.URL, "", "audit", "--utc")
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
+			check.Equal(t, code, c.code, "exit code")
 			texts.Equal(t, name, out+errs)
 		})
 	}
@@ -91,12 +90,8 @@ func TestPagesAreSummed(t *testing.T) {
 			}))
 			defer s.Close()
 			code, out, errs := runMain(t, s.URL, "", append(c.args, "--utc")...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
-			if n := strings.Count(out, "not checked: "); n != named {
-				t.Errorf("%d are named, want %d", n, named)
-			}
+			check.Equal(t, code, c.code, "exit code")
+			check.Equal(t, strings.Count(out, "not checked: "), named, "are named")
 			texts.Equal(t, name, strings.Join(slices.Compact(strings.SplitAfter(out+errs, "\n")), ""))
 		})
 	}
@@ -172,9 +167,7 @@ func TestUnreadableAppIsTold(t *testing.T) {
 	for line, want := range map[string]int{"get": exitFailed, "get -o yaml": exitFailed, "executors": exitFailed,
 		"executors -o json": exitFailed, "apply -f - --prune --dry-run": exitRefused} {
 		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
-		if code != want {
-			t.Errorf("%s: exit code %d, want %d", line, code, want)
-		}
+		check.Equal(t, code, want, "%s: exit code", line)
 		texts.Equal(t, line, out+errs)
 	}
 }
@@ -196,9 +189,7 @@ func TestUnreadableJobIsTold(t *testing.T) {
 	for line, want := range map[string]int{"get": exitFailed, "get shop": exitFailed, "get -o yaml": exitFailed, "get -o json": exitFailed,
 		"apply -f - --prune --dry-run": exitRefused} {
 		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
-		if code != want {
-			t.Errorf("%s: exit code %d, want %d", line, code, want)
-		}
+		check.Equal(t, code, want, "%s: exit code", line)
 		texts.Equal(t, line, out+"\n"+errs)
 	}
 }

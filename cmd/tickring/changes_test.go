@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestSpansOfRecords: all durations of a record are formatted, and nothing else in it changes.
@@ -26,12 +27,8 @@ func TestSpansOfRecords(t *testing.T) {
 	}
 	app := core.AppRecord{Name: "a", WaitForExecutor: 10 * time.Minute}
 	b, err := json.Marshal(app)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(spans(b, reflect.TypeFor[core.AppRecord]())); !strings.Contains(got, `"waitForExecutor":"10m"`) {
-		t.Error(got)
-	}
+	check.OK(t, err)
+	check.Contains(t, string(spans(b, reflect.TypeFor[core.AppRecord]())), `"waitForExecutor":"10m"`)
 	for _, odd := range []string{"", "null", "7", `{"later":{"x":1}}`} {
 		if got := strings.TrimSpace(string(spans(json.RawMessage(odd), reflect.TypeFor[core.JobRecord]()))); got != odd {
 			t.Errorf("%s became %s", odd, got)

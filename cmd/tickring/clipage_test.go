@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -16,14 +17,10 @@ import (
 func TestCLIPageEqualsHelp(t *testing.T) {
 	const file, mark = "../../docs/reference/cli.md", "\n## Flags of all commands\n"
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var g grammar
 	parser, err := newParser(&g, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var p markdown
 	p.WriteString(mark + "\n")
 	p.table(nil, parser.Model.Flags)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A table that is colored is the same table.
@@ -37,18 +38,14 @@ func TestColorMovesNothing(t *testing.T) {
 func TestColorOfStates(t *testing.T) {
 	for s, want := range map[core.State]color{core.Failed: red, core.Lost: red, core.TimedOut: red, core.Running: cyan, core.Succeeded: "",
 		core.Queued: "", core.Killed: "", core.Skipped: "", core.Planned: ""} {
-		if got := stateColor(string(s)); got != want {
-			t.Errorf("%s: %q", s, got)
-		}
+		check.Equal(t, stateColor(string(s)), want, "%s", s)
 	}
 	var b bytes.Buffer
 	e := &Env{Globals: &Globals{Output: "text", Color: "always"}, Stdout: &b}
 	for late, want := range map[int64]string{1000: " +1.0 s ", 1001: " \x1b[33m+1.0 s\x1b[0m "} {
 		b.Reset()
 		e.printRuns(&client.RunPage{Runs: []client.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%d ms: %q", late, b.String())
-		}
+		check.Contains(t, b.String(), want, "%d ms", late)
 	}
 }
 

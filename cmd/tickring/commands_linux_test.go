@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -63,12 +64,8 @@ func serving(t *testing.T, args ...string) (server *exec.Cmd, lines *bufio.Scann
 	t.Helper()
 	server = command(t, "tickring-main", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	out, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, server.Start())
 	lines = bufio.NewScanner(out)
 	lines.Scan()
 	return server, lines
@@ -77,12 +74,8 @@ func serving(t *testing.T, args ...string) (server *exec.Cmd, lines *bufio.Scann
 // stops has a server end by itself.
 func stops(t *testing.T, server *exec.Cmd) {
 	t.Helper()
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, server.Process.Signal(syscall.SIGTERM))
+	check.NoError(t, server.Wait())
 }
 
 // TestCommandsOfAServerThatIsKilled: a command runs end to end. If its server is killed, the command's first process dies with it.
@@ -91,9 +84,7 @@ func stops(t *testing.T, server *exec.Cmd) {
 func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 	texts := golden.New(t)
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	data, dir := t.TempDir(), t.TempDir()
 	serve := func() *exec.Cmd {
 		server, _ := serving(t, "--data", data, "--commands-user", me.Username, "--commands-dir", dir, "--commands-most", "1")
@@ -111,30 +102,22 @@ func TestCommandsOfAServerThatIsKilled(t *testing.T) {
 	tickring("create", "ops/dump", "--env", "GREETING=hello", "--command",
 		`echo "$GREETING from $TICKRING_RUN"; echo $TICKRING_RUN >> began; [ -e second ] && exit 0
 sleep 1000 & echo $! > child; echo $$ > shell; wait`)
-	if text := tickring("get", "ops/dump", "-o", "yaml"); !strings.Contains(text, "    command: {line: ") {
-		t.Errorf("it is written as %s", text)
-	}
+	check.Contains(t, tickring("get", "ops/dump", "-o", "yaml"), "    command: {line: ", "it is written as")
 	const first, second = "6442450945", "6442450946"
 	tickring("trigger", "ops/dump")
 	shell := lineOf(t, filepath.Join(dir, "shell"))
 	child := lineOf(t, filepath.Join(dir, "child"))
 	tickring("trigger", "ops/dump")
 	untilIs(t, "the second waits", func() bool { return strings.Contains(tickring("run", second), "running") })
-	if text := tickring("logs", first); !strings.Contains(text, "hello from "+first) {
-		t.Errorf("its log is %s", text)
-	}
+	check.Contains(t, tickring("logs", first), "hello from "+first, "its log")
 
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, server.Process.Kill())
 	_ = server.Wait()
 	untilIs(t, "the shell goes with its server", func() bool { return !lives(t, shell) })
 	if !lives(t, child) {
 		t.Error("there is nothing left to end")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "second"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "second"), nil, 0o600))
 	server = serve()
 	var text string
 	untilIs(t, "the run is lost", func() bool {
@@ -152,9 +135,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 		text = tickring("run", second)
 		return !strings.Contains(text, "running")
 	})
-	if !strings.Contains(text, "succeeded") {
-		t.Errorf("what waited is %s", text)
-	}
+	check.Contains(t, text, "succeeded", "what waited")
 	if b, err := os.ReadFile(filepath.Join(dir, "began")); err != nil || string(b) != first+"\n"+second+"\n" {
 		t.Errorf("began: %q, %v", b, err)
 	}
@@ -164,51 +145,10 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	stops(t, server)
 }
 
-// TestCommandsNoMoreAllowed: a server that allows no commands ends those left by a killed server, and the runs that waited fail.
-func TestCommandsNoMoreAllowed(t *testing.T) {
-	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, dir := t.TempDir(), t.TempDir()
-	serve := func(more ...string) *exec.Cmd {
-		server, _ := serving(t, append(more, "--data", data)...)
-		return server
-	}
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
-		if err != nil {
-			t.Fatal(args, err)
-		}
-		return string(out)
-	}
-	server := serve("--commands-user", me.Username, "--commands-dir", dir)
-	run("create", "ops/long", "--command", "sleep 1000 & echo $! > child; wait")
-	run("trigger", "ops/long")
-	child := lineOf(t, filepath.Join(dir, "child"))
-	run("trigger", "ops/long")
-	const first, second = "6442450945", "6442450946"
-	untilIs(t, "the second waits", func() bool { return strings.Contains(run("run", second), "running") })
-	if err := server.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = server.Wait()
-	server = serve()
-	untilIs(t, "the first is lost", func() bool { return strings.Contains(run("run", first), "lost: gone") })
-	if lives(t, child) {
-		t.Error("its child process goes on")
-	}
-	untilIs(t, "the second has failed", func() bool { return strings.Contains(run("run", second), "failed: not-accepted") })
-	stops(t, server)
-}
-
 // TestCommandsSecondSignal: a second stop signal ends running commands at once, and the next server reports their runs as lost.
 func TestCommandsSecondSignal(t *testing.T) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	data, dir := t.TempDir(), t.TempDir()
 	serve := func() (*exec.Cmd, *bufio.Scanner) {
 		return serving(t, "--data", data, "--drain", "1h", "--commands-user", me.Username, "--commands-dir", dir)
@@ -220,14 +160,10 @@ func TestCommandsSecondSignal(t *testing.T) {
 		}
 	}
 	child := lineOf(t, filepath.Join(dir, "child"))
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, server.Process.Signal(syscall.SIGTERM))
 	for !strings.HasPrefix(lines.Text(), "stopping: waiting for running commands, ") && lines.Scan() {
 	}
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, server.Process.Signal(syscall.SIGTERM))
 	if err := server.Wait(); err != nil || lives(t, child) {
 		t.Errorf("%v; its command lives: %t", err, lives(t, child))
 	}
@@ -252,13 +188,9 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 		t.Skip(err)
 	}
 	data, dir := t.TempDir(), publicDir(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chmod(dir, 0o777))
 	secret := filepath.Join(data, "secret")
-	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(secret, []byte("x"), 0o600))
 	server, _ := serving(t, "--data", data, "--commands-user", "nobody", "--commands-dir", dir)
 	run := func(args ...string) (string, error) {
 		out, err := command(t, "tickring-main", append(args, "--data", data)...).Output()
@@ -268,35 +200,25 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 		t.Errorf("as the server's own user, without permission: %s", text)
 	}
 	line := `id -u > id; echo "$HOME $USER" >> id; cat ` + secret + ` >> id; cat /proc/$PPID/environ >> id; echo over >> id`
-	if _, err := run("create", "ops/id", "--user", "nobody", "--command", line); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := run("trigger", "ops/id"); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(run("create", "ops/id", "--user", "nobody", "--command", line))
+	check.Call(t)(run("trigger", "ops/id"))
 	var got string
 	untilIs(t, "the command has run", func() bool {
 		b, _ := os.ReadFile(filepath.Join(dir, "id"))
 		got = string(b)
 		return strings.HasSuffix(got, "over\n")
 	})
-	if want := nobody.Uid + "\n" + nobody.HomeDir + " nobody\nover\n"; got != want {
-		t.Errorf("it wrote %q, want %q", got, want)
-	}
+	check.Equal(t, got, nobody.Uid+"\n"+nobody.HomeDir+" nobody\nover\n", "it wrote")
 	stops(t, server)
 
 	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	own := command(t, "tickring-main", "serve", "--data", filepath.Join(dir, "data"), "--commands-user", "root", "--commands-dir", dir)
 	if own.Path = filepath.Join(publicDir(t), "tickring-main"); os.WriteFile(own.Path, self, 0o755) != nil {
 		t.Fatal(own.Path)
 	}
 	id, err := strconv.ParseUint(nobody.Uid, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	own.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}}
 	var said bytes.Buffer
 	own.Stderr = &said

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func TestCompletionIsBounded(t *testing.T) {
@@ -34,9 +36,7 @@ func TestCompletionIsBounded(t *testing.T) {
 		jobs += fmt.Sprintf("  - {app: many, name: job-%03d, handler: x}\n", i)
 	}
 	run(s.URL, jobs, "apply", "-f", "-")
-	if n := strings.Count(run(s.URL, "", "complete", "bash", "--", "describe", ""), "\n"); n != completeMost {
-		t.Errorf("%d names", n)
-	}
+	check.Equal(t, strings.Count(run(s.URL, "", "complete", "bash", "--", "describe", ""), "\n"), completeMost, "names")
 	if got := run(s.URL, "", "complete", "bash", "--", "describe", "many/job-39"); strings.Count(got, "\n") != 10 {
 		t.Errorf("behind the first %d: %q", completeMost, got)
 	}
@@ -56,9 +56,7 @@ func TestCompletionIsBounded(t *testing.T) {
 	defer hangs.Close()
 	completeFor = usual
 	began := time.Now()
-	if got := run(hangs.URL, "", "complete", "bash", "--", "get", ""); got != "" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, run(hangs.URL, "", "complete", "bash", "--", "get", ""), "")
 	if took := time.Since(began); usual != time.Second || took < usual || took > 20*time.Second { // it is busy here
 		t.Errorf("%s of %s", took, usual)
 	}
@@ -67,14 +65,10 @@ func TestCompletionIsBounded(t *testing.T) {
 // TestCompletionScripts: each installed shell parses its script; for missing shells the test at least matches brackets.
 func TestCompletionScripts(t *testing.T) {
 	for shell, script := range map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript} {
-		if !strings.Contains(script, "(tickring complete "+shell+" -- ") {
-			t.Errorf("the script of %s does not ask", shell)
-		}
+		check.Contains(t, script, "(tickring complete "+shell+" -- ", "the script of %s does not ask", shell)
 		for _, pair := range []string{"()", "{}", "[]"} {
 			text := strings.NewReplacer("*)", "*", "'^--[^=]*='", "").Replace(script)
-			if strings.Count(text, pair[:1]) != strings.Count(text, pair[1:]) {
-				t.Errorf("%s: %s", shell, pair)
-			}
+			check.Equal(t, strings.Count(text, pair[:1]), strings.Count(text, pair[1:]), "%s: %s", shell, pair)
 		}
 		path, err := exec.LookPath(shell)
 		if err != nil {

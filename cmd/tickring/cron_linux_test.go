@@ -11,15 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // pageBlocks returns a function that lists the code blocks of a language in a page of docs.
 func pageBlocks(t *testing.T, name string) func(language string) []string {
 	page, err := os.ReadFile("../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return func(language string) (out []string) {
 		for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(string(page), -1) {
 			out = append(out, m[1])
@@ -35,9 +34,7 @@ func serveHere(t *testing.T, args ...string) (url string) {
 	if err == nil {
 		err = serve.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
 	said, _ := bufio.NewReader(out).ReadString('\n')
 	return regexp.MustCompile(`http://\S+`).FindString(said)
@@ -62,9 +59,7 @@ func TestAPIPage(t *testing.T) {
 	said := string(out)
 	refusals := blocks("json")
 	for _, want := range refusals {
-		if strings.Count(said, want) != 1 {
-			t.Errorf("it does not say once %s: %s", want, said)
-		}
+		check.Equal(t, strings.Count(said, want), 1, "it does not say once %s: %s", want, said)
 	}
 	if len(refusals) != 1 || strings.Count(said, `{"error":`) != len(refusals) {
 		t.Errorf("the page shows %d refusals, and there are others: %s", len(refusals), said)
@@ -82,9 +77,7 @@ func TestAPIPage(t *testing.T) {
 func TestCronPage(t *testing.T) {
 	texts, page := golden.New(t), pageBlocks(t, "tutorial/replace-a-crontab.md")
 	server, err := os.ReadFile("../../packaging/tickring.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	block := func(language, with string) string {
 		for _, b := range append(page(language), strings.ReplaceAll(string(server), "/usr/bin/", "/usr/local/bin/")) {
 			if strings.Contains(b, with) {
@@ -101,9 +94,7 @@ func TestCronPage(t *testing.T) {
 		return strings.Fields(strings.NewReplacer(instead...).Replace(line))
 	}
 	convert, err := filepath.Abs("../../examples/crontab/convert.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	t.Setenv("TICKRING_APP_TOKEN", "the-token-of-the-crontab")
@@ -124,13 +115,9 @@ func TestCronPage(t *testing.T) {
 	made := func(crontab, localtime string) string {
 		t.Helper()
 		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700))
 		}
-		if err := os.WriteFile("crontab.txt", []byte(crontab), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile("crontab.txt", []byte(crontab), 0o600))
 		said, _ := script()
 		return said
 	}
@@ -142,9 +129,7 @@ func TestCronPage(t *testing.T) {
 	if b, err := os.ReadFile("jobs.yaml"); err == nil && len(b) > 0 {
 		t.Errorf("of the failing line it made %s", b)
 	}
-	if err := os.WriteFile("jobs.yaml", []byte("of an earlier crontab"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile("jobs.yaml", []byte("of an earlier crontab"), 0o600))
 	if err := os.Remove("crontab.txt"); err != nil { // crontab -l fails
 		t.Fatal(err)
 	}
@@ -174,23 +159,17 @@ func TestCronPage(t *testing.T) {
 		}
 		return out.String()
 	}
-	if got := run("apply", "-f", "jobs.yaml"); !strings.Contains(got, "6 created") {
-		t.Errorf("apply said %s", got)
-	}
+	check.Contains(t, run("apply", "-f", "jobs.yaml"), "6 created", "apply said")
 	executor := command(t, "tickring-main", unit("User=deploy", "http://127.0.0.1:7700", url, "127.0.0.1:9999", "127.0.0.1:0",
 		"/var/lib/tickring-cron", dir+"/journal")...)
-	if err := executor.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, executor.Start())
 	defer func() { executor.Process.Signal(syscall.SIGTERM); executor.Wait() }()
 	run("trigger", "cron/line-6", "--wait")
 	if b, err := os.ReadFile("weekdays.txt"); err != nil || !regexp.MustCompile(`^\d{4}-\d\d-\d\d\n$`).Match(b) {
 		t.Errorf("the job wrote %q %v", b, err)
 	}
 	run("trigger", "cron/line-7", "--wait") // the program does not exist, and the log reports that
-	if got := run("logs", "cron/line-7"); !strings.Contains(got, "\nno invoices\n") {
-		t.Errorf("its log is %s", got)
-	}
+	check.Contains(t, run("logs", "cron/line-7"), "\nno invoices\n", "its log")
 	for line, words := range map[string]string{"4": "every 10 minutes", "6": "Monday to Friday", "8": "at 00:00"} {
 		if got := run("describe", "cron/line-"+line); !strings.Contains(got, words) || !strings.Contains(got, "Europe/Berlin") {
 			t.Errorf("line %s: %s", line, got)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A docPage is how the commands of a page of the documentation run.
@@ -91,13 +93,9 @@ func TestCommandsOfDocs(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	parser, err := newParser(&grammar{}, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	known := commands(parser.Model.Node)
 	for name := range docPages {
 		if !slices.Contains(names, name) {
@@ -106,9 +104,7 @@ func TestCommandsOfDocs(t *testing.T) {
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join("../..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, m := range inSentence.FindAllStringSubmatch(docBlock.ReplaceAllString(string(text), ""), -1) {
 			switch {
 			case !slices.Contains(known, m[2]):
@@ -172,9 +168,7 @@ func (p docPage) script(t *testing.T, name, text string) string {
 
 func (p docPage) run(t *testing.T, script string) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	home := t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": "", "XDG_CONFIG_HOME": "", "TICKRING_DATA": "",
 		"ME": me.Username, "EDITOR": "true", "GORACE": "atexit_sleep_ms=0"} {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -57,13 +58,9 @@ func TestHiddenEnvironment(t *testing.T) {
 	if os.Getuid() == 0 { // root can read everything; another user lacks that capability
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		self, err := os.ReadFile(os.Args[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		cmd.Path = filepath.Join(publicDir(t), "secretive")
-		if err := os.WriteFile(cmd.Path, self, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(cmd.Path, self, 0o755))
 	}
 	if err := cmd.Run(); err == nil || err.Error() != "exit status 7" {
 		t.Errorf("it ended with %v: its child has read the environment", err)
@@ -73,13 +70,9 @@ func TestHiddenEnvironment(t *testing.T) {
 // publicDir creates a directory that all users can enter.
 func publicDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/tmp", "tickring-public-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -120,35 +113,23 @@ func TestExecSecondSignal(t *testing.T) {
 	}))
 	defer server.Close()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Mkfifo(pipe, 0o600))
 	cmd := command(t, "tickring-main", "exec", "--app", "demo", "--handler", "h", "--server", server.URL, "--listen", "127.0.0.1:0",
 		"--dir", t.TempDir(), "--grace", "1h", "--", "sh", "-c",
 		`exec 9>"$1"; trap '' INT TERM; echo started >&9; while :; do sleep 1000; done`, "sh")
 	var says bytes.Buffer
 	cmd.Stderr = &says
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	run := wire.Run{JobID: 1, LogID: 7, Handler: "h", GlueType: wire.GlueBean, Params: pipe, BroadcastTotal: 1}
 	res, err := http.Post(<-registered+wire.PathRun, wire.ContentType, strings.NewReader(string(wire.AppendRun(nil, &run))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	res.Body.Close()
 	held, err := os.Open(pipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer held.Close()
-	if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(io.ReadFull(held, make([]byte, len("started\n"))))
 	for _, wait := range []chan bool{removed, nil} { // the first signal has taken effect once the address is removed
-		if err := cmd.Process.Signal(os.Interrupt); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, cmd.Process.Signal(os.Interrupt))
 		if wait != nil {
 			<-wait
 		}

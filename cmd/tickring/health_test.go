@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -25,9 +26,7 @@ func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/healthz" {
-					t.Errorf("the command asks for %s", r.URL.Path)
-				}
+				check.Equal(t, r.URL.Path, "/healthz", "the command asks for")
 				w.WriteHeader(tt.status)
 				io.WriteString(w, tt.body)
 			}))
@@ -35,9 +34,7 @@ func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
 			var out strings.Builder
 			none := func(string) (string, bool) { return "", false }
 			code := Main(t.Context(), []string{"health", "--endpoint", s.URL}, strings.NewReader(""), &out, &out, none)
-			if code != tt.code {
-				t.Errorf("exit code %d, want %d", code, tt.code)
-			}
+			check.Equal(t, code, tt.code, "exit code")
 			texts.Equal(t, tt.name, out.String(), s.URL, "URL")
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/server"
 )
 
@@ -24,9 +25,7 @@ func TestDemoAfterAServer(t *testing.T) {
 		file := filepath.Join(dir, server.EndpointFile)
 		for _, err := range []error{os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, server.TokenFile), []byte(token), 0o600),
 			os.WriteFile(file, []byte(web.URL), 0o600), os.Chtimes(file, at, at)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 	}
 	for _, c := range []struct{ dir, token string }{{dir, "server"}, {demo, "demo"}, {dir, "server again"}} {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestManPagesDescribeEveryCommandAndFlag compares the pages with the grammar.
@@ -19,9 +21,7 @@ func TestManPagesDescribeEveryCommandAndFlag(t *testing.T) {
 	}
 	var g grammar
 	parser, err := newParser(&g, io.Discard, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	main := manPage(t, dir, "tickring")
 	for _, f := range parser.Model.Flags {
 		if name := escape("--" + f.Name); f.Hidden == strings.Contains(main, name) {
@@ -38,9 +38,7 @@ func TestManPagesDescribeEveryCommandAndFlag(t *testing.T) {
 			continue
 		}
 		count++
-		if !strings.Contains(main, escape(file+"(1)")) {
-			t.Errorf("tickring.1 does not list %s", file)
-		}
+		check.Contains(t, main, escape(file+"(1)"), "tickring.1 does not list %s", file)
 		page := manPage(t, dir, file)
 		_ = kong.Visit(n, func(node kong.Visitable, next kong.Next) error {
 			if f, ok := node.(*kong.Flag); ok && !f.Hidden && !strings.Contains(page, escape("--"+f.Name)) &&
@@ -58,9 +56,7 @@ func TestManPagesDescribeEveryCommandAndFlag(t *testing.T) {
 // manPage reads a page, and checks that no line of text is a request of roff.
 func manPage(t *testing.T, dir, name string) string {
 	b, err := os.ReadFile(filepath.Join(dir, name+".1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for line := range strings.Lines(string(b)) {
 		request, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch request {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -26,9 +27,7 @@ func TestAttemptText(t *testing.T) {
 		{client.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, no retry follows"},
 		{client.Run{State: "running", Attempt: 1, Retries: 3, Shards: []client.ShardRun{{}}}, ""},
 	} {
-		if got := attemptText(&c.run); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.run, got, c.want)
-		}
+		check.Equal(t, attemptText(&c.run), c.want, "%+v", c.run)
 	}
 }
 
@@ -45,9 +44,7 @@ func TestWaitsForPermit(t *testing.T) {
 		{"queued", &client.Permit{Has: true, Begins: time.Now().Add(time.Hour)}, true},
 		{"running", &client.Permit{}, false},
 	} {
-		if got := waitsForPermit(&client.Run{State: c.state, Permit: c.permit}); got != c.want {
-			t.Errorf("%s %+v: %v", c.state, c.permit, got)
-		}
+		check.Equal(t, waitsForPermit(&client.Run{State: c.state, Permit: c.permit}), c.want, "%s %+v", c.state, c.permit)
 	}
 }
 
@@ -57,9 +54,7 @@ func TestChosenText(t *testing.T) {
 		"b by route lfu from 9 executors: a, …":       {Address: "b", By: "lfu", Of: 9, From: []string{"a"}},
 		"b by route last from 2 executors":            {Address: "b", By: "last", Of: 2},
 	} {
-		if got := chosenText(&c); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, chosenText(&c), want)
 	}
 }
 

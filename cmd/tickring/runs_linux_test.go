@@ -7,6 +7,8 @@ import (
 	"os/user"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestPageExamplesApply applies each YAML example of the pages about jobs: a whole file as it is, a field of a
@@ -16,9 +18,7 @@ func TestPageExamplesApply(t *testing.T) {
 	t.Setenv("LEDGER_TOKEN", "secret-of-the-ledger")
 	t.Setenv("REPORTS_TOKEN", "secret-of-the-reports")
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	serveHere(t, "serve", "--commands-user", me.Username, "--commands-dir", t.TempDir())
 	apply := func(text string) {
 		t.Helper()
@@ -48,9 +48,7 @@ func TestPageExamplesApply(t *testing.T) {
 // field of a job, and a row for each field of one that is a map.
 func TestJobSettingsPageIsComplete(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/job-settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	out, err := command(t, "tickring-main", "schema").Output()
 	var schema struct {
 		Defs map[string]struct {
@@ -62,21 +60,15 @@ func TestJobSettingsPageIsComplete(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(out, &schema)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	job := schema.Defs["job"].Properties
 	if len(job) == 0 {
 		t.Fatalf("the schema has no fields of a job: %s", out)
 	}
 	for name, field := range job {
-		if !strings.Contains(string(page), "\n### "+name+"\n") {
-			t.Errorf("no heading for %s", name)
-		}
+		check.Contains(t, string(page), "\n### "+name+"\n", "no heading for %s", name)
 		for below := range schema.Defs[strings.TrimPrefix(field.Ref, "#/$defs/")].Properties {
-			if !strings.Contains(string(page), "\n| `"+name+"."+below+"` |") {
-				t.Errorf("no row for %s.%s", name, below)
-			}
+			check.Contains(t, string(page), "\n| `"+name+"."+below+"` |", "no row for %s.%s", name, below)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/server"
 )
 
@@ -29,12 +30,8 @@ func TestServeSecondSignal(t *testing.T) {
 	dir := t.TempDir()
 	cmd := command(t, "tickring-main", "serve", "--data", dir, "--listen", "127.0.0.1:0", "--drain", "1h", "--tune", "callTimeout=1h")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 	lines := bufio.NewScanner(out)
 	lines.Scan()
@@ -47,16 +44,12 @@ func TestServeSecondSignal(t *testing.T) {
 		}
 	}
 	<-began
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	said := ""
 	for !strings.HasPrefix(said, "stopping: waiting for 1 call, at most ") && lines.Scan() {
 		said = lines.Text()
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v, %s", err, said)
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestCertificateOfOurOwn: commands use TLS with a server whose certificate is trusted only through SSL_CERT_FILE, as in
@@ -22,9 +24,7 @@ func TestCertificateOfOurOwn(t *testing.T) {
 	s := httptest.NewTLSServer(plain.Config.Handler)
 	defer s.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600))
 	unknown := "certificate signed by unknown authority"
 	for env, want := range map[string]string{"SSL_CERT_FILE=" + file: "", "X=": unknown, "TICKRING_TOKEN=": unknown} {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "executors")

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
 	"pgregory.net/rapid"
@@ -24,9 +25,7 @@ import (
 
 func TestParseTime(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	now := time.Date(2026, 11, 20, 12, 0, 30, 0, berlin)
 	for _, tt := range []struct {
 		text string
@@ -60,13 +59,9 @@ func TestParseTime(t *testing.T) {
 		text := got.In(berlin).Format(time.RFC3339)
 		if err != nil {
 			text = ""
-			if core.CodeOf(err) != core.CodeInvalid {
-				t.Errorf("%q: %v", tt.text, err)
-			}
+			check.Equal(t, core.CodeOf(err), core.CodeInvalid, "%q: %v", tt.text, err)
 		}
-		if text != tt.want {
-			t.Errorf("%q, past %v: %s, want %s", tt.text, tt.past, text, tt.want)
-		}
+		check.Equal(t, text, tt.want, "%q, past %v", tt.text, tt.past)
 	}
 }
 
@@ -75,9 +70,7 @@ func TestKindOf(t *testing.T) {
 		"reports": appKind, "Reports-1": appKind, "reports/nightly": jobKind, "4": jobKind, "2147483647": jobKind,
 		"2147483648": runKind, "17179869185": runKind, "reports/nightly@2026-11-20T02:30": runKind, "a/b#k": runKind, "": appKind,
 	} {
-		if got := kindOf(text); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
-		}
+		check.Equal(t, kindOf(text), want, "%q", text)
 	}
 }
 
@@ -112,9 +105,7 @@ func TestSpan(t *testing.T) {
 		0: "0 ms", 84 * time.Millisecond: "84 ms", 2300 * time.Millisecond: "2.3 s", 23 * time.Second: "23 s",
 		5 * time.Minute: "5 min", 23 * time.Hour: "23 h", 50 * time.Hour: "2 days",
 	} {
-		if got := span(d); got != want {
-			t.Errorf("%s: %q, want %q", d, got, want)
-		}
+		check.Equal(t, span(d), want, "%s", d)
 	}
 }
 
@@ -132,22 +123,16 @@ func TestShort(t *testing.T) {
 		{now.Add(24*time.Hour + 5*time.Second), "", "Sat 21 Nov 12:00:05 Z"},
 		{now.AddDate(1, 0, 0), "", "2027-11-20 12:00 Z"},
 	} {
-		if got := e.short(tt.at, now, tt.zone); got != tt.want {
-			t.Errorf("%s %s: %q, want %q", tt.at, tt.zone, got, tt.want)
-		}
+		check.Equal(t, e.short(tt.at, now, tt.zone), tt.want, "%s %s", tt.at, tt.zone)
 	}
 }
 
 // TestVisible: text from a server or an executor cannot control the terminal; control characters are shown escaped.
 func TestVisible(t *testing.T) {
 	const said = "a\x1b[31m\r\nb\u009bc\td\re\x7f \u202eF\u2069 \u200f\u061c\u2066 ä 漢 \xff"
-	if got := oneLine(said); got != "a\\u001b[31m  b\\u009bc d e\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, oneLine(said), "a\\u001b[31m  b\\u009bc d e\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD")
 	const seen = "a\\u001b[31m\nb\\u009bc\td\\u000de\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD"
-	if got := visible(said); got != seen {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, visible(said), seen)
 	var out, errs bytes.Buffer
 	e := &Env{Globals: &Globals{}, Stdout: &out, Stderr: &errs}
 	e.printf("%s %v", said, errors.New(said))
@@ -225,18 +210,14 @@ func TestVersion(t *testing.T) {
 		{build("v0.0.0-20261121140000-0123456789ab", revision, debug.BuildSetting{Key: "vcs.modified", Value: "false"}), "0.1 (0123456789ab)"},
 		{build("v0.0.0-20261121140000-0123456789ab"), "0.1 (0123456789ab)"},
 	} {
-		if got := versionOf(tt.info); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.info.Main.Version, got, tt.want)
-		}
+		check.Equal(t, versionOf(tt.info), tt.want, "%s", tt.info.Main.Version)
 	}
 }
 
 func TestNearest(t *testing.T) {
 	names := []string{"shop/report", "shop/sweep", "web/x"}
 	for text, want := range map[string]string{"shop/reprot": "shop/report", "shop/swep": "shop/sweep", "other/thing": "", "": "", "ab": ""} {
-		if got := nearest(text, names); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		check.Equal(t, nearest(text, names), want, "%q", text)
 	}
 }
 
@@ -253,9 +234,7 @@ func TestServePolicy(t *testing.T) {
 		{ServeCmd{DenyPrivate: true, Allow: []string{"127.0.0.0/8"}}, "here"},
 	} {
 		p, err := c.cmd.policy()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var got []string
 		for _, x := range []struct{ name, ip string }{{"here", "127.0.0.1"}, {"private", "10.1.2.3"}, {"public", "198.51.100.1"},
 			{"own", "203.0.113.1"}} {
@@ -263,9 +242,7 @@ func TestServePolicy(t *testing.T) {
 				got = append(got, x.name)
 			}
 		}
-		if strings.Join(got, " ") != c.allowed {
-			t.Errorf("%+v: %v, want %s", c.cmd, got, c.allowed)
-		}
+		check.Equal(t, strings.Join(got, " "), c.allowed, "%+v: %v, want", c.cmd, got)
 	}
 }
 
@@ -312,8 +289,6 @@ func TestMemoryLimit(t *testing.T) {
 	} {
 		debug.SetMemoryLimit(before)
 		limitMemory(c.files, func(string) string { return c.set })
-		if got := debug.SetMemoryLimit(-1); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
+		check.Equal(t, debug.SetMemoryLimit(-1), c.want, "%s", c.name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -26,9 +27,7 @@ func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, 
 		Getenv: func(string) (string, bool) { return "", false }}}
 	began, round := time.Now(), 0
 	err := (&watchFlags{Watch: true, Interval: 2 * time.Second}).run(e, func(e *conn) error {
-		if at := time.Duration(round) * 2 * time.Second; time.Since(began) != at {
-			t.Errorf("round %d after %s", round, time.Since(began))
-		}
+		check.Equal(t, time.Since(began), time.Duration(round)*2*time.Second, "round %d after", round)
 		if round++; rounds[round-1] == "" {
 			cancel()
 		}
@@ -78,18 +77,14 @@ func TestWatch(t *testing.T) {
 func TestWatchInterval(t *testing.T) {
 	for _, d := range []time.Duration{0, 499 * time.Millisecond, time.Hour + 1} {
 		err := (&watchFlags{Watch: true, Interval: d}).run(nil, nil)
-		if exitOf(err) != exitUsage {
-			t.Errorf("%s: %v", d, err)
-		}
+		check.Equal(t, exitOf(err), exitUsage, "%s: %v", d, err)
 	}
 }
 
 // A picture stands in the place of the one before, and no higher than the window.
 func TestWatchInPlace(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer null.Close()
 	out := &page{&bytes.Buffer{}, null.Fd()}
 	s := screen{e: &Env{Globals: &Globals{Output: "text"}, Stdout: out}, every: time.Second, inPlace: true}
@@ -130,12 +125,8 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 	}
 	cmd := run("get", "--watch", "--interval", "500ms")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, cmd.Start())
 	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 	lines := bufio.NewScanner(out)
 	until := func(want string) {
@@ -151,13 +142,9 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 		t.Fatalf("%s", text)
 	}
 	until("shop/report")
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Process.Signal(os.Interrupt))
 	if lines.Scan() {
 		t.Errorf("%q", lines.Text())
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, cmd.Wait())
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -20,9 +21,7 @@ var parserWords = regexp.MustCompile(`(?i)unexpected|expected|positional|missing
 
 func TestWordsAreOurs(t *testing.T) {
 	parser, err := testParser()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	wrong := [][]string{{"--wat"}, {"-z"}, {"gett"}, {"-"}, {"-o", "json"}, {"-o", "x", "get"}, {"--limit", "3", "runs"}, {"list"}}
 	names := commands(parser.Model.Node)
 	for word, name := range otherWord {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -69,9 +70,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) ok(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 }
 
 func (f *fixture) code(err error, want core.Code) {
@@ -200,9 +199,7 @@ func TestLogInTellsNothing(t *testing.T) {
 				t.Errorf("%v: took %s, hashed %d", c[0], took, f.p.asked-hashed)
 			}
 		}
-		if len(said) != 1 {
-			t.Errorf("told apart: %v", said)
-		}
+		check.Equal(t, len(said), 1, "told apart: %v", said)
 		for _, name := range []string{"ann", "nobody"} { // with the proof of a server
 			began := time.Now()
 			if key, err := f.a.ProofKey(ctx, name+":0123456789abcdef"); err != nil || key != "" || time.Since(began) != 500*time.Millisecond {
@@ -360,9 +357,7 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 		for range 3 {
 			f.code(try("ann", "wrong password", known), core.CodeRefused)
 		}
-		if f.p.asked != hashed {
-			t.Error("a known browser has no limit for hashes")
-		}
+		check.Equal(t, f.p.asked, hashed, "a known browser has no limit for hashes")
 	})
 }
 
@@ -429,9 +424,7 @@ func TestOldPassword(t *testing.T) {
 		}
 		tried := f.p.asked
 		f.code(f.a.ChangePassword(ctx, ann, good, next), core.CodeInvalid)
-		if f.p.asked != tried {
-			t.Error("the sixth try is checked without a wait")
-		}
+		check.Equal(t, f.p.asked, tried, "the sixth try is checked without a wait")
 		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
 		f.code(err, core.CodeUnauthorized)
 		<-time.After(access.LongestWait)
@@ -462,9 +455,7 @@ func TestTriesOfAnAddress(t *testing.T) {
 		f.code(err, core.CodeRefused)
 		_, err = f.a.LogInByToken(ctx, "sesame", access.Origin{Address: "10.6.6.6"})
 		f.ok(err) // the admin token works whatever other clients at the address do
-		if f.p.asked != hashed {
-			t.Error("it was hashed all the same")
-		}
+		check.Equal(t, f.p.asked, hashed, "it was hashed all the same")
 		f.logIn("ann")
 		for i := range 4 * access.TriesOfAddress { // the addresses of all clients behind an untrusted proxy
 			_, err := f.a.LogIn(ctx, fmt.Sprintf("name%d", i), good, access.Origin{Address: []string{"127.0.0.1", "::1", "::ffff:127.0.0.1"}[i%3]})
@@ -555,9 +546,7 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 			_, err = f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.6.6.6"})
 			f.code(err, core.CodeUnavailable)
 		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("an error without a free place took %v", took)
-		}
+		check.Equal(t, time.Since(began), 0, "an error without a free place took")
 		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
 		f.ok(err)
 		if took := time.Since(began); took > 2*time.Second || f.p.atOnce() != 2 {
@@ -607,9 +596,7 @@ func TestFirstLogIn(t *testing.T) {
 		_, err = f.a.LogInByToken(ctx, "wrong", access.Origin{})
 		f.code(err, core.CodeUnauthorized)
 		who := enter(f.a.LogInByToken(ctx, "sesame", access.Origin{}))
-		if who.Name != access.FirstAdmin {
-			t.Errorf("%+v", who)
-		}
+		check.Equal(t, who.Name, access.FirstAdmin, "%+v", who)
 		// The user has no password at first; after one is set, a change requires it.
 		f.ok(f.a.ChangePassword(ctx, who, "", good))
 		f.code(f.a.ChangePassword(ctx, who, "wrong password", good+"2"), core.CodeInvalid)
@@ -751,9 +738,7 @@ func TestPeople(t *testing.T) {
 	yes := true
 	_, change, err = f.a.Save(ctx, root, access.Spec{Name: "ann", IfRev: &acc.Edited, Disabled: &yes})
 	f.ok(err)
-	if change != access.Updated {
-		t.Error(change)
-	}
+	check.Equal(t, change, access.Updated)
 	f.ok(f.a.Delete(ctx, root, "ann"))
 	f.code(f.a.Delete(ctx, root, "ann"), core.CodeNotFound)
 	for i := range access.MaxPeople {
@@ -801,9 +786,7 @@ func TestViews(t *testing.T) {
 	f.ok(f.a.DeleteView(ctx, ann, "Mine", false))
 	people, err := f.a.People(ctx, root)
 	f.ok(err)
-	if len(people) != 2 {
-		t.Errorf("%d people", len(people))
-	}
+	check.Equal(t, len(people), 2, "people")
 	f.ok(f.a.SetLook(ctx, ann, core.Chinese, "Asia/Shanghai"))
 	f.code(f.a.SetLook(ctx, ann, "", "Local"), core.CodeInvalid)
 	f.code(f.a.SetLook(ctx, root, "", ""), core.CodeForbidden)
@@ -856,9 +839,7 @@ type losing struct {
 func (s *losing) Account(ctx context.Context, name string) (access.Account, bool, error) {
 	acc, found, err := s.Store.Account(ctx, name)
 	if s.n--; s.n == 0 && found {
-		if err := s.DeleteAccount(ctx, acc.Rev, name, core.Change{ID: acc.Rev + 1}); err != nil {
-			s.t.Error(err)
-		}
+		check.NoError(s.t, s.DeleteAccount(ctx, acc.Rev, name, core.Change{ID: acc.Rev + 1}))
 	}
 	return acc, found, err
 }
@@ -932,9 +913,7 @@ func TestExternal(t *testing.T) {
 	}
 	who, err = enter("1", "ann@example.com", "ops")
 	f.ok(err)
-	if who.Role("shop") != access.Operator {
-		t.Errorf("after another claim: %+v", who)
-	}
+	check.Equal(t, who.Role("shop"), access.Operator, "after another claim: %+v", who)
 	_, err = enter("2", "ann@example.com", "ops") // another subject with the same address
 	f.code(err, core.CodeForbidden)
 	_, err = enter("3", "bob@example.com", "strangers")
@@ -1054,18 +1033,14 @@ func TestClaimTakesAway(t *testing.T) {
 	}
 	_, err = enter("2") // another subject with her name
 	f.code(err, core.CodeForbidden)
-	if got := roles(); got != [2]access.Role{access.Admin, access.Admin} {
-		t.Errorf("another takes them away: %v", got)
-	}
+	check.Equal(t, roles(), [2]access.Role{access.Admin, access.Admin}, "another takes them away")
 	for range 2 {
 		_, err = enter("1", "strangers")
 		if f.code(err, core.CodeForbidden); err != nil && !strings.Contains(err.Error(), "gives lina no role") {
 			t.Errorf("%v", err)
 		}
 	}
-	if got := roles(); got != [2]access.Role{} {
-		t.Errorf("session and token have %v", got)
-	}
+	check.Equal(t, roles(), [2]access.Role{}, "session and token have")
 	changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 10)
 	f.ok(err)
 	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(changes[0].New, "admin") {
@@ -1090,9 +1065,7 @@ func TestMay(t *testing.T) {
 			may := who.May(d, "shop") == nil
 			want := d == access.Open || d == access.Known || d == access.Enter || d == access.Own || d == access.OwnSee ||
 				least[d] != "" && slices.Index(access.Roles, role) >= slices.Index(access.Roles, least[d]) || rights[d] != "" && role == access.Admin
-			if may != want {
-				t.Errorf("%s by %s: %v", d, role, may)
-			}
+			check.Equal(t, may, want, "%s by %s", d, role)
 		}
 	}
 	if err := (access.Who{Kind: access.Person, Grants: []access.Grant{{Role: access.Admin}}}).May("fly", "shop"); err == nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestWhoFillsTheCountKeepsNobodyWaiting checks that a client with very many addresses uses up only the tries
@@ -84,15 +86,11 @@ func TestGivenBackWhereItWasTaken(t *testing.T) {
 	now := time.Date(2026, 11, 26, 5, 0, 0, 0, time.UTC)
 	var f froms
 	for i := range maxAddresses {
-		if _, err := f.take(placesOf(fmt.Sprintf("2001:db8:bad:%x::1", i)), now); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.take(placesOf(fmt.Sprintf("2001:db8:bad:%x::1", i)), now))
 	}
 	for range 2 * TriesOfAddress {
 		took, err := f.take(placesOf("10.1.1.1"), now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		f.giveBack(took)
 	}
 }

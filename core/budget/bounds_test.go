@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestEachBoundSaysWhatLiesBeyond checks that each constant of bounds.go documents its limit and names an
@@ -17,9 +19,7 @@ import (
 func TestEachBoundSaysWhatLiesBeyond(t *testing.T) {
 	tests := bodies(t, "../..")
 	file, err := parser.ParseFile(token.NewFileSet(), "bounds.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc := regexp.MustCompile(`(?s)Beyond: \w.*Test: (Test\w+)\.\n$`)
 	bounds := 0
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -61,8 +61,6 @@ func bodies(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return tests
 }

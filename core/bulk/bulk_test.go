@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -32,18 +33,14 @@ func newFixture(t *testing.T, n int) *fixture {
 func (f *fixture) act(r bulk.Request) bulk.Result {
 	f.T.Helper()
 	res, err := f.M.Act(ctx, ann, r)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return res
 }
 
 func (f *fixture) names(state core.JobState) (names []string) {
 	f.T.Helper()
 	page, err := f.M.Jobs(ctx, query.JobFilter{States: []core.JobState{state}})
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	for i := range page.Jobs {
 		names = append(names, page.Jobs[i].Def.Name)
 	}
@@ -56,9 +53,7 @@ var team1 = &query.JobsAsk{JobFilter: query.JobFilter{Labels: map[string]string{
 // name, and that its undo resumes only unchanged ones.
 func TestPauseIsOneAct(t *testing.T) {
 	f := newFixture(t, 7)
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j1"}, manage.PauseRequest{Why: "before"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/j1"}, manage.PauseRequest{Why: "before"}))
 	dry := f.act(bulk.Request{Verb: bulk.Pause, Filter: team1, DryRun: true})
 	if dry.Found != 3 || !slices.Equal(dry.Sample, []string{"shop/j1", "shop/j3", "shop/j5"}) || dry.Act != "" ||
 		len(f.names(core.Paused)) != 1 {
@@ -70,9 +65,7 @@ func TestPauseIsOneAct(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	changes, err := f.Changes("", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var verbs []string
 	for _, c := range changes {
 		if c.Act == res.Act {
@@ -84,9 +77,7 @@ func TestPauseIsOneAct(t *testing.T) {
 		t.Errorf("records of the act: %v", verbs)
 	}
 	f.Clock = f.Clock.Add(time.Second)
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j5"}, manage.PauseRequest{Why: "for another reason"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/j5"}, manage.PauseRequest{Why: "for another reason"}))
 	undone := f.act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})
 	if undone.Done != 1 || !slices.Equal(f.names(core.Paused), []string{"j1", "j5"}) {
 		t.Errorf("undone %+v; paused %v", undone, f.names(core.Paused))
@@ -177,9 +168,7 @@ func TestUnreadableJobBlocksNoAct(t *testing.T) {
 func TestEachVerb(t *testing.T) {
 	f := newFixture(t, 4)
 	child := manage.JobSpec{Def: core.Def{App: "shop", Name: "child", Handler: "x", After: []core.Parent{{Job: "shop/j3"}}}}
-	if s := f.Save(child)[0]; s.Err != nil {
-		t.Fatal(s.Err)
-	}
+	check.OK(t, f.Save(child)[0].Err)
 	both := []string{"shop/j0", "shop/j1"}
 	if res := f.act(bulk.Request{Verb: bulk.Label, Jobs: both, Labels: map[string]string{"team": "", "tier": "gold"}}); res.Done != 2 {
 		t.Errorf("label: %+v", res)
@@ -206,9 +195,7 @@ func TestEachVerb(t *testing.T) {
 		t.Errorf("delete: %+v", res)
 	}
 	f.act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
-	if n := len(f.names(core.Paused)); n != 4 {
-		t.Errorf("%d paused", n)
-	}
+	check.Equal(t, len(f.names(core.Paused)), 4, "paused")
 	if res := f.act(bulk.Request{Verb: bulk.Resume, Filter: &query.JobsAsk{Is: []query.Standing{query.IsHeld}}}); res.Done != 4 {
 		t.Errorf("resume: %+v", res)
 	}
@@ -264,14 +251,10 @@ func TestLostAnswers(t *testing.T) {
 func TestReasonIsBounded(t *testing.T) {
 	f := newFixture(t, 1)
 	before, err := f.Changes("", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, verb := range bulk.Verbs {
 		_, err := f.M.Act(ctx, ann, bulk.Request{Verb: verb, Jobs: []string{"shop/j0"}, Why: strings.Repeat("x", 1001)})
-		if core.CodeOf(err) != core.CodeInvalid {
-			t.Errorf("%s: %v", verb, err)
-		}
+		check.Equal(t, core.CodeOf(err), core.CodeInvalid, "%s: %v", verb, err)
 	}
 	if after, err := f.Changes("", "", 100); err != nil || len(after) != len(before) {
 		t.Errorf("%d records, %d before: %v", len(after), len(before), err)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -75,9 +76,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 	t.Helper()
 	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "pay", Token: "other", Rev: 1}, {Name: "open", Rev: 1}} {
-		if err := e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
 	runs := make([]core.Run, n)
 	ids := make([]core.RunID, n)
@@ -86,9 +85,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: ids[i]}
 	}
 	for _, err := range e.Finish.Create(ctx, runs) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	return e, ids
 }
@@ -120,9 +117,7 @@ func TestCallback(t *testing.T) {
 	want := []core.Code{"", core.CodeNotFound, core.CodeNotFound, "", core.CodeNotFound, ""}
 	for round := range 2 { // a second report of a closed run is no error
 		for i, err := range c.Callback(ctx, shop, results) {
-			if code(err) != want[i] {
-				t.Errorf("round %d, %d: %v, want %q", round, i, err, want[i])
-			}
+			check.Equal(t, code(err), want[i], "round %d, %d: %v, want", round, i, err)
 		}
 	}
 	found, _, err := e.Manage.Runs(ctx, ids)
@@ -187,9 +182,7 @@ func TestBacklogOfOthers(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
-	if s.runs != 1 {
-		t.Errorf("%d batches were read", s.runs)
-	}
+	check.Equal(t, s.runs, 1, "batches were read")
 }
 
 // TestBacklogOfTwoApps checks that results of the caller's app are accepted after a batch of another app's.
@@ -197,9 +190,7 @@ func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
 	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Owner: "me", Attempt: 1, First: pay}}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	ids = append(ids, pay)
 	results := make([]finish.Result, len(ids))
@@ -246,14 +237,10 @@ func TestUnread(t *testing.T) {
 func TestUnreadableApp(t *testing.T) {
 	e, ids := open(t, 2)
 	store := e.Manage.(*memory.Store)
-	if err := store.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, store.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
 	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Owner: "o", Attempt: 1}
 	other.First = other.ID
-	if err := e.Finish.Create(ctx, []core.Run{other})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Finish.Create(ctx, []core.Run{other})[0])
 	store.DamageApp("ledger")
 	c := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})

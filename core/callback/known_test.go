@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // counted counts the reads of callbacks.
@@ -69,15 +70,11 @@ func (d *door) report(what, token string, with int, want core.Code) (runs, apps 
 func (d *door) token(text string) {
 	d.t.Helper()
 	found, _, err := d.e.Manage.Apps(ctx, []string{"shop"})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check.OK(d.t, err)
 	app := found["shop"]
 	seen := app.Rev
 	app.Token, app.Rev = text, seen+1
-	if err := d.e.Manage.PutApp(ctx, seen, app, core.Change{ID: app.Rev, App: "shop"}); err != nil {
-		d.t.Fatal(err)
-	}
+	check.OK(d.t, d.e.Manage.PutApp(ctx, seen, app, core.Change{ID: app.Rev, App: "shop"}))
 }
 
 // TestSuccessTakesNoRead checks that a success of a known job reads no run, and the token every ten
@@ -123,9 +120,7 @@ func TestRunOfAnotherApp(t *testing.T) {
 	d := newDoor(t, 2)
 	d.report("before", "secret", 200, "")
 	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Owner: "me", Attempt: 1}
-	if err := d.e.Finish.Create(ctx, []core.Run{moved})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, d.e.Finish.Create(ctx, []core.Run{moved})[0])
 	d.ids = []core.RunID{moved.ID, moved.ID}
 	d.report("the token of the app before", "secret", 200, core.CodeUnauthorized)
 	d.report("its own", "other", 200, "")

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // brute is a second, simple reading of both dialects: it checks each item of the text for one time. It
@@ -188,9 +190,7 @@ func TestQuirkW(t *testing.T) {
 		}
 		n++
 		zone, err := time.LoadLocation(v.TZ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		e, b := mustQuartz(t, v.Expr), bruteQuartz(v.Expr)
 		w := wall(v.From/1000, zone)
 		for range 5 {
@@ -297,17 +297,13 @@ func TestProperties(t *testing.T) {
 	quartz := func(t *rapid.T) (*Expr, brute) {
 		text := drawQuartz(t)
 		e, err := ParseQuartz(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return e, bruteQuartz(text)
 	}
 	crontab := func(t *rapid.T) (*Expr, brute) {
 		text := drawCrontab(t)
 		e, err := ParseCrontab(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return e, bruteCrontab(text)
 	}
 	for name, draw := range map[string]func(*rapid.T) (*Expr, brute){"quartz": quartz, "crontab": crontab} {

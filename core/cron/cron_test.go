@@ -7,15 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func at(t testing.TB, s string) Wall {
 	t.Helper()
 	u, err := time.Parse("2006-01-02 15:04:05", s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return Wall(u.Unix())
 }
 
@@ -64,16 +63,12 @@ func TestCrontab(t *testing.T) {
 		if ok {
 			got = text(w)
 		}
-		if got != c.next {
-			t.Errorf("%q after %s: %q, want %q", c.expr, c.after, got, c.next)
-		}
+		check.Equal(t, got, c.next, "%q after %s", c.expr, c.after)
 	}
 }
 
 func TestHorizon(t *testing.T) {
-	if got := text(lastWall); got != fmt.Sprintf("%d-12-31 23:59:59", LastYear) {
-		t.Errorf("lastWall is %s", got)
-	}
+	check.Equal(t, text(lastWall), fmt.Sprintf("%d-12-31 23:59:59", LastYear), "lastWall")
 	e := mustQuartz(t, "* * * * * ?")
 	for w, want := range map[Wall]bool{-1: false, 0: true, lastWall: true, lastWall + 1: false} {
 		if e.Matches(w) != want {
@@ -99,14 +94,10 @@ func TestRealTime(t *testing.T) {
 		"0": false, "12": false, "0,12": false, "0,2,4,6,8,10,12,14,16,18,20,22": false, "1/2": false,
 		"8-18": false, "8-18/2": false, "0-12": false, "0-0": false, "22-3": false,
 	} {
-		if got := mustQuartz(t, "0 30 "+hour+" * * ?").RealTime(); got != want {
-			t.Errorf("cron hours %s: %v", hour, got)
-		}
+		check.Equal(t, mustQuartz(t, "0 30 "+hour+" * * ?").RealTime(), want, "cron hours %s", hour)
 	}
 	for hour, want := range map[string]bool{"*": true, "*/2": true, "0-23/2": true, "2": false, "0,12": false} {
-		if got := mustCrontab(t, "30 "+hour+" * * *").RealTime(); got != want {
-			t.Errorf("crontab hours %s: %v", hour, got)
-		}
+		check.Equal(t, mustCrontab(t, "30 "+hour+" * * *").RealTime(), want, "crontab hours %s", hour)
 	}
 }
 
@@ -204,9 +195,7 @@ func TestMaxText(t *testing.T) {
 	long := strings.Join([]string{values(0, 59), values(0, 59), values(0, 23), values(1, 31),
 		"JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC", "?"}, " ")
 	e := mustQuartz(t, long)
-	if e.schedule != mustQuartz(t, "* * * * * ?").schedule {
-		t.Error("a text with every value is not every second")
-	}
+	check.Equal(t, e.schedule, mustQuartz(t, "* * * * * ?").schedule, "a text with every value is not every second")
 	padded := long + strings.Repeat(" ", MaxText-len(long))
 	mustQuartz(t, padded)
 	if _, err := ParseQuartz(padded + " "); err == nil || len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {

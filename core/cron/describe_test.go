@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -51,7 +52,7 @@ func parseEither(t testing.TB, text string) *Expr {
 // exempt.
 func TestDescribeTellsApart(t *testing.T) {
 	seen := make(map[string]*Expr)
-	check := func(t rapid.TB, e *Expr) {
+	spells := func(t rapid.TB, e *Expr) {
 		words := e.Describe().String()
 		checkWords(t, e)
 		if strings.Contains(words, "in all)") {
@@ -64,20 +65,16 @@ func TestDescribeTellsApart(t *testing.T) {
 		}
 		a, b := e.schedule, other.schedule
 		a.realTime, b.realTime = false, false // 0,12 and */12 differ in nothing else
-		if a != b {
-			t.Errorf("%q and %q are both %q", e, other, words)
-		}
+		check.Equal(t, a, b, "%q and %q are both %q", e, other, words)
 	}
 	valid, _ := vectors(t)
 	for _, v := range valid {
-		check(t, mustQuartz(t, v.Expr))
+		spells(t, mustQuartz(t, v.Expr))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		e, err := ParseQuartz(drawQuartz(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, e)
+		check.OK(t, err)
+		spells(t, e)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -38,9 +39,7 @@ func TestBothDaysSetSuggestsText(t *testing.T) {
 		texts.Equal(t, text, fmt.Sprint(err))
 		_, after, _ := strings.Cut(fmt.Sprint(err), `write "`)
 		fixed, _, _ := strings.Cut(after, `"`)
-		if fixed != want {
-			t.Errorf("%q: the suggested text is %q, not %q", text, fixed, want)
-		}
+		check.Equal(t, fixed, want, "%q: the suggested text", text)
 		if _, err := ParseQuartz(fixed); fixed != "" && err != nil {
 			t.Errorf("%q: the suggested text is wrong: %v", text, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 type vector struct {
@@ -23,12 +25,8 @@ type vector struct {
 func load(t testing.TB, name string, into any) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, json.Unmarshal(data, into))
 }
 
 func vectors(t testing.TB) (valid []vector, invalid []string) {
@@ -59,18 +57,14 @@ func epochMilli(w Wall, zone *time.Location) int64 {
 func mustQuartz(t testing.TB, text string) *Expr {
 	t.Helper()
 	e, err := ParseQuartz(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return e
 }
 
 func mustCrontab(t testing.TB, text string) *Expr {
 	t.Helper()
 	e, err := ParseCrontab(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return e
 }
 
@@ -114,9 +108,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("refused: %v", err)
 			continue
 		}
-		if e.String() != v.Expr {
-			t.Errorf("String() = %q, want %q", e.String(), v.Expr)
-		}
+		check.Equal(t, e.String(), v.Expr, "String()")
 		got, want := chain(e, v, len(v.Next)), v.want()
 		switch {
 		case v.DST:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
@@ -54,17 +55,13 @@ func TestChannels(t *testing.T) {
 	elsewhere := mailTo("evil.example.com")
 	elsewhere.Email.SMTP.Password = core.AsStored
 	_, err = save(elsewhere)
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("the password went to another host: %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "the password went to another host: %v", err)
 	texts := golden.New(t)
 	texts.Equal(t, "a kept secret at another host", fmt.Sprint(err))
 	none := feishu()
 	none.Name, none.Secret = "new", core.AsStored
 	_, err = save(none)
-	if core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("*** of nothing: %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "*** of nothing: %v", err)
 	texts.Equal(t, "no secret to keep", fmt.Sprint(err))
 	topic := core.Channel{Name: "t", Kind: core.ChannelSNS, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}
 	if _, err := save(topic); core.CodeOf(err) != core.CodeRefused {
@@ -76,16 +73,12 @@ func TestChannels(t *testing.T) {
 	}
 
 	f.Clock = f.Clock.Add(time.Second)
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.M.DeleteChannel(ctx, ann, "finance"))
 	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("deleted again: %v", err)
 	}
 	changes, err := f.Changes("", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	verbs := ""
 	for _, c := range changes {
 		if c.App == "" && c.Job == 0 {
@@ -95,9 +88,7 @@ func TestChannels(t *testing.T) {
 			t.Errorf("a secret in a record: %+v", c)
 		}
 	}
-	if want := "deleted finance;created mail;updated finance;created finance;"; verbs != want {
-		t.Errorf("changes %q, want %q", verbs, want)
-	}
+	check.Equal(t, verbs, "deleted finance;created mail;updated finance;created finance;", "changes")
 }
 
 // TestChannelWritesAreLost: after any lost answer, the channel has all new or all old values.
@@ -155,9 +146,7 @@ func TestTestIsBounded(t *testing.T) {
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("no channel: %v", err)
 	}
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
 	f.Notifier.Err = &core.Undelivered{Permanent: true, After: time.Minute, Reason: "no such robot"}
 	res, err := f.M.TestChannel(ctx, ann, "finance")
 	if err != nil || res.Sent || res.Why != "no such robot" || !res.Permanent || res.After != time.Minute ||
@@ -180,9 +169,7 @@ func TestTestIsBounded(t *testing.T) {
 	// An edit does not reset the limit.
 	c := feishu()
 	c.Language = core.Chinese
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}))
 	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("after an edit: %v", err)
 	}
@@ -198,9 +185,7 @@ func TestPruneChannels(t *testing.T) {
 	for name, set := range map[string]string{"gone": "s", "stays": "s", "other": "t"} {
 		c := feishu()
 		c.Name, c.Set = name, set
-		if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}))
 	}
 	for _, dry := range []bool{true, false} {
 		res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Channels: []string{"stays"}, DryRun: dry})
@@ -233,12 +218,8 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 			f := newFixture(t)
 			oncall := feishu()
 			oncall.Name, oncall.Set = "oncall", "s"
-			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: oncall}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Set: "s"}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: oncall}))
+			check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "web", Set: "s"}))
 			job := after("a")
 			job.Def.App, job.Def.Set, job.Def.Notify = "web", c.set, tells
 			f.Save(job)
@@ -247,9 +228,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 				f.Save(job)
 			}
 			res, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "s", Stay: c.stay, DryRun: dry})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			var got []string
 			for _, x := range res.Apps {
 				got = append(got, "app "+x.Change)
@@ -257,9 +236,7 @@ func TestPruneDryRunFindsWhatKeepsAnObject(t *testing.T) {
 			for _, x := range res.Channels {
 				got = append(got, "channel "+x.Change)
 			}
-			if text := strings.Join(got, ", "); text != c.want {
-				t.Errorf("%s, dry %v: %s, want %s", c.name, dry, text, c.want)
-			}
+			check.Equal(t, strings.Join(got, ", "), c.want, "%s, dry %v", c.name, dry)
 		}
 	}
 }

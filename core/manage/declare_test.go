@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -25,18 +26,14 @@ func (f *fixture) declare(params string) manage.SaveResult {
 func (f *fixture) giveBack(name string) manage.SaveResult {
 	f.T.Helper()
 	r, err := f.M.GiveBack(ctx, ann, "shop", name)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return r
 }
 
 func (f *fixture) withheld() []string {
 	f.T.Helper()
 	a, err := f.M.App(ctx, "shop")
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return a.Withheld
 }
 
@@ -71,9 +68,7 @@ func TestDeclared(t *testing.T) {
 	is("two", core.DeclaredCode)
 
 	// A pause is not a change, and neither is saving an equal job.
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}))
 	same := spec("clean", every(time.Hour))
 	same.Def.Params = "two"
 	if r := f.Save(same)[0]; r.Change != manage.Unchanged {
@@ -101,9 +96,7 @@ func TestDeclared(t *testing.T) {
 	hers.Def.Params = "hers"
 	f.Save(hers)
 	for range 2 {
-		if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Delete(ctx, ann, "shop/clean", nil))
 		left("five", "deleted by a user")
 		f.Create(hers)
 		left("five", "changed by a user")
@@ -112,9 +105,7 @@ func TestDeclared(t *testing.T) {
 		t.Errorf("withheld: %v", w)
 	}
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "The shop"}))
-	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/clean", nil))
 	left("five", "deleted by a user")
 	f.giveBack("clean")
 	changes("five", manage.Created)
@@ -136,9 +127,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	f.Create(spec("other", every(time.Minute)))
-	if _, err := f.M.Delete(ctx, ann, "shop/other", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	if w := f.withheld(); len(w) != 0 {
 		t.Errorf("withheld: %v", w)
 	}
@@ -161,17 +150,13 @@ func TestWithheldIsBounded(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
 	app, err := f.M.App(ctx, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	full := app
 	full.Rev++
 	for i := range core.MaxWithheld {
 		full.Withheld = append(full.Withheld, fmt.Sprintf("gone-%d", i))
 	}
-	if err := f.E.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}))
 	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
 		t.Errorf("deleted: %v", err)
 	}
@@ -209,9 +194,7 @@ func TestMostDeclared(t *testing.T) {
 		return f.M.Save(ctx, program, []manage.JobSpec{s})[0].Err
 	}
 	for i := range 3 {
-		if err := f.M.Save(ctx, ann, []manage.JobSpec{spec(fmt.Sprintf("hers-%d", i), every(time.Hour))})[0].Err; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.M.Save(ctx, ann, []manage.JobSpec{spec(fmt.Sprintf("hers-%d", i), every(time.Hour))})[0].Err)
 	}
 	for i := range 6 {
 		if err := make(fmt.Sprintf("its-%d", i), 5); (i == 5) != (core.CodeOf(err) == core.CodeTooLarge) {
@@ -222,9 +205,7 @@ func TestMostDeclared(t *testing.T) {
 		t.Errorf("without a bound: %v", err)
 	}
 	for _, name := range []string{"shop/its-1", "shop/its-2"} {
-		if _, err := f.M.Delete(ctx, program, name, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Delete(ctx, program, name, nil))
 	}
 	f.Clock = f.Clock.Add(time.Minute)
 	if err := make("its-7", 5); err != nil {

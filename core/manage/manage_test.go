@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -53,9 +54,7 @@ func TestSave(t *testing.T) {
 	}
 	var verbs []string
 	changes, err := f.Changes("", "shop/sweep", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, c := range changes {
 		verbs = append(verbs, c.By+" "+c.Verb)
 	}
@@ -76,9 +75,7 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 		o.PlanAhead, o.MaxAhead, o.MaxInstants = ahead, time.Hour, most
 		now := func() time.Time { return f.Clock }
 		m := people.New(f.Faults, f.Faults, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
-		if r := m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0].Err)
 		return len(f.Fires()), f.Job("shop/sweep").Sched.PlanAt <= core.InstantOf(f.Clock)
 	}
 	const most, bound = 5, 5 * budget.PlanPasses
@@ -110,9 +107,7 @@ func TestSavePlansAtOnce(t *testing.T) {
 
 func TestSaveRefuses(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay", Executors: []string{"call:https://pay.internal"}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay", Executors: []string{"call:https://pay.internal"}}))
 	have := spec("have", core.Schedule{})
 	have.Def.Set = "ours"
 	f.Create(have)
@@ -325,9 +320,7 @@ func TestPauseOfAJob(t *testing.T) {
 			t.Errorf("resume runs what passed: %s", fire.At)
 		}
 	}
-	if n := len(f.Skips(j.Def.ID)); n != 0 {
-		t.Errorf("%d records of instants inside the pause", n)
-	}
+	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records of instants inside the pause")
 	if r, err := f.M.Resume(ctx, ann, job, ""); err != nil || r.Changed {
 		t.Errorf("resume again: %+v %v", r, err)
 	}
@@ -410,26 +403,18 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	if again := f.Fires(); len(again) != 1 || again[0].Run != tail || again[0].Rev != j.Sched.Rev || j.Sched.Tail != tail {
 		t.Errorf("after an edit: %+v, %+v", again, j.Sched)
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/poll"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/poll"}, manage.PauseRequest{}))
 	f.Clock = f.Clock.Add(time.Minute)
-	if _, err := f.M.Resume(ctx, ann, manage.Target{Job: "shop/poll"}, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Resume(ctx, ann, manage.Target{Job: "shop/poll"}, ""))
 	j = f.Job("shop/poll")
 	if again := f.Fires(); len(again) != 1 || again[0].Run != tail || again[0].Rev != j.Sched.Rev || j.Sched.Tail != tail {
 		t.Errorf("after a resume: %+v, %+v", again, j.Sched)
 	}
-	if n := len(f.Skips(j.Def.ID)); n != 0 {
-		t.Errorf("%d records", n)
-	}
+	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records")
 	// A fire in transit is not sent again.
 	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1,
 		FixedDelay: true, SentAt: f.Clock}
-	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.Create(ctx, []core.Run{run})[0])
 	s.Def.Params = "y"
 	f.Save(s)
 	if again := f.Fires(); len(again) != 0 || f.Job("shop/poll").Sched.Tail != tail {
@@ -439,9 +424,7 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 
 func TestDeleteAndPrune(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "old", Set: "ours"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "old", Set: "ours"}))
 	for _, name := range []string{"a", "b", "c"} {
 		s := spec(name, every(time.Hour))
 		s.Def.Set = "ours"
@@ -456,9 +439,7 @@ func TestDeleteAndPrune(t *testing.T) {
 		t.Fatal(waiting, err)
 	}
 	row := core.Permits{Name: "row/" + waiting.Run.ID.Job().String(), V: 1, Limit: 100, Holders: []core.Holder{{First: 1, Until: start}}}
-	if err := f.E.Dispatch.PutPermits(ctx, []core.Permits{row})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Dispatch.PutPermits(ctx, []core.Permits{row})[0])
 	req := manage.PruneRequest{Set: "ours", Stay: map[string]core.Notify{"shop/a": {}}, DryRun: true}
 	dry, err := f.M.Prune(ctx, ann, req)
 	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {

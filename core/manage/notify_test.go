@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -27,12 +28,8 @@ func TestNotifyOfEverything(t *testing.T) {
 	if _, err := f.M.SaveNotify(ctx, ann, core.Notify{On: []core.Event{"calendar-end"}}); core.CodeOf(err) != core.CodeInvalid {
 		t.Errorf("of later ones: %v", err)
 	}
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{Why: "a move"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{Why: "a move"}))
 	res, err := f.M.SaveNotify(ctx, ann, n)
 	if err != nil || res.Change != manage.Updated || !res.Old.IsZero() {
 		t.Fatalf("%+v, %v", res, err)
@@ -45,9 +42,7 @@ func TestNotifyOfEverything(t *testing.T) {
 		t.Errorf("%+v, %v", g, err)
 	}
 	changes, err := f.Changes("", "", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var records int
 	for _, c := range changes {
 		if c.Verb != core.VerbUpdated {
@@ -59,18 +54,14 @@ func TestNotifyOfEverything(t *testing.T) {
 			t.Errorf("the record is %+v", c)
 		}
 	}
-	if records != 1 {
-		t.Errorf("%d records of one change", records)
-	}
+	check.Equal(t, records, 1, "records of one change")
 	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("the channel is deleted: %v", err)
 	}
 	if res, err := f.M.SaveNotify(ctx, ann, core.Notify{}); err != nil || res.Change != manage.Updated || !res.Old.Equal(n) {
 		t.Errorf("taken back: %+v, %v", res, err)
 	}
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.M.DeleteChannel(ctx, ann, "finance"))
 }
 
 // TestNotifyWritesAreLost: after any lost answer, the value is stored, with one record.
@@ -78,9 +69,7 @@ func TestNotifyWritesAreLost(t *testing.T) {
 	for at := range 2 {
 		for _, after := range []bool{false, true} {
 			f := newFixture(t)
-			if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
 			f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: at + 1, After: after})
 			n := core.Notify{To: []string{"finance"}}
 			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -28,18 +29,14 @@ func after(name string, parents ...string) manage.JobSpec {
 func (f *fixture) tree() (up, down []string) {
 	f.T.Helper()
 	list, _, err := f.E.Manage.ListJobs(ctx, "", 0, 5000)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	names := map[core.JobID]string{}
 	for _, j := range list {
 		names[j.Def.ID] = j.Def.Name
 	}
 	for _, j := range list {
 		for _, p := range j.Def.After {
-			if p.Job != "shop/"+names[p.ID] {
-				f.T.Errorf("%s has the parents %+v", j.Def.Name, p)
-			}
+			check.Equal(f.T, p.Job, "shop/"+names[p.ID], "%s has the parents %+v", j.Def.Name, p)
 			up = append(up, names[p.ID]+" "+j.Def.Name+" "+string(p.When))
 		}
 		for _, c := range j.Def.Children {
@@ -131,9 +128,7 @@ func TestMostJobsAfterOne(t *testing.T) {
 		specs = append(specs, after(fmt.Sprintf("c-%d", i), "a"))
 	}
 	for _, r := range f.Save(specs...) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 	more := f.Save(after("more", "a"), after("c-7", "a"))
 	wantResults(t, more, "invalid after[0].job", "unchanged")
@@ -227,9 +222,7 @@ func TestDeleteBeforeOthers(t *testing.T) {
 	f := newFixture(t)
 	f.Save(after("a"), after("b", "a"), after("c", "a"))
 	_, err := f.M.Delete(ctx, ann, "shop/a", nil)
-	if core.CodeOf(err) != core.CodeConflict {
-		t.Errorf("got %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeConflict, "got %v", err)
 	golden.New(t).Equal(t, "a parent", fmt.Sprint(err))
 	f.wantTree("a b", "a c")
 	for _, name := range []string{"b", "c", "a"} {
@@ -251,9 +244,7 @@ func TestPruneAfterOthers(t *testing.T) {
 		f.Save(append(specs, after("other", "stays"))...)
 		stay := map[string]core.Notify{"shop/kept": {}}
 		res, err := f.M.Prune(context.Background(), ann, manage.PruneRequest{Set: "mine", Stay: stay, DryRun: dry})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var gone []string
 		for _, r := range res.Jobs {
 			gone = append(gone, fmt.Sprint(r.Name, " ", r.Change))

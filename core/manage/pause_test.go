@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestPauseEndedThenChanged: a pause ends while no server runs, and a user changes the job before
@@ -46,9 +47,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				f.Create(again)
 				until := core.InstantOf(start) + 5*60
 				end := until.Time()
-				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &end}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &end}))
 				j := f.Job("shop/sweep")
 				f.Fires()
 				f.Clock = f.Clock.Add(15 * time.Minute) // no tick runs in between
@@ -112,13 +111,9 @@ func TestPauseEndedByAClockSetBack(t *testing.T) {
 	f.Clock = start.Add(-time.Hour)
 	until := start.Add(-50 * time.Minute)
 	target := manage.Target{Job: "shop/sweep"}
-	if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}))
 	f.Clock = start.Add(-45 * time.Minute)
-	if _, err := f.M.Resume(ctx, ann, target, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Resume(ctx, ann, target, ""))
 	if s := f.Job("shop/sweep").Sched; s.State != core.Started || s.RevAt.Before(before.RevAt) || s.Next <= core.InstantOf(before.RevAt) {
 		t.Errorf("%s since %s, next %s; it was changed at %s", s.State, s.RevAt, s.Next, before.RevAt)
 	}

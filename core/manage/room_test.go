@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -67,9 +68,7 @@ func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
 	c := &crowded{Store: memory.New(memory.Options{}), calls: map[string]int{}}
 	m := people.New(c, c.Store, finish.New(c.Store, c.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
-	if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }
 
@@ -169,9 +168,7 @@ func TestSaveIntoAnAppThatGoes(t *testing.T) {
 		c, m := newCrowded(t)
 		c.perCall, c.deletes = 100, "shop"
 		for _, r := range m.Save(t.Context(), ann, many(3)) {
-			if core.CodeOf(r.Err) != core.CodeNotFound {
-				t.Errorf("%s: %s, %v", r.Name, r.Change, r.Err)
-			}
+			check.Equal(t, core.CodeOf(r.Err), core.CodeNotFound, "%s: %s, %v", r.Name, r.Change, r.Err)
 		}
 		if jobs, _, err := c.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 			t.Errorf("%d jobs are there, %v", len(jobs), err)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -27,9 +28,7 @@ func (f *fixture) versions(ref string) (list []string) {
 	f.T.Helper()
 	j := f.Job(ref)
 	all, err := f.M.ScriptVersions(ctx, &j)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	for i := range all {
 		source, err := f.M.ScriptSource(ctx, &j, &all[i])
 		if err != nil || core.HashScript(source) != all[i].Hash || len(source) != all[i].Size {
@@ -111,9 +110,7 @@ func TestScriptVersions(t *testing.T) {
 	wantResults(t, f.Save(byHash(core.HashScript("two"))), "updated")
 	f.Create(scripted("b", "other"))
 	wantResults(t, f.Save(byHash(core.HashScript("other"))), "invalid script.hash")
-	if got := f.versions("shop/a")[0]; got != "6 shell two" {
-		t.Error(got)
-	}
+	check.Equal(t, f.versions("shop/a")[0], "6 shell two")
 	for _, c := range f.changes("shop/a") {
 		if text := c.Old + c.New; strings.Contains(text, "five") || strings.Contains(text, "two") {
 			t.Errorf("a record has a source: %s", text)
@@ -121,9 +118,7 @@ func TestScriptVersions(t *testing.T) {
 	}
 
 	// All versions are deleted with the job.
-	if _, err := f.M.Delete(ctx, ann, "shop/a", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/a", nil))
 	rec, err := f.E.Manage.Scripts(ctx, made.Def.ID)
 	if err != nil || rec.V != 0 {
 		t.Errorf("%+v %v", rec, err)
@@ -140,9 +135,7 @@ func (f *fixture) changes(ref string) []core.Change {
 	f.T.Helper()
 	j := f.Job(ref)
 	list, err := f.E.Manage.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return list
 }
 
@@ -189,9 +182,7 @@ func TestOldVersionsGo(t *testing.T) {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1,
 		First: id,
 		Owner: "n", SentAt: f.Clock, Address: "http://10.0.0.1:9999"}
-	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 	next := func(from, to int, gap time.Duration) {
 		t.Helper()
 		for v := from; v <= to; v++ {
@@ -202,9 +193,7 @@ func TestOldVersionsGo(t *testing.T) {
 	numbers := func() (list []int) {
 		for _, v := range f.versions("shop/a") {
 			var n int
-			if _, err := fmt.Sscan(v, &n); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(fmt.Sscan(v, &n))
 			list = append(list, n)
 		}
 		slices.Reverse(list)
@@ -220,9 +209,7 @@ func TestOldVersionsGo(t *testing.T) {
 	if got := numbers(); len(got) != 31 || got[0] != 1 {
 		t.Errorf("the version of an open run is gone: %v", got)
 	}
-	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0])
 	next(32, 33, 2*time.Hour)
 	if got := numbers(); len(got) != core.KeepVersions || got[0] != 4 {
 		t.Errorf("kept are %v", got)
@@ -340,9 +327,7 @@ func TestScriptsAtOnce(t *testing.T) {
 				other = func() {
 					dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 4, Kill: true}
 					f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "theirs")})
-					if dying.Last != "UpdateJobs" {
-						t.Errorf("it died at %s", dying.Last)
-					}
+					check.Equal(t, dying.Last, "UpdateJobs", "it died at")
 				}
 			}
 			if before == "source" {
@@ -401,9 +386,7 @@ func TestScriptStoreFull(t *testing.T) {
 	m := f.Fresh(&faults{Store: full, Ring: f.E.Ring})
 	full.times = 3
 	wantResults(t, m.Save(ctx, ann, []manage.JobSpec{scripted("a", "two")}), "updated")
-	if full.times != 0 {
-		t.Error("it was not tried again")
-	}
+	check.Equal(t, full.times, 0, "it was not tried again")
 	f.wantVersions("shop/a", "2 shell two", "1 shell one")
 }
 

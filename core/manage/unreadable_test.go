@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -24,9 +25,7 @@ func TestUnreadableApp(t *testing.T) {
 		return s
 	}
 	for _, r := range f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "one"), job("ledger", "two")}) {
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, r.Err)
 	}
 	f.E.Manage.(*memory.Store).DamageApp("ledger")
 	names := func(err error) bool {
@@ -51,9 +50,7 @@ func TestUnreadableApp(t *testing.T) {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
 	for _, c := range up.Coming {
-		if c.App != "shop" {
-			t.Errorf("upcoming: %+v", c)
-		}
+		check.Equal(t, c.App, "shop", "upcoming: %+v", c)
 	}
 	if _, err := f.M.Trouble(ctx, nil); err != nil {
 		t.Errorf("trouble: %v", err)

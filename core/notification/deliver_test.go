@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestLease checks that no other process sends a leased notification.
@@ -30,9 +31,7 @@ func TestLease(t *testing.T) {
 		first.Go(func() { r.handle(failed) })
 		time.Sleep(time.Second)
 		r.must(other.Messages(t.Context(), []ring.Message{r.look(core.InstantOf(time.Now())), failed})...)
-		if n := asked.Load(); n != 1 {
-			t.Errorf("sent %d times while the first is under way", n)
-		}
+		check.Equal(t, asked.Load(), 1, "sent N times while the first is under way")
 		first.Wait()
 		r.minutes(5)
 		r.heard("a", "failed 1")
@@ -54,9 +53,7 @@ func TestRest(t *testing.T) {
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		time.Sleep(29 * time.Second)
 		r.handle(r.ends(core.Lost, core.ReasonGone))
-		if asked != 1 {
-			t.Errorf("asked %d times within half a minute", asked)
-		}
+		check.Equal(t, asked, 1, "asked N times within half a minute")
 		down = false
 		time.Sleep(2 * time.Second)
 		r.handle(r.ends(core.Failed, core.ReasonNoExecutor))

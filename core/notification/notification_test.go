@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/notificationtext"
@@ -105,9 +106,7 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 
 func (r *rig) must(errs ...error) {
 	r.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, errors.Join(errs...))
 }
 
 // oneByOne returns f for channels that are sent to at the same time: f may count.
@@ -163,9 +162,7 @@ func (r *rig) minutes(n int) {
 	r.t.Helper()
 	for range n {
 		time.Sleep(time.Minute)
-		if _, err := r.n.Pass(r.t.Context()); err != nil {
-			r.t.Fatal(err)
-		}
+		check.Call(r.t)(r.n.Pass(r.t.Context()))
 		for {
 			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindPostRun)
 			r.must(err)

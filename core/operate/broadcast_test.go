@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // broadcast stores an open broadcast of four shards. The first is running, the second has failed
@@ -99,9 +100,7 @@ func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 	skipped := whole.ShardRun(whole.Shard.IDOf(2))
 	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
 	must(t, f.E.Finish.Create(ctx, []core.Run{skipped})[0])
-	if _, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
 	if got := f.states(whole.ID); !slices.Equal(got, []string{"killed person killed by ann"}) {
 		t.Errorf("%q", got)
 	}
@@ -127,9 +126,7 @@ func TestKillShard(t *testing.T) {
 func TestRerunOfBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
-	if _, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
 	must(t, end.End(ctx, []finish.Result{failed})[0])

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -89,13 +90,9 @@ func TestClean(t *testing.T) {
 		must(t, err)
 		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
 	}
-	if got := audit(); got != "72 demanded, 12 out of reach, 0 unaccounted" {
-		t.Error(got)
-	}
+	check.Equal(t, audit(), "72 demanded, 12 out of reach, 0 unaccounted")
 	want(operate.CleanRequest{App: "shop"}, 36, 0, 24)
-	if got := audit(); got != "72 demanded, 48 out of reach, 0 unaccounted" {
-		t.Error(got)
-	}
+	check.Equal(t, audit(), "72 demanded, 48 out of reach, 0 unaccounted")
 	r, err := f.M.Replan(ctx, ann, "", list[0]-1, core.InstantOf(f.Clock))
 	if err != nil || r.Sent != 0 {
 		t.Errorf("replan: %+v, %v", r, err)
@@ -120,9 +117,7 @@ func TestClean(t *testing.T) {
 	}
 	// A deleted job has only its number.
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
 	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
 }
 
@@ -300,9 +295,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	old("shop", shop)
 	old("shop", gone)
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
 	low, high := core.NumberedRange(pay)
 	within := fmt.Sprintf("%d-%d", low-1, high)
 	for _, q := range []operate.CleanRequest{{App: "shop"}, {Job: "shop/sweep"}} {
@@ -355,24 +348,16 @@ func TestCleanIsWrittenDown(t *testing.T) {
 		return says
 	}
 	f.cleaned(operate.CleanRequest{App: "shop", DryRun: true})
-	if got := cleaned(query.ChangeFilter{}); got != "" {
-		t.Errorf("of a dry run: %s", got)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{}), "", "of a dry run")
 	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
-	if got := cleaned(query.ChangeFilter{Job: "shop/sweep"}); got != `ann shop/sweep {"cleaned":5};` {
-		t.Error(got)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{Job: "shop/sweep"}), `ann shop/sweep {"cleaned":5};`)
 	f.Clock = f.Clock.Add(24 * time.Hour)
-	if _, err := f.M.Delete(ctx, ann, "shop/other", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	at, leave := context.WithCancel(ctx)
 	m := f.Fresh(&faults{Store: leaves{f.E.Manage, leave}, Ring: f.E.Ring})
 	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	want := `ann shop/other {"cleaned":1};ann shop/other {"cleaned":5};`
-	if got := cleaned(query.ChangeFilter{Job: "shop/other"}); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, cleaned(query.ChangeFilter{Job: "shop/other"}), want)
 }

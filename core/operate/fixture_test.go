@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -22,7 +23,5 @@ var (
 // must stops the test at the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(errs...))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -42,13 +43,9 @@ func TestRedrive(t *testing.T) {
 		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}))
 	f.Save(spec("changed", every(20*time.Second)))
-	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
 	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o",
 		Until: f.Clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
 	number := core.NumberedRun(ids["mixed"], 1000)
@@ -156,9 +153,7 @@ func TestRedrive(t *testing.T) {
 		sent[x.Run]++
 	}
 	for _, id := range []core.RunID{core.PlannedRun(ids["fine"], at), core.PlannedRun(ids["mixed"], at+20), number} {
-		if sent[id] != 1 {
-			t.Errorf("run %d was sent %d times", id, sent[id])
-		}
+		check.Equal(t, sent[id], 1, "run %d was sent N times", id)
 	}
 	if left := letters(); len(sent) != 4 || all.Dropped != 4 || len(left) != len(want)-4 || strings.Contains(fmt.Sprint(left), "fine") {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
@@ -173,9 +168,7 @@ func TestRedrive(t *testing.T) {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
 	}
-	if res.Dropped != 7 {
-		t.Errorf("%d dropped", res.Dropped)
-	}
+	check.Equal(t, res.Dropped, 7, "dropped")
 }
 
 // TestRedriveOfOpenRuns: only its message names an open run without an owner, or a run with
@@ -198,13 +191,9 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	}
 	f.Clock = f.Clock.Add(10 * time.Minute)
 	at := core.InstantOf(f.Clock) - 300
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}))
 	f.Save(spec("changed", every(20*time.Second)))
-	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
 	f.Fires()
 	number := core.NumberedRun(ids["gone"], 1000)
 	planned := func(name string) core.RunID { return core.PlannedRun(ids[name], at) }

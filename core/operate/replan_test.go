@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestReplan: a run without a record is enqueued again with its ID once it is not in transit. No
@@ -57,9 +58,7 @@ func TestReplan(t *testing.T) {
 			f.E.Queue.Ack(ctx, page)
 		}
 		for _, id := range runs {
-			if got[id] != core.CauseMisfire {
-				t.Errorf("run %d: %q", id, got[id])
-			}
+			check.Equal(t, got[id], core.CauseMisfire, "run %d", id)
 		}
 	}
 	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)),
@@ -182,14 +181,10 @@ func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 			f.Quiet()
 			f.PushNext(j.Def.ID, at(100))
 			f.Clock = at(15).Time()
-			if _, err := f.M.Pause(ctx, ann, paused, manage.PauseRequest{}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Pause(ctx, ann, paused, manage.PauseRequest{}))
 			f.Clock = at(45).Time()
 			f.Fires() // empties the ring
-			if _, err := f.M.Replan(ctx, ann, "", at(15), 0); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Replan(ctx, ann, "", at(15), 0))
 			var got []core.Instant
 			for _, fire := range f.Fires() {
 				got = append(got, fire.At)
@@ -322,9 +317,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 					t.Fatalf("run %s is %d times on the ring", id, got[id])
 				}
 			}
-			if got[last] != 1 {
-				t.Errorf("the job behind it was not checked")
-			}
+			check.Equal(t, got[last], 1, "the job behind it was not checked")
 		})
 	}
 }
@@ -540,9 +533,7 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
 	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
-	if _, err := f.M.Heal(ctx); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Heal(ctx))
 	got := map[core.RunID]int{}
 	for _, x := range f.Fires() {
 		if _, is := want[x.Run]; is {

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -109,13 +110,9 @@ func TestRerun(t *testing.T) {
 		_, err := f.M.Rerun(ctx, ann, q)
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
-	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
 	_, err = f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()})
-	if code(err) != core.CodeRefused {
-		t.Errorf("of a deleted job: %v", err)
-	}
+	check.Equal(t, code(err), core.CodeRefused, "of a deleted job: %v", err)
 	texts.Equal(t, "deleted job", fmt.Sprint(err))
 }
 
@@ -187,9 +184,7 @@ func TestRerunOfATemplate(t *testing.T) {
 			if p := res.Runs[0].As.Params; p != nil {
 				got = *p
 			}
-			if got != c.want {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			check.Equal(t, got, c.want)
 		})
 	}
 }
@@ -209,9 +204,7 @@ func TestRerunOfMany(t *testing.T) {
 	f.ended(j.Def.ID, at+10, func(r *core.Run) { r.Then = core.NumberedRun(j.Def.ID, 7) })
 	f.ended(j.Def.ID, at+11, func(r *core.Run) { r.State, r.Reason, r.EndedAt = core.Running, "", time.Time{} })
 	f.ended(gone.Def.ID, at+12, nil)
-	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
 	f.Fires()
 	all := func(dry bool) (made map[core.RunID]core.RunID, left int) {
 		made = map[core.RunID]core.RunID{}
@@ -308,9 +301,7 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 		t.Errorf("by its ID: %+v %v", res, err)
 	}
 	by := f.ended(j.Def.ID, core.InstantOf(f.Clock), nil)
-	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: by.ID.String()}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Rerun(ctx, ann, operate.RerunRequest{Run: by.ID.String()}))
 	if made, _ := failed("n10"); len(made) != 0 {
 		t.Errorf("after one by its ID: %+v", made)
 	}
@@ -354,9 +345,7 @@ func TestRerunBehindManyRequests(t *testing.T) {
 		j := f.Create(spec("sweep", every(time.Hour)))
 		f.Clock = f.Clock.Add(time.Hour)
 		old := f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
-		if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: old.ID.String()}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Rerun(ctx, ann, operate.RerunRequest{Run: old.ID.String()}))
 		list := make([]core.Change, between)
 		for i := range list {
 			at := f.Clock.Add(time.Duration(i+1) * time.Second)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -131,18 +132,14 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
 	must(t, f.E.Dispatch.PutRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
 		f.Clock, nil)})[0])
-	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Cancel(ctx, ann, ended.ID.String()))
 	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
 	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
 	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
 	texts := golden.New(t)
 	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})
-		if code(err) != core.CodeRefused {
-			t.Errorf("%s: %v", what, err)
-		}
+		check.Equal(t, code(err), core.CodeRefused, "%s: %v", what, err)
 		texts.Equal(t, what, fmt.Sprint(err))
 	}
 	stored, ok, err := f.E.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
@@ -234,9 +231,7 @@ func TestChangeBesideAKeyAskedAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}}})
-	if _, err := m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k"}))
 	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt < core.InstantOf(later)-60 {
 		t.Errorf("entries: %+v", e)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -65,18 +66,12 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Minute)
 	at := f.Clock.Add(24 * time.Hour)
 	for _, key := range []string{"a", "b"} {
-		if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}))
 	}
 	for _, key := range []string{"a", "b"} {
-		if _, err := f.M.Cancel(ctx, ann, "shop/sweep#"+key); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Cancel(ctx, ann, "shop/sweep#"+key))
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}))
 	changes, err := f.Changes("", "shop/sweep", 100)
 	must(t, err)
 	count := map[string]int{}
@@ -231,9 +226,7 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 			texts.Equal(t, name, e.Reason.String(), r.Run.ID.String(), "RUN")
 		}
 	}
-	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}))
 	// A run with the job's params has none of its own.
 	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain",
 		Params: &a}); core.CodeOf(err) != core.CodeConflict {
@@ -309,9 +302,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "PutRuns" {
 			t.Errorf("%s: %v", w.Last, err)
 		}
-		if len(f.Killer.Sent) != 0 {
-			t.Errorf("sent: %v", f.Killer.Sent)
-		}
+		check.Equal(t, len(f.Killer.Sent), 0, "sent: %v", f.Killer.Sent)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // late has the rows of the table in docs/explanation/late-runs.md, and more. TestLateDoc compares the two.
@@ -43,9 +44,7 @@ func TestLate(t *testing.T) {
 			want   string
 		}{{3 * time.Second, row.s3}, {3 * time.Minute, row.min3}, {3 * time.Hour, row.h3}} {
 			t.Run(fmt.Sprintf("%s/%s/%s/%s", row.misfire, row.deadline, row.job, c.outage), func(t *testing.T) {
-				if got := afterOutage(t, row.misfire, row.deadline, row.job, c.outage); got != c.want {
-					t.Errorf("%s, want %s", got, c.want)
-				}
+				check.Equal(t, afterOutage(t, row.misfire, row.deadline, row.job, c.outage), c.want)
 			})
 		}
 	}
@@ -68,9 +67,7 @@ func afterOutage(t *testing.T, misfire, deadline, job string, outage time.Durati
 		}
 	}
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	o := AWS()
 	s = Start(s, sch, o)
 
@@ -113,9 +110,7 @@ func afterOutage(t *testing.T, misfire, deadline, job string, outage time.Durati
 
 func TestLateDoc(t *testing.T) {
 	text, err := os.ReadFile("../../docs/explanation/late-runs.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	rows := map[string]bool{"| misfire | deadline | job | 3 s | 3 min | 3 h |": true, "|---|---|---|---|---|---|": true}
 	for _, r := range late {
 		rows["| "+strings.Join([]string{r.misfire, r.deadline, r.job, r.s3, r.min3, r.h3}, " | ")+" |"] = true

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 const ms = time.Millisecond
@@ -17,12 +18,8 @@ func TestCut(t *testing.T) {
 		0: 0, 1: 50 * ms, 50: 50 * ms, 51: time.Second, 2500: time.Second, 2501: 2 * time.Second, 5000: 2 * time.Second, 25_000: 10 * time.Second,
 		50_000: 10 * time.Second, 1_000_000: 10 * time.Second,
 	} {
-		if got := aws.Of(0, n); got != want {
-			t.Errorf("%d fires: %s, want %s", n, got, want)
-		}
-		if got := Local().LeadTime.Of(0, n); got != 0 {
-			t.Errorf("on one machine %d fires have a lead of %s", n, got)
-		}
+		check.Equal(t, aws.Of(0, n), want, "%d fires", n)
+		check.Equal(t, Local().LeadTime.Of(0, n), 0, "on one machine %d fires have a lead of", n)
 	}
 }
 
@@ -40,10 +37,6 @@ func TestLonelyLeadTimeIsMadeByPhase(t *testing.T) {
 			t.Fatalf("sent %s after the second it is visible %s before its slot; want %s to %s", phase+way, early, lead.LonelyMin, lead.Lonely)
 		}
 	})
-	if p := AWS().LeadTime.Phase(); p != 820*ms {
-		t.Errorf("the phase is %s", p)
-	}
-	if p := Local().LeadTime.Phase(); p != 0 {
-		t.Errorf("one machine has the phase %s", p)
-	}
+	check.Equal(t, AWS().LeadTime.Phase(), 820*ms, "the phase")
+	check.Equal(t, Local().LeadTime.Phase(), 0, "one machine has the phase")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var begin = time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
@@ -18,9 +19,7 @@ var begin = time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
 func compile(t testing.TB, s core.Sched) *schedule.Schedule {
 	t.Helper()
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return sch
 }
 
@@ -58,9 +57,7 @@ func someJob(t *rapid.T) (core.Sched, *schedule.Schedule, Options) {
 	o.MaxInstants = rapid.SampledFrom([]int{1, 10, 1000}).Draw(t, "maxInstants")
 	o.MaxSkips = rapid.SampledFrom([]int{1, 50, 20000}).Draw(t, "maxSkips")
 	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return Start(s, sch, o), sch, o
 }
 
@@ -257,9 +254,7 @@ func TestPlanAt(t *testing.T) {
 		{"none", 9, every(time.Hour), 0, Local(), 0},
 	} {
 		s := sched(c.job, c.when)
-		if got := PlanAt(s, compile(t, s), c.next, c.o); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		check.Equal(t, PlanAt(s, compile(t, s), c.next, c.o), c.want, "%s", c.name)
 	}
 }
 
@@ -276,9 +271,7 @@ func TestAdvanceCoversAWindow(t *testing.T) {
 			t.Errorf("%d fires at %s, up to %s", len(r.Fires), now, r.Fires[len(r.Fires)-1].Slot)
 		}
 		s = apply(s, r.Advance)
-		if s.PlanAt.Time().Sub(now) != o.Window {
-			t.Errorf("the next pass is %s later", s.PlanAt.Time().Sub(now))
-		}
+		check.Equal(t, s.PlanAt.Time().Sub(now), o.Window, "the next pass N later")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // file is an executor with a log.
@@ -133,9 +134,7 @@ func TestEnd(t *testing.T) {
 			t.Run(c.name+", "+how.name, func(t *testing.T) {
 				f := &file{lines: c.lines.lines, paged: how.paged, most: how.most}
 				k, err := End(t.Context(), f, &core.App{}, wired)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				want(t, f, &k)
 				t.Logf("%d answers, %d KB, %d bytes kept", f.looks, f.bytes>>10, len(k.Text))
 				if f.looks > mostLooks || f.bytes > mostBytes {
@@ -243,9 +242,7 @@ func TestEndOfCommands(t *testing.T) {
 	f := numbered(100_000, func(i int) string { return fmt.Sprint("line ", i) })
 	f.paged = 512_000
 	k, err := End(t.Context(), f, &core.App{}, &run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	want(t, f, &k)
 }
 
@@ -269,9 +266,7 @@ func TestLastLines(t *testing.T) {
 		n    int
 		want string
 	}{{"a\nb\nc\n", 2, "b\nc"}, {"a\nb\nc", 3, "a\nb\nc"}, {"a\nb", 9, "a\nb"}, {"", 2, ""}, {"a\n", 0, ""}} {
-		if got := lastLines(c.text, c.n); got != c.want {
-			t.Errorf("the last %d of %q: %q", c.n, c.text, got)
-		}
+		check.Equal(t, lastLines(c.text, c.n), c.want, "the last %d of %q", c.n, c.text)
 	}
 	for _, c := range []struct {
 		text string

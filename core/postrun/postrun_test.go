@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -77,9 +78,7 @@ func newRig(t *testing.T) *rig {
 			return fmt.Sprintf("the log of run %d\n", run.ID), nil
 		}}
 	for _, app := range []string{"a", "b"} {
-		if err := s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
 	}
 	return r
 }
@@ -124,23 +123,17 @@ func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Ru
 	if change != nil {
 		change(&run)
 	}
-	if err := r.s.Create(r.t.Context(), []core.Run{run})[0]; err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, r.s.Create(r.t.Context(), []core.Run{run})[0])
 	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
-	if err := r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
 	return run
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.t.Helper()
 	found, _, err := r.s.Runs(r.t.Context(), []core.RunID{id})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return found[id]
 }
 
@@ -151,9 +144,7 @@ func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
 		r.t.Fatalf("run %d: kept %t, %v", id, is, err)
 	}
 	text, err := postrun.Text(&k)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 	return k, text
 }
 
@@ -191,9 +182,7 @@ func TestKept(t *testing.T) {
 				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
 			}
 		}
-		if r.stored(again.ID).KeepLog != core.KeepLogAlways {
-			t.Error("the log of the retry was removed with the log of an attempt")
-		}
+		check.Equal(t, r.stored(again.ID).KeepLog, core.KeepLogAlways, "the log of the retry was removed with the log of an attempt")
 		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
 			t.Error("a log that no run owed is kept")
 		}
@@ -259,9 +248,7 @@ func TestHung(t *testing.T) {
 		}
 		time.Sleep(2*time.Hour + 15*time.Minute)
 		r.nothing()
-		if len(r.made) != 701 {
-			t.Errorf("%d are done with", len(r.made))
-		}
+		check.Equal(t, len(r.made), 701, "are done with")
 		for _, id := range []core.RunID{core.NumberedRun(1, 1), core.NumberedRun(1, 500), core.NumberedRun(1, 1000)} {
 			if k, text := r.kept(id); text != "" || !strings.Contains(k.Why, "no answer") && !strings.Contains(k.Why, "all the time") ||
 				r.made[id] != postrun.Failed {
@@ -373,9 +360,7 @@ func TestKeptBesideNotice(t *testing.T) {
 		id := core.NumberedRun(1, 1)
 		r.place = &meanwhile{r.s, func() {
 			run := r.stored(id)
-			if err := r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0]; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0])
 		}}
 		r.drive()
 		defer func() { r.stop() }()

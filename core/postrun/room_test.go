@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -82,9 +83,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 					m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began), PostRun: &ring.PostRun{Run: id, PostRun: run.PostRun}}
 					for _, err := range append(e.Finish.Create(t.Context(), []core.Run{run}), e.Ring.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: began, Message: m}})...) {
-						if err != nil {
-							t.Fatal(err)
-						}
+						check.OK(t, err)
 					}
 				}
 				ctx, cancel := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // world is a store of apps with one job each, except those named idle, and a Sender.
@@ -89,17 +90,13 @@ func TestPass(t *testing.T) {
 			}
 		}
 		w.apps[1].Executors = []string{"http://10.0.0.1:1"}
-		if err := p.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, p.Pass(t.Context()))
 		if a, known := p.Answer("shop", "http://dead:1"); known {
 			t.Errorf("a removed one is known: %+v", a)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		w.answer = func(context.Context, string) error { stop(); return errors.New("stopped") }
-		if err := p.Pass(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, p.Pass(ctx))
 		if a, _ := p.Answer("shop", "http://10.0.0.1:1"); a.Problem != "" {
 			t.Errorf("our own stop is its answer: %+v", a)
 		}
@@ -119,9 +116,7 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(w, w, time.Second)
 		for range 2 {
-			if err := p.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, p.Pass(t.Context()))
 		}
 		times := map[string]int{}
 		for _, at := range w.asked {

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -41,44 +42,34 @@ func (r *rig) run() core.RunID {
 	id := core.NumberedRun(7, r.n)
 	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1,
 		First: id, SentAt: time.Now()}
-	if err := r.e.Dispatch.Create(r.Context(), []core.Run{x})[0]; err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, r.e.Dispatch.Create(r.Context(), []core.Run{x})[0])
 	r.put(id)
 	return id
 }
 
 func (r *rig) put(id core.RunID) {
 	r.Helper()
-	if err := r.p.Put(r.Context(), pullqueue.Item{Queue: queue, Run: id, Body: []byte(id.String())}); err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, r.p.Put(r.Context(), pullqueue.Item{Queue: queue, Run: id, Body: []byte(id.String())}))
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.Helper()
 	found, _, err := r.e.Finish.Runs(r.Context(), []core.RunID{id})
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return found[id]
 }
 
 func (r *rig) receive(wait time.Duration) []pullqueue.Held {
 	r.Helper()
 	held, err := r.p.Receive(r.Context(), queue, pullqueue.Want{Max: 10, Wait: wait, Visibility: time.Minute})
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return held
 }
 
 func (r *rig) extend(h pullqueue.Held, d time.Duration) pullqueue.State {
 	r.Helper()
 	s, err := r.p.Extend(r.Context(), queue, []pullqueue.Receipt{h.Receipt}, d)
-	if err != nil {
-		r.Fatal(err)
-	}
+	check.OK(r, err)
 	return s[0]
 }
 
@@ -103,12 +94,8 @@ func TestLongPoll(t *testing.T) {
 		if len(again) != 1 || again[0].Receipt.N != 2 || time.Since(began) != 67*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), again)
 		}
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateLost {
-			t.Errorf("the first one gets %s", s)
-		}
-		if s := r.extend(again[0], time.Minute); s != pullqueue.StateHeld {
-			t.Errorf("the second one gets %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateLost, "the first one gets")
+		check.Equal(t, r.extend(again[0], time.Minute), pullqueue.StateHeld, "the second one gets")
 		// A released run is delivered at once to a waiting poll.
 		began = time.Now()
 		time.AfterFunc(3*time.Second, func() { r.extend(again[0], 0) })
@@ -164,9 +151,7 @@ func TestKill(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		before, during := r.run(), r.run()
 		kill := func(id core.RunID) {
-			if err := r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0])
 		}
 		kill(before)
 		held := r.receive(0)
@@ -176,13 +161,9 @@ func TestKill(t *testing.T) {
 		if x := r.stored(before); x.State != core.Killed || x.Reason != core.ReasonPerson {
 			t.Errorf("killed before: %s %s", x.State, x.Reason)
 		}
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateHeld {
-			t.Errorf("not killed yet: %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateHeld, "not killed yet")
 		kill(during)
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateKilled {
-			t.Errorf("killed: %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateKilled, "killed")
 		if x := r.stored(during); !x.State.Open() {
 			t.Errorf("it is for its executor to end it: %s", x.State)
 		}
@@ -198,10 +179,8 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			if err := finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
-				[]finish.Result{{Run: id, State: core.Succeeded}})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
+				[]finish.Result{{Run: id, State: core.Succeeded}})[0])
 		}
 		first := r.run()
 		end(first)
@@ -211,9 +190,7 @@ func TestEnded(t *testing.T) {
 			t.Fatalf("%v", held)
 		}
 		end(second)
-		if s := r.extend(held[0], time.Minute); s != pullqueue.StateEnded {
-			t.Errorf("it gets %s", s)
-		}
+		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateEnded, "it gets")
 		poison := r.run()
 		for range 3 {
 			if held := r.receive(0); len(held) != 1 {
@@ -390,9 +367,7 @@ func TestPollsOfOneApp(t *testing.T) {
 			go poll("a")
 		}
 		synctest.Wait()
-		if refused["a"] != 0 {
-			t.Errorf("when the others are over: %v", refused)
-		}
+		check.Equal(t, refused["a"], 0, "when the others are over: %v", refused)
 		r.p.Close()
 		synctest.Wait()
 	})

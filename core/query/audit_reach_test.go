@@ -8,14 +8,13 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // sweep removes data past its retention.
 func (f *fixture) sweep() {
 	f.T.Helper()
-	if _, err := f.E.Upkeep.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000); err != nil {
-		f.T.Fatal(err)
-	}
+	check.Call(f.T)(f.E.Upkeep.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000))
 }
 
 // hours runs a job at each of the next n full hours, except the hours in lost. It leaves the clock a minute after the
@@ -87,9 +86,7 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 			_, j := hourly(f, 1)
 			f.hours(j.Def.ID, 72)
 			f.sweep()
-			if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
 		}, "demanded 70, on time 24, late 0 (0s), skipped map[], pending 0, unaccounted 0, out of reach 46", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,14 +116,10 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 	f.Quiet()
 	shop := manage.Target{App: "shop"}
 	pause := func() {
-		if _, err := f.M.Pause(ctx, ann, shop, manage.PauseRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Pause(ctx, ann, shop, manage.PauseRequest{}))
 	}
 	resume := func() {
-		if _, err := f.M.Resume(ctx, ann, shop, ""); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Resume(ctx, ann, shop, ""))
 		f.Resumed()
 	}
 	from := core.InstantOf(f.Clock)
@@ -170,13 +163,9 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 			f.Faults.Early = true
 			from, first := core.InstantOf(f.Clock), j.Sched.Next
 			for range 2 {
-				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "stocktaking"}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "stocktaking"}))
 				f.Clock = f.Clock.Add(30 * time.Minute)
-				if _, err := f.M.Resume(ctx, ann, target, ""); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(f.M.Resume(ctx, ann, target, ""))
 				f.Resumed()
 			}
 			f.PushNext(j.Def.ID, first+60*60)
@@ -204,9 +193,7 @@ func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 	first := j.Sched.Next
 	must := func(_ manage.StateResult, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	f.Clock = first.Time().Add(30*time.Minute + time.Second)
 	must(f.M.Pause(ctx, ann, shop, manage.PauseRequest{}))
@@ -240,9 +227,7 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 	f.PushNext(j.Def.ID, begin+5*600)
 	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60,
 		Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
-	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0])
 	for _, c := range []struct {
 		after   time.Duration // its first scheduled time
 		want    string
@@ -283,9 +268,7 @@ func TestAuditOfADeletedAppAndItsHeir(t *testing.T) {
 	at := func(m int) core.Instant { return core.InstantOf(start) + core.Instant(60*m) }
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Minute)))

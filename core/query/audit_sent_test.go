@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // A run that was never sent is neither on time nor late, and not missing.
@@ -20,9 +21,7 @@ func TestAuditNotSent(t *testing.T) {
 	nobody := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonNoExecutor, Cause: core.CauseSchedule, At: at + 20,
 		Slot:    at + 20,
 		Attempt: 1, First: id, SentAt: (at + 23).Time(), EndedAt: (at + 23).Time()}
-	if err := f.E.Finish.Create(ctx, []core.Run{nobody})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.Create(ctx, []core.Run{nobody})[0])
 	f.Clock = (at + 40).Time()
 	r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
 	if want := "demanded 2, on time 1, late 0 (20ms), skipped map[], pending 0, unaccounted 0"; err != nil || sum(r.AuditCount) != want ||
@@ -81,9 +80,7 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 			}
 			item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
 			for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 			}
 			f.Clock = start.Add(2 * time.Hour)
 			r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
@@ -105,9 +102,7 @@ func TestAuditOfManyJobsThatWait(t *testing.T) {
 		works, waits := behind(j.Def.ID, at)
 		item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
 		for _, err := range append(f.E.Finish.Create(ctx, []core.Run{works, waits}), f.E.Finish.PutPermits(ctx, []core.Permits{item})...) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 	}
 	f.Quiet()

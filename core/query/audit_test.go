@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func sum(c query.AuditCount) string {
@@ -131,9 +132,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
 			EndedAt: at.Time().Add(took), Rev: j.Sched.Rev}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return core.Ceil(r.EndedAt).Add(10 * time.Second)
 	}
 	at := j.Sched.Next
@@ -145,9 +144,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		s := found[j.Def.ID]
 		a := s.Stay()
 		a.NewNext, a.NewTail = next, tail
-		if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Manage.Advance(ctx, []core.Advance{a})[0])
 	}
 	last := core.PlannedRun(j.Def.ID, at-12)
 	f.Clock = (at + 300).Time()
@@ -178,9 +175,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 
 	// The tick found no run of at-12, recorded it as skipped and continued; then a late message ran it anyway.
 	skip := core.Skip{Job: j.Def.ID, First: at - 12, Last: at - 12, Count: 1, Reason: core.ReasonDeadline, Made: (at - 6).Time()}
-	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0])
 	r, err = f.M.Audit(ctx, "shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 0 {
 		t.Errorf("went on from a record beside the run: %s %v %v", sum(r.AuditCount), r.Missing, err)
@@ -202,9 +197,7 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
 			EndedAt: at.Time().Add(80 * time.Millisecond), Rev: rev}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 		return id
 	}
 	put(first, old)
@@ -217,9 +210,7 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 	s := found[j.Def.ID]
 	a := s.Stay()
 	a.NewNext, a.NewTail = first+7, core.PlannedRun(j.Def.ID, first+7)
-	if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.Advance(ctx, []core.Advance{a})[0])
 	f.Clock = (first + 300).Time()
 	r, err := f.M.Audit(ctx, "shop/poll", core.InstantOf(start), first+100)
 	if err != nil || r.Unaccounted != 0 || r.OnTime != 2 {
@@ -251,9 +242,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 		target := manage.Target{Job: "shop/sweep"}
 		ops := rapid.IntRange(0, 12).Draw(rt, "ops")
 		check := func(err error) {
-			if err != nil {
-				rt.Fatal(err)
-			}
+			check.OK(rt, err)
 		}
 		for range ops {
 			f.Clock = f.Clock.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "wait")) * time.Millisecond)
@@ -395,9 +384,7 @@ func TestAuditGoesOn(t *testing.T) {
 		pages := 0
 		for from := base; from != 0; pages++ {
 			r, err := f.M.Audit(ctx, j.Def.ID.String(), from, base+n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			total += r.Demanded
 			from = r.Next
 		}
@@ -420,9 +407,7 @@ func TestAuditBehindManyChanges(t *testing.T) {
 			at := f.Clock.Add(time.Duration(i+1) * time.Millisecond)
 			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
 		}
-		if err := f.E.Manage.PutChanges(ctx, list); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Manage.PutChanges(ctx, list))
 		f.Clock = f.Clock.Add(time.Hour)
 		s.Def.Title = "changed"
 		f.Save(s)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -35,9 +36,7 @@ func TestChangesFilter(t *testing.T) {
 	add(core.Change{ID: at + 5, By: "bob", Verb: core.VerbCreated, Name: "oncall"})
 	add(core.Change{ID: at + 6, By: "bob", Verb: core.VerbCreated, Name: core.OfPerson + "eve"})
 	add(core.Change{ID: at + 5, By: "ann", Verb: core.VerbDeleted, App: "shop", Job: 400, Name: "gone"})
-	if err := f.E.Manage.PutChanges(ctx, all); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.PutChanges(ctx, all))
 	read := func(filter query.ChangeFilter, limit int) (list []core.Change, pages int) {
 		t.Helper()
 		filter.Limit = limit
@@ -135,9 +134,7 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 		list[i] = core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbUpdated, App: "shop", New: "{}"}
 	}
 	list[0].By, list[20_099].By = "bob", "bob"
-	if err := f.E.Manage.PutChanges(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.PutChanges(t.Context(), list))
 	page, err := f.M.Changes(t.Context(), query.ChangeFilter{By: "bob"})
 	if err != nil || len(page.Changes) != 1 || page.Next == "" || page.LookedTo.Before(core.FromMillis(at+90)) ||
 		page.LookedTo.After(core.FromMillis(at+110)) {
@@ -158,16 +155,12 @@ func TestChangesOfOneMoment(t *testing.T) {
 	for _, name := range []string{"mail", "oncall", core.OfPerson + "eve"} {
 		list = append(list, core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbDeleted, Name: name, Old: "{}"})
 	}
-	if err := f.E.Manage.PutChanges(t.Context(), list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.PutChanges(t.Context(), list))
 	var got []string
 	filter := query.ChangeFilter{Verb: core.VerbDeleted, Limit: 1}
 	for range 5 {
 		page, err := f.M.Changes(t.Context(), filter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for i := range page.Changes {
 			got = append(got, page.Changes[i].Name)
 		}

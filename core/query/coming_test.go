@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // anySchedule returns a random schedule of a random kind.
@@ -52,9 +53,7 @@ func (f *fixture) listed(job core.JobID, from, to core.Instant) (at []core.Insta
 	f.T.Helper()
 	for after := from - 1; after < to-1; {
 		res, err := f.M.Upcoming(ctx, query.JobFilter{Job: job}, after.Time(), time.Duration(to-1-after)*time.Second, query.MaxPage)
-		if err != nil {
-			f.T.Fatal(err)
-		}
+		check.OK(f.T, err)
 		for _, c := range res.Coming {
 			if c.Cause == core.CauseSchedule {
 				at = append(at, c.At)
@@ -91,18 +90,14 @@ func TestComingShape(t *testing.T) {
 				if r.IntN(2) == 0 {
 					until.Until = new(f.Clock.Add(time.Duration(r.IntN(40)+1) * time.Hour))
 				}
-				if _, err := f.M.Pause(ctx, ann, manage.Target{Job: j.Name()}, until); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: j.Name()}, until))
 			}
 			jobs = append(jobs, j)
 		}
 		pause := func(target manage.Target) {
 			if r.IntN(2) == 0 {
 				until := f.Clock.Add(time.Duration(r.IntN(20)+1) * time.Hour)
-				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}))
 			}
 		}
 		pause(manage.Target{All: true})
@@ -111,9 +106,7 @@ func TestComingShape(t *testing.T) {
 		from := f.Clock.Add(time.Duration(r.IntN(30)) * time.Hour)
 		a := query.ComingAsk{From: from, For: time.Duration(r.IntN(48)+1) * time.Hour, Buckets: r.IntN(query.ComingBuckets + 1)}
 		s, err := f.M.ComingShape(ctx, a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		type lane struct {
 			jobs, dense, often int
 			fires              []int
@@ -178,9 +171,7 @@ func TestComingShapeEdges(t *testing.T) {
 			t.Errorf("%d fires: %+v, %v", fires, s.Apps, err)
 		}
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/dots"}, manage.PauseRequest{Until: new(f.Clock.Add(time.Hour))}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/dots"}, manage.PauseRequest{Until: new(f.Clock.Add(time.Hour))}))
 	s, err := f.M.ComingShape(ctx, query.ComingAsk{From: f.Clock.Add(time.Hour), For: time.Minute, Buckets: 1})
 	if job := f.Job("shop/dots"); err != nil || s.Jobs != len(f.listed(job.Def.ID, s.From, s.To)) {
 		t.Errorf("at the end of its pause: %+v, %v", s, err)
@@ -211,17 +202,13 @@ func TestWhatHasEndedIsStillToCome(t *testing.T) {
 	job := f.Create(spec("payroll", core.Schedule{Any: []core.When{{Kind: core.KindAt, At: due}}}))
 	a := job.Sched.Stay()
 	a.NewNext, a.NewPlanAt, a.NewState = 0, 0, core.Ended
-	if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.Advance(ctx, []core.Advance{a})[0])
 	for _, want := range []int{1, 0} {
 		job := f.Job("shop/payroll")
 		h, err1 := f.M.Home(ctx, nil)
 		list, err2 := f.M.Upcoming(ctx, query.JobFilter{}, f.Clock, time.Hour, 10)
 		shape, err3 := f.M.ComingShape(ctx, query.ComingAsk{For: time.Hour})
-		if err := errors.Join(err1, err2, err3); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(err1, err2, err3))
 		next := f.M.NextOf(&job, 2)
 		if job.Sched.State != core.Ended || h.Soon != want || len(list.Coming) != want || shape.Jobs != want || len(next) != want {
 			t.Errorf("%s: home %d, list %+v, shape %d, next %v", f.Clock, h.Soon, list.Coming, shape.Jobs, next)

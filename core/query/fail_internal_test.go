@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // listing is a store of runs, newest first, and of a list of possibly failing jobs.
@@ -114,9 +115,7 @@ func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
 		stands := func(jobs []core.JobID) *standing {
 			t.Helper()
 			s, _, err := q.stands(page, &JobsAsk{}, jobs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			return s
 		}
 		_, partial, err := q.CountFailing(page, nil)

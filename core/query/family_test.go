@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestShards: the shards of a broadcast are listed in order, each by its last attempt. A shard without a run has only Shard.
@@ -17,9 +18,7 @@ func TestShards(t *testing.T) {
 	again.ID, again.Attempt, again.State = retry, 2, core.Running
 	second.State = core.Running
 	for _, err := range f.E.Finish.Create(ctx, []core.Run{whole, failed, again, second}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	list, err := f.M.Shards(ctx, &whole)
 	if err != nil || len(list) != 3 || list[0].ID != retry || list[1].ID != first+1 || list[2].ID != 0 ||

@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestHome checks that exactly the problems are listed, filtered by the apps that a caller sees.
@@ -26,9 +27,7 @@ func TestHome(t *testing.T) {
 	f.ran(id("long"), 30*time.Minute, 0, core.Succeeded)
 	long := f.ran(id("long"), 4*time.Minute, 0, core.Running)
 	h, err := f.M.Home(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if h.Fail != 1 || len(h.Failing) != 1 || h.Failing[0].Job.Def.Name != "fails" || h.Failing[0].Last.ID != fails.ID {
 		t.Errorf("failing: %d %+v", h.Fail, h.Failing)
 	}
@@ -65,10 +64,8 @@ func TestHomeNamesARunBehindSkips(t *testing.T) {
 		}
 		at := core.InstantOf(f.Clock)
 		id := core.PlannedRun(job.Def.ID, at)
-		if err := f.E.Dispatch.Create(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
-			Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, EndedAt: at.Time()}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Dispatch.Create(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
+			Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, EndedAt: at.Time()}})[0])
 		f.Clock = f.Clock.Add(time.Minute)
 	}
 	h, err := f.Fresh(f.Faults).Home(ctx, nil)
@@ -114,18 +111,14 @@ func TestHomeListsWhatIsOnItsWay(t *testing.T) {
 	soon("later")
 	for _, span := range []time.Duration{time.Minute, time.Hour} {
 		until := f.Clock.Add(span)
-		if _, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{Why: "x", Until: &until}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{Why: "x", Until: &until}))
 		if span == time.Minute {
 			soon("later")
 		} else {
 			soon()
 		}
 	}
-	if _, err := f.M.Resume(ctx, ann, manage.Target{App: "shop"}, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Resume(ctx, ann, manage.Target{App: "shop"}, ""))
 	f.Resumed()
 	f.Save(spec("later", daily("0 4")), spec("payroll", daily("14 12")))
 	soon("payroll")

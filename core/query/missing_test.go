@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestMissing checks that a run that waits for its other parents lists them.
@@ -22,19 +23,13 @@ func TestMissing(t *testing.T) {
 	j.Note(&job.Def, &core.Run{ID: parent}, id, now)
 	run := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1,
 		First: id, Parent: parent}
-	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.Create(ctx, []core.Run{run})[0])
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
 	missing := func() []string {
 		t.Helper()
-		if err := f.E.Finish.PutPermits(ctx, []core.Permits{item})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Finish.PutPermits(ctx, []core.Permits{item})[0])
 		v, err := f.M.Run(ctx, id.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return v.Missing
 	}
 	if got := missing(); !slices.Equal(got, []string{"shop/b"}) {

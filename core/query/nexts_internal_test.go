@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestNextBehindPausesIsKnown checks that the cached next time equals nextOf, and is computed once until pauses
@@ -38,9 +39,7 @@ func TestNextBehindPausesIsKnown(t *testing.T) {
 				t.Fatalf("%s, want %s", got, want)
 			}
 			s.Schedule.Any = nil // another computation would find nothing
-			if got := n.next(&s, now+60, c.pauses...); got != want {
-				t.Errorf("a minute later %s, want %s", got, want)
-			}
+			check.Equal(t, n.next(&s, now+60, c.pauses...), want, "a minute later")
 			s.Schedule, s.State = hourly, core.Started
 			if got, want := n.next(&s, now), firstOf(nextOf(&s, now, core.Horizon, 1)); got != want {
 				t.Errorf("without pauses %s, want %s", got, want)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -27,18 +28,14 @@ func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State)
 	if !state.Open() {
 		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 	}
-	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, f.E.Dispatch.Create(ctx, []core.Run{r})[0])
 	return r
 }
 
 func (f *fixture) stand(a query.JobsAsk) (names []string, page query.JobsNow) {
 	f.T.Helper()
 	page, err := f.M.JobsNow(ctx, a)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	for i := range page.Jobs {
 		names = append(names, page.Jobs[i].Def.Name)
 	}
@@ -65,13 +62,11 @@ func TestJobsNow(t *testing.T) {
 	f.ran(id("over"), 9*time.Minute, 0, core.Succeeded)
 	f.ran(id("held"), 9*time.Minute, 0, core.Succeeded)
 	f.ran(id("tried"), 9*time.Minute, 0, core.Failed)
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/held"}, manage.PauseRequest{Why: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/held"}, manage.PauseRequest{Why: "x"}))
 	want := map[query.Standing][]string{query.IsFailing: {"fails", "tried"}, query.IsLate: {"waits", "was-late"}, query.IsHeld: {"held"},
 
 		query.IsStarted: {"fresh", "well", "fails", "was-late", "waits", "over", "tried"}, query.IsNeverRan: {"fresh"}, query.IsOver: nil}
-	check := func() {
+	look := func() {
 		t.Helper()
 		for is, names := range want {
 			got, page := f.stand(query.JobsAsk{Is: []query.Standing{is}, By: query.ByName})
@@ -82,17 +77,15 @@ func TestJobsNow(t *testing.T) {
 			}
 		}
 	}
-	check()
+	look()
 	// New runs, and the end of an open run, are visible a moment later.
 	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
-		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
-	check()
+	look()
 
 	names, page := f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "FAILS"}, Recent: 2})
 	if !slices.Equal(names, []string{"fails"}) || page.All != 1 || len(page.Recent[0]) != 2 || page.Recent[0][0].State != core.Succeeded {
@@ -125,10 +118,8 @@ func TestLongRunEnds(t *testing.T) {
 	}
 	failing()
 	failing()
-	if err := f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(r.ID,
-		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(r.ID,
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	failing("long")
 }
 
@@ -141,9 +132,7 @@ func TestJobsInOrder(t *testing.T) {
 			f.ran(j.Def.ID, time.Duration(i)*time.Minute, 0, core.Succeeded)
 		}
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/j3"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/j3"}, manage.PauseRequest{}))
 	for _, by := range query.Orders {
 		whole, _ := f.stand(query.JobsAsk{By: by})
 		down, _ := f.stand(query.JobsAsk{By: by, Down: true})
@@ -236,9 +225,7 @@ func TestSelectBehindUnreadableJobs(t *testing.T) {
 	texts := golden.New(t)
 	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {
 		_, _, bad, err := q.Select(ctx, query.JobsAsk{JobFilter: query.JobFilter{Sees: sees}}, 0)
-		if len(bad) != 0 {
-			t.Error(bad)
-		}
+		check.Equal(t, len(bad), 0, "%v", bad)
 		texts.Equal(t, "too many", fmt.Sprint(err))
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestRanWith checks that a sent run has the definition of its revision, even if up to a thousand records follow it.
@@ -24,24 +25,18 @@ func TestRanWith(t *testing.T) {
 			list[i] = core.Change{ID: f.Clock.UnixMilli(), At: f.Clock, By: "ann", Verb: core.VerbTriggered, App: "shop", Job: made.Def.ID,
 				New: fmt.Sprintf(`{"runs":["%d"]}`, i)}
 		}
-		if err := f.E.Manage.PutChanges(ctx, list); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Manage.PutChanges(ctx, list))
 	}
 	pause := func() core.Job {
 		t.Helper()
 		f.Clock = f.Clock.Add(time.Minute)
-		if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}))
 		return f.Job("shop/sweep")
 	}
 	resume := func() core.Job {
 		t.Helper()
 		f.Clock = f.Clock.Add(time.Minute)
-		if _, err := f.M.Resume(ctx, ann, manage.Target{Job: "shop/sweep"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Resume(ctx, ann, manage.Target{Job: "shop/sweep"}, ""))
 		return f.Job("shop/sweep")
 	}
 	triggers(300)

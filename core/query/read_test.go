@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -26,9 +27,7 @@ func TestRuns(t *testing.T) {
 		if i%3 == 0 {
 			id := core.NumberedRun(j.Def.ID, uint32(i+1))
 			r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual, At: at + 30, Slot: at + 30}
-			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
 			want = append([]core.RunID{id}, want...)
 		}
 	}
@@ -39,9 +38,7 @@ func TestRuns(t *testing.T) {
 		filter := query.RunFilter{Job: "shop/sweep", Limit: limit}
 		for {
 			page, err := f.M.Runs(ctx, filter)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, r := range page.Runs {
 				got = append(got, r.ID)
 			}
@@ -53,9 +50,7 @@ func TestRuns(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("limit %d: %d runs, want %d:\n%v\n%v", limit, len(got), len(want), got, want)
 		}
-		if skips != 1 {
-			t.Errorf("limit %d: the skipped record came %d times", limit, skips)
-		}
+		check.Equal(t, skips, 1, "limit %d: the skipped record came N times", limit)
 	}
 	page, err := f.M.Runs(ctx, query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
 	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
@@ -126,9 +121,7 @@ func TestRunAt(t *testing.T) {
 
 func TestJobsAndUpcoming(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}))
 	for i := range 10 {
 		s := spec(fmt.Sprintf("job-%d", i), every(time.Minute))
 		if i%2 == 0 {
@@ -138,9 +131,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 		}
 		f.Create(s)
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "pay/job-0"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "pay/job-0"}, manage.PauseRequest{}))
 	for _, c := range []struct {
 		f    query.JobFilter
 		want int
@@ -151,17 +142,13 @@ func TestJobsAndUpcoming(t *testing.T) {
 		n := 0
 		for {
 			page, err := f.M.Jobs(ctx, c.f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			n += len(page.Jobs)
 			if c.f.After = page.Next; page.Next == 0 {
 				break
 			}
 		}
-		if n != c.want {
-			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
-		}
+		check.Equal(t, n, c.want, "%+v N jobs", c.f)
 	}
 	up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, 3*time.Minute, 100)
 	if err != nil || len(up.Coming) != 27 || up.Partial {
@@ -171,9 +158,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
 	until := start.Add(90 * time.Second)
-	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}))
 	if up, err = f.M.Upcoming(ctx, query.JobFilter{App: "pay"}, time.Time{}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
 		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
 	}
@@ -207,9 +192,7 @@ func TestNextOfAPausedJob(t *testing.T) {
 		"without an end":                {nil, nil, nil},
 		"of everything, without an end": {&own.To, []core.Pause{{From: start}, app}, nil},
 	} {
-		if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Until: c.until}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Until: c.until}))
 		j := f.Job("shop/sweep")
 		if got := f.M.NextOf(&j, 1, c.pauses...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: next is %v, want %v", name, got, c.want)
@@ -232,25 +215,19 @@ func TestRunAtOfAPause(t *testing.T) {
 		if len(until) > 0 {
 			r.Until = &until[0]
 		}
-		if _, err := f.M.Pause(ctx, core.Actor{Name: "bob"}, who, r); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Pause(ctx, core.Actor{Name: "bob"}, who, r))
 	}
 	resume := func(m int, who manage.Target) {
 		t.Helper()
 		f.Clock = at(m)
-		if _, err := f.M.Resume(ctx, ann, who, ""); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(f.M.Resume(ctx, ann, who, ""))
 	}
 	seen := ""
 	looks := func(minutes ...int) {
 		t.Helper()
 		for _, m := range minutes {
 			_, err := f.M.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
-			if code(err) != core.CodeNotFound {
-				t.Errorf("minute %d: %v", m, err)
-			}
+			check.Equal(t, code(err), core.CodeNotFound, "minute %d: %v", m, err)
 			seen += fmt.Sprintf("%s: %v\n", f.Clock.Format("15:04"), err)
 		}
 	}
@@ -258,9 +235,7 @@ func TestRunAtOfAPause(t *testing.T) {
 	f.Clock = at(8)
 	edited := spec("sweep", every(10*time.Minute))
 	edited.Def.Params = "edited while it is paused"
-	if r := f.Save(edited)[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	check.OK(t, f.Save(edited)[0].Err)
 	looks(10, 100, 15)
 	resume(25, job)
 	looks(10, 20, 30)
@@ -284,9 +259,7 @@ func TestRunAtOfAPause(t *testing.T) {
 	looks(110, 120)
 
 	changed := spec("sweep", every(20*time.Minute))
-	if r := f.Save(changed)[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	check.OK(t, f.Save(changed)[0].Err)
 	looks(91, 130, 100)
 	f.Clock = at(240)
 	looks(140)
@@ -302,14 +275,10 @@ func TestRunAtOfAnOutage(t *testing.T) {
 	job := f.Create(spec("sweep", hourly))
 	at := func(h int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(h) * time.Hour) }
 	f.Clock = at(4)
-	if err := registry.NoteOutage(ctx, f.E.Tick, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, registry.NoteOutage(ctx, f.E.Tick, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
 	skip := core.Skip{Job: job.Def.ID, First: core.InstantOf(at(2)), Last: core.InstantOf(at(2)), Count: 1,
 		Reason: core.ReasonMisfire, Made: at(3)}
-	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0])
 	texts := golden.New(t)
 	v, err := f.M.Run(ctx, "shop/sweep@"+at(2).Format(time.RFC3339))
 	if err != nil || v.Skip == nil {
@@ -333,9 +302,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 		f := newFixture(t)
 		f.Create(spec("beat", every(time.Second)))
 		for _, target := range targets {
-			if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}))
 		}
 		up, err := f.M.Upcoming(ctx, query.JobFilter{App: "shop"}, time.Time{}, time.Hour, 100)
 		first := core.Ceil(until) // the first time of a job after it
@@ -348,9 +315,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.Create(spec("beat", every(time.Second)))
-	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}))
 	if up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
 		t.Errorf("paused without an end: %+v %v", up, err)
 	}

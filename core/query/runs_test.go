@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestRunFilters checks each filter alone and all together, for one job and for all.
@@ -43,9 +44,7 @@ func TestRunFilters(t *testing.T) {
 	for i := range list {
 		list[i].Owner = ""
 		for _, err := range f.E.Dispatch.Create(ctx, list[i:i+1]) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 	}
 	tests := map[string]struct {
@@ -107,9 +106,7 @@ func TestRunsPastTheirTime(t *testing.T) {
 	at := core.InstantOf(start.Add(-50 * time.Hour))
 	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseMisfire,
 		At: at, Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), EndedAt: start}
-	if err := f.E.Dispatch.Create(ctx, []core.Run{r})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Dispatch.Create(ctx, []core.Run{r})[0])
 	for thorough, want := range map[bool]int{false: 0, true: 1} {
 		page, err := f.M.Runs(ctx, query.RunFilter{From: at.Time(), To: at.Time(), Thorough: thorough})
 		if err != nil || len(page.Runs) != want {
@@ -129,16 +126,12 @@ func TestRunsMadeLongBefore(t *testing.T) {
 			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at)})
 	}
 	for _, err := range f.E.Dispatch.Create(ctx, list) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	got := 0
 	for filter := (query.RunFilter{Limit: 10, From: start.Add(2 * time.Hour)}); ; {
 		page, err := f.M.Runs(ctx, filter)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		got += len(page.Runs)
 		if filter.After = page.Next; page.Next == "" {
 			break
@@ -160,9 +153,7 @@ func TestRunsOfOneMoment(t *testing.T) {
 			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), Address: "http://a", SentAt: at.Time()})
 	}
 	for _, err := range f.E.Dispatch.Create(ctx, list) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	got := map[core.RunID]bool{}
 	for filter := (query.RunFilter{Limit: 10}); ; {
@@ -203,16 +194,12 @@ func TestRunsBehindManyOthers(t *testing.T) {
 				Slot: core.InstantOf(start), Attempt: 1, First: id}
 		}
 		list[0].State, list[0].Reason = core.Failed, core.ReasonHandler
-		if err := errors.Join(f.E.Dispatch.Create(ctx, list)...); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(f.E.Dispatch.Create(ctx, list)...))
 		f.Clock = start.Add(30 * 24 * time.Hour)
 		found, pages := 0, 0
 		for filter := (query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}); ; {
 			page, err := f.M.Runs(ctx, filter)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			found, pages = found+len(page.Runs), pages+1
 			if filter.After = page.Next; page.Next == "" {
 				break

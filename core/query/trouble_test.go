@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
@@ -42,9 +43,7 @@ func (f *fixture) past(job core.JobID, story string) {
 		case 'l':
 			r.ID, r.Slot, r.State, r.EndedAt = core.NumberedRun(job, uint32(i)), core.InstantOf(start)+60, core.Planned, time.Time{}
 		}
-		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-			f.T.Fatal(err)
-		}
+		check.OK(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
 	}
 }
 
@@ -118,9 +117,7 @@ func TestTroubleOfApps(t *testing.T) {
 	f := newFixture(t)
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "fixed", Executors: []string{"http://10.0.0.7:9999"}}))
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "paused"}))
-	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "paused"}, manage.PauseRequest{}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "paused"}, manage.PauseRequest{}))
 	for _, app := range []string{"fixed", "paused", "shop"} {
 		for i := range 2 {
 			s := spec(fmt.Sprint("sweep", i), every(time.Minute))
@@ -137,9 +134,7 @@ func TestTroubleOfApps(t *testing.T) {
 	own.Sched.Schedule = every(time.Minute)
 	own.Normalize()
 	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
-	if err := f.E.Manage.CreateJobs(ctx, []core.Job{own}, []core.Change{{ID: 1, App: "shop", Job: 77}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.CreateJobs(ctx, []core.Job{own}, []core.Change{{ID: 1, App: "shop", Job: 77}})[0])
 	look := func() query.Problems {
 		t.Helper()
 		got, err := f.M.Trouble(ctx, nil)
@@ -152,9 +147,7 @@ func TestTroubleOfApps(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	beat := core.Executor{App: "shop", Address: "http://10.0.0.8:9999", Beat: f.Clock, Since: f.Clock}
-	if err := f.E.Registry.PutExecutor(ctx, beat); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Registry.PutExecutor(ctx, beat))
 	if got := look().Deserted; len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -168,10 +161,8 @@ func TestTroubleOfApps(t *testing.T) {
 func TestUntold(t *testing.T) {
 	f := newFixture(t)
 	for i, name := range []string{"oncall", "gone"} {
-		if err := f.E.Manage.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
-			core.Change{ID: int64(i + 1)}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, f.E.Manage.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+			core.Change{ID: int64(i + 1)}))
 	}
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "told", Notify: core.Notify{To: []string{"oncall"}}}))
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "untold", Notify: core.Notify{To: []string{"gone"}}}))
@@ -183,9 +174,7 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("%+v, %v", got.Untold, err)
 	}
 	// The store allows a deletion that the API rejects; an old backup has that result too.
-	if err := f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}))
 	got, err := f.M.Trouble(ctx, nil)
 	want := []query.MissingChannel{{Subject: "untold", Channel: "gone"}, {Subject: "shop/sweep", Channel: "gone"}}
 	if err != nil || !slices.Equal(got.Untold, want) {
@@ -203,9 +192,7 @@ func TestTroubleIsBounded(t *testing.T) {
 			specs[i] = spec(fmt.Sprintf("sweep-%d-%d", n, i), every(24*time.Hour))
 		}
 		for _, r := range f.Save(specs...) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 		}
 	}
 	got, err := f.M.Trouble(ctx, nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -46,9 +47,7 @@ func TestRegister(t *testing.T) {
 	now := func() time.Time { return clock }
 	e := memory.Open(memory.Options{Now: now})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		if err := e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
 	store := &counting{Store: e.Registry}
 	r := registry.New(store, registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
@@ -60,9 +59,7 @@ func TestRegister(t *testing.T) {
 	good := registry.Registration{App: "shop", Address: "http://10.0.0.1:9999/", Token: "secret", Dialect: "B"}
 	stored := func() []core.Executor {
 		got, err := e.Registry.Executors(ctx, []string{"shop"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return got["shop"]
 	}
 	for i, c := range []struct {
@@ -104,9 +101,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if store.puts != 4 {
-		t.Errorf("refused registrations were stored")
-	}
+	check.Equal(t, store.puts, 4, "refused registrations were stored")
 	other := good
 	other.Address = "http://10.0.0.1:9999" // another spelling of the same address
 	for _, spelling := range []string{other.Address, "HTTP://10.0.0.1:9999//"} {
@@ -141,10 +136,8 @@ func TestRegister(t *testing.T) {
 		t.Errorf("no token needed: %v", err)
 	}
 	for i := range registry.MaxExecutors {
-		if err := e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
-			Beat: clock}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
+			Beat: clock}))
 	}
 	if err := r.Register(ctx, good); code(err) != core.CodeTooLarge {
 		t.Errorf("one more: %v", err)
@@ -162,9 +155,7 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	ok := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }})
@@ -237,9 +228,7 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	ok := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	address := func(i int) string { return fmt.Sprintf("http://10.1.%d.%d:9999", i/250, i%250) }
@@ -297,9 +286,7 @@ func TestPolled(t *testing.T) {
 func TestCame(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	came := 0
 	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
 		if all, err := e.Registry.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // apps is a list of apps that counts its reads.
@@ -95,18 +96,14 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 		for i := range 1000 {
 			all.Go(func() {
 				if i%2 == 0 { // at first no token is known: all wait for one read
-					if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, tokens.Admit(t.Context(), "", "secret"))
 				} else if err := tokens.Admit(t.Context(), "", fmt.Sprint(i)); core.CodeOf(err) != core.CodeUnauthorized {
 					t.Error(err)
 				}
 			})
 		}
 		all.Wait()
-		if n := a.reads.Load(); n != 1 {
-			t.Errorf("1,000 callers had the list read %d times", n)
-		}
+		check.Equal(t, a.reads.Load(), 1, "1,000 callers had the list read N times")
 		for i := range 1000 { // in ten seconds
 			all.Go(func() { tokens.Admit(t.Context(), "", fmt.Sprint(i)) })
 			time.Sleep(10 * time.Millisecond)
@@ -154,9 +151,7 @@ func TestTokensFollowTheApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}
 		tokens := registry.NewTokens(a, registry.TokensOptions{})
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
 		time.Sleep(time.Second)
 		a.set(nil, shop, pay)
 		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
@@ -183,9 +178,7 @@ func TestTokensFollowTheApps(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		tokens.Admit(gone, "", "stranger")
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, tokens.Admit(t.Context(), "", "secret"))
 	})
 }
 
@@ -223,9 +216,7 @@ func TestNewTokenWaitsForTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}
 		tokens := registry.NewTokens(a, registry.TokensOptions{})
-		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
 		a.set(nil, shop, pay)
 		a.takes = time.Second
 		time.Sleep(time.Second)

@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -48,22 +49,16 @@ func BenchmarkAnswer(b *testing.B) {
 	}{
 		{"sqlite", func(b *testing.B) report.Store {
 			lock, err := sqlite.TryLock(b.TempDir())
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
 			e, err := sqlite.Open(b.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF"})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
 			b.Cleanup(func() { e.Close() })
 			return e.Report
 		}},
 		{"awsengine", func(b *testing.B) report.Store {
 			db, queues := fakeaws.New(b.Errorf)
 			s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
 			return s
 		}},
 	} {
@@ -74,9 +69,7 @@ func BenchmarkAnswer(b *testing.B) {
 			store := fleet{engine.open(b), core.InstantOf(many), core.InstantOf(begin.AddDate(0, 0, 364))}
 			r := report.New(store, report.Options{Now: func() time.Time { return now }, PassFor: time.Hour})
 			for ; now.Before(begin.AddDate(0, 0, 366)); now = now.Add(24 * time.Hour) {
-				if err := r.Pass(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, r.Pass(b.Context()))
 			}
 			for name, q := range map[string]report.Question{
 				"a year by day":            {ByDay: true, From: core.InstantOf(begin), To: core.InstantOf(begin.AddDate(1, 0, 0))},
@@ -91,9 +84,7 @@ func BenchmarkAnswer(b *testing.B) {
 					rows := 0
 					for b.Loop() {
 						a, err := r.Answer(b.Context(), q)
-						if err != nil {
-							b.Fatal(err)
-						}
+						check.OK(b, err)
 						rows = len(a.Rows)
 					}
 					b.ReportMetric(float64(rows), "rows")

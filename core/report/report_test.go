@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -59,9 +60,7 @@ func (w *world) began(job core.JobID, open bool) core.RunID {
 		end(&r, w.dice)
 	}
 	w.runs[r.ID] = r
-	if err := w.e.Dispatch.Create(w.t.Context(), []core.Run{r})[0]; err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, w.e.Dispatch.Create(w.t.Context(), []core.Run{r})[0])
 	return r.ID
 }
 
@@ -81,16 +80,12 @@ func (w *world) ends(id core.RunID) {
 	end(&r, w.dice)
 	w.runs[id] = r
 	put := core.End(id, core.Run{State: r.State, Reason: r.Reason, EndedAt: r.EndedAt})
-	if err := w.e.Finish.PutRuns(w.t.Context(), []core.RunPut{put})[0]; err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, w.e.Finish.PutRuns(w.t.Context(), []core.RunPut{put})[0])
 }
 
 func (w *world) pass(r *report.Reports) {
 	w.t.Helper()
-	if err := r.Pass(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
+	check.OK(w.t, r.Pass(w.t.Context()))
 }
 
 // live creates runs for some time, with a pass every 20 minutes; some runs end hours later.
@@ -214,17 +209,13 @@ func (w *world) holds(r *report.Reports, from, to time.Time, zone *time.Location
 		if got := said(a); !slices.Equal(got, want) || len(want) == 0 {
 			w.t.Errorf("%s, day %t, app %q job %d each %q %s: (-want +got)\n%s", zone, day, q.App, q.Job, q.Each, q.State, diff.Diff(want, got))
 		}
-		if a.Until != a.To {
-			w.t.Errorf("%+v: until %s, want %s", q, a.Until, a.To)
-		}
+		check.Equal(w.t, a.Until, a.To, "%+v: until", q)
 	}
 }
 
 func zone(t *testing.T, name string) *time.Location {
 	z, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return z
 }
 
@@ -255,9 +246,7 @@ func TestSums(t *testing.T) {
 			w.holds(r, begin, end, z, true)
 			for { // until no run is left
 				n, err := w.e.Upkeep.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				if n == 0 {
 					break
 				}
@@ -446,16 +435,12 @@ func TestOneAtATime(t *testing.T) {
 	w.store = w.e.Report
 	until := func() core.Instant {
 		h, err := w.reports(report.Options{}).Health(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return h.Until
 	}
 	before := until()
 	w.pass(w.reports(report.Options{}))
-	if until() != before {
-		t.Error("two had a turn at once")
-	}
+	check.Equal(t, until(), before, "two had a turn at once")
 	w.now = w.now.Add(3 * time.Minute)
 	w.pass(w.reports(report.Options{}))
 	if until() == before {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // counts are the values of a bucket, added up from runs.
@@ -103,9 +104,7 @@ func TestShape(t *testing.T) {
 				}
 			}
 		}
-		if d := diff.Diff(want, got); d != "" {
-			t.Errorf("%s, by %d s (-want +got)\n%s", name, s.Width, d)
-		}
+		check.Equal(t, diff.Diff(want, got), "", "%s, by %d s (-want +got)", name, s.Width)
 		if most := cmp.Or(q.Buckets, report.MaxBuckets); (s.To-s.From)/s.Width > core.Instant(most) {
 			t.Errorf("%s: %d buckets", name, (s.To-s.From)/s.Width)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -58,9 +59,7 @@ func newFixture(t testing.TB, jobs int) *fixture {
 
 func (f *fixture) ok(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 }
 
 func (f *fixture) restorer() *restore.Restorer {
@@ -230,13 +229,9 @@ func TestRuns(t *testing.T) {
 		run core.RunID
 		at  core.Instant
 	}{{waits, now}, {back, now}, {given, now}, {queued, now}, {far, now + 3600 - 210}} {
-		if due[c.run] != c.at {
-			t.Errorf("run %d is due at %s, want %s", c.run, due[c.run], c.at)
-		}
+		check.Equal(t, due[c.run], c.at, "run %d is due at", c.run)
 	}
-	if len(due) != 5 {
-		t.Errorf("%d entries", len(due))
-	}
+	check.Equal(t, len(due), 5, "entries")
 	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
 	f.ok(err)
 	seen := map[core.RunID]core.Outcome{}
@@ -293,9 +288,7 @@ func TestFence(t *testing.T) {
 		t.Error("a process may work behind a fence")
 	}
 	f.do(restore.Request{})
-	if err := f.admitted(here); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, f.admitted(here))
 }
 
 // failing makes the nth call fail, before or after it happened.

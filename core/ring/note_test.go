@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestNotedIsReadable checks that the maximum of notes with the longest texts can be read back, and that
@@ -49,9 +50,7 @@ func TestNoteOfTheReleaseBefore(t *testing.T) {
 	n := ring.Note{Job: 7, Event: core.EventSkipped, Run: core.PlannedRun(7, 1_800_000_000), At: 1_800_000_000, Reason: core.ReasonMisfire,
 		Times: 61, When: time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)}
 	b := string(ring.Encode(ring.Noted([]ring.Note{n}, n.When)[0].Message))
-	if !strings.Contains(b, `"reason":"misfire","count":61,"when":`) {
-		t.Errorf("it is written %s", b)
-	}
+	check.Contains(t, b, `"reason":"misfire","count":61,"when":`, "it is written")
 	if m, err := ring.Decode([]byte(b)); err != nil || m.PostRun.Notes[0] != n {
 		t.Errorf("%+v, %v", m.PostRun, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func TestEveryRouteIsInTheTable(t *testing.T) {
@@ -41,12 +42,8 @@ func TestOrder(t *testing.T) {
 		{core.RouteBusyover, 1, "[c a b]", AskIdle},
 		{core.RouteBroadcast, 1, "[c a b]", AskNothing},
 	} {
-		if got := fmt.Sprint(Order(c.route, addrs, 7, c.seq, 3)); got != c.want {
-			t.Errorf("%s at %d: %s, want %s", c.route, c.seq, got, c.want)
-		}
-		if got := Asks(c.route); got != c.ask {
-			t.Errorf("%s asks %d, want %d", c.route, got, c.ask)
-		}
+		check.Equal(t, fmt.Sprint(Order(c.route, addrs, 7, c.seq, 3)), c.want, "%s at %d", c.route, c.seq)
+		check.Equal(t, Asks(c.route), c.ask, "%s asks", c.route)
 		if got := All(c.route); got != (c.route == core.RouteBroadcast) {
 			t.Errorf("%s: every address: %t", c.route, got)
 		}
@@ -105,27 +102,17 @@ func TestRandomIsUniform(t *testing.T) {
 
 func TestHashVectors(t *testing.T) {
 	b, err := os.ReadFile("testdata/hash_vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var vectors []struct {
 		JobID     int64
 		Addresses []string
 		Pick      string
 	}
-	if err := json.Unmarshal(b, &vectors); err != nil {
-		t.Fatal(err)
-	}
-	if len(vectors) != 210 {
-		t.Errorf("%d vectors, want 210", len(vectors))
-	}
+	check.OK(t, json.Unmarshal(b, &vectors))
+	check.Equal(t, len(vectors), 210, "vectors, want 210")
 	for _, v := range vectors {
-		if int64(core.JobID(v.JobID)) != v.JobID {
-			t.Errorf("job %d is no int32", v.JobID)
-		}
-		if got := Order(core.RouteHash, v.Addresses, core.JobID(v.JobID), 0, 0)[0]; got != v.Pick {
-			t.Errorf("job %d of %v: %s, want %s", v.JobID, v.Addresses, got, v.Pick)
-		}
+		check.Equal(t, int64(core.JobID(v.JobID)), v.JobID, "job N is no int32")
+		check.Equal(t, Order(core.RouteHash, v.Addresses, core.JobID(v.JobID), 0, 0)[0], v.Pick, "job %d of %v", v.JobID, v.Addresses)
 	}
 }
 
@@ -226,9 +213,7 @@ func TestLFU(t *testing.T) {
 
 func TestShard(t *testing.T) {
 	for i, want := range []string{"a", "b", "a", "a"} {
-		if got := Shard([]string{"a", "b"}, i); got != want {
-			t.Errorf("shard %d: %s, want %s", i, got, want)
-		}
+		check.Equal(t, Shard([]string{"a", "b"}, i), want, "shard %d", i)
 	}
 }
 

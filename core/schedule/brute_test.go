@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Zones with all kinds of clock changes: half-hour and whole-day changes, gaps and repeats at midnight,
@@ -74,9 +75,7 @@ func brute(expr *cron.Expr, loc *time.Location, from, to, step int64) []int64 {
 // transitions returns the clock changes of a zone from 1975 on.
 func transitions(t testing.TB, name string) []int64 {
 	z, err := loadZone(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var starts []int64
 	for _, p := range z.periods[1:] {
 		if p.start > 5*365*day && p.start < int64(core.Horizon)-7*day {
@@ -110,9 +109,7 @@ func checkBrute(t *rapid.T, changes map[string][]int64, second string, step, spr
 	name := rapid.SampledFrom(bruteZones).Draw(t, "zone")
 	text := someCron(t, second)
 	s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}, Timezone: name}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	loc, _ := time.LoadLocation(name)
 	from := near(t, changes[name], spread)
 	to := from + span
@@ -179,9 +176,7 @@ func TestZoneTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(bruteZones).Draw(t, "zone")
 		z, err := loadZone(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		loc, _ := time.LoadLocation(name)
 		at := rapid.Int64Range(0, int64(core.Horizon)).Draw(t, "at")
 		if got, want := at+z.periods[z.at(at)].offset, wallIn(loc, at); got != int64(want) {

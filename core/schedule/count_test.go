@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestCount compares Count with an iteration, over and soon after clock changes, and checks that Count
@@ -18,9 +19,7 @@ func TestCount(t *testing.T) {
 			{one(core.KindCron, "0 0 2 * * ?"), one(core.KindCron, "0 0 */2 * * ?")},
 		} {
 			s, err := Compile(core.Schedule{Any: any, Timezone: zone, From: "2026-01-03", Until: "2026-12-30T00:00:00Z"}, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			first := core.InstantOf(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 			for after := first; after < first+370*day; {
 				step := core.Instant(day/4 + 911)

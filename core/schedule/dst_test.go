@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestAgainstJava compares with what xxl-job's Java answers around clock
@@ -18,17 +19,13 @@ import (
 // the three kinds of difference below; all others agree.
 func TestAgainstJava(t *testing.T) {
 	b, err := os.ReadFile("testdata/dst_vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var vectors []struct {
 		Expr, TZ string
 		From     int64
 		Next     []*int64
 	}
-	if err := json.Unmarshal(b, &vectors); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &vectors))
 	const (
 		gapEnd     = "a time of day in the gap: we fire at its end, Java not at all"
 		firstTime  = "a time of day that exists twice: we fire the first time, Java the second"
@@ -43,9 +40,7 @@ func TestAgainstJava(t *testing.T) {
 			continue
 		}
 		loc, err := time.LoadLocation(v.TZ)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var java []int64
 		for _, n := range v.Next {
 			if n != nil {

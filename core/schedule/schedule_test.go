@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -18,18 +19,14 @@ import (
 func at(t testing.TB, text string) core.Instant {
 	t.Helper()
 	v, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return core.Instant(v.Unix())
 }
 
 func mustCompile(t testing.TB, s core.Schedule) *Schedule {
 	t.Helper()
 	c, err := Compile(s, 42)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return c
 }
 
@@ -148,13 +145,9 @@ func TestNext(t *testing.T) {
 			}
 			got = append(got, next.String())
 		}
-		if g := strings.Join(got, " "); g != c.want {
-			t.Errorf("%s: %s, want %s", c.name, g, c.want)
-		}
+		check.Equal(t, strings.Join(got, " "), c.want, "%s", c.name)
 		never := c.want == "none" && c.name != "by hand" && c.name != "fixed delay"
-		if got := s.Never(at(t, c.after)); got != never {
-			t.Errorf("%s: never: %t", c.name, got)
-		}
+		check.Equal(t, s.Never(at(t, c.after)), never, "%s: never", c.name)
 	}
 }
 
@@ -164,9 +157,7 @@ func TestEverySpreads(t *testing.T) {
 	var tenths [10]int
 	for job := core.JobID(1); job <= 1000; job++ {
 		c, err := Compile(s, job)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		first, _ := c.Next(1800000000)
 		second, _ := c.Next(first)
 		if second != first+600 {
@@ -180,9 +171,7 @@ func TestEverySpreads(t *testing.T) {
 		}
 	}
 	// The hash is part of what users see: it must stay.
-	if got := hash(42) % 600; got != 13 {
-		t.Errorf("the offset of job 42 in 10 minutes became %d", got)
-	}
+	check.Equal(t, hash(42)%600, 13, "the offset of job 42 in 10 minutes became")
 }
 
 func TestEveryStrictlyGrows(t *testing.T) {
@@ -190,9 +179,7 @@ func TestEveryStrictlyGrows(t *testing.T) {
 		period := rapid.Int64Range(1, 366*day).Draw(t, "period")
 		s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(period) * time.Second}}},
 			core.JobID(rapid.Int32Min(1).Draw(t, "job")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		after := core.Instant(rapid.Int64Range(0, int64(core.Horizon)-2*period).Draw(t, "after"))
 		first, ok := s.Next(after)
 		if !ok || first <= after || first > after+2*core.Instant(period) || after > 366*day && first > after+core.Instant(period) {
@@ -205,9 +192,7 @@ func TestSlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jitter := rapid.Int64Range(0, day).Draw(t, "jitter")
 		s, err := Compile(core.Schedule{Any: []core.When{every(time.Hour)}, Jitter: time.Duration(jitter) * time.Second}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		job := core.JobID(rapid.Int32Min(1).Draw(t, "job"))
 		at := core.Instant(rapid.Int64Range(1600000000, 2000000000).Draw(t, "at"))
 		next := core.Instant(0)
@@ -309,9 +294,7 @@ func TestTraps(t *testing.T) {
 		{"Asia/Kolkata", "0 30 2 * * ?", 0},
 	} {
 		got := mustCompile(t, cronIn(c.zone, c.expr)).Traps(at(t, "2026-12-01T00:00:00Z"))
-		if len(got) != c.traps {
-			t.Errorf("%s in %s: %q", c.expr, c.zone, got)
-		}
+		check.Equal(t, len(got), c.traps, "%s in %s: %q", c.expr, c.zone, got)
 		for i, trap := range got {
 			texts.Equal(t, fmt.Sprintf("%s in %s: %d", c.expr, c.zone, i+1), trap.String())
 		}
@@ -364,9 +347,7 @@ func BenchmarkCompile(b *testing.B) {
 	s := cronIn("Europe/Berlin", "0 30 2 ? * MON-FRI")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Compile(s, 1); err != nil {
-			b.Fatal(err)
-		}
+		check.Call(b)(Compile(s, 1))
 	}
 }
 
@@ -428,15 +409,9 @@ func TestWallTimeIsFirstMomentAfterGap(t *testing.T) {
 		{"Pacific/Kiritimati", "2026-07-01 12:00", "2026-06-30T22:00:00Z"},
 	} {
 		loc, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		wall, err := time.Parse("2006-01-02 15:04", c.wall)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := WallTime(wall, loc).UTC().Format(time.RFC3339); got != c.want {
-			t.Errorf("%s in %s: %s, want %s", c.wall, c.zone, got, c.want)
-		}
+		check.OK(t, err)
+		check.Equal(t, WallTime(wall, loc).UTC().Format(time.RFC3339), c.want, "%s in %s", c.wall, c.zone)
 	}
 }

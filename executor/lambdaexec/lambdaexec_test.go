@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -120,9 +121,7 @@ func TestInvoke(t *testing.T) {
 			t.Errorf("it was reported before the return: %+v", f.items)
 		}
 		for _, p := range f.paths {
-			if p != wire.PathCallback {
-				t.Errorf("a function does not register: %s", p)
-			}
+			check.Equal(t, p, wire.PathCallback, "a function does not register")
 		}
 		log := out.String()
 		for line := range strings.Lines(log) {
@@ -145,9 +144,7 @@ func TestInvoke(t *testing.T) {
 			res.Message != "job handler [nobody] not found." {
 			t.Errorf("%+v %v", res, err)
 		}
-		if len(f.items) != 3 {
-			t.Errorf("%d results", len(f.items))
-		}
+		check.Equal(t, len(f.items), 3, "results")
 		if _, err := invoke(ctx, json.RawMessage(`{"x":1}`)); err == nil {
 			t.Error("an event that is no run")
 		}
@@ -254,9 +251,7 @@ func TestRuntime(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL,
 		"TICKRING_ACCESS_TOKEN=secret")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	first, second := <-steps, <-steps
 	cmd.Process.Kill()
 	cmd.Wait()

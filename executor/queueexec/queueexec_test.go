@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -253,9 +254,7 @@ func consume(t *testing.T, q *queue, name string, mux *executor.Mux, change func
 	go func() { ended <- Run(ctx, mux, o) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-ended)
 	})
 	t.Cleanup(stop)
 	return stop
@@ -278,9 +277,7 @@ func TestQueue(t *testing.T) {
 		consume(t, q, "one", mux, nil)
 		q.put(order(1, 7, "h"))
 		q.until(t, q.empty)
-		if got := strings.ReplaceAll(strings.Join(q.story, ", "), "polled, ", ""); got != "sent, began 7, reported 7: 200, deleted m1" {
-			t.Error(got)
-		}
+		check.Equal(t, strings.ReplaceAll(strings.Join(q.story, ", "), "polled, ", ""), "sent, began 7, reported 7: 200, deleted m1")
 		// A missing handler is a failure that is reported; a message that is no run stays, and blocks no other.
 		q.put([]byte("nonsense"))
 		q.put(order(1, 8, "nobody"))
@@ -288,15 +285,11 @@ func TestQueue(t *testing.T) {
 			q.put(order(int32(id%7)+1, 100+id, "h"))
 		}
 		q.until(t, func() bool { return len(q.items) == 102 && len(q.messages) == 1 })
-		if q.messages[0].body != "nonsense" {
-			t.Errorf("left: %s", q.messages[0].body)
-		}
+		check.Equal(t, q.messages[0].body, "nonsense", "left")
 		// SQS redelivers a reported run: it is deleted, not run.
 		q.put(order(1, 7, "h"))
 		q.until(t, func() bool { return len(q.messages) == 1 })
-		if len(q.items) != 102 {
-			t.Errorf("%d results", len(q.items))
-		}
+		check.Equal(t, len(q.items), 102, "results")
 	})
 }
 
@@ -313,14 +306,10 @@ func TestVisibilityIsExtended(t *testing.T) {
 		<-time.After(90 * time.Minute)
 		q.mu.Lock()
 		q.noServer = false
-		if n := q.messages[0].received; n != 1 {
-			t.Errorf("it was received %d times", n)
-		}
+		check.Equal(t, q.messages[0].received, 1, "it was received N times")
 		q.mu.Unlock()
 		q.until(t, q.empty)
-		if len(q.items) != 1 {
-			t.Errorf("results %v", q.items)
-		}
+		check.Equal(t, len(q.items), 1, "results %v", q.items)
 	})
 }
 
@@ -486,12 +475,8 @@ func TestKilled(t *testing.T) {
 	}
 	one, said := start()
 	out, err := one.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := one.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, one.Start())
 	q.put(order(1, 1, "h"))
 	b := make([]byte, len("began\n"))
 	if _, err := io.ReadFull(out, b); err != nil {
@@ -508,9 +493,7 @@ func TestKilled(t *testing.T) {
 	q.tell("visible")
 	q.mu.Unlock()
 	two, said := start()
-	if err := two.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, two.Start())
 	defer two.Wait()
 	defer two.Process.Kill()
 	q.until(t, q.empty)

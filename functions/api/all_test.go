@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 )
@@ -21,9 +22,7 @@ import (
 // TestAllDoors: behind a function URL one function handles the requests of the three behind an HTTP API, each by its own rules.
 func TestAllDoors(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
@@ -50,9 +49,7 @@ func TestAllDoors(t *testing.T) {
 		r.Header.Set("XXL-JOB-ACCESS-TOKEN", ask.token)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if got := w.Result().Status + " " + w.Body.String(); !strings.Contains(got, ask.want) {
-			t.Errorf("%s %s with %q: %s; want %s", ask.method, ask.path, ask.token, got, ask.want)
-		}
+		check.Contains(t, w.Result().Status+" "+w.Body.String(), ask.want, "%s %s with %q", ask.method, ask.path, ask.token)
 	}
 	form := strings.NewReader(url.Values{"token": {c.AdminToken}}.Encode())
 	r := httptest.NewRequest(http.MethodPost, "http://x/console/login", form)
@@ -77,9 +74,7 @@ func TestAllDoors(t *testing.T) {
 // admin address ends with a slash posts to other paths, which come to this function.
 func TestPathsThatNoRouteNames(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
@@ -113,9 +108,7 @@ func TestAllDoorsAgree(t *testing.T) {
 		id := core.NumberedRun(7, 1)
 		ok := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		ok(e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 		ok(e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))

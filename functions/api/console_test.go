@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/notify"
 )
@@ -62,15 +63,11 @@ func (b *browser) ask(method, path, since string) (w *httptest.ResponseRecorder,
 func newBrowser(t *testing.T) *browser {
 	db, queues := fakeaws.New(t.Errorf)
 	store, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ok := func(errs ...error) {
 		t.Helper()
 		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 	}
 	ctx, now := t.Context(), time.Now().Truncate(time.Minute)
@@ -139,9 +136,7 @@ func TestConsoleUnits(t *testing.T) {
 func consoleUnits(t *testing.T) {
 	time.Sleep(30 * time.Minute) // into the hour of the newest journal
 	doc, err := os.ReadFile("../../docs/reference/aws-cost.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	says := func(row string, args ...any) {
 		t.Helper()
 		if row = fmt.Sprintf(row, args...); !strings.Contains(string(doc), row+"\n") {
@@ -151,9 +146,7 @@ func consoleUnits(t *testing.T) {
 	b := newBrowser(t)
 	ms := func(w *httptest.ResponseRecorder) time.Duration {
 		n, err := strconv.Atoi(w.Header().Get("X-Ask-Again"))
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		return time.Duration(n) * time.Millisecond
 	}
 	run := core.PlannedRun(1, core.InstantOf(time.Now().Truncate(time.Minute))-300)

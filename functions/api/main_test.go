@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/notify"
 )
@@ -38,13 +39,9 @@ func TestAPI(t *testing.T) {
 		{"no JSON", "httpapi.json", []string{`{\"token\":`, `{token:`}, 400, ""},
 	} {
 		doc, err := os.ReadFile("testdata/" + c.doc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		out, err := h.Invoke(t.Context(), []byte(strings.NewReplacer(c.replace...).Replace(string(doc))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var res events.APIGatewayV2HTTPResponse
 		if err := json.Unmarshal(out, &res); err != nil {
 			t.Fatalf("%s, %v", out, err)

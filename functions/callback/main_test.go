@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 )
@@ -26,34 +27,26 @@ const run = core.RunID(30282209332) // of the documents
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
-		core.Change{ID: 1, App: "billing"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+		core.Change{ID: 1, App: "billing"}))
 	at, _ := run.Planned()
-	if err := e.Dispatch.Create(t.Context(),
+	check.OK(t, e.Dispatch.Create(t.Context(),
 		[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at,
-			Slot: at, Attempt: 1, First: run}})[0]; err != nil {
-		t.Fatal(err)
-	}
+			Slot: at, Attempt: 1, First: run}})[0])
 	return e
 }
 
 func keyOf(t *testing.T, c *lambdaboot.Config) []byte {
 	t.Helper()
 	key, err := c.ReportKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return key
 }
 
 func state(t *testing.T, e *engine.Engine) core.State {
 	t.Helper()
 	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return found[run].State
 }
 
@@ -62,13 +55,9 @@ func ask(t *testing.T, c *lambdaboot.Config, e *engine.Engine, name string, repl
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	doc, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	out, err := awslambda.NewHandler(wire(c, e, nil, log)).Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var res events.APIGatewayV2HTTPResponse
 	if err := json.Unmarshal(out, &res); err != nil {
 		t.Fatalf("%s, %v", out, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 )
@@ -28,9 +29,7 @@ import (
 func document(t *testing.T, c *lambdaboot.Config, name string, replace ...string) string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/records/" + name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return strings.NewReplacer(append(replace, "RUNKEY", send.ReportSignature(keyOf(t, c), run))...).Replace(string(b))
 }
 
@@ -55,17 +54,13 @@ func records(t *testing.T, c *lambdaboot.Config, e *engine.Engine, g *graveyard,
 		ev.Records = append(ev.Records, events.SQSMessage{MessageId: string(rune('a' + i)), Body: b, EventSource: "aws:sqs"})
 	}
 	in, err := json.Marshal(ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	out, err := awslambda.NewHandler(wire(c, e, g.bury, slog.New(slog.DiscardHandler))).Invoke(t.Context(), in)
 	if err != nil {
 		return nil, err
 	}
 	var res events.SQSEventResponse
-	if err := json.Unmarshal(out, &res); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(out, &res))
 	var again []string
 	for _, f := range res.BatchItemFailures {
 		again = append(again, f.ItemIdentifier)

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -90,9 +91,7 @@ func invoke(t *testing.T, h *handler, doc []byte) ([]string, error) {
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return b
 }
 
@@ -157,9 +156,7 @@ func TestLaneIsThatOfTheQueue(t *testing.T) {
 			t.Fatalf("%v come again, %v", back, err)
 		}
 		for _, m := range c.fires {
-			if m.Slow != slow {
-				t.Errorf("%q: on the slow lane: %t", arn, m.Slow)
-			}
+			check.Equal(t, m.Slow, slow, "%q: on the slow lane", arn)
 		}
 	}
 }
@@ -197,9 +194,7 @@ func TestPoisoned(t *testing.T) {
 	if err != nil || !slices.Equal(back, []string{id(3)}) {
 		t.Errorf("%v come again, %v; want only the newer one", back, err)
 	}
-	if len(c.fires) != 2 {
-		t.Errorf("%d messages were dispatched, want 2", len(c.fires))
-	}
+	check.Equal(t, len(c.fires), 2, "messages were dispatched, want 2")
 	golden.New(t).Equal(t, "reasons", strings.Join(c.reasons, "\n"))
 	if len(c.dead) != 4 || c.dead[0] != `{"v":1,"kind":"fires","slot":` {
 		t.Errorf("dead letters %q", c.dead)
@@ -250,9 +245,7 @@ func TestBadMessages(t *testing.T) {
 // that part.
 func TestBadEvents(t *testing.T) {
 	schedule, err := os.ReadFile("../tick/testdata/schedule.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	noID := strings.Replace(string(read(t, "poisoned.json")), `"messageId": "`+id(7)+`"`, `"messageId": ""`, 1)
 	if noID == string(read(t, "poisoned.json")) {
 		t.Fatal("the document has no such ID")
@@ -354,9 +347,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		}
 		newer := `{"v":2,"kind":"fires","slot":1795275060}`
 		var e events.SQSEvent
-		if err := json.Unmarshal(batch(newer, fires(1), fires(2), fires(3), fires(4), fires(5)), &e); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(batch(newer, fires(1), fires(2), fires(3), fires(4), fires(5)), &e))
 		for i := range e.Records {
 			e.Records[i].ReceiptHandle, e.Records[i].EventSourceARN = e.Records[i].MessageId, "arn:aws:sqs:us-east-1:123456789012:tickring-fires"
 			e.Records[i].Attributes = map[string]string{"ApproximateReceiveCount": []string{"1", "1", "1", "2", "4", "200"}[i]}
@@ -390,9 +381,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 					t.Errorf("%s: %s comes again after %s (%t), want %s to %s", what, id, got, ok, want[0], want[1])
 				}
 			}
-			if len(told) != len(within) {
-				t.Errorf("%s: told of %v", what, told)
-			}
+			check.Equal(t, len(told), len(within), "%s: told of %v", what, told)
 			clear(told)
 		}
 		// More than half of them: the invocation fails as a whole, and they come again as soon.
@@ -400,9 +389,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 			t.Error("four of six failed, and the mapping does not back off")
 		}
 		judge("not done")
-		if len(before) != 3 {
-			t.Errorf("%d messages that were received before are reported, want 3", len(before))
-		}
+		check.Equal(t, len(before), 3, "messages that were received before are reported, want 3")
 		if !slices.Equal(done, []string{id(2)}) {
 			t.Errorf("of the batch that failed %v were removed, want the one that is done", done)
 		}
@@ -432,9 +419,7 @@ func TestWorkEndsInTime(t *testing.T) {
 			return make([]dispatch.Verdict, len(msgs))
 		}
 		var e events.SQSEvent
-		if err := json.Unmarshal(batch(fires(7)), &e); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(batch(fires(7)), &e))
 		res, err := h.handle(ctx, e)
 		if took := time.Since(began); took != 28*time.Second || err != nil || len(res.BatchItemFailures) != 1 {
 			t.Errorf("after %s: %+v, %v; want the one failure after 28s", took, res, err)
@@ -448,9 +433,7 @@ func TestWired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Options{})
 		c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var k calls
 		h := wire(&c, store.Engine(), k.handler().bury, slog.New(slog.DiscardHandler))
 		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
@@ -463,9 +446,7 @@ func TestWired(t *testing.T) {
 		if err != nil || len(back) > 0 || time.Since(began) < 8*time.Second {
 			t.Errorf("after %s: %v come again, %v", time.Since(began), back, err)
 		}
-		if len(k.dead) != 1 {
-			t.Errorf("%d unreadable messages were dead-lettered", len(k.dead))
-		}
+		check.Equal(t, len(k.dead), 1, "unreadable messages were dead-lettered")
 		if dead := store.DeadLetters(); len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
 			t.Errorf("dead letters %+v", dead)
 		}

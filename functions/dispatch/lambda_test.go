@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/traces"
@@ -57,9 +58,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
 	c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	c.Functions = awssend.NewFunctions(lambda.New(lambda.Options{Region: "us-east-1", BaseEndpoint: &srv.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
@@ -71,13 +70,9 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	log := slog.New(slog.DiscardHandler)
 	m := c.Assemble(e, log).People(nil, people.Options{})
 	actor := core.Actor{Name: "test"}
-	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{"lambda:one", "lambda:two"}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{"lambda:one", "lambda:two"}}))
 	saved := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: route}}})[0]
-	if saved.Err != nil {
-		t.Fatal(saved.Err)
-	}
+	check.OK(t, saved.Err)
 	at := core.InstantOf(time.Now())
 	id := core.PlannedRun(saved.ID, at)
 	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
@@ -89,9 +84,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 		}
 	}
 	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return e, found[id]
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/wire"
 )
@@ -59,9 +60,7 @@ func TestHandle(t *testing.T) {
 	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{
 		record("1", ofRun(core.NumberedRun(1, 1))), record("2", ofRun(core.NumberedRun(1, 2))), record("3", "{"), record("4", `{"v":99}`),
 		record("5", fires), record("6", "unburied"), record("7", ofRun(core.NumberedRun(1, 7)))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var again []string
 	for _, f := range res.BatchItemFailures {
 		again = append(again, f.ItemIdentifier)
@@ -101,9 +100,7 @@ func TestLinks(t *testing.T) {
 			core.Change{ID: 1}),
 		e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	to := &phone{}
 	buried := func(context.Context, string, string) error { return nil }
@@ -122,9 +119,7 @@ func TestLinks(t *testing.T) {
 // TestKeeps goes from the event of a queue to the log that is kept.
 func TestKeeps(t *testing.T) {
 	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != wire.PathLog {
-			t.Errorf("asked for %s", r.URL.Path)
-		}
+		check.Equal(t, r.URL.Path, wire.PathLog, "asked for")
 		w.Write(wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", wire.LogResult{FromLine: 1, ToLine: 1, Content: "no such table\n",
 			End: true}))
 	}))
@@ -132,9 +127,7 @@ func TestKeeps(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL,
 		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
-	if err := e.Finish.Create(t.Context(), []core.Run{run})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Finish.Create(t.Context(), []core.Run{run})[0])
 	c := &lambdaboot.Config{Policy: safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ListLoopback: true}}
 	if host, _, err := net.SplitHostPort(exec.Listener.Addr().String()); err != nil || host != "127.0.0.1" {
 		t.Skipf("the executor listens on %s", host)
@@ -149,9 +142,7 @@ func TestKeeps(t *testing.T) {
 		t.Errorf("kept %t, %q, %+v, %v, %v", is, text, k, err, terr)
 	}
 	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if r := found[run.ID]; r.Owing() {
 		t.Errorf("it owes %+v", r.OwesPostRun())
 	}
@@ -179,9 +170,7 @@ func TestGivenUp(t *testing.T) {
 		e.Manage.CreateJobs(t.Context(), []core.Job{job}, make([]core.Change, 1))[0],
 		e.Finish.Create(t.Context(), []core.Run{run})[0],
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	var told bytes.Buffer
 	c := &lambdaboot.Config{Metrics: lambdaboot.NewMetrics("Tickring-Scheduler", &told)}

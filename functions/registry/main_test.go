@@ -14,15 +14,14 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 func TestRegistrations(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
-		core.Change{ID: 1, App: "billing"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+		core.Change{ID: 1, App: "billing"}))
 	door := func(p safedial.Policy) awslambda.Handler {
 		log := slog.New(slog.DiscardHandler)
 		return awslambda.NewHandler(lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, log), log))
@@ -33,13 +32,9 @@ func TestRegistrations(t *testing.T) {
 	ask := func(h awslambda.Handler, name string, replace ...string) string {
 		t.Helper()
 		doc, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		out, err := h.Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var res events.APIGatewayV2HTTPResponse
 		if err := json.Unmarshal(out, &res); err != nil || res.StatusCode != 200 {
 			t.Fatalf("%s, %v", out, err)
@@ -49,9 +44,7 @@ func TestRegistrations(t *testing.T) {
 	there := func() int {
 		t.Helper()
 		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return len(list["billing"])
 	}
 	if got := ask(narrow, "httpapi.json"); !strings.Contains(got, `"code":500`) || there() != 0 {

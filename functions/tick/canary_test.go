@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -48,20 +49,12 @@ func TestCanaryIsCreatedOnce(t *testing.T) {
 		}
 		is("without secrets", "", false)
 		unread = nil
-		if err := starts("lambda:one"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, starts("lambda:one"))
 		is("at first", "lambda:one", true)
-		if _, err := p.Delete(t.Context(), core.Actor{Name: "ann"}, "tickring-canary/alive", nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := starts("lambda:one"); err != nil {
-			t.Error(err)
-		}
+		check.Call(t)(p.Delete(t.Context(), core.Actor{Name: "ann"}, "tickring-canary/alive", nil))
+		check.NoError(t, starts("lambda:one"))
 		is("deleted by a user", "lambda:one", false)
-		if err := starts("lambda:two"); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, starts("lambda:two"))
 		is("of another deployment", "lambda:two", true)
 	})
 }

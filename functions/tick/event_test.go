@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 func TestReadEvent(t *testing.T) {
 	schedule, err := os.ReadFile("testdata/schedule.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	texts := golden.New(t)
 	for name, c := range map[string]struct {
 		raw  string

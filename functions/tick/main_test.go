@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -35,9 +36,7 @@ func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after c
 // planned in the end.
 func TestWired(t *testing.T) {
 	schedule, err := os.ReadFile("testdata/schedule.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	other := fmt.Sprintf(`{"round":%d,"skip":3}`, time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC).UnixMilli())
 	for name, c := range map[string]struct {
 		event      string
@@ -56,9 +55,7 @@ func TestWired(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memory.Open(memory.Options{})
 				e.Tick = slow{e.Tick}
-				if err := e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}))
 				var mu sync.Mutex
 				var woken []string
 				h := awslambda.NewHandler(wire(&lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, noLetters,
@@ -74,9 +71,7 @@ func TestWired(t *testing.T) {
 				if _, err := h.Invoke(ctx, []byte(c.event)); err != nil {
 					t.Error(err)
 				}
-				if len(woken) != c.woken {
-					t.Errorf("woken %q, want %d", woken, c.woken)
-				}
+				check.Equal(t, len(woken), c.woken, "woken %q, want", woken)
 				leases, err := e.Leases.Leases(ctx)
 				looked := c.partitions
 				if looked == 1 { // nothing is due: no pass, no lease

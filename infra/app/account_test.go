@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -84,9 +85,7 @@ func TestChoosesFunctionUrlOrHttpApi(t *testing.T) {
 		"without HTTP APIs, a domain":       {context: said{"emulator": true, "domain": "x.example"}, account: free, rejects: true},
 	} {
 		s, err := readContext(c.context.all())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Setenv("CDK_DEFAULT_ACCOUNT", c.to)
 		warnings, err := s.choose(t.Context(), func(context.Context) (account, error) {
 			if c.account == nil {

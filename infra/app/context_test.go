@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/infra"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -24,9 +25,7 @@ func TestContext(t *testing.T) {
 		"tickring:environment": "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
 		"@aws-cdk/core:target-partitions": []any{"aws"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	p := s.props
 	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary ||
 		!p.Dashboard || *p.MaxConcurrency != 50 ||
@@ -65,9 +64,7 @@ func TestTagsAtTheirBounds(t *testing.T) {
 // cannot create alarms.
 func TestTutorialNamesSettings(t *testing.T) {
 	b, err := os.ReadFile("../../docs/tutorial/deploy-to-aws.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if !regexp.MustCompile(`\n\| .cloudwatch:PutMetricAlarm. \|.*-c tickring:alarms=false`).Match(b) {
 		t.Error("cloudwatch:PutMetricAlarm has no line with the setting")
 	}
@@ -89,12 +86,8 @@ func manyTags(n int) string {
 // TestDocumented compares docs/reference/aws-settings.md with the settings.
 func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/reference/aws-settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, o := range all {
-		if line := fmt.Sprintf("| `%s` | %s | ", o.key, o.takes); !strings.Contains(string(b), line) {
-			t.Errorf("docs/reference/aws-settings.md has no line %s", line)
-		}
+		check.Contains(t, string(b), fmt.Sprintf("| `%s` | %s | ", o.key, o.takes), "docs/reference/aws-settings.md has no line")
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 const module = "github.com/tickring/tickring"
@@ -92,15 +94,11 @@ func TestImports(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	seen := 0
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p listed
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, d.Decode(&p))
 		seen++
 		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		for _, imp := range p.Imports {
@@ -111,9 +109,7 @@ func TestImports(t *testing.T) {
 				}
 				continue
 			}
-			if why := refusal(from, to); why != "" {
-				t.Errorf("%s imports %s: %s", from, to, why)
-			}
+			check.Equal(t, refusal(from, to), "", "%s imports %s", from, to)
 		}
 	}
 	if seen < 15 {
@@ -225,18 +221,14 @@ func TestCoreIsPlain(t *testing.T) {
 func sources(t *testing.T, dir string) map[string]*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	files := map[string]*ast.File{}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		files[filepath.Base(name)] = f
 	}
 	if len(files) == 0 {
@@ -354,9 +346,7 @@ func declares(files map[string]*ast.File, name, method string) bool {
 // TestTableOfChangesNamesExistingPaths checks the table "Where a change goes" of CONTRIBUTING.md.
 func TestTableOfChangesNamesExistingPaths(t *testing.T) {
 	b, err := os.ReadFile("../../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, table, ok := strings.Cut(string(b), "## Where a change goes")
 	if !ok {
 		t.Fatal("CONTRIBUTING.md has no part \"Where a change goes\"")
@@ -396,9 +386,7 @@ func goText(t *testing.T) string {
 			b.Write(text)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	return b.String()
 }
@@ -416,18 +404,14 @@ func TestTextsNameWhatExists(t *testing.T) {
 	others := []string{"testing/synctest"}
 	roots := map[string]bool{}
 	entries, err := os.ReadDir("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, e := range entries {
 		roots[e.Name()] = true
 	}
 	file := regexp.MustCompile(`\.(go|md|ya?ml|mod|json|sh)$`)
 	for _, text := range []string{"README.md", "CONTRIBUTING.md"} {
 		b, err := os.ReadFile(filepath.Join("../..", text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(b), "")
 		var paths []string
 		for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(prose, -1) {
@@ -464,9 +448,7 @@ func TestTextsNameWhatExists(t *testing.T) {
 // all that engines must do.
 func TestEnginesRunTheSuite(t *testing.T) {
 	entries, err := os.ReadDir("../../engine")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	engines := 0
 	for _, e := range entries {
 		if !e.IsDir() {
@@ -474,15 +456,11 @@ func TestEnginesRunTheSuite(t *testing.T) {
 		}
 		engines++
 		names, err := filepath.Glob(filepath.Join("../../engine", e.Name(), "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		runs := false
 		for _, name := range names {
 			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, d := range f.Decls {
 				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
 					runs = runs || runsSuite(fn)
@@ -537,9 +515,7 @@ func runsSuite(fn *ast.FuncDecl) bool {
 // TestModulesAreListed: .ci/run knows every module of the repository.
 func TestModulesAreListed(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/run")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	m := regexp.MustCompile(`(?m)^modules="([^"]*)"`).FindSubmatch(script)
 	if m == nil {
 		t.Fatal(".ci/run has no line modules=\"…\"")
@@ -563,9 +539,7 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	cmd := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, dir := range strings.Fields(string(out)) {
 		docs, files := 0, 0
 		names, _ := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -574,9 +548,7 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 				continue
 			}
 			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			files++
 			if f.Doc != nil && !ast.IsGenerated(f) {
 				docs++
@@ -593,17 +565,13 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 // the pages of the console; no fire passes through it.
 func TestFunctionsAreSmall(t *testing.T) {
 	code, err := os.ReadFile("../../infra/build.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	tags := regexp.MustCompile(`"-tags", "([^"]+)"`).FindSubmatch(code)
 	if tags == nil {
 		t.Fatal("infra/build.go has no -tags")
 	}
 	entries, err := os.ReadDir("../../functions")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	args := []string{"list", "-deps", "-tags", string(tags[1])}
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != "api" {
@@ -613,9 +581,7 @@ func TestFunctionsAreSmall(t *testing.T) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	deps := strings.Fields(string(out))
 	if len(deps) < 100 {
 		t.Fatalf("only %d packages", len(deps))

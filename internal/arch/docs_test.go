@@ -8,27 +8,23 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestSettingsAreDocumented: docs/reference/aws-settings.md has each setting of the CDK app with
 // its value. The app is in a module of its own, which is slow to build.
 func TestSettingsAreDocumented(t *testing.T) {
 	code, err := os.ReadFile("../../infra/app/context.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := os.ReadFile("../../docs/reference/aws-settings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	settings := regexp.MustCompile(`(?m)^\t\{"(\w+)", "([^"]+)",`).FindAllStringSubmatch(string(code), -1)
 	if len(settings) < 30 {
 		t.Fatalf("only %d settings were found", len(settings))
 	}
 	for _, s := range settings {
-		if row := "| `" + s[1] + "` | " + s[2] + " | "; !strings.Contains(string(doc), row) {
-			t.Errorf("docs/reference/aws-settings.md does not have the row\n%s", row)
-		}
+		check.Contains(t, string(doc), "| `"+s[1]+"` | "+s[2]+" | ", "docs/reference/aws-settings.md does not have the row")
 	}
 }
 
@@ -36,13 +32,9 @@ func TestSettingsAreDocumented(t *testing.T) {
 // meaning and an action for each.
 func TestAlarmsAreDocumented(t *testing.T) {
 	code, err := os.ReadFile("../../infra/alarms.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	doc, err := os.ReadFile("../../docs/reference/aws-alarms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	made := regexp.MustCompile(`(?m)^\t+(?:over|alarm)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
 	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(doc), -1)
 	names := func(list [][]string) (out []string) {
@@ -62,13 +54,9 @@ func TestAlarmsAreDocumented(t *testing.T) {
 func TestDecisionIndexMatchesFiles(t *testing.T) {
 	dir := "../../docs/decisions/"
 	index, err := os.ReadFile(dir + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	head := regexp.MustCompile(`\A# (\d{3}): (.+)\n\n(Accepted|Rejected|Superseded by \d{3}), (\d{4}-\d\d-\d\d)\.\n\n## Context\n`)
 	var want, missing []string
 	for _, e := range entries {
@@ -76,9 +64,7 @@ func TestDecisionIndexMatchesFiles(t *testing.T) {
 			continue
 		}
 		text, err := os.ReadFile(dir + e.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		m := head.FindStringSubmatch(string(text))
 		if m == nil || !strings.HasPrefix(e.Name(), m[1]+"-") {
 			t.Errorf("docs/decisions/%s does not begin with its number, title, status, date and context", e.Name())

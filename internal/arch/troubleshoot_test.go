@@ -8,15 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestTroubleshootingQuotesOutputsThatExist: each output in the first columns of docs/how-to/troubleshoot.md occurs in the
 // source, or in an output that a test or its golden file expects. An ellipsis stands for any text.
 func TestTroubleshootingQuotesOutputsThatExist(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/troubleshoot.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var source strings.Builder
 	err = filepath.WalkDir("../..", func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -31,9 +31,7 @@ func TestTroubleshootingQuotesOutputsThatExist(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	all, found := source.String(), 0
 	stateAndReason := regexp.MustCompile(`^([a-z-]+): ([a-z-]+)$`) // composed from two constants
 	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(string(page), -1) {

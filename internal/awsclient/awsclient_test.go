@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func client(t *testing.T, region string, env map[string]string) *Client {
@@ -23,9 +25,7 @@ func client(t *testing.T, region string, env map[string]string) *Client {
 		t.Setenv(name, env[name])
 	}
 	c, err := New(t.Context(), Options{Region: region, Getenv: func(name string) string { return env[name] }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return c
 }
 
@@ -42,9 +42,7 @@ func TestEndpoints(t *testing.T) {
 			"AWS_ENDPOINT_URL_CLOUDWATCH": "http://127.0.0.1:2"}, "http://127.0.0.1:2"},
 		{"eu-central-1", "dynamodb", map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:3"}, "http://127.0.0.1:3"},
 	} {
-		if got := client(t, c.region, c.env).endpoint(c.service); got != c.want {
-			t.Errorf("%s in %s: %s, want %s", c.service, c.region, got, c.want)
-		}
+		check.Equal(t, client(t, c.region, c.env).endpoint(c.service), c.want, "%s in %s", c.service, c.region)
 	}
 	for _, region := range []string{"evil.example/", "a:b", "x@y"} {
 		t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
@@ -164,9 +162,7 @@ func TestRetries(t *testing.T) {
 				if n.Load() != c.asked || (err == nil) != c.ok {
 					t.Errorf("asked %d times: %v", n.Load(), err)
 				}
-				if want := time.Duration(c.asked*(c.asked-1)/2) * 300 * time.Millisecond; time.Since(began) != want {
-					t.Errorf("it took %s, want %s", time.Since(began), want)
-				}
+				check.Equal(t, time.Since(began), time.Duration(c.asked*(c.asked-1)/2)*300*time.Millisecond, "it took")
 			})
 		})
 	}

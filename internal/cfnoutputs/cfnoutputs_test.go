@@ -4,14 +4,14 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func TestOutputs(t *testing.T) {
 	o := Outputs{Url: "https://x", TokenParameter: "/t", JobsTable: "j", FiresQueue: "https://sqs/1/f", TickFunction: "t",
 		"ResultsQueueArn": "arn:aws:sqs:eu-central-1:111111111111:r", "HttpApi": "a"}
-	if err := o.Check("prod"); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, o.Check("prod"))
 	for _, c := range []struct{ got, want map[string]string }{
 		{o.Tables(), map[string]string{"jobs": "j"}}, {o.Queues(), map[string]string{"fires": "https://sqs/1/f"}},
 		{o.Functions(), map[string]string{"tick": "t"}},

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 )
 
@@ -21,9 +22,7 @@ import (
 // being answered, the next one waits.
 func TestConnsAreBounded(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var told strings.Builder
 	l := newConns(inner, 8, slog.New(slog.NewTextHandler(&told, nil)))
 	begun, end := make(chan bool, 100), make(chan bool)
@@ -51,9 +50,7 @@ func TestConnsAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(c, says)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -137,9 +134,7 @@ func TestRestOfBodyIsNotAwaited(t *testing.T) {
 
 func TestMost(t *testing.T) {
 	for of, want := range map[uint64]int{0: 8192, 1: 1, 600: 300, 1024: 512, 1 << 20: 8192, 1<<64 - 1: 8192} {
-		if n := mostOf(of); n != want {
-			t.Errorf("of %d descriptors: %d connections, want %d", of, n, want)
-		}
+		check.Equal(t, mostOf(of), want, "of %d descriptors N connections", of)
 	}
 }
 
@@ -253,9 +248,7 @@ func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
 			began := time.Now()
 			c := ask()
 			take(c, 0)
-			if d := time.Since(began); d != 0 {
-				t.Errorf("it waits %v", d)
-			}
+			check.Equal(t, time.Since(began), 0, "it waits")
 			synctest.Wait() // until the server too is done with it
 			return c
 		}

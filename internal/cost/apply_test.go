@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -39,14 +40,10 @@ func apply(t *testing.T) *applied {
 		return fakeaws.Fault{Wait: 2*storeTakes + time.Duration(c.N)*200*time.Microsecond}
 	}
 	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	e := s.Engine()
 	a.m = wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-	if _, err := a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}))
 	return a
 }
 
@@ -96,12 +93,8 @@ func TestApply(t *testing.T) {
 				for left := n; left > 0; left -= perCall {
 					want += (min(left, perCall) + perTransaction - 1) / perTransaction
 				}
-				if got := int(a.transactions.Load()); got != want {
-					t.Errorf("it took %d transactions, want %d", got, want)
-				}
-				if created := a.save(t, orders(n, "j")); created != 0 {
-					t.Errorf("%d are made again", created)
-				}
+				check.Equal(t, int(a.transactions.Load()), want, "it took N transactions")
+				check.Equal(t, a.save(t, orders(n, "j")), 0, "are made again")
 			})
 		})
 	}
@@ -150,8 +143,6 @@ func TestApplyBesideOthers(t *testing.T) {
 			must("edit of the app", err)
 		})
 		all.Wait()
-		if made.Load() != 3*200+50 {
-			t.Errorf("%d jobs were created, want each once", made.Load())
-		}
+		check.Equal(t, made.Load(), 3*200+50, "jobs were created, want each once")
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -29,9 +30,7 @@ func TestBroadcast(t *testing.T) {
 		return fireOf(t, executors, specs)
 	}
 	one := spreads(core.RouteFirst, 5)
-	if is := one.on["runs"].Write; is != 2 {
-		t.Errorf("a run writes %.0f units of runs, a claim and an end", is)
-	}
+	check.Equal(t, one.on["runs"].Write, 2, "a run writes N units of runs, a claim and an end")
 	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
 		m, n := spreads(core.RouteBroadcast, executors), float64(executors)
 		if is := m.write - (one.write - 2) - 4*n; is > own || is < own-1 {
@@ -78,9 +77,7 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 		ctx, stop := context.WithCancel(t.Context())
 		db, q := fakeaws.New(t.Errorf)
 		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}, gathers: true}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires, d.ends = d.a.Dispatcher(d, dispatch.Options{}), d.a.Callback(callback.Options{TokenFor: tokenFor})
@@ -92,23 +89,17 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 		for _, say := range of {
 			say(&app)
 		}
-		if _, err := d.manage().SaveApp(ctx, ann, app); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(d.manage().SaveApp(ctx, ann, app))
 		results := d.manage().Save(ctx, ann, specs)
 		for _, r := range results {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 		}
 		saved := results[0]
 		at := core.InstantOf(time.Now()) + 2
 		q.Purge(fakeaws.Names.Fires)
 		fire := core.Fire{Run: core.PlannedRun(saved.ID, at), Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
 		msg := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{fire}}
-		if err := d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
 		d.take(0)
 		var driver sync.WaitGroup
 		driver.Go(func() { d.poll(ctx) })

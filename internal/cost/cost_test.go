@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -54,12 +55,8 @@ func jobsOf(n int, when func(i int) core.When) (jobs []Job) {
 func holds(t *testing.T, file, row string) {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(doc), "\n"+row+"\n") {
-		t.Errorf("docs/%s does not have the row\n%s", file, row)
-	}
+	check.OK(t, err)
+	check.Contains(t, string(doc), "\n"+row+"\n", "docs/%s does not have the row\n%s", file, row)
 }
 
 // page fails unless docs/reference/aws-cost.md has text in its part of a name; with -update it writes the text there.
@@ -67,9 +64,7 @@ func page(t *testing.T, name, text string) {
 	t.Helper()
 	const file = "../../docs/reference/aws-cost.md"
 	doc, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	mark := "<!-- " + name + " -->\n"
 	before, rest, _ := strings.Cut(string(doc), mark)
 	_, after, ok := strings.Cut(rest, "<!-- end -->")
@@ -83,9 +78,7 @@ func page(t *testing.T, name, text string) {
 func (f *fleet) counted(t *testing.T) Counts {
 	t.Helper()
 	c, err := Replay(jobsOf(f.jobs, f.when), begin, f.span, plan.AWS())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if want := f.jobs * int(f.span/f.when(0).Every); c.Fires != want {
 		t.Errorf("%d fires in %s, want %d", c.Fires, f.span, want)
 	}
@@ -220,9 +213,7 @@ func TestIdle(t *testing.T) {
 	one := Sum(bill)
 	d.Executors = 0
 	canary, err := Canary(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	none, watched := Sum(Virginia.Bill(Idle(d))), Sum(Virginia.Bill(canary))
 	all := none + watched + alarmed*Virginia.Alarm
 	text += fmt.Sprintf("| Total with one executor that registers | | **%s** |\n", Dollars(one)) +

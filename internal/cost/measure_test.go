@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -107,9 +108,7 @@ func (d *deployment) Send(ctx context.Context, s dispatch.SendRequest) dispatch.
 func (d *deployment) callback(results []finish.Result) {
 	d.invoke("callback", func() {
 		for _, err := range d.ends.Callback(context.Background(), callback.Caller{Token: token}, results) {
-			if err != nil {
-				d.t.Error(err)
-			}
+			check.NoError(d.t, err)
 		}
 	})
 }
@@ -153,9 +152,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	}
 	db.Faults = wait(storeTakes)
 	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	d.a = wiring.New(d.e, wiring.Options{Plan: d.o})
 	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}),
@@ -171,9 +168,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	d.fires = d.a.Dispatcher(d, dispatch.Options{})
 	text := token
 	m := d.manage()
-	if _, err := m.SaveApp(ctx, core.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(m.SaveApp(ctx, core.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}))
 	reg := d.a.Registry(registry.Options{})
 	beat := func() {
 		d.invoke("registry", func() {
@@ -347,9 +342,7 @@ func TestMeasured(t *testing.T) {
 			if c.jobs > 0 {
 				var err error
 				counts, err = Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				used := Jobs(counts, dep).Times(float64(c.span) / float64(Month)).Plus(Planning(float64(counts.Wakes), dep))
 				say = say.Plus(used)
 				kept := (float64(m.runs)*float64(dep.Keep) + float64(m.state)*float64(keepsJournals)) / float64(Month)
@@ -404,9 +397,7 @@ func measure(t *testing.T, jobs int, span time.Duration, gathers bool, when func
 	}
 	for part := range slices.Chunk(specs, 500) {
 		for _, r := range d.manage().Save(ctx, core.Actor{Name: "ann"}, part) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 		}
 	}
 	time.Sleep(25 * time.Minute)

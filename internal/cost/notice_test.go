@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -70,9 +71,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		db, q := fakeaws.New(t.Errorf)
 		db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: storeTakes} }
 		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		h := &hearing{deployment: &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}}
 		h.a = wiring.New(h.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		h.fires = h.a.Dispatcher(h, dispatch.Options{})
@@ -81,9 +80,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		people := h.a.People(nil, people.Options{Manage: manage.Options{Notifier: h}})
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		_, err = people.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: core.Channel{Name: "a", Kind: core.ChannelWebhook,
 			URL: "https://hooks.example/"}})
@@ -135,9 +132,7 @@ func (h *hearing) pollPostRun(ctx context.Context, lane *postrun.Worker) {
 		var list []ring.Message
 		for _, m := range out.Messages {
 			msg, err := ring.Decode([]byte(*m.Body))
-			if err != nil {
-				h.t.Error(err)
-			}
+			check.NoError(h.t, err)
 			list = append(list, msg)
 		}
 		h.invoke("postrun", func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 )
@@ -57,27 +58,19 @@ func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 		ctx, stop := context.WithCancel(t.Context())
 		db, q := fakeaws.New(t.Errorf)
 		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires = d.a.Dispatcher(d, dispatch.Options{})
-		if _, err := d.manage().SaveApp(ctx, ann, manage.AppSpec{Name: "orders", WaitForExecutor: long}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(d.manage().SaveApp(ctx, ann, manage.AppSpec{Name: "orders", WaitForExecutor: long}))
 		at := core.InstantOf(time.Now()) + 2
 		msg := ring.Message{Kind: ring.KindFires, Slot: at}
 		for _, r := range d.manage().Save(ctx, ann, orders(fires, "waits-")) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 			msg.Fires = append(msg.Fires, core.Fire{Run: core.PlannedRun(r.ID, at), Rev: r.Rev, At: at, Slot: at, Cause: core.CauseSchedule})
 		}
 		q.Purge(fakeaws.Names.Fires)
-		if err := d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
 		d.take(0)
 		var driver sync.WaitGroup
 		driver.Go(func() { d.poll(ctx) })

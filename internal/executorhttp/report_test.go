@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
@@ -57,9 +58,7 @@ func TestReportOfASnooze(t *testing.T) {
 		run := core.Run{ID: core.NumberedRun(1, uint32(i+1)), App: "a", State: core.Running, Cause: core.CauseManual, Rev: 1, Owner: "x",
 			Address: "call:http://a", Attempt: 1}
 		run.First = run.ID
-		if err := e.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Dispatch.Create(t.Context(), []core.Run{run})[0])
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/report/"+run.ID.String()+"?key="+send.ReportSignature(key, run.ID),
 			strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`)))
@@ -75,9 +74,7 @@ func TestReportOfASnooze(t *testing.T) {
 func TestBodiesInHandAreBounded(t *testing.T) {
 	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
 		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
@@ -104,19 +101,13 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 				held.Go(func() { ask(path, open) })
 			}
 			synctest.Wait()
-			if got := ask(path, strings.NewReader("x")); got != http.StatusServiceUnavailable {
-				t.Errorf("%s, one more: %d", path, got)
-			}
+			check.Equal(t, ask(path, strings.NewReader("x")), http.StatusServiceUnavailable, "%s, one more", path)
 			if other != "" {
-				if got := ask(other, strings.NewReader("x")); got != http.StatusBadRequest {
-					t.Errorf("%s, of another: %d", other, got)
-				}
+				check.Equal(t, ask(other, strings.NewReader("x")), http.StatusBadRequest, "%s, of another", other)
 			}
 			end.Close()
 			held.Wait()
-			if got := ask(path, strings.NewReader("x")); got != http.StatusBadRequest {
-				t.Errorf("%s, once they are gone: %d", path, got)
-			}
+			check.Equal(t, ask(path, strings.NewReader("x")), http.StatusBadRequest, "%s, once they are gone", path)
 		}
 	})
 }

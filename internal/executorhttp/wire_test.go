@@ -27,6 +27,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -41,13 +42,9 @@ import (
 func TestDataOfACallback(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	id := core.NumberedRun(7, 1)
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Finish.Create(t.Context(),
-		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Finish.Create(t.Context(),
+		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0])
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call, nil}}, wirehttp.Options{})
@@ -66,13 +63,9 @@ func TestDataOfACallback(t *testing.T) {
 func TestReportOfWhatNobodyHas(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	id := core.NumberedRun(7, 1)
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
-		First: id}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
+		First: id}})[0])
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 	key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
@@ -122,9 +115,7 @@ func (u untouched) Read([]byte) (int, error) {
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		store := &reads{Store: e.Manage}
 		e.Manage = store
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
@@ -175,9 +166,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	}
 	e := memory.Open(memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
 	}
 	everybody := func(context.Context) bool { return true }
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
@@ -259,9 +248,7 @@ func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(memory.Options{})
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,
@@ -289,9 +276,7 @@ func TestBodiesComeInTime(t *testing.T) {
 			here := inner.Dial()
 			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 9\r\n\r\n{", c.path, wire.HeaderToken, c.token)
 			res, err := http.ReadResponse(bufio.NewReader(here), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			b, err := io.ReadAll(res.Body)
 			if d := time.Since(began); err != nil || d != c.after {
 				t.Errorf("%+v: after %v: %s, %v", c, d, b, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // cloud is a fake AWS server. It answers each request with an empty object, unless stalls selects it to get no answer, or
@@ -91,9 +92,7 @@ func TestAnAnswerThatDoesNotComeIsAskedForAgain(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for range calls / 16 {
-				if err := get(ctx, db); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, get(ctx, db))
 			}
 		})
 	}
@@ -138,9 +137,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		arrived.Store(&round)
 		for range together {
 			all.Go(func() {
-				if err := get(t.Context(), db); err != nil {
-					t.Error(err)
-				}
+				check.NoError(t, get(t.Context(), db))
 			})
 		}
 		all.Wait()
@@ -176,9 +173,7 @@ func TestDeadConnectionsCostOneAttempt(t *testing.T) {
 	var all sync.WaitGroup
 	for range together {
 		all.Go(func() {
-			if err := get(t.Context(), db); err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, get(t.Context(), db))
 		})
 	}
 	all.Wait()
@@ -233,9 +228,7 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 			db, _ := c.clients(Clients{Attempt: 50 * time.Millisecond, BackoffMax: time.Millisecond})
 			s, err := awsengine.New(db, nil, awsengine.Options{Insist: time.Millisecond,
 				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", PostRun: "a", Dead: "d"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			if x.status == http.StatusOK {
 				id := core.PlannedRun(1, 1)
 				err = s.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, State: core.Running}})[0]

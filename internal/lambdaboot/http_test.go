@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -24,13 +25,9 @@ import (
 func document(t *testing.T, name string, edits ...func(e map[string]any)) []byte {
 	t.Helper()
 	b, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var e map[string]any
-	if err := json.Unmarshal(b, &e); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &e))
 	for _, edit := range edits {
 		edit(e)
 	}
@@ -67,9 +64,7 @@ func seen(t *testing.T, doc []byte) (r *http.Request, body string) {
 	t.Helper()
 	res, err := ask(t, doc, func(_ http.ResponseWriter, got *http.Request) {
 		b, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		r, body = got, string(b)
 	})
 	if err != nil || r == nil {
@@ -121,9 +116,7 @@ func TestStage(t *testing.T) {
 		{"", "/v1/jobs", "/v1/jobs"},
 	} {
 		r, _ := seen(t, document(t, "url.json", set(c.stage, "requestContext", "stage"), set(c.path, "rawPath")))
-		if r.URL.Path != c.want {
-			t.Errorf("stage %q, path %q: %q, want %q", c.stage, c.path, r.URL.Path, c.want)
-		}
+		check.Equal(t, r.URL.Path, c.want, "stage %q, path %q", c.stage, c.path)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -33,9 +34,7 @@ func with(pairs ...string) func(string) string {
 
 func TestReadDefaults(t *testing.T) {
 	c, err := Read(with(), Needs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != 25*time.Second || c.Partitions != 16 ||
 		c.NoToken || len(c.Policy.Allow) > 0 ||
 		c.Level != slog.LevelInfo || c.Report() != "" || c.Plan != plan.AWS() {
@@ -47,9 +46,7 @@ func TestReadDefaults(t *testing.T) {
 // has the function's runtime, never is.
 func TestPrivateNetworks(t *testing.T) {
 	c, err := Read(with(), Needs{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	list := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("127.0.0.0/8")}
 	for ip, want := range map[string]struct{ plain, named bool }{
 		"198.51.100.1": {true, true}, "10.1.2.3": {false, true}, "10.2.2.3": {}, "192.168.0.1": {}, "127.0.0.1": {},
@@ -70,9 +67,7 @@ func TestReadAll(t *testing.T) {
 		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn",
 		"TICKRING_RUN_URL", "https://jobs.example.com/runs/{run}",
 		"TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 ||
 		c.Level != slog.LevelWarn || c.Function != "tick" || c.RunURL != "https://jobs.example.com/runs/{run}" ||
 		!strings.HasSuffix(c.Results, "/results") {
@@ -140,13 +135,9 @@ func TestReportNeedsToken(t *testing.T) {
 func TestReadNamesAllThatIsMissing(t *testing.T) {
 	_, err := Read(func(string) string { return "" }, Needs{AdminToken: true})
 	for name := range whole() {
-		if !strings.Contains(fmt.Sprint(err), name+" is missing") {
-			t.Errorf("%v: nothing of %s", err, name)
-		}
+		check.Contains(t, fmt.Sprint(err), name+" is missing", "%v: nothing of %s", err, name)
 	}
-	if !strings.Contains(fmt.Sprint(err), "TICKRING_ADMIN_TOKEN is missing") {
-		t.Errorf("%v: nothing of the token", err)
-	}
+	check.Contains(t, fmt.Sprint(err), "TICKRING_ADMIN_TOKEN is missing", "%v: nothing of the token", err)
 }
 
 func TestReadNamesAllThatIsWrong(t *testing.T) {
@@ -164,9 +155,7 @@ func TestReadNamesAllThatIsWrong(t *testing.T) {
 	}
 	_, err := Read(with(pairs...), Needs{})
 	for name := range wrong {
-		if !strings.Contains(fmt.Sprint(err), name+":") {
-			t.Errorf("%v: nothing of %s", err, name)
-		}
+		check.Contains(t, fmt.Sprint(err), name+":", "%v: nothing of %s", err, name)
 	}
 	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != len(wrong) {
 		t.Errorf("%d errors for %d wrong values: %v", n, len(wrong), err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestMetrics: a line has CloudWatch's format for metrics. A healthy function writes none.
@@ -79,9 +80,7 @@ func TestAlarmedEvents(t *testing.T) {
 			} `json:"_aws"`
 		}
 		var fields map[string]any
-		if err := errors.Join(json.Unmarshal(out.Bytes(), &line), json.Unmarshal(out.Bytes(), &fields)); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(json.Unmarshal(out.Bytes(), &line), json.Unmarshal(out.Bytes(), &fields)))
 		var names []string
 		for _, m := range line.AWS.CloudWatchMetrics[0].Metrics {
 			names = append(names, m.Name)
@@ -161,9 +160,7 @@ func TestADeadProcessIsCounted(t *testing.T) {
 	begin := func(handle func(context.Context) error) {
 		t.Helper()
 		_, err := newFailing(awslambda.NewHandler(handle), NewMetrics("prod", &out), dir).Invoke(t.Context(), []byte(`{}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	inside := func(context.Context) error { // another process starts, as if this one were dead
 		newFailing(nil, NewMetrics("prod", &out), dir)

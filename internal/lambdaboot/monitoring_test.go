@@ -6,14 +6,14 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDashboardShowsTheMetrics: the dashboard shows exactly the metrics that functions write.
 func TestDashboardShowsTheMetrics(t *testing.T) {
 	b, err := os.ReadFile("../../docs/monitoring/grafana.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	type target struct {
 		Namespace, MetricName string
 		Dimensions            map[string]string
@@ -23,9 +23,7 @@ func TestDashboardShowsTheMetrics(t *testing.T) {
 		Panels  []struct{ Targets []target }
 	}
 	var dashboard struct{ Panels []panel }
-	if err := json.Unmarshal(b, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &dashboard))
 	var shown []string
 	for _, p := range dashboard.Panels {
 		for _, inner := range p.Panels {

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -23,9 +24,7 @@ func TestPulse(t *testing.T) {
 		tick, sends := NewPulse(e, slog.New(slog.DiscardHandler)), NewPulse(e, slog.New(slog.DiscardHandler))
 		do := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		noted := func(down, up time.Time) {
 			t.Helper()
@@ -83,13 +82,9 @@ func TestPulseOfARefusingStore(t *testing.T) {
 		sends := NewPulse(e, slog.New(slog.DiscardHandler))
 		live := func(age time.Duration) bool {
 			t.Helper()
-			if err := sends.Look(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, sends.Look(t.Context()))
 			g, err := e.Tick.Global(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			x := core.Executor{App: "a", Address: "http://10.0.0.1:1", Beat: time.Now().Add(-age)}
 			return len(core.Live([]core.Executor{x}, g, time.Now(), core.BeatExpiry)) == 1
 		}

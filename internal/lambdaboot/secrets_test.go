@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -82,9 +83,7 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 		params := &fakeParams{values: map[string]string{"/t/secret-key": "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ"}}
 		box := func() *secretbox.Box {
 			c, err := Read(with("TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key"), Needs{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			c.secrets(params, isBlank)
 			return c.Box
 		}
@@ -94,9 +93,7 @@ func TestSecretKeyComesFromParameter(t *testing.T) {
 		if err != nil || strings.Contains(sealed.Token, app.Token) {
 			t.Fatalf("%q, %v", sealed.Token, err)
 		}
-		if _, err := api.Begin(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(api.Begin(t.Context(), true))
 		if sealed, err = secretbox.Seal(api, app); err != nil {
 			t.Fatal(err)
 		}
@@ -125,18 +122,14 @@ func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
 		tick := func() *Config {
 			c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_SECRET_KEY_PARAM", "/t/secret-key",
 				"TICKRING_SECRET_KEY_KMS", "the-kms-key", "TICKRING_CREATE_PARAMS", "/t/secret-key,/t/admin-token"), Needs{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			c.secrets(params, func(context.Context) (bool, error) { return blank, wrong })
 			return &c
 		}
 		app := core.App{Name: "shop", Token: "token-of-shop"}
 		early := tick().Box
 		sealed, err := secretbox.Seal(early, app)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		kept := params.values["/t/secret-key"]
 		clear(params.values)
 		blank = false
@@ -172,9 +165,7 @@ func TestMissingParametersAreCreated(t *testing.T) {
 	params := &fakeParams{values: map[string]string{}, refuses: "/t/admin-token"}
 	started := func(vars ...string) *Config {
 		c, err := Read(with(append(vars, "TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key")...), Needs{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		c.secrets(params, isBlank)
 		return &c
 	}
@@ -202,9 +193,7 @@ func TestMissingParametersAreCreated(t *testing.T) {
 func keyOf(t *testing.T, c *Config) string {
 	t.Helper()
 	key, err := c.ReportKey(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(key)
 }
 
@@ -213,9 +202,7 @@ func TestSecrets(t *testing.T) {
 	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token-of-here", "/t/report-key": "the-report-key-of-here"}}
 	started := func(vars ...string) *Config {
 		c, err := Read(with(vars...), Needs{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		before := len(params.asked)
 		if c.secrets(params, isBlank); len(params.asked) > before {
 			t.Errorf("asked for %q at its start", params.asked[before:])
@@ -236,9 +223,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("token %q, %v", token, err)
 	}
 	// A report is verified with the key of the function that requested it.
-	if keyOf(t, all) != key {
-		t.Error("two functions with one report key sign differently")
-	}
+	check.Equal(t, keyOf(t, all), key, "two functions with one report key sign differently")
 	if keyOf(t, &Config{AdminToken: "the-admin-token-of-here"}) == key {
 		t.Error("reports are signed with the admin token, though there is a key for them")
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 type transport func(*http.Request) (*http.Response, error)
@@ -32,12 +34,8 @@ func TestXRaySignsItsRequestsOnly(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 		}))
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("spans"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := x.RoundTrip(r); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.Call(t)(x.RoundTrip(r))
 		sign := got.Header.Get("Authorization")
 		if strings.Contains(sign, "AKID") != signed || signed && (!strings.Contains(sign, "/eu-central-1/xray/aws4_request") ||
 			got.Header.Get("X-Amz-Security-Token") != "SESSION") || !signed && len(got.Header) > 0 || string(body) != "spans" {

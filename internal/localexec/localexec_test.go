@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -22,13 +23,9 @@ import (
 // when a job is saved.
 func TestAllow(t *testing.T) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(file, nil, 0o600))
 	for name, c := range map[string]struct {
 		users, dirs []string
 		field       string
@@ -46,9 +43,7 @@ func TestAllow(t *testing.T) {
 		}
 	}
 	a, err := Allow([]string{me.Username}, []string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, c := range []struct {
 		command core.Command
 		field   string

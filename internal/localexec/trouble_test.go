@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -79,14 +80,10 @@ func (s *trouble) ended(t *testing.T, run core.RunID) finish.Result {
 func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job core.JobID, n int) (core.RunID, string)) {
 	t.Helper()
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir := t.TempDir()
 	allowed, err := Allow([]string{me.Username}, []string{dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(memory.Options{})
 	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
@@ -99,9 +96,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		if err == nil {
 			err = c.Start(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() {
 			if err := c.Stop(context.Background()); err != nil && bad == 0 {
 				t.Error(err)
@@ -120,9 +115,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		j.Normalize()
 		r := core.Run{ID: id, App: "a", State: core.Running, Cause: core.CauseSchedule, At: core.InstantOf(now), Slot: core.InstantOf(now),
 			Owner: "x", Until: now.Add(30 * time.Second), Address: core.LocalAddress, SentAt: now, Attempt: 1, First: id}
-		if err := e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
 		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
 			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
 		if a := c.Run(t.Context(), dispatch.SendRequest{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {
@@ -158,9 +151,7 @@ func TestCommandRunsAfterAStopBeforeIt(t *testing.T) {
 	s.reads.Store(1 << 30)
 	id, mark := run(1, 0)
 	<-s.failed
-	if err := s.c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.c.Stop(t.Context()))
 	s.reads.Store(0)
 	s.again()
 	if r := s.ended(t, id); r.State != core.Succeeded {

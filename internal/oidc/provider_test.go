@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // idp is a provider that answers a code with the token that token makes.
@@ -33,9 +34,7 @@ type idp struct {
 func newIdp(t *testing.T) *idp {
 	p := &idp{}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := &oidctest.Server{PublicKeys: []oidctest.PublicKey{{PublicKey: key.Public(), KeyID: "k", Algorithm: coreos.RS256}}}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
@@ -66,9 +65,7 @@ func newProvider(t *testing.T, issuer, adminToken string, now func() time.Time) 
 	t.Helper()
 	p, err := oidc.New(oidc.Settings{Issuer: issuer, ClientID: "console", URL: base + "/", Name: "Example"}, adminToken,
 		oidc.Options{Now: now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return p
 }
 
@@ -89,9 +86,7 @@ func TestTickets(t *testing.T) {
 	p, twin, stranger := newProvider(t, idp.URL, "token", clock), newProvider(t, idp.URL, "token", clock),
 		newProvider(t, idp.URL, "another token", clock)
 	where, kept, err := p.Start(t.Context(), "/console/jobs?q=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	u, _ := url.Parse(where)
 	q := u.Query()
 	if q.Get("redirect_uri") != base+"/console/oidc/callback" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" ||
@@ -143,9 +138,7 @@ func TestTokensAreVerified(t *testing.T) {
 	p := newProvider(t, idp.URL, "token", func() time.Time { return now })
 	good := idp.token
 	other, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for what, c := range map[string]struct {
 		token func(nonce string) string
 		later time.Duration
@@ -162,9 +155,7 @@ func TestTokensAreVerified(t *testing.T) {
 		"ended":                     {good, 5 * time.Minute, core.CodeUnauthorized},
 	} {
 		where, kept, err := p.Start(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		u, _ := url.Parse(where)
 		idp.token, idp.nonce = c.token, u.Query().Get("nonce")
 		now = now.Add(c.later)
@@ -186,15 +177,11 @@ func TestProviderThatIsAway(t *testing.T) {
 		_, _, err := p.Start(t.Context(), "")
 		code(t, "away", err, core.CodeUnavailable)
 	}
-	if n := idp.asked.Load(); n != 1 {
-		t.Errorf("asked %d times", n)
-	}
+	check.Equal(t, idp.asked.Load(), 1, "asked N times")
 	idp.away.Store(false)
 	now = now.Add(2 * time.Second)
 	where, kept, err := p.Start(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	u, _ := url.Parse(where)
 	idp.away.Store(true)
 	_, _, err = p.Finish(t.Context(), kept, url.Values{"state": u.Query()["state"], "code": {"c"}}, free)

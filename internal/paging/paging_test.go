@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // After the first part, a temporary failure is retried, four tries in all; before that, and
@@ -87,9 +88,7 @@ func TestSums(t *testing.T) {
 		{Changed: true, Killed: []string{"1", "2"}, Next: "2", Job: "shop/sweep"},
 		{Killed: []string{"2", "3"}, Partial: true, Job: "shop/sweep"},
 	} {
-		if next := AddStop(&stop, &page); next != page.Next {
-			t.Errorf("next is %q", next)
-		}
+		check.Equal(t, AddStop(&stop, &page), page.Next, "next")
 	}
 	if !slices.Equal(stop.Killed, []string{"1", "2", "3"}) || !stop.Changed || !stop.Partial || stop.Job != "shop/sweep" {
 		t.Errorf("%+v", stop)

@@ -3,6 +3,8 @@ package password
 import (
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestHash: a hash matches only its password, contains its parameters, and no two are alike.
@@ -17,9 +19,7 @@ func TestHash(t *testing.T) {
 		t.Error("no salt", err)
 	}
 	cheap, err := Argon2id{Passes: 1, KiB: 8}.Hash("correct horse")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, h := range []string{hash, other, cheap} {
 		if !a.Is(h, "correct horse") || a.Is(h, "correct horsf") || a.Is(h, "") {
 			t.Errorf("%s", h)

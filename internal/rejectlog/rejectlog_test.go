@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func wrong(i int) Refusal {
@@ -36,9 +38,7 @@ func TestALineForEachAddressAndMinute(t *testing.T) {
 			!strings.Contains(log.String(), "from=10.0.0.1 ") {
 			t.Errorf("%d lines:\n%s", n, &log)
 		}
-		if counted["registry token"] != 122 {
-			t.Error(counted)
-		}
+		check.Equal(t, counted["registry token"], 122, "%v", counted)
 	})
 }
 
@@ -56,22 +56,14 @@ func TestWaits(t *testing.T) {
 		for range 10 {
 			waits = append(waits, note(t.Context(), wrong(0)))
 		}
-		if got := fmt.Sprint(waits); got != "[0s 0s 0s 100ms 200ms 400ms 800ms 1.6s 2s 2s]" {
-			t.Error(got)
-		}
+		check.Equal(t, fmt.Sprint(waits), "[0s 0s 0s 100ms 200ms 400ms 800ms 1.6s 2s 2s]")
 		large := wrong(0)
 		large.Reason = Large
-		if w := note(t.Context(), large); w != 0 {
-			t.Errorf("a client that sends too much waits %v", w)
-		}
-		if w := note(t.Context(), wrong(1)); w != 0 {
-			t.Errorf("another address waits %v", w)
-		}
+		check.Equal(t, note(t.Context(), large), 0, "a client that sends too much waits")
+		check.Equal(t, note(t.Context(), wrong(1)), 0, "another address waits")
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if w := note(gone, wrong(0)); w != 0 {
-			t.Errorf("a disconnected client is waited for %v", w)
-		}
+		check.Equal(t, note(gone, wrong(0)), 0, "a disconnected client is waited for")
 		began := time.Now()
 		var all sync.WaitGroup
 		var closed atomic.Int32
@@ -91,9 +83,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("%d wait after %v", trace.waiting, time.Since(began))
 		}
 		time.Sleep(5 * time.Minute)
-		if w := note(t.Context(), wrong(0)); w != 0 {
-			t.Errorf("after five minutes it waits %v", w)
-		}
+		check.Equal(t, note(t.Context(), wrong(0)), 0, "after five minutes it waits")
 	})
 }
 
@@ -127,9 +117,7 @@ func TestLittleIsKept(t *testing.T) {
 				asks++
 			}
 		}
-		if asks != mostAsked {
-			t.Errorf("asks %d times a second", asks)
-		}
+		check.Equal(t, asks, mostAsked, "asks N times a second")
 		var none *Trace
 		if none.Note(t.Context(), wrong(1)); none.Executors("") != nil || none.Asks() != 0 {
 			t.Error("none keeps something")
@@ -140,8 +128,6 @@ func TestLittleIsKept(t *testing.T) {
 func TestHostOf(t *testing.T) {
 	for remote, want := range map[string]string{"10.0.0.1:80": "10.0.0.1", "[::ffff:10.0.0.1]:80": "10.0.0.1",
 		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[fe80::1%eth0]:1": "fe80::/64", "?": "?", "": ""} {
-		if got := hostOf(remote); got != want {
-			t.Errorf("%s: %s", remote, got)
-		}
+		check.Equal(t, hostOf(remote), want, "%s", remote)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func prefixes(list ...string) (out []netip.Prefix) {
@@ -176,9 +178,7 @@ func TestControl(t *testing.T) {
 // package net.
 func TestDialerChecksAfterDNS(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer ln.Close()
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 	for _, host := range []string{"localhost", "127.0.0.1"} {
@@ -188,9 +188,7 @@ func TestDialerChecksAfterDNS(t *testing.T) {
 		}
 	}
 	conn, err := Policy{AllowLoopback: true}.Dialer(time.Second).DialContext(t.Context(), "tcp4", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	conn.Close()
 }
 
@@ -283,8 +281,6 @@ func BenchmarkCheck(b *testing.B) {
 	p, ip, ctx := Policy{AllowPrivate: true}, netip.MustParseAddr("10.0.0.1"), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := p.CheckContext(ctx, ip); err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, p.CheckContext(ctx, ip))
 	}
 }

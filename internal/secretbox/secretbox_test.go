@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 func newBox(t *testing.T) *Box {
@@ -27,9 +28,7 @@ func newBox(t *testing.T) *Box {
 func TestOpenRejectsSecretOfOtherRecord(t *testing.T) {
 	b := newBox(t)
 	sealed, err := Seal(b, core.App{Name: "shop", Token: "token-of-shop"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	again, _ := Seal(b, core.App{Name: "shop", Token: "token-of-shop"})
 	if sealed.Token == again.Token {
 		t.Error("equal secrets have equal stored forms")
@@ -60,13 +59,9 @@ func TestOpenRejectsSecretOfOtherRecord(t *testing.T) {
 // the newest key.
 func TestRotationBoundsKeys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sub", "key")
-	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(filepath.Dir(file), 0o700))
 	b, _, err := File(t.Context(), file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ids := map[string]bool{}
 	for range MaxKeys - 1 {
 		id, err := b.Begin(t.Context(), true)
@@ -74,9 +69,7 @@ func TestRotationBoundsKeys(t *testing.T) {
 			t.Fatal(id, err)
 		}
 		ids[id] = true
-		if err := b.End(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, b.End(t.Context()))
 	}
 	if text, _ := os.ReadFile(file); strings.Count(string(text), "\n") != MaxKeys {
 		t.Errorf("%d keys", strings.Count(string(text), "\n"))
@@ -126,12 +119,8 @@ func TestUnknownKeyIsLookedForAtOnce(t *testing.T) {
 		early, other := shared(), shared()
 		app := core.App{Name: "shop", Token: "token-of-shop"}
 		old, err := Seal(early, app)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Begin(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.Call(t)(other.Begin(t.Context(), true))
 		sealed, _ := Seal(other, app)
 		if opened, err := Open(early, sealed); err != nil || opened.Token != app.Token {
 			t.Errorf("right after the rotation: %q, %v", opened.Token, err)
@@ -140,12 +129,8 @@ func TestUnknownKeyIsLookedForAtOnce(t *testing.T) {
 		if old, err = Seal(late, app); err != nil {
 			t.Fatal(err)
 		}
-		if err := other.End(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Begin(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, other.End(t.Context()))
+		check.Call(t)(other.Begin(t.Context(), true))
 		time.Sleep(ReloadEvery)
 		if again, _ := Seal(late, app); again.Token[:12] == old.Token[:12] {
 			t.Error("a process of before the rotation still encrypts with the old key")
@@ -165,9 +150,7 @@ func TestUnknownKeyIsLookedForAtOnce(t *testing.T) {
 // Keys that cannot be used lock the secrets, so that the records are named; keys that cannot be read for a moment lock none.
 func TestUnusableKeysLockSecrets(t *testing.T) {
 	sealed, err := Seal(newBox(t), core.App{Name: "shop", Token: "token-of-shop"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for name, c := range map[string]struct {
 		text  string
 		err   error
@@ -216,9 +199,7 @@ func TestOneOfManyCreatesKeyFile(t *testing.T) {
 	}
 	all.Wait()
 	slices.Sort(ids)
-	if len(slices.Compact(ids)) != 1 {
-		t.Errorf("keys %v", ids)
-	}
+	check.Equal(t, len(slices.Compact(ids)), 1, "keys %v", ids)
 	if made = slices.DeleteFunc(made, func(is bool) bool { return !is }); len(made) != 1 {
 		t.Errorf("%d created the file", len(made))
 	}

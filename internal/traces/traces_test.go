@@ -26,6 +26,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -212,9 +213,7 @@ func TestARunIsOneTrace(t *testing.T) {
 			s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR {
 			t.Errorf("send %d: %v", i, s)
 		}
-		if want := fmt.Sprintf("00-%x-%x-01", s.TraceId, s.SpanId); e.got[i] != want {
-			t.Errorf("the executor got %s, not %s", e.got[i], want)
-		}
+		check.Equal(t, e.got[i], fmt.Sprintf("00-%x-%x-01", s.TraceId, s.SpanId), "the executor")
 	}
 	if bytes.Equal(c.spans[0].SpanId, c.spans[1].SpanId) {
 		t.Error("two sends are one span")
@@ -293,9 +292,7 @@ func TestAnswers(t *testing.T) {
 		}
 		tr.Flush(t.Context())
 		s := c.spans[len(c.spans)-1]
-		if got := texts(s.Attributes)["tickring.answer"] + " " + s.Status.GetCode().String(); got != a.want {
-			t.Errorf("%s, want %s", got, a.want)
-		}
+		check.Equal(t, texts(s.Attributes)["tickring.answer"]+" "+s.Status.GetCode().String(), a.want)
 	}
 	tr.Close(t.Context())
 }
@@ -312,9 +309,7 @@ func TestNotConfigured(t *testing.T) {
 			t.Fatal(off, tr, err)
 		}
 		e := &executor{}
-		if tr.Sender(e) != dispatch.Sender(e) {
-			t.Error("something is between dispatch and sender")
-		}
+		check.Equal(t, tr.Sender(e), dispatch.Sender(e), "something is between dispatch and sender")
 		r := run(1)
 		if n := testing.AllocsPerRun(100, func() { tr.Closed(r); tr.Flush(t.Context()); tr.Close(t.Context()) }); n != 0 {
 			t.Errorf("%v allocations", n)
@@ -498,9 +493,7 @@ func TestSamplingIsByRun(t *testing.T) {
 		t.Errorf("%d of 100 traces", len(spans))
 	}
 	for id, n := range spans {
-		if n != 2 {
-			t.Errorf("trace %s has %d spans", id, n)
-		}
+		check.Equal(t, n, 2, "trace %s has N spans", id)
 	}
 	for _, parent := range e.got {
 		if _, kept := spans[parent[3:35]]; kept != strings.HasSuffix(parent, "-01") {
@@ -543,9 +536,7 @@ func TestEnvironment(t *testing.T) {
 func BenchmarkRun(b *testing.B) {
 	b.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
 	tr, err := New(Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	s := tr.Sender(&executor{})
 	r := run(1)
 	sh := shipment(r)

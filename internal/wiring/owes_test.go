@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var failing = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
@@ -124,9 +125,7 @@ func (r *told) endedWell(id core.JobID, want int, told bool) {
 		}
 		failed++
 	}
-	if failed != want {
-		r.t.Errorf("%d runs failed for good, want %d", failed, want)
-	}
+	check.Equal(r.t, failed, want, "runs failed for good")
 }
 
 // runs are all that are stored of a job.

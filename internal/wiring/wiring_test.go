@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 )
 
@@ -66,9 +67,7 @@ func TestEachPartIsTold(t *testing.T) {
 		return text == from+"."+field || text == from+".Plan."+field
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), "wiring.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	told := map[string]map[string]bool{"query.Options": {}} // names of fields, by the name of the options type
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)

@@ -15,6 +15,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -46,9 +47,7 @@ func named(code string) error { return &smithy.GenericAPIError{Code: code, Messa
 // TestPublish: it goes to the topic, in the topic's Region whatever the client's is, and once.
 func TestPublish(t *testing.T) {
 	c := &client{}
-	if err := Of(c, nil).Publish(t.Context(), topic, "subject", "text"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, Of(c, nil).Publish(t.Context(), topic, "subject", "text"))
 	if *c.in.TopicArn != topic || *c.in.Subject != "subject" || *c.in.Message != "text" || c.options.Region != "eu-central-1" {
 		t.Errorf("%+v in %s", c.in, c.options.Region)
 	}
@@ -99,9 +98,7 @@ func TestErrors(t *testing.T) {
 
 // TestReady: without credentials nothing can be published, and Ready returns why.
 func TestReady(t *testing.T) {
-	if err := Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, Of(&client{}, credentials.NewStaticCredentialsProvider("AKIA", "secret", "")).Ready(t.Context()))
 	none := aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{}, &smithy.OperationError{ServiceID: "ec2imds", OperationName: "GetMetadata", Err: errors.New("no role")}
 	})

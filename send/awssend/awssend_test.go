@@ -21,6 +21,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -85,9 +86,7 @@ func queues(url string) *Queues {
 // invocation.
 func TestInvoke(t *testing.T) {
 	accepted := func(w http.ResponseWriter, r *http.Request, _ []byte) {
-		if r.Header.Get("X-Amz-Invocation-Type") != "Event" {
-			t.Errorf("invocation type %q", r.Header.Get("X-Amz-Invocation-Type"))
-		}
+		check.Equal(t, r.Header.Get("X-Amz-Invocation-Type"), "Event", "invocation type")
 		w.Header().Set("X-Amzn-Requestid", "8476a536-e9f4-11e8-9739-2dfe598c3fcd")
 		w.WriteHeader(http.StatusAccepted)
 	}
@@ -124,9 +123,7 @@ func TestInvoke(t *testing.T) {
 			if name != "accepted" {
 				texts.Equal(t, name, a.Message)
 			}
-			if n := f.answers.Load(); n != 1 {
-				t.Errorf("it was asked %d times", n)
-			}
+			check.Equal(t, f.answers.Load(), 1, "it was asked N times")
 			if name == "accepted" && a.Request != "8476a536-e9f4-11e8-9739-2dfe598c3fcd" {
 				t.Errorf("request %q", a.Request)
 			}
@@ -144,19 +141,13 @@ func TestInvokeWithoutAnswer(t *testing.T) {
 	if a := functions(f.url).Invoke(ctx, "pay", []byte(`{}`)); a.Kind != dispatch.AnswerUnconfirmed || !a.TimedOut {
 		t.Errorf("%+v", a)
 	}
-	if n := f.answers.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
-	}
+	check.Equal(t, f.answers.Load(), 1, "it was asked N times")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	nobody := "http://" + l.Addr().String()
 	l.Close()
 	a := functions(nobody).Invoke(t.Context(), "pay", []byte(`{}`))
-	if a.Kind != dispatch.AnswerRefused {
-		t.Errorf("%+v", a)
-	}
+	check.Equal(t, a.Kind, dispatch.AnswerRefused, "%+v", a)
 	golden.New(t).Equal(t, "not sent", a.Message)
 	over, cancel2 := context.WithCancel(t.Context())
 	cancel2()
@@ -229,14 +220,10 @@ func TestPut(t *testing.T) {
 			if name != "by name" {
 				texts.Equal(t, name, a.Message)
 			}
-			if n := f.answers.Load(); n != c.asked {
-				t.Errorf("asked %d times, want %d", n, c.asked)
-			}
+			check.Equal(t, f.answers.Load(), c.asked, "asked N times")
 		})
 	}
-	if got != `{"jobId":1}` {
-		t.Errorf("the message was %q", got)
-	}
+	check.Equal(t, got, `{"jobId":1}`, "the message")
 }
 
 // TestURLUnknown: a request for the URL of a queue can be repeated.
@@ -304,9 +291,7 @@ func TestPayload(t *testing.T) {
 	var note struct {
 		Tickring send.Note `json:"tickring"`
 	}
-	if err := json.Unmarshal(got, &note); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(got, &note))
 	n := note.Tickring
 	if n.Job != "pay/salaries" || n.Run != run.ID.String() || n.Attempt != 2 || !n.ScheduledAt.Equal(at.Time()) ||
 		n.Key != send.ReportSignature(key, run.ID) || n.ReportURL != "https://jobs.example/v1/report/"+n.Run+"?key="+n.Key {

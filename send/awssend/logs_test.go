@@ -16,6 +16,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/postrun"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/send"
 )
@@ -174,17 +175,13 @@ func TestLogRefused(t *testing.T) {
 		"gone":     {&group{name: "/aws/lambda/payroll", page: 10}, core.CodeNotFound},
 	} {
 		_, _, _, err := NewFunctions(noConfiguration{}, c.logs).Log(t.Context(), "payroll", traced(core.Succeeded, mine), 1)
-		if core.CodeOf(err) != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Equal(t, core.CodeOf(err), c.code, "%s: %v", name, err)
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
 	s := send.New(send.Options{})
 	defer s.Close()
 	_, _, _, err := s.Log(t.Context(), &core.App{Name: "pay"}, traced(core.Running, mine), 1)
-	if core.CodeOf(err) != core.CodeUnavailable {
-		t.Errorf("a server without AWS: %v", err)
-	}
+	check.Equal(t, core.CodeOf(err), core.CodeUnavailable, "a server without AWS: %v", err)
 	texts.Equal(t, "a server without AWS", fmt.Sprint(err))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestWantOfDescriptors: without descriptors nothing goes to AWS, and that is no
@@ -21,14 +22,10 @@ func TestWantOfDescriptors(t *testing.T) {
 	queues := NewQueues(sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &f.url, Credentials: credentials,
 		Retryer: aws.NopRetryer{}}), "eu-central-1")
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	none := was
 	none.Cur = 0
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
 	if a := fn.Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerBusy || !a.Ours {
 		t.Errorf("a function: %+v", a)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/cost"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -126,15 +126,6 @@ func TestListsByPhase(t *testing.T) {
 	}
 }
 
-// TestWindows: each run is counted once, in a window that can have affected it.
-func TestWindows(t *testing.T) {
-	_, by := judged(func(*ledger, map[core.RunID]end, func(int) core.RunID) {})
-	// A kill affects runs due from a minute before it until half a minute after.
-	if by["kill"].fires != 2 || by["shut"].fires != 3 || by["quiet"].fires != 5 {
-		t.Errorf("kill %d, shut %d, quiet %d", by["kill"].fires, by["shut"].fires, by["quiet"].fires)
-	}
-}
-
 // Nothing begins by accident, nor without a bound.
 func TestRefuses(t *testing.T) {
 	t.Setenv("AWS_ENDPOINT_URL", "")
@@ -166,9 +157,7 @@ func TestRefuses(t *testing.T) {
 // TestCosts: as the README promises, a proof costs far less than ten dollars.
 func TestCosts(t *testing.T) {
 	o, err := parse(strings.Fields("-account 123456789012 -yes-spend"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	most := o.most()
 	if most < 0.3 || most > 3 {
 		t.Errorf("it may cost $%.2f", most)
@@ -241,25 +230,6 @@ func TestListings(t *testing.T) {
 	}
 }
 
-// TestBilled: billed milliseconds come from Lambda's reports and are compared with the forecast.
-func TestBilled(t *testing.T) {
-	b := billed{function: "dispatch"}
-	b.add(`{"time":"2027-01-04T12:00:00.000Z","type":"platform.report","record":{"requestId":"1","metrics":{"durationMs":511.2,` +
-		`"billedDurationMs":512,"memorySizeMB":256,"maxMemoryUsedMB":60},"status":"success"}}`)
-	b.add(`{"type":"platform.start","record":{"requestId":"2"}}`)
-	if b.calls != 1 || b.ms != 512 || b.gbSeconds != 0.128 {
-		t.Errorf("%+v", b)
-	}
-	for foreseen, want := range map[float64]bool{0.128: true, 0.1: true, 0.09: false} {
-		if held, found := judgeBilled([]billed{b, {}}, cost.Usage{GBSeconds: foreseen}); held != want {
-			t.Errorf("of %v: %s", foreseen, found)
-		}
-	}
-	if held, _ := judgeBilled([]billed{{}}, cost.Usage{GBSeconds: 1}); held {
-		t.Error("no report is held")
-	}
-}
-
 // TestDownWaits: a stopped emulator has written its state when the script ends, even if its exit status is never read.
 func TestDownWaits(t *testing.T) {
 	state := t.TempDir()
@@ -267,20 +237,12 @@ func TestDownWaits(t *testing.T) {
 	emulator := exec.CommandContext(t.Context(), "sh", "-c",
 		`trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
 	out, err := emulator.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := emulator.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, emulator.Start())
 	defer func() { _ = emulator.Wait() }()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(bufio.NewReader(out).ReadString('\n'))
 	pid := filepath.Join(state, "ministack.pid")
-	if err := os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600))
 	down := exec.CommandContext(t.Context(), "../../localstack/down")
 	down.Env = append(os.Environ(), "TICKRING_STATE="+state, "TICKRING_EMULATOR=ministack")
 	if b, err := down.CombinedOutput(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/test/load"
@@ -38,9 +39,7 @@ func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	db, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return on(t, names)
 }
 
@@ -49,9 +48,7 @@ func on(t *testing.T, names awsengine.Names) *engine.Engine {
 	t.Helper()
 	db, queues := clients(t)
 	e, err := load.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	opened.Store(e, names)
 	return e
 }
@@ -62,9 +59,7 @@ var opened sync.Map
 // reopen is another process on the same tables and queues.
 func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
 	t.Helper()
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Close())
 	names, _ := opened.Load(e)
 	return on(t, names.(awsengine.Names))
 }
@@ -78,17 +73,13 @@ func TestEngine(t *testing.T) {
 // batches and whole transactions.
 func TestEngineInAnAccount(t *testing.T) {
 	in, leave, err := place(t).In(fakeaws.Account{Short: 0.7, Refused: 0.5, Conflict: 0.1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(leave)
 	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second,
 		Open: func(t *testing.T) *engine.Engine {
 			db, queues := in.Clients()
 			e, err := load.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			return e
 		}}
 	enginetest.Run(t, h)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -18,9 +19,7 @@ import (
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
@@ -28,13 +27,9 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkClaims(b *testing.B) {
 	db, queues := clients(b)
 	names, err := load.CreateLocal(b.Context(), db, queues, "claims")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	s, err := awsengine.New(db, queues, awsengine.Options{Names: names})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	job := core.JobID(time.Now().Unix() & 0xffffff)
 	number := uint32(0)
 	claim := func() core.Run {
@@ -55,9 +50,7 @@ func BenchmarkClaims(b *testing.B) {
 				runs[i] = claim()
 			}
 			for _, err := range s.Create(b.Context(), runs) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, err)
 			}
 		}
 		b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(b.N*batch), "cpu-µs/claim")
@@ -72,14 +65,10 @@ func BenchmarkClaims(b *testing.B) {
 					"at": int64(r.At), "slot": int64(r.Slot), "owner": r.Owner, "until": r.Until.UnixMilli(), "address": r.Address,
 					"sentAt":  r.SentAt.UnixMilli(),
 					"attempt": r.Attempt, "first": int64(r.First), "journal": r.Journal.String(), "expires": time.Now().Unix()})
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &names.Runs, Item: it,
+				check.OK(b, err)
+				check.Call(b)(db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &names.Runs, Item: it,
 					ConditionExpression:      aws.String("attribute_not_exists(#run)"),
-					ExpressionAttributeNames: map[string]string{"#run": "run"}}); err != nil {
-					b.Fatal(err)
-				}
+					ExpressionAttributeNames: map[string]string{"#run": "run"}}))
 			}
 		}
 		b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(b.N*batch), "cpu-µs/claim")

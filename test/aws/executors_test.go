@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
@@ -38,9 +39,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	db, client := clients(t)
 	n := fresh(t)
 	e, err := load.Open(db, client, awsengine.Options{Names: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	callback := newSandbox(t, "callback", n, "TICKRING_ADMIN_TOKEN="+adminToken)
 	api := newSandbox(t, "api", n)
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,9 +115,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 
 	name := fmt.Sprintf("pay%d-%d", os.Getpid(), made.Add(1))
 	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	pulling := make(chan error, 1)
 	go func() {
@@ -128,21 +125,15 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}()
 	defer func() {
 		stop()
-		if err := <-pulling; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-pulling)
 	}()
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
 	elsewhere := "queue:arn:aws:sqs:eu-central-1:000000000000:" + name
 	m := wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain",
-		"lambda:bare", "lambda:nobody", "queue:" + name, "queue:not-there", elsewhere}}); err != nil {
-		t.Fatal(err)
-	}
-	if r := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0]; r.Err != nil {
-		t.Fatal(r.Err)
-	}
+	check.Call(t)(m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain",
+		"lambda:bare", "lambda:nobody", "queue:" + name, "queue:not-there", elsewhere}}))
+	check.OK(t, m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0].Err)
 	// The event source mapping of the delay queue.
 	fires, over := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -182,9 +173,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 			"the queue is in eu-central-1 and this scheduler in us-east-1"},
 	} {
 		r, err := m.Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var run core.Run
 		limit, every := time.NewTimer(20*time.Second), time.NewTicker(50*time.Millisecond)
 		for waiting := true; waiting && run.State != c.state; {
@@ -194,9 +183,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 				waiting = false
 			}
 			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{r.Run.ID})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			run = found[r.Run.ID]
 		}
 		limit.Stop()
@@ -223,9 +210,7 @@ func front(t *testing.T, s sandbox, w http.ResponseWriter, r *http.Request) {
 	e.RequestContext.DomainName, e.RequestContext.Stage = r.Host, "$default"
 	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.Path, e.RequestContext.HTTP.SourceIP = r.Method, r.URL.Path, "203.0.113.9"
 	b, err := json.Marshal(e)
-	if err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, err)
 	out, fault, err := s.Invoke(b, 20*time.Second)
 	var res events.APIGatewayV2HTTPResponse
 	if err != nil || fault || json.Unmarshal(out, &res) != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/test/load"
 )
@@ -76,9 +77,7 @@ func shown(items ...attrs) string {
 func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	local, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	fake, _ := fakeaws.New(t.Errorf)
 	type target struct {
 		db awsengine.DynamoDB
@@ -329,9 +328,7 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 func TestFakesAnswerAsSQS(t *testing.T) {
 	local, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, fake := fakeaws.New(t.Errorf)
 	entry := func(id string, delay int32, body string) sqstypes.SendMessageBatchRequestEntry {
 		return sqstypes.SendMessageBatchRequestEntry{Id: &id, MessageBody: &body, DelaySeconds: delay}

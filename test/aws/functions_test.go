@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -25,14 +26,10 @@ func TestFunctions(t *testing.T) {
 	db, queues := clients(t)
 	n := fresh(t)
 	e, err := load.Open(db, queues, awsengine.Options{Names: n})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, name := range names {
 		info, err := os.Stat(binary(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		most := int64(maxBinary)
 		if name == "api" {
 			most = maxApi
@@ -61,9 +58,7 @@ func TestFunctions(t *testing.T) {
 			`\"code\":500`) {
 			t.Errorf("the metadata service: %s", got)
 		}
-		if got := s.ok(t, document(t, "registry/testdata/httpapi.json")); !strings.Contains(got, `\"code\":200`) {
-			t.Errorf("an executor: %s", got)
-		}
+		check.Contains(t, s.ok(t, document(t, "registry/testdata/httpapi.json")), `\"code\":200`, "an executor")
 		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
 		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999" {
 			t.Errorf("registered %+v, %v", list, err)
@@ -87,9 +82,7 @@ func TestFunctions(t *testing.T) {
 		}
 		// Its fires are of jobs that never were: three, one of them in two copies.
 		for job, reason := range deadLetters(t, queues, n.Dead, 3) {
-			if !strings.Contains(reason, "job") {
-				t.Errorf("%s was dead-lettered with the reason %q", job, reason)
-			}
+			check.Contains(t, reason, "job", "%s was dead-lettered with the reason", job)
 		}
 		if got := failed(t, s.ok(t, document(t, "dispatch/testdata/poisoned.json"))); len(got) != 1 || !strings.HasPrefix(got[0], "00000003") {
 			t.Errorf("%q come again; want the newer one", got)
@@ -100,24 +93,18 @@ func TestFunctions(t *testing.T) {
 				poison++
 			}
 		}
-		if poison != 4 {
-			t.Errorf("%d of 4 unreadable messages are among the dead letters with their reasons", poison)
-		}
+		check.Equal(t, poison, 4, "of 4 unreadable messages are among the dead letters with their reasons")
 		s.reused(t)
 	})
 	t.Run("callback", func(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
-		if err := e.Dispatch.Create(t.Context(),
+		check.OK(t, e.Dispatch.Create(t.Context(),
 			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule,
-				At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
-			t.Fatal(err)
-		}
+				At: at, Slot: at, Attempt: 1, First: run}})[0])
 		s := newSandbox(t, "callback", n)
 		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
-			if got := s.ok(t, document(t, doc)); !strings.Contains(got, `\"code\":200`) {
-				t.Errorf("%s: %s", doc, got)
-			}
+			check.Contains(t, s.ok(t, document(t, doc)), `\"code\":200`, "%s", doc)
 		}
 		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
 		if err != nil || found[run].State != core.Succeeded {
@@ -130,9 +117,7 @@ func TestFunctions(t *testing.T) {
 // reused fails where a process did not outlive the events that it was given.
 func (s sandbox) reused(tb testing.TB) {
 	tb.Helper()
-	if n := s.Processes(); n != 1 {
-		tb.Errorf("%d processes were needed", n)
-	}
+	check.Equal(tb, s.Processes(), 1, "processes were needed")
 }
 
 // TestFunctionsWithoutConfiguration: a function that cannot start logs the reason in one line and ends.
@@ -193,9 +178,7 @@ func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[
 	for end := time.Now().Add(20 * time.Second); len(found) < want && time.Now().Before(end); {
 		out, err := queues.ReceiveMessage(tb.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
 			VisibilityTimeout: 1, MessageAttributeNames: []string{"All"}})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		check.OK(tb, err)
 		for _, m := range out.Messages {
 			if r := m.MessageAttributes["reason"].StringValue; r != nil {
 				found[*m.Body] = *r
@@ -218,9 +201,7 @@ func BenchmarkColdStart(b *testing.B) {
 	} {
 		b.Run(f.name, func(b *testing.B) {
 			info, err := os.Stat(binary(b, f.name))
-			if err != nil {
-				b.Fatal(err)
-			}
+			check.OK(b, err)
 			doc := document(b, f.doc)
 			s := newSandbox(b, f.name, n)
 			var asked, answered time.Duration

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/test/load"
 )
@@ -25,9 +26,7 @@ func loaded(t *testing.T, run func(context.Context, load.Options) (*load.Report,
 	o.Place, o.Functions, o.Dir, o.Log = place(t), filepath.Dir(binary(t, "tick")), t.TempDir(), t.Logf
 	o.Prefix = fmt.Sprintf("l%d-%d", os.Getpid(), made.Add(1))
 	r, err := run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, f := range r.Faults {
 		t.Error(f)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/queuetest"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
@@ -29,38 +30,28 @@ func TestQueues(t *testing.T) {
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		name := fmt.Sprintf("q%d-%d", os.Getpid(), made.Add(1))
 		queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		s, err := server.New(server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Policy: server.LocalPolicy(),
 			Log: slog.New(slog.DiscardHandler),
 			SQS: awssend.NewQueues(client, "us-east-1")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		t.Cleanup(func() {
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.NoError(t, <-ended)
 		})
 		<-s.Ready()
 		arn, token := "arn:aws:sqs:us-east-1:000000000000:"+name, "reports-token"
-		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "reports", Token: &token,
-			Executors: []string{"queue:" + arn}}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "reports", Token: &token,
+			Executors: []string{"queue:" + arn}}))
 		var specs []manage.JobSpec
 		for _, h := range queuetest.Handlers {
 			specs = append(specs, manage.JobSpec{Def: core.Def{App: "reports", Name: h, Handler: h}})
 		}
 		for _, r := range s.Manage().Save(t.Context(), actor, specs) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 		}
 		await := func(t *testing.T, run, state string) (message string) {
 			t.Helper()
@@ -88,9 +79,7 @@ func TestQueues(t *testing.T) {
 			},
 			Send: func(t *testing.T, handler, params string) string {
 				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				return r.Run.ID.String()
 			},
 			Kill: func(t *testing.T, run string) {

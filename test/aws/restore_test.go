@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/test/load"
@@ -60,9 +61,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	t.Helper()
 	db, queues := clients(t)
 	data, err := load.Open(db, queues, awsengine.Options{Names: n, Visibility: 3 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := &site{name: region + "/" + n.State, stop: func() {}}
 	log := slog.New(slog.DiscardHandler)
 	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
@@ -125,13 +124,9 @@ func copyTables(t *testing.T, from, to awsengine.Names) (items int) {
 		p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &pair[0]})
 		for p.HasMorePages() {
 			page, err := p.NextPage(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, it := range page.Items {
-				if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &pair[1], Item: it}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &pair[1], Item: it}))
 				items++
 			}
 		}
@@ -145,9 +140,7 @@ func scan(t *testing.T, table string) (list []map[string]types.AttributeValue) {
 	p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &table})
 	for p.HasMorePages() {
 		page, err := p.NextPage(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		list = append(list, page.Items...)
 	}
 	return list
@@ -198,14 +191,10 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			}
 			return wire.CodeSuccess, ""
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 	token := restoreToken
-	if _, err := old.m.SaveApp(ctx, who, manage.AppSpec{Name: restoreApp, Token: &token}); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(old.m.SaveApp(ctx, who, manage.AppSpec{Name: restoreApp, Token: &token}))
 	select {
 	case <-exec.Registered():
 	case <-time.After(30 * time.Second):
@@ -223,9 +212,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	save := func(s *site, specs ...manage.JobSpec) {
 		t.Helper()
 		for _, r := range s.m.Save(ctx, who, specs) {
-			if r.Err != nil {
-				t.Fatal(r.Err)
-			}
+			check.OK(t, r.Err)
 			if other, twice := jobs[r.ID]; twice && other != r.Name {
 				t.Errorf("number %d belongs to %s and to %s", r.ID, other, r.Name)
 			}
@@ -239,9 +226,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		t.Helper()
 		text := fmt.Sprintf("trigger %d of %s", len(triggered), s.name)
 		r, err := s.m.Trigger(ctx, who, operate.TriggerRequest{Job: restoreApp + "/byhand", Params: &text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if other, twice := triggered[r.Run.ID]; twice {
 			t.Errorf("run %d was given to %q and to %q", r.Run.ID, other, text)
 		}
@@ -267,9 +252,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	old.stop()
 	db, _ := clients(t)
 	for _, table := range []string{n1.Jobs, n1.Runs, n1.State} {
-		if _, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table}))
 	}
 
 	// A deployment does not work on data that was not restored.
@@ -299,14 +282,10 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	var a query.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
 		p, err := now.m.Replan(ctx, who, "", core.InstantOf(moment.Add(-15*time.Minute)), core.InstantOf(time.Now()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		sent += p.Sent
 		a, err = now.m.AuditAll(ctx, from, core.InstantOf(end)+1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if p.Missing == 0 && a.Pending == 0 && a.Unaccounted == 0 || time.Now().After(over) {
 			break
 		}
@@ -348,9 +327,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
 		journals, err := now.e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, j := range journals {
 			for _, e := range j.Entries {
 				named[e.Run] = named[e.Run] || e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed

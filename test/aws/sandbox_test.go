@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -62,9 +63,7 @@ func binary(tb testing.TB, name string) string {
 	tb.Helper()
 	built = true
 	dir, err := binaries()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return filepath.Join(dir, name)
 }
 
@@ -78,9 +77,7 @@ type sandbox struct {
 func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) sandbox {
 	tb.Helper()
 	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n, more...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	tb.Cleanup(func() {
 		s.Close()
 		if tb.Failed() {
@@ -94,9 +91,7 @@ func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) s
 func place(tb testing.TB) load.Place {
 	tb.Helper()
 	p, err := load.NewPlace(os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return p
 }
 
@@ -114,9 +109,7 @@ func (s sandbox) ok(tb testing.TB, payload []byte) string {
 func document(tb testing.TB, path string, replace ...string) []byte {
 	tb.Helper()
 	b, err := os.ReadFile("../../functions/" + path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return []byte(strings.NewReplacer(replace...).Replace(string(b)))
 }
 
@@ -125,8 +118,6 @@ func fresh(tb testing.TB) awsengine.Names {
 	tb.Helper()
 	db, queues := clients(tb)
 	n, err := load.CreateLocal(context.Background(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return n
 }

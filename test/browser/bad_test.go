@@ -12,26 +12,6 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// TestBigName: a name of 4 MB is rejected with an explanation, and the page stays usable.
-func TestBigName(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.may("status of 413", "status of 400", "status of 422")
-	p.logIn()
-	for _, path := range []string{"/console/jobs/shop/stock?view=manifest", "/console/jobs/shop/stock?panel=pause"} {
-		p.open(path)
-		p.wait("!!document.querySelector('main form[method=post], dialog form[method=post]')")
-		eval[bool](p, `(() => { const f = [...document.querySelectorAll('main form[method=post]')].pop();
-			const e = f.querySelector('textarea, input:not([type=hidden]):not([type=radio])'); e.removeAttribute('maxlength');
-			e.value = 'a'.repeat(4 << 20); f.requestSubmit(); return true })()`)
-		p.wait("performance.getEntriesByType('navigation')[0].responseStatus === 413")
-		p.wait("document.body.innerText.length < 100000")
-	}
-	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "aaaa") {
-		t.Error("it was taken")
-	}
-}
-
 // TestManyExecutors: 10,000 executors of ten apps, a page each app.
 func TestManyExecutors(t *testing.T) {
 	w := bare(t)

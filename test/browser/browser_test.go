@@ -14,12 +14,12 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
 var (
 	pictureFlag = flag.String("pictures", "", "folder into which pictures of the pages go")
-	runsFlag    = flag.Int("runs", 300_000, "how many runs of one hour the page of runs is asked of")
 )
 
 var (
@@ -70,7 +70,6 @@ func start(m *testing.M) (int, error) {
 		return 0, fmt.Errorf("start chromium: %w", err)
 	}
 	code := m.Run()
-	printFigures()
 	return code, nil
 }
 
@@ -80,8 +79,6 @@ func pictures(tb testing.TB) string {
 		return filepath.Join(os.TempDir(), "tickring-pictures")
 	}
 	dir, err := filepath.Abs(*pictureFlag)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
 	return dir
 }

@@ -52,25 +52,3 @@ func TestJobIsMade(t *testing.T) {
 	p.sees("shop/prices")
 	p.wait("!document.querySelector('main').innerText.includes('shop/sums')")
 }
-
-// TestViewIsKept: a list with its filter is saved under a name, opened with one click from an unfiltered list, and deleted.
-func TestViewIsKept(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
-	p.open("/console/jobs?label=team%3Dshop")
-	p.sees("shop/import")
-	p.click("css:#views a[data-panel]")
-	p.fill("css:dialog input[name=name]", "of the shop's team")
-	p.click(submit)
-	p.sees("of the shop's team")
-	p.open("/console/jobs")
-	p.sees("pay/ledger-sync")
-	p.click("of the shop's team")
-	p.at("/console/jobs?label=team%3Dshop")
-	p.sees("shop/import")
-	p.wait("!document.querySelector('main').innerText.includes('pay/ledger-sync')")
-	p.click("css:#views a[data-panel]")
-	p.click("css:dialog td button")
-	p.wait("!document.querySelector('#views').innerText.includes('team')")
-}

@@ -25,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -155,16 +156,6 @@ func (p *page) size(width, height int64) {
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
 }
 
-// slow4G is what xxl-job was measured under: 150 ms, 1.6 Mbit/s down, 750 kbit/s
-// up, a quarter of the processor.
-func (p *page) slow4G() {
-	p.tb.Helper()
-	const latency, down, up = 150, 1.6e6 / 8, 750e3 / 8
-	call(p, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-		MatchedNetworkConditions: []*network.Conditions{{Latency: latency, DownloadThroughput: down, UploadThroughput: up}}})
-	call(p, emulation.SetCPUThrottlingRate, emulation.SetCPUThrottlingRateParams{Rate: 4})
-}
-
 func listen[E any](p *page, events iter.Seq2[E, error], f func(E)) {
 	p.wg.Go(func() {
 		for e, err := range events {
@@ -189,9 +180,7 @@ func call[P, R any](p *page, c cdp.Command[P, R], params P) R {
 
 func (p *page) do(err error) {
 	p.tb.Helper()
-	if err != nil {
-		p.tb.Fatal(err)
-	}
+	check.OK(p.tb, err)
 }
 
 // said records errors in a page's console.

@@ -32,6 +32,7 @@ import (
 	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/emersion/go-smtp"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -46,9 +47,7 @@ func TestDocPictures(t *testing.T) {
 		t.Skip("-docs is not set")
 	}
 	dir, err := filepath.Abs(*docsFlag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	inbox := newInbox(t)
 	s := harness.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
 	s.OK(t, fmt.Sprintf(`version: 1
@@ -85,9 +84,7 @@ apps:
 		}
 		return nil
 	}
-	if err := harness.Eventually(limit, ready); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, harness.Eventually(limit, ready))
 	p.size(1280, 720)
 	p.sees("Failing: 1") // the import, from second 46 of each minute
 	p.shots(dir, "console-overview")
@@ -129,9 +126,7 @@ apps:
 func runsOf(t *testing.T, s *harness.Server, job string) []harness.Run {
 	t.Helper()
 	var list struct{ Runs []harness.Run }
-	if err := json.Unmarshal([]byte(s.OK(t, "", "runs", job, "--limit", "30", "-o", "json")), &list); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(s.OK(t, "", "runs", job, "--limit", "30", "-o", "json")), &list))
 	return list.Runs
 }
 
@@ -187,9 +182,7 @@ type inbox struct {
 func newInbox(t *testing.T) *inbox {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	b := &inbox{port: l.Addr().(*net.TCPAddr).Port}
 	srv := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return delivery{b}, nil }))
 	var served sync.WaitGroup
@@ -233,7 +226,7 @@ func (d delivery) Data(r io.Reader) error {
 // wait returns the HTML of the first email in English and the first one in Chinese.
 func (b *inbox) wait(t *testing.T) (list []string) {
 	t.Helper()
-	if err := harness.Eventually(patience, func() error {
+	check.OK(t, harness.Eventually(patience, func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		list = nil
@@ -249,8 +242,6 @@ func (b *inbox) wait(t *testing.T) (list []string) {
 			return fmt.Errorf("%d of 2 emails arrived", len(list))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return list
 }

@@ -2,8 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -31,92 +29,6 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	p.press(kb.Enter)
 	p.confirmed()
 	return p
-}
-
-// post sends a form of the console from an open page, and returns the status of the answer.
-func (p *page) post(path, body string) int {
-	p.tb.Helper()
-	return eval[int](p, `fetch(`+quote(path)+`, {method: 'POST', headers: {'Content-Type': 'application/x-www-form-urlencoded'}, body: `+
-		quote(body)+`}).then(r => r.status)`)
-}
-
-// TestRoles: each role can do the permitted actions, and gets an explanation for the others.
-func TestRoles(t *testing.T) {
-	w := newWorld(t)
-	acts := []struct{ path, body string }{
-		{"/console/jobs/shop/once/trigger", "params=x"},
-		{"/console/jobs/shop/once/pause", "reason=tidy&running=leave"},
-		{"/console/jobs/shop/once/label", "labels=a%3Db"},
-		{"/console/jobs/shop/once/delete", "name=shop/once"},
-	}
-	// Actions that need a separate permission, or belong to no app: the page with the control, its selector, and the request.
-	own := []struct{ page, offer, path, body string }{
-		{"/console/jobs/reports/script/script", "form[data-keep] button.first", "/console/jobs/reports/script/script", "source=true&kind=shell"},
-		{"/console/executors/reports?panel=edit", "[name=token]", "/console/executors/reports", "do=edit&token=set&secret=of-somebody"},
-		{"/console/jobs/reports/nightly?panel=run", "[name=other]", "/console/jobs/reports/nightly/trigger", "other=http%3A%2F%2F127.0.0.1%3A9"},
-		{"/console/notifications", "#rest a[href*='panel=rest']", "/console/notifications", "do=rest&to=oncall"},
-		{"/console/users", "a[href*='panel=new']", "/console/users", "do=save&name=made&roles=viewer&password=" + url.QueryEscape(given)},
-	}
-	const script, secret, address, rest, people = "0", "1", "2", "3", "4"
-	p := w.person(t, "paul", "viewer")
-	for _, r := range []struct {
-		role string
-		may  int    // number of permitted acts
-		own  string // and these of own
-	}{
-		{"viewer", 0, ""}, {"shop:viewer", 0, ""}, {"operator", 2, ""}, {"shop:operator", 2, ""}, {"pay:operator", 0, ""},
-		{"reports:editor", 0, ""}, {"reports:editor+scripts", 0, script}, {"reports:editor+secrets", 0, secret},
-		{"reports:operator+addresses", 0, address}, {"reports:admin", 0, script + secret + address},
-		{"shop:editor", 4, ""}, {"editor", 0, rest}, {"admin", 0, script + secret + address + rest + people},
-	} {
-		w.OK(t, "", "users", "set", "paul", "--role", r.role)
-		for j, a := range acts {
-			if j >= r.may && r.own != "" {
-				break // the acts' job is deleted, or belongs to another app
-			}
-			got := p.post(a.path, a.body)
-			if may := j < r.may; may && got != 200 || !may && got != 403 && got != 404 {
-				t.Errorf("%s: %s answers %d", r.role, a.path, got)
-			}
-		}
-		for j, a := range own {
-			may := strings.Contains(r.own, strconv.Itoa(j))
-			p.open(a.page)
-			if offered := eval[bool](p, "!!document.querySelector("+quote(a.offer)+")"); offered != may {
-				t.Errorf("%s: %s offers %s: %t", r.role, a.page, a.offer, offered)
-			}
-			rev := "&rev=" + eval[string](p, "document.querySelector('form [name=rev]')?.value || ''")
-			if got := p.post(a.path, a.body+rev); may && got != 200 || !may && got != 403 && got != 404 {
-				t.Errorf("%s: %s answers %d to %s", r.role, a.path, got, a.body)
-			}
-		}
-		if r.role == "pay:operator" {
-			p.open("/console/jobs")
-			p.sees("pay/ledger-sync")
-			p.wait("!document.body.innerText.includes('shop/')")
-			p.open("/console/jobs/shop/stock")
-			if p.answered() != 404 {
-				t.Errorf("a job of another app answers %d", p.answered())
-			}
-		}
-	}
-	p.close()
-
-	// Through the page, as users do it.
-	p = w.person(t, "vera", "viewer")
-	p.open("/console/jobs/shop/stock?panel=pause")
-	p.fill("css:[name=reason]", "I would like it quiet")
-	p.click(submit)
-	p.sees("vera", "operator") // the user without permission, and the permission needed
-	if out := w.OK(t, "", "get", "shop/stock"); strings.Contains(out, "quiet") {
-		t.Error("a viewer paused a job")
-	}
-	p = w.person(t, "otto", "operator")
-	p.open("/console/jobs/shop/stock")
-	p.click(pauseLink)
-	p.fill("css:[name=reason]", "I would like it quiet")
-	p.click(submit)
-	p.wait("document.querySelector('.answer').innerText.includes('otto')")
 }
 
 // TestSessionEndsInAnEdit: a user who is logged out during an edit keeps the text, and sees a warning until the next login.

@@ -3,6 +3,8 @@ package browser
 import (
 	"slices"
 	"testing"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestHeldRows: rows of an open page keep their places and show no outdated state. A row that no longer matches disappears; a row
@@ -29,9 +31,7 @@ func TestHeldRows(t *testing.T) {
 	w.OK(t, "", append([]string{"trigger"}, slices.Repeat([]string{"shop/stock"}, 51)...)...)
 	all.wait(row("stays") + ".innerText.includes(" + old + ")")
 	all.wait("!" + row("held") + ".innerText.includes(" + old + ")") // it has ended, so its state is final
-	if n := eval[int](all, row("stays")+".innerText.split("+old+").length - 1"); n != 1 {
-		t.Errorf("a row shows it %d times", n)
-	}
+	check.Equal(t, eval[int](all, row("stays")+".innerText.split("+old+").length - 1"), 1, "a row shows it N times")
 	few.wait(row("stays") + ".querySelector('.s.run')")
 
 	w.letGo("stays") // the last of them

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 )
@@ -45,9 +46,7 @@ func TestServerGone(t *testing.T) {
 func TestProxyAnswersForTheServer(t *testing.T) {
 	w := newWorld(t)
 	at, err := url.Parse(w.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	proxy := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(at)
@@ -71,15 +70,13 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 		t.Helper()
 		p.count()
 		var requests []string
-		if err := harness.Eventually(patience, func() error {
+		check.OK(t, harness.Eventually(patience, func() error {
 			more, _ := p.count()
 			if requests = append(requests, more...); !slices.ContainsFunc(more, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
 				return fmt.Errorf("the log is not asked for: %q", requests)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	logAsked()
 	eval[bool](p, "(window.same = true)")
@@ -182,21 +179,15 @@ func TestNoPlaceToListen(t *testing.T) {
 	p.may("status of 503", "status of 404")
 	p.open("/healthz") // which holds no live connection
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	other := &http.Client{Jar: jar}
 	in, err := other.PostForm(w.URL+"/console/login", url.Values{"token": {harness.Token}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	in.Body.Close()
 	// A page that was left can release its connection a moment later: all are in use if many attempts in a row fail.
 	for refused := 0; refused < 20; {
 		res, err := other.Get(w.URL + "/console/live")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(func() { res.Body.Close() })
 		switch res.StatusCode {
 		case http.StatusOK:
@@ -209,15 +200,13 @@ func TestNoPlaceToListen(t *testing.T) {
 	}
 	p.open("/console/jobs")
 	p.sees("shop/prices")
-	if err := harness.Eventually(patience, func() error {
+	check.OK(t, harness.Eventually(patience, func() error {
 		requests, _ := p.count()
 		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/console/live") }) {
 			return fmt.Errorf("it does not ask: %q", requests)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	p.count()
 	w.OK(t, "", "pause", "shop/prices", "--reason", "changed outside the page")
 	p.sees("changed outside the page")

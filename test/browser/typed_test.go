@@ -8,6 +8,8 @@ import (
 	cdpage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // stays answers "leave this page?" by no, and sends each time that it is asked.
@@ -134,7 +136,5 @@ func TestScriptIsRunFromItsPage(t *testing.T) {
 	p.wait("!!document.querySelector('dialog:modal textarea[name=params]')")
 	p.press(kb.Escape)
 	p.wait("!document.querySelector('dialog') && document.querySelector('#source').value === 'echo half'")
-	if to := eval[string](p, "location.pathname"); to != "/console/jobs/reports/script/script" {
-		t.Errorf("the page is %s", to)
-	}
+	check.Equal(t, eval[string](p, "location.pathname"), "/console/jobs/reports/script/script", "the page")
 }

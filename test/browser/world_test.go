@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -112,14 +113,12 @@ func newWorld(tb testing.TB, args ...string) *world {
 // ended waits until at least want runs of a job are in a state: schedules may add some.
 func (w *world) ended(tb testing.TB, job, state string, want int) {
 	tb.Helper()
-	if err := harness.Eventually(patience, func() error {
+	check.OK(tb, harness.Eventually(patience, func() error {
 		if n := strings.Count(w.OK(tb, "", "runs", job, "-o", "json"), quote(state)); n < want {
 			return fmt.Errorf("%d of %d runs of %s are %s", n, want, job, state)
 		}
 		return nil
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	}))
 }
 
 // bare is a world without anything in it.
@@ -173,12 +172,8 @@ func (w *world) executor(tb testing.TB, app, token string) {
 	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { e.ServeHTTP(rw, r) }))
 	e, err := executor.New(mux, executor.Options{App: app, Token: token, Servers: []string{w.URL}, Address: front.URL, Dir: tb.TempDir(),
 		NoSync: true, StopGrace: -1, CancelGrace: time.Second, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := e.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
+	check.OK(tb, e.Start())
 	tb.Cleanup(func() {
 		w.letAllGo()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -186,14 +181,12 @@ func (w *world) executor(tb testing.TB, app, token string) {
 		e.Stop(ctx)
 		front.Close()
 	})
-	if err := harness.Eventually(patience, func() error {
+	check.OK(tb, harness.Eventually(patience, func() error {
 		if out := w.OK(tb, "", "executors", app); !strings.Contains(out, front.URL) {
 			return errors.New("not registered: " + out)
 		}
 		return nil
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	}))
 }
 
 func (w *world) waits(params string) chan struct{} {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
@@ -36,9 +37,7 @@ const (
 // failures, their results are accepted, and user requests are answered.
 func TestStrangersHoldConnections(t *testing.T) {
 	bin, err := harness.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := harness.Start(t, few(t, bin, descriptors), t.TempDir())
 	listen := strings.TrimPrefix(s.URL, "http://")
 
@@ -59,19 +58,13 @@ func TestStrangersHoldConnections(t *testing.T) {
 			instant, _ := core.RunID(r.LogID).Planned()
 			note("wire", instant)
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer mini.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderScheduledAt))
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		note("call", core.InstantOf(at))
 	})}
 	go srv.Serve(ln)
@@ -79,14 +72,12 @@ func TestStrangersHoldConnections(t *testing.T) {
 
 	const apps = "version: 1\nset: lines\napps: [{name: wire, token: wire-executors}, {name: call, executors: ['call:http://%s']}]\n"
 	s.OK(t, fmt.Sprintf(apps, ln.Addr()), "apply", "-f", "-")
-	if err := harness.Eventually(time.Minute, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		if out := s.OK(t, "", "executors", "wire"); !strings.Contains(out, mini.URL()) {
 			return fmt.Errorf("the executor is not registered: %s", out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	come(t, strangers, listen, "/api/callback")
 	s.OK(t, fmt.Sprintf(apps+"jobs:\n  - {app: wire, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}\n"+
 		"  - {app: call, name: b, handler: /work, misfire: all, schedule: {every: 1s, offset: 0s}}\n", ln.Addr()), "apply", "-f", "-")
@@ -129,9 +120,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 func TestStrangersAtExec(t *testing.T) {
 	const descriptors, strangers, runs = 128, 200, 10
 	bin, err := harness.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := harness.Start(t, bin, t.TempDir())
 	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n", "apply", "-f", "-")
 	listen := "127.0.0.1:" + freeport.Free(t)
@@ -141,9 +130,7 @@ func TestStrangersAtExec(t *testing.T) {
 	var said bytes.Buffer
 	x.Stdout, x.Stderr, x.WaitDelay = &said, &said, 10*time.Second
 	x.Cancel = func() error { return x.Process.Signal(os.Interrupt) }
-	if err := x.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, x.Start())
 	defer func() {
 		cancel()
 		x.Wait()
@@ -151,14 +138,12 @@ func TestStrangersAtExec(t *testing.T) {
 			t.Logf("it said:\n%s", &said)
 		}
 	}()
-	if err := harness.Eventually(time.Minute, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		if out := s.OK(t, "", "executors", "reports"); !strings.Contains(out, listen) {
 			return fmt.Errorf("the executor is not registered: %s", out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	come(t, strangers, listen, "/run")
 	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n"+
 		"jobs: [{app: reports, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}]\n", "apply", "-f", "-")
@@ -183,9 +168,7 @@ func few(t *testing.T, bin string, descriptors int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tickring")
 	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)
-	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, []byte(script), 0o700))
 	return path
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -203,14 +204,10 @@ func (s *stack) call(t *testing.T) {
 			want int
 		}{{url + "0", http.StatusUnauthorized}, {url, http.StatusOK}} {
 			resp, err := http.Post(c.url, "application/json", strings.NewReader(`{"state":"failed","message":"no paper"}`))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != c.want {
-				t.Errorf("report to %s: %s %s; want %d", c.url, resp.Status, b, c.want)
-			}
+			check.Equal(t, resp.StatusCode, c.want, "report to %s: %s %s; want", c.url, resp.Status, b)
 		}
 	case <-limit.C:
 		t.Fatal("the endpoint was not called")
@@ -259,21 +256,15 @@ func (s *stack) strangers(t *testing.T) {
 		{"POST", "/v1/report/4294967296?key=0", "", `{}`, "401"},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+c.path, strings.NewReader(c.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("XXL-JOB-ACCESS-TOKEN", c.token)
 		req.Header.Set("Authorization", "Bearer "+c.token)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if got := fmt.Sprint(resp.StatusCode, " ", string(b)); !strings.Contains(got, c.want) {
-			t.Errorf("%s %s with %q: %s; want %s", c.method, c.path, c.token, got, c.want)
-		}
+		check.Contains(t, fmt.Sprint(resp.StatusCode, " ", string(b)), c.want, "%s %s with %q", c.method, c.path, c.token)
 	}
 }
 

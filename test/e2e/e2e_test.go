@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -65,9 +66,7 @@ func deployed(t *testing.T) *stack {
 		t.Fatal("TICKRING_E2E_OUTPUTS and AWS_ENDPOINT_URL are not set: localstack/test sets them")
 	}
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var stacks map[string]outputs
 	if err := json.Unmarshal(b, &stacks); err != nil || len(stacks) != 1 {
 		t.Fatalf("%s: %d stacks, %v", path, len(stacks), err)
@@ -78,9 +77,7 @@ func deployed(t *testing.T) *stack {
 	}
 	dir := t.TempDir()
 	bin, err := harness.Build(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if resp, err := http.Get(s.Base + "/healthz"); err != nil { // the API creates the token when it starts
 		t.Fatal(err)
 	} else {
@@ -153,12 +150,8 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 		App: app, Token: app + "-executor-token", Servers: []string{s.URL}, Address: srv.URL, InMemory: true, Dir: t.TempDir(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, e.Start())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
@@ -166,16 +159,14 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 			t.Errorf("executor of %s: %v", app, err)
 		}
 	})
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		out, code := s.CLI(t, "", "executors", app, "-o", "json")
 		var list struct{ Executors []struct{ Address string } }
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Executors) == 0 {
 			return fmt.Errorf("no executor of %s is registered: %s", app, out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // app makes an app with a token, under a name that no earlier run of the suite took.
@@ -188,9 +179,7 @@ func (s *stack) app(t *testing.T, kind string, more string) (name string) {
 		filepath.Join(dir, "token"): name + "-executor-token",
 		file:                        fmt.Sprintf("version: 1\napps:\n  - {name: %s, token: {file: ./token}%s}\n", name, more),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	s.OK(t, "", "apply", "-f", file)
 	return name

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Executors that are no part of the stack, as localstack/deploy allows them.
@@ -48,22 +49,16 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 	_ = remove(t.Context()) // leftovers of an interrupted suite
 	// The role of the canary may write a log and nothing else.
 	canary, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &s.CanaryFunction})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cl.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
+	check.OK(t, err)
+	check.Call(t)(cl.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
 		FunctionName: &name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Architectures: []types.Architecture{arch},
 		Role: canary.Role, Timeout: aws.Int32(20),
 		Code: &types.FunctionCode{ZipFile: zipped(t, dir)}, Environment: &types.Environment{Variables: env},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
-		if err := remove(ctx); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, remove(ctx))
 	})
 	s.active(t, name)
 }
@@ -99,12 +94,10 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	app := s.app(t, "plain", `, executors: ["lambda:`+plainFunction+`"]`)
 	s.function(t, plainFunction, ".", "./plain", map[string]string{"BOOKS": srv.URL})
 	results := &types.OnSuccess{Destination: &s.ResultsQueueArn}
-	if _, err := lambda.NewFromConfig(s.sdk).PutFunctionEventInvokeConfig(t.Context(), &lambda.PutFunctionEventInvokeConfigInput{
+	check.Call(t)(lambda.NewFromConfig(s.sdk).PutFunctionEventInvokeConfig(t.Context(), &lambda.PutFunctionEventInvokeConfigInput{
 		FunctionName: aws.String(plainFunction), MaximumRetryAttempts: aws.Int32(0), MaximumEventAgeInSeconds: aws.Int32(300),
 		DestinationConfig: &types.DestinationConfig{OnSuccess: results, OnFailure: &types.OnFailure{Destination: &s.ResultsQueueArn}},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s.OK(t, "", "create", app+"/pay", "--handler", "pay")
 
 	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", endsWithin); r.Reason != "handler" ||
@@ -120,10 +113,8 @@ func (s *stack) lambdaPlain(t *testing.T) {
 			t.Errorf("before anything is on the results queue the run is %s", r.State)
 		}
 		close(looked)
-		if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.ResultsQueue,
-			MessageBody: aws.String(succeededRecord(t, event, `{"paid":3}`))}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.ResultsQueue,
+			MessageBody: aws.String(succeededRecord(t, event, `{"paid":3}`))}))
 	case <-limit.C:
 		t.Fatal("the function was not invoked")
 	}
@@ -136,13 +127,9 @@ func (s *stack) lambdaPlain(t *testing.T) {
 func succeededRecord(t *testing.T, event json.RawMessage, returned string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "..", "functions", "callback", "testdata", "records", "success.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var record map[string]json.RawMessage
-	if err := json.Unmarshal(b, &record); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal(b, &record))
 	record["requestPayload"], record["responsePayload"] = event, json.RawMessage(returned)
 	if b, err = json.Marshal(record); err != nil {
 		t.Fatal(err)
@@ -154,9 +141,7 @@ func succeededRecord(t *testing.T, event json.RawMessage, returned string) strin
 func (s *stack) queue(t *testing.T) {
 	cl := sqs.NewFromConfig(s.sdk)
 	made, err := cl.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(queueName)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
@@ -192,9 +177,7 @@ func (s *stack) queue(t *testing.T) {
 	if r := s.WaitState(t, first, "succeeded", endsWithin); r.Address != "queue:"+queueName {
 		t.Errorf("it ran at %s", r.Address)
 	}
-	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "working on 3") {
-		t.Errorf("its log is %q", log)
-	}
+	check.Contains(t, s.OK(t, "", "logs", first), "working on 3", "its log")
 	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
 		"no such report") {
 		t.Errorf("the failure has the message %q", r.Message)

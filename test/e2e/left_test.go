@@ -8,6 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // left are the existing resources of the stack, and how many are to stay when
@@ -23,20 +25,14 @@ func (s *stack) resources(t *testing.T) map[string]left {
 	ctx := t.Context()
 	all := map[string]left{}
 	tables, err := dynamodb.NewFromConfig(s.sdk).ListTables(ctx, &dynamodb.ListTablesInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	slices.Sort(tables.TableNames)
 	all["tables"] = left{slices.Compact(tables.TableNames), 3} // LocalStack lists a global table twice
 	queues, err := sqs.NewFromConfig(s.sdk).ListQueues(ctx, &sqs.ListQueuesInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	all["queues"] = left{queues.QueueUrls, 0}
 	functions, err := lambda.NewFromConfig(s.sdk).ListFunctions(ctx, &lambda.ListFunctionsInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var names []string
 	for _, f := range functions.Functions {
 		names = append(names, *f.FunctionName)
@@ -45,9 +41,7 @@ func (s *stack) resources(t *testing.T) map[string]left {
 	names = nil
 	params, err := ssm.NewFromConfig(s.sdk).GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: new("/tickring"),
 		Recursive: new(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, p := range params.Parameters {
 		names = append(names, *p.Name)
 	}

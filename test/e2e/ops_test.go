@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -39,20 +40,16 @@ func (s *stack) redrive(t *testing.T) {
 	id := core.PlannedRun(job.ID, at)
 	// As planning writes it, but that nothing was ever tried that often.
 	body := fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"try":1048577,"fires":[{"run":%d,"rev":%d,"cause":"schedule"}]}`, at, id, job.Rev)
-	if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
-		MessageBody: aws.String(body)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := harness.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
+	check.Call(t)(sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
+		MessageBody: aws.String(body)}))
+	check.OK(t, harness.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the dead letters are %q", out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var page struct {
 		Runs  []harness.Run
 		Skips []struct{ FirstAt, Reason string }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -41,9 +42,7 @@ func (s *stack) code() map[string]string {
 // changed them. A tree without that history has them built otherwise.
 func (s *stack) buildOlder(t *testing.T) {
 	dir := filepath.Join(s.Dir, "older") // it outlives this case
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(dir, 0o700))
 	source, flags := older(t, filepath.Join(dir, "source")), []string{"-ldflags", "-s -w"}
 	if source == "" {
 		t.Log("there is no older commit here: another build of the same source takes its place")
@@ -75,9 +74,7 @@ func older(t *testing.T, dir string) string {
 	if err != nil {
 		return ""
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(dir, 0o700))
 	file := dir + ".tar"
 	if _, err := git("archive", "-o", file, commit); err != nil {
 		t.Fatalf("the source of %s: %v", commit, err)
@@ -110,9 +107,7 @@ func compile(t *testing.T, source, pkg, to string, flags ...string) {
 func zipped(t *testing.T, dir string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(filepath.Join(dir, "bootstrap"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
@@ -124,9 +119,7 @@ func zipped(t *testing.T, dir string) []byte {
 	if err == nil {
 		err = z.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return b.Bytes()
 }
 
@@ -159,13 +152,9 @@ func (s *stack) redeployed(t *testing.T) {
 func (s *stack) deployedCode(t *testing.T, fn string) []byte {
 	t.Helper()
 	out, err := lambda.NewFromConfig(s.sdk).GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &fn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	resp, err := http.Get(*out.Code.Location)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -196,7 +185,7 @@ func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]
 func (s *stack) active(t *testing.T, fn string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)
-	if err := harness.Eventually(endsWithin, func() error {
+	check.OK(t, harness.Eventually(endsWithin, func() error {
 		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 		if err != nil {
 			return err
@@ -205,7 +194,5 @@ func (s *stack) active(t *testing.T, fn string) {
 			return fmt.Errorf("%s is %s, its update %s", fn, out.State, out.LastUpdateStatus)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

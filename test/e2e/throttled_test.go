@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // throttledFor is how long nothing of tables and queues is to be had.
@@ -25,9 +27,7 @@ const throttledFor = time.Minute
 // lost.
 func (s *stack) throttled(t *testing.T) {
 	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var shut atomic.Bool
 	var refused, passed atomic.Int64
 	forward := httputil.NewSingleHostReverseProxy(to)

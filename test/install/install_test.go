@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -38,9 +39,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	command := execStart(t, root, s.Dir)
 
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer log.Close()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
@@ -59,7 +58,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 		}
 	}()
 	data := filepath.Join(s.Dir, "tickring")
-	if err := harness.Eventually(time.Minute, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		b, err := os.ReadFile(filepath.Join(data, "endpoint"))
 		if err != nil {
 			return err
@@ -69,19 +68,15 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 			return fmt.Errorf("tickring health: %w: %s", err, out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	token, err := os.ReadFile(filepath.Join(data, "admin-token"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.AdminToken = strings.TrimSpace(string(token))
 
 	called := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "done") }))
 	defer called.Close()
 	s.OK(t, "", "create", "web/ping", "--every", "1s", "--call", called.URL)
-	if err := harness.Eventually(time.Minute, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		var page struct {
 			Runs []harness.Run `json:"runs"`
 		}
@@ -95,9 +90,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 			}
 		}
 		return fmt.Errorf("no run has succeeded: %s", out)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestPackageContainsWhatItsDocumentationNames checks the files of the package, their modes, and
@@ -143,14 +136,10 @@ func TestUnitIsValidAndHardened(t *testing.T) {
 	root := extract(t)
 	unit := filepath.Join(root, "usr/lib/systemd/system/tickring.service")
 	text, err := os.ReadFile(unit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	// The command of the unit is not on this machine, so verify the unit with the extracted one.
 	moved := filepath.Join(t.TempDir(), "tickring.service")
-	if err := os.WriteFile(moved, []byte(strings.Replace(string(text), "ExecStart=/", "ExecStart="+root+"/", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(moved, []byte(strings.Replace(string(text), "ExecStart=/", "ExecStart="+root+"/", 1)), 0o600))
 	for _, args := range [][]string{{"verify", "--man=no", moved}, {"security", "--offline=true", "--threshold=20", moved}} {
 		if out, err := exec.Command("systemd-analyze", args...).CombinedOutput(); err != nil || strings.Contains(string(out), moved+":") {
 			t.Errorf("systemd-analyze %s: %v\n%s", args[0], err, out)
@@ -190,9 +179,7 @@ func extract(t *testing.T) string {
 // openDir returns a temporary directory that the unprivileged user can enter.
 func openDir(t *testing.T) string {
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Chmod(filepath.Dir(dir), 0o755))
 	return dir
 }
 
@@ -206,9 +193,7 @@ func needDeb(t *testing.T) {
 // field returns a field of the control file of the package.
 func field(t *testing.T, name string) string {
 	out, err := exec.Command("dpkg-deb", "--field", *deb, name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return strings.TrimSpace(string(out))
 }
 
@@ -216,9 +201,7 @@ func field(t *testing.T, name string) string {
 // free port.
 func execStart(t *testing.T, root, dir string) []string {
 	text, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/tickring.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	value := func(key string) string {
 		_, rest, ok := strings.Cut(string(text), "\n"+key+"=")
 		if !ok {
@@ -230,13 +213,9 @@ func execStart(t *testing.T, root, dir string) []string {
 	// The directory is open to the user of the server, as systemd creates it.
 	for _, name := range strings.Fields(value("StateDirectory")) {
 		path := filepath.Join(dir, name)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Mkdir(path, 0o700))
 		if os.Getuid() == 0 {
-			if err := os.Chown(path, nobody, nobody); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.Chown(path, nobody, nobody))
 		}
 	}
 	if file := strings.TrimPrefix(value("EnvironmentFile"), "-"); !strings.Contains(read(t, filepath.Join(root, file)), "TICKRING_FLAGS=") {
@@ -249,8 +228,6 @@ func execStart(t *testing.T, root, dir string) []string {
 
 func read(t *testing.T, path string) string {
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(b)
 }

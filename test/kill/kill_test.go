@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
@@ -33,9 +34,7 @@ const resendable = 5 * time.Second
 
 func TestKill(t *testing.T) {
 	bin, err := harness.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir := t.TempDir()
 	listen := "127.0.0.1:" + freeport.Free(t) // of each of its lives
 	s := harness.Start(t, bin, dir, "--listen", listen)
@@ -63,9 +62,7 @@ func TestKill(t *testing.T) {
 				firsts = append(firsts, at.Sub(began))
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer exec.Close()
 
 	var m strings.Builder
@@ -91,14 +88,10 @@ func TestKill(t *testing.T) {
 		began, awaiting = time.Now(), true
 		mu.Unlock()
 		next, err := harness.Launch(bin, dir, "--listen", listen)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		t.Cleanup(next.Kill)
 		s = next
-		if err := s.WaitReady(30 * time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.WaitReady(30*time.Second))
 	}
 	to := core.InstantOf(time.Now())
 	// Wait until the remaining runs have arrived.
@@ -154,27 +147,21 @@ func TestKill(t *testing.T) {
 	}
 	mu.Unlock()
 	out := s.OK(t, "", "audit", "--from", from.Time().Format(time.RFC3339), "--to", to.Time().Format(time.RFC3339), "-o", "json")
-	if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"unaccounted":0`) {
-		t.Errorf("audit: %s", out)
-	}
+	check.Contains(t, strings.ReplaceAll(out, " ", ""), `"unaccounted":0`, "audit: %s", out)
 }
 
 // TestStandby starts a second server on the same data: it answers 503 and takes
 // over when the first is killed; SIGTERM ends one with exit code 0.
 func TestStandby(t *testing.T) {
 	bin, err := harness.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	dir := t.TempDir()
 	first := harness.Start(t, bin, dir)
 	first.OK(t, "version: 1\napps: [{name: a, token: abcdefgh}]\njobs: [{app: a, name: j, handler: h, schedule: {every: 1s}}]\n", "apply",
 		"-f", "-")
 	before := first.URL
 	second, err := harness.Launch(bin, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(second.Kill)
 	select {
 	case <-second.Done():
@@ -182,26 +169,18 @@ func TestStandby(t *testing.T) {
 	case <-time.After(2 * time.Second):
 	}
 	first.Kill()
-	if err := second.WaitReady(30 * time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, second.WaitReady(30*time.Second))
 	if second.URL == before {
 		t.Fatalf("the second server listens at the first one's address %s", before)
 	}
-	if out := second.OK(t, "", "get", "a/j"); !strings.Contains(out, "a/j") {
-		t.Errorf("get after the takeover: %s", out)
-	}
-	if err := second.Cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	check.Contains(t, second.OK(t, "", "get", "a/j"), "a/j", "get after the takeover")
+	check.OK(t, second.Cmd.Process.Signal(os.Interrupt))
 	select {
 	case <-second.Done():
 	case <-time.After(20 * time.Second):
 		t.Fatal("no end after SIGINT")
 	}
-	if code := second.Cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d after SIGINT", code)
-	}
+	check.Equal(t, second.Cmd.ProcessState.ExitCode(), 0, "exit code N after SIGINT")
 }
 
 func wait(until core.Instant) { wait2(time.Until(until.Time())) }

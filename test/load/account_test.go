@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,214 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
-
-// stub answers each batch that all of it was done, and notes of how many entries.
-func stub(t *testing.T, done *int) *httptest.Server {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-		b := batchOf(op, body)
-		if b == nil {
-			*done = 1
-			io.WriteString(w, "{}")
-			return
-		}
-		*done = len(b.all)
-		answer := map[string]any{}
-		switch b.at {
-		case "Statements":
-			var done []map[string]string
-			for _, raw := range b.all {
-				var of struct{ Statement string }
-				json.Unmarshal(raw, &of)
-				done = append(done, map[string]string{"TableName": of.Statement}) // identifies the answer
-			}
-			answer["Responses"] = done
-		case "Keys":
-			answer["Responses"] = map[string]any{b.table: b.all}
-		}
-		json.NewEncoder(w).Encode(answer)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// through returns a place whose emulator is behind an account.
-func through(t *testing.T, has fakeaws.Account, done *int) Place {
-	s := stub(t, done)
-	in, leave, err := Place{s.URL, s.URL}.In(has)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(leave)
-	return in
-}
-
-// TestAccountRefuses: the SDK gets the rejected entries of each batch back, and the emulator gets the others.
-func TestAccountRefuses(t *testing.T) {
-	done := 0
-	db, queues := through(t, fakeaws.Account{Refused: 1}, &done).Clients()
-	ctx, table := t.Context(), "a"
-	key := func(i int) map[string]types.AttributeValue {
-		return map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: fmt.Sprint(i)}}
-	}
-	var keys []map[string]types.AttributeValue
-	var writes []types.WriteRequest
-	var statements []types.BatchStatementRequest
-	send, drop, hide := &sqs.SendMessageBatchInput{QueueUrl: &table}, &sqs.DeleteMessageBatchInput{QueueUrl: &table},
-		&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &table}
-	for i := range 10 {
-		id := aws.String(fmt.Sprint(i))
-		keys = append(keys, key(i))
-		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: key(i)}})
-		statements = append(statements, types.BatchStatementRequest{Statement: aws.String(fmt.Sprintf(`UPDATE "a" SET x=%d WHERE k='<&>'`, i))})
-		send.Entries = append(send.Entries, sqstypes.SendMessageBatchRequestEntry{Id: id, MessageBody: aws.String("b")})
-		drop.Entries = append(drop.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: id, ReceiptHandle: id})
-		hide.Entries = append(hide.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: id, ReceiptHandle: id})
-	}
-	for name, ask := range map[string]func() (int, error){
-		"BatchGetItem": func() (int, error) {
-			out, err := db.BatchGetItem(ctx,
-				&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
-			if err != nil {
-				return 0, err
-			}
-			if n := len(out.UnprocessedKeys[table].Keys) + len(out.Responses[table]); n != 10 ||
-				!aws.ToBool(out.UnprocessedKeys[table].ConsistentRead) {
-				t.Errorf("BatchGetItem: %d of 10 are reported", n)
-			}
-			return len(out.UnprocessedKeys[table].Keys), nil
-		},
-		"BatchWriteItem": func() (int, error) {
-			out, err := db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: writes}})
-			if err != nil {
-				return 0, err
-			}
-			return len(out.UnprocessedItems[table]), nil
-		},
-		"BatchExecuteStatement": func() (n int, err error) {
-			out, err := db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
-			if err != nil {
-				return 0, err
-			}
-			for i, r := range out.Responses {
-				if r.Error != nil && r.Error.Code == types.BatchStatementErrorCodeEnumThrottlingError {
-					n++
-				} else if aws.ToString(r.TableName) != *statements[i].Statement {
-					t.Errorf("statement %d has the answer of %q", i, aws.ToString(r.TableName))
-				}
-			}
-			return n, nil
-		},
-		"SendMessageBatch": func() (int, error) {
-			out, err := queues.SendMessageBatch(ctx, send)
-			if err != nil {
-				return 0, err
-			}
-			return len(out.Failed), nil
-		},
-		"DeleteMessageBatch": func() (int, error) {
-			out, err := queues.DeleteMessageBatch(ctx, drop)
-			if err != nil {
-				return 0, err
-			}
-			return len(out.Failed), nil
-		},
-		"ChangeMessageVisibilityBatch": func() (int, error) {
-			out, err := queues.ChangeMessageVisibilityBatch(ctx, hide)
-			if err != nil {
-				return 0, err
-			}
-			return len(out.Failed), nil
-		},
-	} {
-		if refused, err := ask(); err != nil || refused == 0 || refused == 10 || done != 10-refused {
-			t.Errorf("%s: %d refused, %d done, %v", name, refused, done, err)
-		}
-	}
-}
-
-// TestAccountThrottlesAndDrops: a throttled request, or a closed connection, gives the SDK the same kind of error as in an account.
-func TestAccountThrottlesAndDrops(t *testing.T) {
-	for _, c := range []struct {
-		has       fakeaws.Account
-		throttled bool
-		done      int
-	}{{fakeaws.Account{Throttled: 1}, true, 0}, {fakeaws.Account{Dropped: 1}, false, 0}, {fakeaws.Account{Lost: 1}, false, 1}} {
-		done := 0
-		db, queues := through(t, c.has, &done).Clients()
-		once, name := aws.NopRetryer{}, "a"
-		_, err := db.GetItem(t.Context(),
-			&dynamodb.GetItemInput{TableName: &name, Key: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}},
-			func(o *dynamodb.Options) { o.Retryer = once })
-		if is := err != nil && strings.Contains(err.Error(), "ThrottlingException"); err == nil || is != c.throttled || done != c.done {
-			t.Errorf("%+v: a table: %v, done %d", c.has, err, done)
-		}
-		done = 0
-		_, err = queues.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &name, MessageBody: aws.String("b")},
-			func(o *sqs.Options) { o.Retryer = once })
-		var throttled *sqstypes.RequestThrottled
-		if is := errors.As(err, &throttled); err == nil || is != c.throttled || done != c.done {
-			t.Errorf("%+v: a queue: %v, done %d", c.has, err, done)
-		}
-	}
-}
-
-// A transaction is cancelled, to the SDK, as in an account; a page and a receipt are asked
-// for with less than was.
-func TestAccountCancelsAndShortens(t *testing.T) {
-	done, name := 0, "a"
-	db, _ := through(t, fakeaws.Account{Conflict: 1}, &done).Clients()
-	_, err := db.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Put: &types.Put{TableName: &name, Item: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}}}}})
-	var canceled *types.TransactionCanceledException
-	if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 1 ||
-		aws.ToString(canceled.CancellationReasons[0].Code) != "TransactionConflict" || done != 0 {
-		t.Errorf("%v, done %d", err, done)
-	}
-	for _, c := range []struct {
-		op, asked string
-		most      int
-		want      string
-	}{
-		{"Query", `{}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":10}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":2}`, 3, `{"Limit":2}`},
-		{"Query", `{"Limit":2}`, 0, `{"Limit":2}`},
-		{"ReceiveMessage", `{"MaxNumberOfMessages":10}`, 1, `{"MaxNumberOfMessages":1}`}, {"GetItem", `{}`, 1, `{}`},
-	} {
-		if got := string(shortened(c.op, []byte(c.asked), c.most)); got != c.want {
-			t.Errorf("%s %s of %d: %s", c.op, c.asked, c.most, got)
-		}
-	}
-	asked := make(chan string, 1)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		asked <- string(body)
-		io.WriteString(w, "{}")
-	}))
-	t.Cleanup(s.Close)
-	in, leave, err := Place{s.URL, s.URL}.In(fakeaws.Account{Short: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(leave)
-	_, queues := in.Clients()
-	if _, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10}); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-asked; !strings.Contains(got, `"MaxNumberOfMessages":1`+"}") && !strings.Contains(got, `"MaxNumberOfMessages":1,`) {
-		t.Errorf("asked %s", got)
-	}
-}
 
 const asFunction = "AWSLOAD_TEST_FUNCTION"
 
@@ -256,13 +51,9 @@ func TestMain(m *testing.M) {
 
 func aFunction(t *testing.T) *Sandbox {
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s, err := NewSandbox(self, filepath.Join(t.TempDir(), "log"), Place{}, awsengine.Names{}, asFunction+"=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -284,9 +75,7 @@ func TestLargeAnswer(t *testing.T) {
 	front := httptest.NewRecorder()
 	l := &load{registry: s, got: map[core.RunID][]time.Time{}}
 	l.front(front, httptest.NewRequest(http.MethodPost, "http://door/", strings.NewReader(fmt.Sprint(6<<20))))
-	if front.Code != http.StatusBadGateway {
-		t.Errorf("more than 6 MB are answered %d", front.Code)
-	}
+	check.Equal(t, front.Code, http.StatusBadGateway, "more than 6 MB are answered")
 }
 
 // TestLateAnswer: a function has 29 s to answer a user; if it takes longer it is killed, without an answer.
@@ -294,9 +83,7 @@ func TestLateAnswer(t *testing.T) {
 	s := aFunction(t)
 	before := time.Now()
 	res, err := askFor(s, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var until int64
 	fmt.Sscan(res.Headers["deadline"], &until)
 	const door = 29 * time.Second // timeout of API Gateway
@@ -319,16 +106,12 @@ func TestFrozen(t *testing.T) {
 	}
 	s := aFunction(t)
 	for range 2 {
-		if _, err := askFor(s, 0); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(askFor(s, 0))
 		stat := fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid)
 		over := time.After(20 * time.Second)
 		for state := ""; state != "T"; {
 			b, err := os.ReadFile(stat)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			_, rest, _ := strings.Cut(string(b), ") ")
 			state, _, _ = strings.Cut(rest, " ")
 			select {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -22,9 +23,7 @@ import (
 func bad(t *testing.T, talk func(net.Conn)) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		c, err := l.Accept()

@@ -38,6 +38,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/notify"
 )
@@ -116,9 +117,7 @@ type server struct {
 func (s *server) start(t *testing.T, how core.SMTPTLS, cert tls.Certificate) *server {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s.port = l.Addr().(*net.TCPAddr).Port
 	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{server: s, conn: c}, nil }))
 	srv.Domain, srv.AllowInsecureAuth = "127.0.0.1", true
@@ -239,9 +238,7 @@ func channel(port int, how core.SMTPTLS, l core.Language) core.Channel {
 // send sends a message to this machine and returns the error; nil if it arrived.
 func send(t *testing.T, ch core.Channel, m notify.Message, timeout time.Duration) *core.Undelivered {
 	t.Helper()
-	if err := ch.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, ch.Validate())
 	s := notify.New(notify.Options{Policy: safedial.Policy{AllowLoopback: true}, Timeout: timeout})
 	defer s.Close()
 	err := s.Send(t.Context(), ch, m)
@@ -259,9 +256,7 @@ func send(t *testing.T, ch core.Channel, m notify.Message, timeout time.Duration
 func read(t *testing.T, raw []byte) (netmail.Header, map[string]string) {
 	t.Helper()
 	m, err := netmail.ReadMessage(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/alternative" {
 		t.Fatalf("%s: %v", kind, err)
@@ -272,13 +267,9 @@ func read(t *testing.T, raw []byte) (netmail.Header, map[string]string) {
 		if errors.Is(err, io.EOF) {
 			return m.Header, parts
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		text, err := io.ReadAll(p) // quoted-printable is undone by the reader
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		parts[p.Header.Get("Content-Type")] = strings.ReplaceAll(string(text), "\r\n", "\n")
 	}
 }
@@ -286,9 +277,7 @@ func read(t *testing.T, raw []byte) (netmail.Header, map[string]string) {
 func decoded(t *testing.T, text string) string {
 	t.Helper()
 	plain, err := new(mime.WordDecoder).DecodeHeader(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return plain
 }
 
@@ -310,9 +299,7 @@ func TestArrives(t *testing.T) {
 		t.Run(fmt.Sprint(c.how, c.ways), func(t *testing.T) {
 			s := (&server{ways: c.ways}).start(t, c.how, trusted)
 			m := failed()
-			if u := send(t, channel(s.port, c.how, c.l), m, 0); u != nil {
-				t.Fatal(u)
-			}
+			check.OK(t, send(t, channel(s.port, c.how, c.l), m, 0))
 			letters := s.got()
 			if len(letters) != 1 {
 				t.Fatalf("%d letters", len(letters))
@@ -324,9 +311,7 @@ func TestArrives(t *testing.T) {
 			}
 			header, parts := read(t, l.raw)
 			texts.Equal(t, string(c.l)+" subject", decoded(t, header.Get("Subject")))
-			if got := header.Get("Message-ID"); got != "<n-17179869185-failed@example.com>" {
-				t.Errorf("ID %q", got)
-			}
+			check.Equal(t, header.Get("Message-ID"), "<n-17179869185-failed@example.com>", "ID")
 			from, err := header.AddressList("From")
 			if err != nil || len(from) != 1 || *from[0] != (netmail.Address{Name: "调度", Address: "jobs@example.com"}) {
 				t.Errorf("from %v: %v", from, err)
@@ -346,9 +331,7 @@ func TestArrives(t *testing.T) {
 			}
 			texts.Equal(t, string(c.l)+" text", parts["text/plain; charset=UTF-8"])
 			texts.Equal(t, string(c.l)+" page", style.ReplaceAllString(parts["text/html; charset=UTF-8"], ""))
-			if len(parts) != 2 {
-				t.Errorf("%d parts", len(parts))
-			}
+			check.Equal(t, len(parts), 2, "parts")
 		})
 	}
 }
@@ -448,9 +431,7 @@ func TestNoTextIsACommand(t *testing.T) {
 	}
 	bad.Lines = []string{".", "\r\n.\r\nRCPT TO:<eve@example.com>\r\n", ".\nQUIT"}
 	for _, m := range []notify.Message{plain, bad} {
-		if u := send(t, channel(s.port, core.TLSNone, core.Chinese), m, 0); u != nil {
-			t.Fatal(u)
-		}
+		check.OK(t, send(t, channel(s.port, core.TLSNone, core.Chinese), m, 0))
 	}
 	letters := s.got()
 	if len(letters) != 2 {
@@ -469,7 +450,5 @@ func TestNoTextIsACommand(t *testing.T) {
 	if l := letters[1]; l.from != "jobs@example.com" || !slices.Equal(l.to, letters[0].to) {
 		t.Errorf("from %q to %q", l.from, l.to)
 	}
-	if text := parts["text/plain; charset=UTF-8"]; !strings.Contains(text, "\n.\nRCPT TO:<eve@example.com>\n\n.\nQUIT\n") {
-		t.Errorf("a text cut short:\n%s", text)
-	}
+	check.Contains(t, parts["text/plain; charset=UTF-8"], "\n.\nRCPT TO:<eve@example.com>\n\n.\nQUIT\n", "a text cut short")
 }

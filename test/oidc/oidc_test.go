@@ -21,6 +21,7 @@ import (
 	"github.com/oauth2-proxy/mockoidc"
 
 	"github.com/tickring/tickring/internal/oidc"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/test/harness"
@@ -54,27 +55,19 @@ type place struct {
 func newPlace(t *testing.T, away bool) *place {
 	t.Helper()
 	m, err := mockoidc.NewServer(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:"+freeport.Free(t)) // its port stays free while it is away
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	p := &place{t: t, m: m, at: ln.Addr().String()}
 	if away {
 		ln.Close()
 	} else {
-		if err := m.Start(ln, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, m.Start(ln, nil))
 		t.Cleanup(func() { m.Shutdown() })
 	}
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600))
 	p.s = harness.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase,
 		"--oidc-client-id="+m.ClientID, // it is random, and can begin with a hyphen
 		"--oidc-client-secret-file", secret, "--oidc-name", "Mock", "--oidc-scope", "profile", "--oidc-scope", "groups",
@@ -103,14 +96,10 @@ func browser() (*http.Client, *func(*http.Request) bool) {
 func (p *place) get(b *http.Client, at string) (int, string, string) {
 	p.t.Helper()
 	r, err := b.Get(at)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, err)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	check.OK(p.t, err)
 	return r.StatusCode, r.Request.URL.RequestURI(), html.UnescapeString(string(text))
 }
 
@@ -190,9 +179,7 @@ func TestSharedMachine(t *testing.T) {
 		start := p.link(b, "/console/jobs")
 		*stop = func(r *http.Request) bool { return r.URL.Path == "/console/jobs" }
 		r, err := b.Get(start)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Body.Close()
 		ages := map[string]int{}
 		for _, k := range r.Cookies() {
@@ -245,13 +232,9 @@ func TestWhatIsNotOurs(t *testing.T) {
 		status int
 	}{{time.Hour, http.StatusUnauthorized}, {0, http.StatusOK}} {
 		twin, err := oidc.New(p.settings(), harness.Token, oidc.Options{Now: func() time.Time { return time.Now().Add(-c.ago) }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		where, kept, err := twin.Start(t.Context(), "/console/jobs")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		b, _ := browser()
 		at, _ := url.Parse(p.s.URL + oidc.CallbackPath)
 		b.Jar.SetCookies(at, []*http.Cookie{{Name: "tickring_oidc", Value: kept, Path: "/console/oidc/"}})
@@ -271,9 +254,7 @@ func TestProviderAway(t *testing.T) {
 	b, _ := browser()
 	golden.New(t).Equal(t, "provider away", p.rejected(b, p.link(b, "/console/jobs"), http.StatusServiceUnavailable))
 	r, err := b.PostForm(p.s.URL+"/console/login", url.Values{"token": {harness.Token}, "to": {"/console/jobs"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusOK || r.Request.URL.Path != "/console/jobs" {
 		t.Errorf("by the token: %d at %s", r.StatusCode, r.Request.URL)

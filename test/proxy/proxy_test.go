@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 )
@@ -32,9 +33,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 		t.Skip("no nginx on this machine")
 	}
 	bin, err := harness.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	port := freeport.Free(t)
 	listen, origin := "127.0.0.1:"+port, "http://jobs.example:"+port
 	s := harness.Start(t, bin, t.TempDir(), "--require-token", "--report-url", origin, "--trusted-proxy", "127.0.0.1")
@@ -42,9 +41,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 
 	ask := func(method, path string, form url.Values) (int, string) { // with the cookies after the body
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+path, strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r.Host = strings.TrimPrefix(origin, "http://")
 		r.Header.Set("Origin", origin)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -55,19 +52,15 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		return resp.StatusCode, string(body) + strings.Join(resp.Header["Set-Cookie"], "\n")
 	}
-	if err := harness.Eventually(time.Minute, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		if status, text := ask("GET", "/healthz", nil); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, text)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if status, text := ask("POST", "/console/login", url.Values{"token": {harness.Token}}); status != http.StatusSeeOther ||
 		!strings.Contains(text, "; Secure;") {
 		t.Errorf("a login through the proxy: %d %s", status, text)
@@ -80,9 +73,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 // configuration returns the nginx text of docs/how-to/tls-and-proxy.md with other addresses and without TLS.
 func configuration(t *testing.T, listen, upstream string) string {
 	page, err := os.ReadFile("../../docs/how-to/tls-and-proxy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, text, ok := strings.Cut(string(page), "nginx:\n\n```\n")
 	text, _, end := strings.Cut(text, "```")
 	if !ok || !end {
@@ -103,15 +94,11 @@ func runNginx(t *testing.T, nginx, text string) {
 	}
 	text = fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s/error.log;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
 		dir, dir, temp, text)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(conf, []byte(text), 0o600))
 	cmd := exec.Command(nginx, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
 	out := new(strings.Builder)
 	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.Error(err)

@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 )
@@ -52,16 +53,10 @@ func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
 	config.Protocols.HTTP.GetOrInsertDefault().ServerConfig.NetAddr.Endpoint = address
 	sink = &consumertest.TracesSink{}
 	r, err := factory.CreateTraces(t.Context(), receivertest.NewNopSettings(factory.Type()), config, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Start(t.Context(), componenttest.NewNopHost()); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, r.Start(t.Context(), componenttest.NewNopHost()))
 	t.Cleanup(func() {
-		if err := r.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, r.Shutdown(context.Background()))
 	})
 	return "http://" + address, sink
 }
@@ -106,46 +101,36 @@ func start(t *testing.T, s *harness.Server) *seen {
 	})
 	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", Listen: "127.0.0.1:0",
 		Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.ListenAndServe(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-ended)
 	})
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
 			return errors.New(out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	s.OK(t, "", "trigger", "golang/twice")
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		saw.mu.Lock()
 		defer saw.mu.Unlock()
 		if len(saw.told) < 3 {
 			return fmt.Errorf("only %v came", saw.told)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return saw
 }
 
 // stopped stops a server as a user does, within a time limit.
 func stopped(t *testing.T, s *harness.Server) {
 	t.Helper()
-	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-s.Done():
 	case <-time.After(20 * time.Second): // 10 s of --drain and 2 s for the collector at most
@@ -162,14 +147,12 @@ func TestSpansArrive(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	// The last one's end is a span, too.
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		if out := s.OK(t, "", "runs", "web/after", "-o", "json"); !strings.Contains(out, `"succeeded"`) {
 			return errors.New(out)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	stopped(t, s) // it sends the remaining spans
 
 	runs, sends := map[string]ptrace.Span{}, map[string]ptrace.Span{}
@@ -240,9 +223,7 @@ func TestCollectorHangs(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	for what, parent := range saw.told {
-		if len(parent) != 55 {
-			t.Errorf("%s: traceparent %q", what, parent)
-		}
+		check.Equal(t, len(parent), 55, "%s: traceparent %q", what, parent)
 	}
 	if err := harness.Eventually(20*time.Second, func() error {
 		resp, err := http.Get(s.URL + "/metrics")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
@@ -177,7 +178,6 @@ func sdkExecutor(kind string) {
 		r.SetResult(sdk.Success, fmt.Sprintf("shard %d of %d", r.ShardIndex, r.ShardTotal))
 		return nil
 	})
-	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
 		if r.Attempt > 0 {
 			r.Printf("told: %d %s %s", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)
@@ -269,14 +269,10 @@ func (b *stand) start(token ...string) {
 		b.cmd.Env = append(b.cmd.Env, "ACCESS_TOKEN="+token[0], "TICKRING_APP_TOKEN="+token[0])
 	}
 	log, err := os.OpenFile(filepath.Join(b.dir, "said"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	defer log.Close()
 	b.cmd.Stdout, b.cmd.Stderr = log, log
-	if err := b.cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, b.cmd.Start())
 	cmd := b.cmd
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
@@ -285,24 +281,20 @@ func (b *stand) start(token ...string) {
 // registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
-	if err := harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			err = c.Close()
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func (b *stand) live(want int) { waitExecutors(b.T, b.s, b.app, want) }
 
 // letGo has a waiting run end.
 func (b *stand) letGo(id string) {
-	if err := os.WriteFile(filepath.Join(b.dir, "go-"+id), nil, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, os.WriteFile(filepath.Join(b.dir, "go-"+id), nil, 0o600))
 }
 
 // running triggers a job and waits until its run is running.
@@ -347,9 +339,7 @@ var behaviors = []struct {
 		listening(b.T, b.port)
 		// A run that only the new process can have ended.
 		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
-		if after.State != "succeeded" {
-			b.Errorf("after the restart: %+v", after)
-		}
+		check.Equal(b, after.State, "succeeded", "after the restart: %+v", after)
 		r := b.s.GetRun(b.T, id)
 		_ = harness.Eventually(b.limit("crash", 3*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
@@ -382,9 +372,7 @@ var behaviors = []struct {
 	}},
 	{"failure", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/fails"))
-		if end != "failed handler" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed handler", "%+v", r)
 		if err := harness.Eventually(10*time.Second, func() error {
 			if n := strings.Count(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json"), `"failed"`); n != 2 {
 				return fmt.Errorf("%d attempts, want 2", n)
@@ -399,7 +387,7 @@ var behaviors = []struct {
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
 		var runs struct{ Runs []harness.Run }
-		if err := harness.Eventually(10*time.Second, func() error {
+		check.OK(b, harness.Eventually(10*time.Second, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
 				return err
 			}
@@ -407,9 +395,7 @@ var behaviors = []struct {
 				return fmt.Errorf("%+v", runs.Runs)
 			}
 			return nil
-		}); err != nil {
-			b.Fatal(err)
-		}
+		}))
 		said := 0
 		for _, r := range runs.Runs[:2] {
 			log, _ := b.s.CLI(b.T, "", "logs", r.ID)
@@ -426,16 +412,12 @@ var behaviors = []struct {
 	}},
 	{"panic", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/panics"))
-		if end != "failed handler" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed handler", "%+v", r)
 		return r.Message, strings.Contains(r.Message, "no luck")
 	}},
 	{"unknown", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/unknown"))
-		if end != "failed not-accepted" {
-			b.Errorf("%+v", r)
-		}
+		check.Equal(b, end, "failed not-accepted", "%+v", r)
 		return r.Message, strings.Contains(r.Message, "job handler [nobody-knows-it] not found.")
 	}},
 	{"script", scripts},
@@ -456,9 +438,7 @@ var behaviors = []struct {
 		b.letGo(first)
 		b.letGo(second)
 		_, end := b.ends(first)
-		if end != "succeeded" {
-			b.Errorf("the first: %s", end)
-		}
+		check.Equal(b, end, "succeeded", "the first")
 		if r.State == "running" {
 			_, saw = b.ends(second)
 		}
@@ -503,14 +483,10 @@ var behaviors = []struct {
 			b.Logf("%v", err)
 		}
 		s, err := harness.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 		b.s = s
 		b.Cleanup(s.Kill)
-		if err := s.WaitReady(30 * time.Second); err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, s.WaitReady(30*time.Second))
 		var r harness.Run
 		_ = harness.Eventually(b.limit("server away", 6*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
@@ -590,9 +566,7 @@ func (b *stand) broadcast() string {
 			Index       int
 		}
 	}
-	if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole))
 	saw, at := make([]string, len(whole.Shards)), map[string]bool{}
 	for i, s := range whole.Shards {
 		at[strings.TrimSuffix(s.Address, "/")] = true
@@ -703,9 +677,7 @@ func TestDeclaredJob(t *testing.T) {
 		mux.Declare(job)
 		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token",
 			Listen: "127.0.0.1:0", Dir: dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
@@ -713,13 +685,9 @@ func TestDeclaredJob(t *testing.T) {
 			out, _ := s.CLI(t, "", "get", "golang/nightly", "-o", "json")
 			return until(out)
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, err)
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.NoError(t, <-ended)
 	}
 	holds := func(texts ...string) func(string) error {
 		return func(spec string) error {
@@ -749,9 +717,7 @@ func TestDeclaredJob(t *testing.T) {
 	mux.Declare(other)
 	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token",
 		Listen: "127.0.0.1:0", Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.ListenAndServe(ctx) }()
@@ -763,11 +729,7 @@ func TestDeclaredJob(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")))
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, <-ended)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -68,9 +69,7 @@ func (b *stand) script(kind, source string) string {
 	job := map[string]any{"app": "golang", "name": "script-" + kind, "params": "a b", "retry": map[string]any{"max": 1, "delay": "1s"},
 		"script": map[string]any{"kind": kind, "source": source}}
 	text, err := json.Marshal(map[string]any{"version": 1, "jobs": []any{job}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	b.s.OK(b.T, string(text), "apply", "-f", "-")
 	return "golang/script-" + kind
 }
@@ -129,12 +128,8 @@ func scripts(b *stand) (string, bool) {
 	id := b.running(job)
 	b.script("shell", "echo \"version four\"\r\n") // the line of Windows is one of the script
 	go_ := filepath.Join(b.dir, "scripts")
-	if err := os.MkdirAll(go_, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(go_, "go-on"), nil, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, os.MkdirAll(go_, 0o700))
+	check.OK(b, os.WriteFile(filepath.Join(go_, "go-on"), nil, 0o600))
 	if r, end = b.ends(id); end != "succeeded" || !strings.Contains(b.s.OK(b.T, "", "logs", id), "version three") {
 		return fmt.Sprint("changed while it ran: ", end, " ", r.Message), false
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -47,9 +48,7 @@ func with(t *testing.T, a fakeaws.Account, f func(*account)) {
 
 func (x *account) ok(err error) {
 	x.t.Helper()
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	check.OK(x.t, err)
 }
 
 func (x *account) put(of string, k int) error {
@@ -288,14 +287,10 @@ func TestShort(t *testing.T) {
 				break
 			}
 		}
-		if seen != 20 {
-			t.Errorf("%d of 20 were read", seen)
-		}
+		check.Equal(t, seen, 20, "of 20 were read")
 		x.send(10)
 		for range 10 {
-			if n := len(x.receive()); n != 1 {
-				t.Errorf("a receipt has %d", n)
-			}
+			check.Equal(t, len(x.receive()), 1, "a receipt has")
 		}
 	})
 }
@@ -351,13 +346,9 @@ func TestSpent(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		again := x.receive()
 		for _, m := range again {
-			if m.Attributes["ApproximateReceiveCount"] != "2" {
-				t.Errorf("received %s times", m.Attributes["ApproximateReceiveCount"])
-			}
+			check.Equal(t, m.Attributes["ApproximateReceiveCount"], "2", "received N times")
 		}
-		if len(again) != 10 {
-			t.Errorf("%d of 10 come again", len(again))
-		}
+		check.Equal(t, len(again), 10, "of 10 come again")
 	})
 }
 
@@ -431,9 +422,7 @@ func TestSeenAtOnce(t *testing.T) {
 			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10,
 				VisibilityTimeout: 30})
 			x.ok(err)
-			if len(out.Messages) != n {
-				t.Errorf("%s: %d are received, want %d", why, len(out.Messages), n)
-			}
+			check.Equal(t, len(out.Messages), n, "%s N are received", why)
 			return out.Messages
 		}
 		want(names.Dead, 0, "no message is dead")
@@ -503,14 +492,10 @@ func TestPartitionIsThrottled(t *testing.T) {
 		}
 		one := func(int) string { return "one" }
 		for range 2 {
-			if n := x.served(1500, one); n != 1000 {
-				t.Errorf("%d of 1,500 writes of one partition were served in a second", n)
-			}
+			check.Equal(t, x.served(1500, one), 1000, "of 1,500 writes of one partition were served in a second")
 			time.Sleep(time.Second)
 		}
-		if dry != 1000 {
-			t.Errorf("told of %d", dry)
-		}
+		check.Equal(t, dry, 1000, "told of")
 		reads := 0
 		for range 4000 {
 			if _, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key("one", 1),
@@ -518,9 +503,7 @@ func TestPartitionIsThrottled(t *testing.T) {
 				reads++
 			}
 		}
-		if reads != 3000 {
-			t.Errorf("%d of 4,000 reads of one partition were served in a second", reads)
-		}
+		check.Equal(t, reads, 3000, "of 4,000 reads of one partition were served in a second")
 		if n := x.served(1500, func(k int) string { return fmt.Sprint(k) }); n != 1500 {
 			t.Errorf("%d of 1,500 writes of as many partitions were served in a second", n)
 		}
@@ -537,9 +520,7 @@ func TestThrottledInParts(t *testing.T) {
 		}
 		out, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
 		x.ok(err)
-		if n := len(out.UnprocessedItems[names.State]); n != 15 {
-			t.Errorf("%d of 25 were not processed", n)
-		}
+		check.Equal(t, len(out.UnprocessedItems[names.State]), 15, "of 25 were not processed")
 		_, err = x.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 			{Put: &types.Put{TableName: &names.State, Item: key("two", 1)}}, {Put: &types.Put{TableName: &names.State, Item: key("one", 99)}}}})
 		var canceled *types.TransactionCanceledException
@@ -555,9 +536,7 @@ func TestThrottledInParts(t *testing.T) {
 				moved++
 			}
 		}
-		if moved != 10 {
-			t.Errorf("%d of 15 writes of one partition of the index were served in a second", moved)
-		}
+		check.Equal(t, moved, 10, "of 15 writes of one partition of the index were served in a second")
 	})
 }
 
@@ -571,9 +550,7 @@ func TestYoungTable(t *testing.T) {
 			want  int
 		}{{0, 40}, {time.Second, 40}, {31 * time.Minute, 80}, {time.Second, 80}, {31 * time.Minute, 160}} {
 			time.Sleep(c.after)
-			if got := x.served(500, alone); got != c.want {
-				t.Errorf("%d: %d were served in a second, want %d", i, got, c.want)
-			}
+			check.Equal(t, x.served(500, alone), c.want, "%d N were served in a second", i)
 		}
 	})
 }

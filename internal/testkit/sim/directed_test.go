@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
 )
@@ -51,9 +52,7 @@ func directed(t *testing.T, c Config) Report {
 func (r Report) runs(t *testing.T, n core.JobID) []core.Run {
 	t.Helper()
 	list, err := r.w.truth.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return list
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -112,9 +113,7 @@ func (f *Fixture) Resumed() { f.Clock = f.Clock.Add(5 * time.Second) }
 
 func (f *Fixture) Must(r manage.AppResult, err error) manage.AppResult {
 	f.T.Helper()
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return r
 }
 
@@ -134,9 +133,7 @@ func (f *Fixture) Create(s manage.JobSpec) core.Job {
 func (f *Fixture) Job(ref string) core.Job {
 	f.T.Helper()
 	j, err := f.M.Job(Ctx, ref)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return j
 }
 
@@ -149,16 +146,12 @@ func (f *Fixture) Fires() []core.Fire {
 	var fires []core.Fire
 	for {
 		due, _, _, err := f.E.Queue.Depth(Ctx, ring.KindFires)
-		if err != nil {
-			f.T.Fatal(err)
-		}
+		check.OK(f.T, err)
 		if due == 0 {
 			return fires
 		}
 		got, err := f.E.Queue.Receive(Ctx, ring.KindFires, 100)
-		if err != nil {
-			f.T.Fatal(err)
-		}
+		check.OK(f.T, err)
 		for _, d := range got {
 			fires = append(fires, d.Message.Fires...)
 		}
@@ -169,9 +162,7 @@ func (f *Fixture) Fires() []core.Fire {
 func (f *Fixture) Skips(job core.JobID) []core.Skip {
 	f.T.Helper()
 	skips, err := f.E.Manage.Skips(Ctx, job, 0, core.Horizon)
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	return skips
 }
 
@@ -212,9 +203,7 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 	id := core.PlannedRun(job, at)
 	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
 		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
-	if err := f.E.Finish.Create(Ctx, []core.Run{r})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, f.E.Finish.Create(Ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -225,15 +214,11 @@ func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
 	f.T.Helper()
 	found, _, err := f.E.Finish.Scheds(Ctx, []core.JobID{id})
-	if err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, err)
 	s := found[id]
 	a := s.Stay()
 	a.NewNext = next
-	if err := f.E.Manage.Advance(Ctx, []core.Advance{a})[0]; err != nil {
-		f.T.Fatal(err)
-	}
+	check.OK(f.T, f.E.Manage.Advance(Ctx, []core.Advance{a})[0])
 }
 
 // Damaged is a store in which one job cannot be read.

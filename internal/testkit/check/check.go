@@ -1,0 +1,68 @@
+// Package check has the short forms of the checks that most tests need. Each names the line of the test that calls it.
+package check
+
+import (
+	"fmt"
+	"strings"
+)
+
+// T is a test, a benchmark or a check of the package rapid.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+}
+
+// OK ends the test if err is not nil.
+func OK(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Call returns a function that ends the test if a call failed. It takes both results of the call and drops the first:
+//
+//	check.Call(t)(os.Create(name))
+func Call(t T) func(result any, err error) {
+	return func(_ any, err error) {
+		t.Helper()
+		OK(t, err)
+	}
+}
+
+// NoError fails the test if err is not nil, and lets the test continue.
+func NoError(t T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// Equal fails the test if got is not want. The arguments after these say what was compared, as those of fmt.Sprintf.
+func Equal[V comparable](t T, got, want V, what ...any) {
+	t.Helper()
+	if got == want {
+		return
+	}
+	if _, is := any(got).(string); is {
+		t.Errorf("%sgot %q, want %q", label(what), any(got), any(want))
+		return
+	}
+	t.Errorf("%sgot %+v, want %+v", label(what), got, want)
+}
+
+// Contains fails the test if text does not contain part. The arguments after these are as those of Equal.
+func Contains(t T, text, part string, what ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s%q is missing in:\n%s", label(what), part, text)
+	}
+}
+
+func label(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(what[0].(string), what[1:]...) + ": "
+}
