@@ -17,9 +17,10 @@ import (
 
 // Nouns implements the ports of everything that is stored as a record. Each engine embeds it.
 type Nouns struct {
-	Records store.Records
-	Box     *secretbox.Box
-	Now     func() time.Time
+	Records  store.Records
+	RunStore store.Runs
+	Box      *secretbox.Box
+	Now      func() time.Time
 }
 
 var (

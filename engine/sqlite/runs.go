@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // The values of a run's fields are stored as their position in these lists, from 1. New values are only appended. An open
@@ -35,7 +34,7 @@ const (
 	running = 3 // the last open one
 	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
 	// 9 is skipped.
-	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
+	owesChildren = "place > 0 AND state > 3 AND followed = 0 AND (state <> 9 OR attempt > 1)"
 	// owesPostRun is the condition of core.Run.OwesPostRun as the filter of an index; 4 is succeeded.
 	owesPostRun = "(postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
@@ -80,15 +79,6 @@ func columnText(st *sqlite.Stmt, at int) string {
 	return st.ColumnText(at)
 }
 
-// bindInt binds a number, and NULL if it is 0.
-func bindInt[T ~int | ~int64](st *sqlite.Stmt, at int, n T) {
-	if n == 0 {
-		st.BindNull(at)
-	} else {
-		st.BindInt64(at, int64(n))
-	}
-}
-
 // bindJSON binds v as JSON, and NULL if it is empty.
 func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
 	if empty {
@@ -108,174 +98,6 @@ func columnJSON(st *sqlite.Stmt, at int, into any) error {
 	}
 	return json.Unmarshal([]byte(st.ColumnText(at)), into)
 }
-
-// given holds fields that only few runs have.
-type given struct {
-	Params    *string    `json:"params,omitempty"`
-	Addresses []string   `json:"addresses,omitempty"`
-	Key       string     `json:"key,omitempty"`
-	By        string     `json:"by,omitempty"`
-	RerunOf   core.RunID `json:"rerunOf,omitempty"`
-	Permit    string     `json:"permit,omitempty"`
-	Pauses    bool       `json:"pauses,omitempty"`
-	Parent    core.RunID `json:"parent,omitempty"`
-	Shard     core.Shard `json:"shard,omitzero"`
-	SentRev   int64      `json:"sentRev,omitempty"`
-	Notice    bool       `json:"notice,omitempty"`
-}
-
-// The columns ended and code of an open run have placeholders of about their final length. So the end of the run does not
-// make its row outgrow its page.
-const (
-	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
-	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, postrun, keep_log)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (key) DO NOTHING`
-	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, postrun, keep_log`
-)
-
-// isPlain reports whether a run has only the fields of a claim.
-func isPlain(r *core.Run) bool {
-	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
-		r.Then == 0 && r.Place == 0 && r.Late == nil && r.PostRun == core.PostRun{} && r.KeepLog == "" &&
-		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
-}
-
-func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0 || r.Notice
-}
-
-// bindJournal binds a journal's key; a nonce that is the owner's is left out.
-func bindJournal(st *sqlite.Stmt, at int, k core.JournalKey, owner string) {
-	if k.IsZero() {
-		st.BindNull(at)
-		st.BindNull(at + 1)
-		return
-	}
-	st.BindInt64(at, k.Minute*core.JournalSuffixes+int64(k.Suffix))
-	if k.Nonce == owner {
-		st.BindNull(at + 1)
-	} else {
-		st.BindText(at+1, k.Nonce)
-	}
-}
-
-func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error {
-	st.BindInt64(1, key(r.ID))
-	bindWord(st, 2, r.State, states)
-	st.BindInt64(3, made)
-	st.BindInt64(4, app)
-	bindWord(st, 5, r.Cause, causes)
-	st.BindInt64(6, r.Rev)
-	st.BindInt64(7, int64(r.At))
-	st.BindInt64(8, int64(r.Slot))
-	st.BindInt64(9, r.Seq)
-	bindText(st, 10, r.Owner)
-	st.BindInt64(11, core.Millis(r.Until))
-	bindText(st, 12, r.Address)
-	st.BindBool(13, r.MaybeSent)
-	bindJournal(st, 14, r.Journal, r.Owner)
-	st.BindInt64(16, core.Millis(r.SentAt))
-	st.BindInt64(17, int64(r.Attempt))
-	if r.First == r.ID {
-		st.BindNull(18)
-	} else {
-		st.BindInt64(18, int64(r.First))
-	}
-	st.BindInt64(19, int64(r.Retries))
-	st.BindBool(20, r.FixedDelay)
-	st.BindInt64(21, n)
-	if plain {
-		return nil
-	}
-	st.BindInt64(22, core.Millis(r.EndedAt))
-	bindWord(st, 23, r.Reason, reasons)
-	st.BindInt64(24, int64(r.Code))
-	bindText(st, 25, r.Message)
-	bindInt(st, 27, r.Then)
-	bindText(st, 30, r.KillBy)
-	bindInt(st, 31, core.Millis(r.KillAt))
-	bindText(st, 33, r.Data)
-	bindInt(st, 34, r.Place)
-	bindText(st, 36, string(r.KeepLog))
-	return errors.Join(
-		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
-		bindJSON(st, 28, r.Late, r.Late == nil),
-		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 35, r.PostRun, r.PostRun == core.PostRun{}),
-		bindGiven(st, 32, r))
-}
-
-func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev,
-		r.Notice},
-		!hasGiven(r))
-}
-
-// scanRun reads a row of runColumns.
-func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
-	r.ID = runOf(st.ColumnInt64(0))
-	r.State = columnWord(st, 1, states)
-	r.App = s.names.of(st.ColumnInt64(2))
-	r.Cause = columnWord(st, 3, causes)
-	r.Rev = st.ColumnInt64(4)
-	r.At = core.Instant(st.ColumnInt64(5))
-	r.Slot = core.Instant(st.ColumnInt64(6))
-	r.Seq = st.ColumnInt64(7)
-	r.Owner = columnText(st, 8)
-	r.Until = core.FromMillis(st.ColumnInt64(9))
-	r.Address = columnText(st, 10)
-	r.MaybeSent = st.ColumnInt64(11) != 0
-	if !st.ColumnIsNull(12) {
-		k := st.ColumnInt64(12)
-		r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
-		if !st.ColumnIsNull(13) {
-			r.Journal.Nonce = st.ColumnText(13)
-		}
-	}
-	r.SentAt = core.FromMillis(st.ColumnInt64(14))
-	r.Attempt = st.ColumnInt(15)
-	r.First = r.ID
-	if !st.ColumnIsNull(16) {
-		r.First = core.RunID(st.ColumnInt64(16))
-	}
-	r.Retries = st.ColumnInt(17)
-	r.FixedDelay = st.ColumnInt64(18) != 0
-	if !r.State.Open() {
-		r.EndedAt = core.FromMillis(st.ColumnInt64(19))
-		r.Code = st.ColumnInt(21)
-	}
-	if !st.ColumnIsNull(20) {
-		r.Reason = columnWord(st, 20, reasons)
-	}
-	r.Message = columnText(st, 22)
-	r.Then = core.RunID(st.ColumnInt64(24))
-	r.KillBy = columnText(st, 27)
-	r.KillAt = core.FromMillis(st.ColumnInt64(28))
-	r.Data = columnText(st, 31)
-	r.Place = st.ColumnInt64(32)
-	r.KeepLog = core.KeepLog(columnText(st, 34))
-	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries), columnJSON(st, 33, &r.PostRun))
-	if !st.ColumnIsNull(25) {
-		r.Late = new(core.LateResult)
-		err = errors.Join(err, columnJSON(st, 25, r.Late))
-	}
-	if !st.ColumnIsNull(29) {
-		var g given
-		err = errors.Join(err, columnJSON(st, 29, &g))
-		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent, r.Shard, r.SentRev, r.Notice = g.Pauses, g.Parent, g.Shard, g.SentRev, g.Notice
-	}
-	if err != nil {
-		return fmt.Errorf("run %d: %w", r.ID, err)
-	}
-	return nil
-}
-
 func judged(c *sqlite.Conn) error {
 	if c.Changes() == 0 {
 		return core.ErrRefused
@@ -302,179 +124,149 @@ func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sql
 	return nil
 }
 
-func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	found := make(map[core.RunID]core.Run, len(ids))
+// runs implements store.Runs.
+type runs struct{ *Store }
+
+// eachRun reads runs by ID until each returns false. bad is why a run cannot be decoded.
+func (s *Store) eachRun(c *sqlite.Conn, ids []core.RunID, each func(r *core.Run, bad error) (more bool)) error {
+	st, err := c.Prepare(selectRun)
+	for i, more := 0, true; i < len(ids) && more && err == nil; i++ {
+		st.BindInt64(1, key(ids[i]))
+		err = rows(st, func(st *sqlite.Stmt) error {
+			var r core.Run
+			bad := s.scanRun(st, &r)
+			more = each(&r, bad)
+			return nil
+		})
+	}
+	return err
+}
+
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[core.Run], error) {
+	found := make(map[core.RunID]store.Got[core.Run], len(ids))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
-		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			st.BindInt64(1, key(id))
-			if err := rows(st, func(st *sqlite.Stmt) error {
-				var r core.Run
-				err := s.scanRun(st, &r)
-				found[r.ID] = r
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.eachRun(c, ids, func(r *core.Run, bad error) bool {
+			found[r.ID] = store.Got[core.Run]{Is: *r, Err: bad}
+			return true
+		})
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read runs: %w", err)
+		return nil, fmt.Errorf("read runs: %w", err)
 	}
-	return found, nil, nil
+	return found, nil
 }
 
-func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
-	return batch(ctx, s, true, runs, create)
-}
-
-func create(tx *tx, runs []core.Run, answers []error) error {
-	var plain, full *sqlite.Stmt
-	for i := range runs {
-		r := &runs[i]
-		app, err := tx.s.names.number(tx, r.App)
-		if err != nil {
-			return err
+// Put implements store.Runs. Creates and claims are urgent.
+func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
+	urgent := false
+	for i := range puts {
+		c := puts[i].Change
+		urgent = urgent || puts[i].Create != nil || c != nil && c.Set&(core.RunOwner|core.RunAddress) != 0
+	}
+	errs := batch(ctx, s.Store, urgent, puts, putRuns)
+	var unseen []core.RunID
+	for i := range puts {
+		if c := puts[i].Change; errs[i] == nil && c != nil && c.Ends() && c.Seen == nil {
+			unseen = append(unseen, c.ID)
 		}
-		is, q, st := isPlain(r), insertRun, &full
-		if is {
-			q, st = insertClaim, &plain
-		}
-		if *st == nil {
-			if *st, err = tx.Prepare(q); err != nil {
-				return err
+	}
+	if len(unseen) == 0 {
+		return errs
+	}
+	found, err := s.Get(ctx, unseen)
+	for i := range puts {
+		if c := puts[i].Change; err == nil && errs[i] == nil && c != nil && c.Seen == nil {
+			if r, is := found[c.ID]; is && r.Err == nil {
+				c.Seen = &r.Is
 			}
 		}
-		tx.s.lastRow++
-		if err := bindRun(*st, r, app, tx.made, tx.s.lastRow, is); err != nil {
-			return err
+	}
+	return errs
+}
+
+// runPuts makes writes of runs in a transaction. It keeps the statement of the last write, which mostly fits the next one.
+type runPuts struct {
+	*tx
+	text string
+	st   *sqlite.Stmt
+}
+
+func (w *runPuts) prepare(text string) (err error) {
+	if w.text != text {
+		w.st, err = w.Prepare(text)
+		w.text = text
+	}
+	return err
+}
+
+func putRuns(tx *tx, puts []store.RunPut, answers []error) error {
+	w := runPuts{tx: tx}
+	for i := range puts {
+		p := &puts[i]
+		var err error
+		switch {
+		case p.Create != nil:
+			err = w.create(p.Create)
+		case p.Change != nil:
+			err = w.change(p.Change)
+		default:
+			err = w.drop(p.Drop)
 		}
-		if err := rows(*st, nil); err != nil {
-			return err
+		if err == nil && (p.Enter != nil || len(p.Leave)+len(p.Changes) > 0) {
+			err = putBeside(tx, p)
 		}
-		if answers[i] = judged(tx.Conn); answers[i] == nil {
-			tx.rows = append(tx.rows, madeRow{tx.s.lastRow, r.ID, r.State.Open()})
+		if answers[i] = err; err != nil && !errors.Is(err, core.ErrRefused) {
+			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	var answer [1]error
-	err := s.write(ctx, true, 2, func(tx *tx) error {
-		if err := create(tx, []core.Run{run}, answer[:]); err != nil || answer[0] != nil {
-			return err
-		}
-		return putEntries(tx, []core.DueItem{entry}, make([]error, 1))
-	})
-	return cmp.Or(err, answer[0])
-}
-
-func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	var answer [1]error
-	err := s.write(ctx, false, 4, func(tx *tx) error {
-		if err := putRuns(tx, []core.RunPut{c.Put}, answer[:]); err != nil || answer[0] != nil {
-			return err
-		}
-		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
-			return err
-		}
-		if err := putEntries(tx, []core.DueItem{c.Entry}, make([]error, 1)); err != nil {
-			return err
-		}
-		return putChange(tx, &c.Change)
-	})
-	return cmp.Or(err, answer[0])
-}
-
-// runFields lists the columns of each field of a run, in the order of core.RunFields, and how to bind them. If a column is
-// set twice, both values are equal, and SQLite takes the last.
-var runFields = [...]struct {
-	columns []string
-	bind    func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
-}{
-	{[]string{"state"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, r.State, states); return nil }},
-	{[]string{"owner"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Owner); return nil }},
-	{[]string{"until"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.Until))
-		return nil
-	}},
-	{[]string{"jkey", "jnonce"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindJournal(st, at, r.Journal, r.Owner)
-		return nil
-	}},
-	{[]string{"address"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Address); return nil }},
-	{[]string{"maybe"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, r.MaybeSent); return nil }},
-	{[]string{"sent"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.SentAt))
-		return nil
-	}},
-	{[]string{"tries"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Tries, len(r.Tries) == 0)
-	}},
-	{[]string{"ended", "reason", "code", "message", "data", "followed"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.EndedAt))
-		bindWord(st, at+1, r.Reason, reasons)
-		st.BindInt64(at+2, int64(r.Code))
-		bindText(st, at+3, r.Message)
-		bindText(st, at+4, r.Data)
-		bindInt(st, at+5, r.Then)
-		return nil
-	}},
-	{[]string{"owes"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Owes, len(r.Owes) == 0)
-	}},
-	{[]string{"kill_by", "kill_at"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindText(st, at, r.KillBy)
-		bindInt(st, at+1, core.Millis(r.KillAt))
-		return nil
-	}},
-	{[]string{"late"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Late, r.Late == nil)
-	}},
-	{[]string{"at", "slot"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, int64(r.At))
-		st.BindInt64(at+1, int64(r.Slot))
-		return nil
-	}},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"app"}, func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		app, err := tx.s.names.number(tx, r.App)
-		st.BindInt64(at, app)
+// putBeside writes the entries and change records of a write of a run.
+func putBeside(tx *tx, p *store.RunPut) error {
+	if err := removeEntries(tx, p.Leave, make([]error, len(p.Leave))); err != nil {
 		return err
-	}},
-	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"postrun", "keep_log"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindText(st, at+1, string(r.KeepLog))
-		return bindJSON(st, at, r.PostRun, r.PostRun == core.PostRun{})
-	}},
+	}
+	if p.Enter != nil {
+		if err := putEntries(tx, []core.DueItem{*p.Enter}, make([]error, 1)); err != nil {
+			return err
+		}
+	}
+	for i := range p.Changes {
+		if err := putChange(tx, &p.Changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// putText is the statement of puts that set and compare the same fields.
+func (w *runPuts) create(r *core.Run) error {
+	insert, columns := insertRun, runColumns
+	if isPlain(r) {
+		insert, columns = insertClaim, runColumns[:claimColumns]
+	}
+	if err := w.prepare(insert); err != nil {
+		return err
+	}
+	w.s.lastRow++
+	if err := bindRun(w.tx, w.st, r, w.s.lastRow, columns); err != nil {
+		return err
+	}
+	if err := cmp.Or(rows(w.st, nil), judged(w.Conn)); err != nil {
+		return err
+	}
+	w.rows = append(w.rows, madeRow{w.s.lastRow, r.ID, r.State.Open()})
+	return nil
+}
+
+// putText is the statement of changes that set and compare the same fields.
 type putText struct {
 	open, had bool
 	set, cond core.RunFields
 }
 
 func (k putText) String() string {
-	var sets, conds []string
-	each := func(of core.RunFields, list *[]string, is string) {
-		for i := range runFields {
-			for _, c := range runFields[i].columns {
-				if of&(1<<i) != 0 {
-					*list = append(*list, c+is)
-				}
-			}
-		}
-	}
-	each(k.set, &sets, " = ?")
-	each(k.cond, &conds, " IS ?")
+	sets, conds := columnNames(k.set, " = ?"), columnNames(k.cond, " IS ?")
 	if k.set&core.RunOwner != 0 && k.set&core.RunJournal == 0 {
 		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
 	}
@@ -487,225 +279,122 @@ func (k putText) String() string {
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
-func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	claims := false
-	for i := range puts {
-		claims = claims || puts[i].Set&(core.RunOwner|core.RunAddress) != 0
+func (w *runPuts) change(p *core.RunPut) error {
+	k := putText{p.Open, p.Had, p.Set, p.If}
+	text, is := w.s.putTexts[k]
+	if !is {
+		text = k.String()
+		w.s.putTexts[k] = text
 	}
-	errs := batch(ctx, s, claims, puts, putRuns)
-	var unseen []core.RunID
-	for i := range puts {
-		if errs[i] == nil && puts[i].Ends() && puts[i].Seen == nil {
-			unseen = append(unseen, puts[i].ID)
+	if err := w.prepare(text); err != nil {
+		return err
+	}
+	at := 1
+	for side, fields := range [2]core.RunFields{p.Set, p.If} {
+		r := [2]*core.Run{&p.To, &p.Was}[side]
+		for i := range runColumns {
+			if runColumns[i].in&fields != 0 {
+				if err := runColumns[i].bind(w.tx, w.st, at, r); err != nil {
+					return err
+				}
+				at++
+			}
 		}
 	}
-	if len(unseen) == 0 {
-		return errs
+	w.st.BindInt64(at, key(p.ID))
+	if err := cmp.Or(rows(w.st, nil), judged(w.Conn)); err != nil {
+		return err
 	}
-	found, _, err := s.Runs(ctx, unseen)
-	for i := range puts {
-		if r, is := found[puts[i].ID]; err == nil && is && errs[i] == nil && puts[i].Seen == nil {
-			puts[i].Seen = &r
-		}
+	if p.Ends() {
+		w.closed = append(w.closed, p.ID)
 	}
-	return errs
+	return nil
 }
 
-func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
-	var st *sqlite.Stmt
-	var kind putText
-	for i := range puts {
-		p := &puts[i]
-		if k := (putText{p.Open, p.Had, p.Set, p.If}); st == nil || k != kind {
-			if kind = k; tx.s.putTexts[k] == "" {
-				tx.s.putTexts[k] = k.String()
-			}
-			var err error
-			if st, err = tx.Prepare(tx.s.putTexts[k]); err != nil {
-				return err
-			}
-		}
-		at := 1
-		for _, side := range [2]struct {
-			fields core.RunFields
-			r      *core.Run
-		}{{p.Set, &p.To}, {p.If, &p.Was}} {
-			for n := range runFields {
-				if f := &runFields[n]; side.fields&(1<<n) != 0 {
-					if err := f.bind(tx, st, at, side.r); err != nil {
-						return err
-					}
-					at += len(f.columns)
-				}
-			}
-		}
-		st.BindInt64(at, key(p.ID))
-		if err := rows(st, nil); err != nil {
+func (w *runPuts) drop(r *core.Run) error {
+	k := values(key(r.ID))
+	if err := execute(w.Conn, "DELETE FROM runs WHERE key = ? AND state > 3 AND NOT coalesce("+owesAny+", 0)", k, nil); err != nil {
+		return err
+	}
+	if w.Changes() > 0 {
+		return execute(w.Conn, "DELETE FROM logs WHERE run = ?", k, nil)
+	}
+	return execute(w.Conn, "SELECT 1 FROM runs WHERE key = ?", k, func(*sqlite.Stmt) error { return core.ErrRefused })
+}
+
+// span reads the stored runs with IDs from first to last until each returns false. It lists up to limit IDs at a time. young
+// are the recent runs between them, read before the transaction began: they may enter the history during the read.
+func (s *Store) span(c *sqlite.Conn, first, last core.RunID, limit int, young []core.RunID, each func(*core.Run) (more bool)) error {
+	lo, hi, order, step := first, last, "id", core.RunID(1)
+	if last < first {
+		lo, hi, order, step = last, first, "id DESC", -1
+	}
+	for more := true; more && lo <= hi; {
+		ids := make([]core.RunID, 0, limit)
+		if err := execute(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(lo))
+			st.BindInt64(2, int64(hi))
+			st.BindInt64(3, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			ids = append(ids, core.RunID(st.ColumnInt64(0)))
+			return nil
+		}); err != nil {
 			return err
 		}
-		if answers[i] = judged(tx.Conn); answers[i] == nil && p.Ends() {
-			tx.closed = append(tx.closed, p.ID)
+		for _, id := range young {
+			if lo <= id && id <= hi {
+				ids = append(ids, id)
+			}
+		}
+		slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(a*step, b*step) })
+		ids = slices.Compact(ids)
+		if ids = ids[:min(len(ids), limit)]; len(ids) < limit {
+			lo, hi = 1, 0 // the end
+		} else if lo = ids[limit-1] + 1; step < 0 {
+			lo, hi = last, ids[limit-1]-1
+		}
+		var bad error
+		if err := s.eachRun(c, ids, func(r *core.Run, undecoded error) bool {
+			bad = undecoded
+			more = bad == nil && each(r)
+			return more
+		}); err != nil || bad != nil {
+			return cmp.Or(err, bad)
 		}
 	}
 	return nil
 }
 
-func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
-	lo, hi, order := first, last, "id"
-	if last < first {
-		lo, hi, order = last, first, "id DESC"
-	}
-	young := s.recent.span(lo, hi) // first: it may enter the history during the read
+func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
+	young := s.recent.span(min(first, last), max(first, last))
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
-		if err != nil {
-			return err
-		}
-		for len(list) < limit { // the history may name removed runs
-			ids := make([]core.RunID, 0, limit)
-			if err := execute(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(lo))
-				st.BindInt64(2, int64(hi))
-				st.BindInt64(3, int64(limit))
-			}, func(st *sqlite.Stmt) error {
-				ids = append(ids, core.RunID(st.ColumnInt64(0)))
-				return nil
-			}); err != nil {
-				return err
-			}
-			end := len(ids) < limit
-			for _, id := range young {
-				if lo <= id && id <= hi {
-					ids = append(ids, id)
-				}
-			}
-			slices.Sort(ids)
-			ids = slices.Compact(ids)
-			if last < first {
-				slices.Reverse(ids)
-			}
-			end = end && len(ids) <= limit
-			ids = ids[:min(len(ids), limit)]
-			for _, id := range ids {
-				if len(list) == limit {
-					break
-				}
-				st.BindInt64(1, key(id))
-				if err := rows(st, func(st *sqlite.Stmt) error {
-					list = append(list, core.Run{})
-					return s.scanRun(st, &list[len(list)-1])
-				}); err != nil {
-					return err
-				}
-			}
-			if end || len(ids) == 0 {
-				break
-			}
-			if last < first {
-				hi = ids[len(ids)-1] - 1
-			} else {
-				lo = ids[len(ids)-1] + 1
-			}
-		}
-		return nil
+		return s.span(c, first, last, limit, young, func(r *core.Run) bool {
+			list = append(list, *r)
+			return len(list) < limit
+		})
 	})
 	return list, err
 }
 
-// span is the rows behind lo up to hi.
-type span struct{ lo, hi int64 }
-
-// spans returns the rows that were made from one millisecond on and before another, in order. They form one span, or one
-// more for each time the clock was set back.
-func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
-	var ends []int64
-	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
-		if err := execute(c, q, nil, func(st *sqlite.Stmt) error {
-			ends = append(ends, st.ColumnInt64(0))
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-	}
-	lo := int64(0)
-	if err := execute(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
-		lo = st.ColumnInt64(0)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	for _, end := range ends {
-		first, err := lastBefore(c, span{lo, end}, from)
-		if err != nil {
-			return nil, err
-		}
-		last, err := lastBefore(c, span{first, end}, to)
-		if err != nil {
-			return nil, err
-		}
-		if last > first {
-			list = append(list, span{first, last})
-		}
-		lo = max(lo, end)
-	}
-	return list, nil
-}
-
-// lastBefore returns the last row of a span, in which times grow, that was made before a millisecond.
-func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
-	lo, hi := in.lo, in.hi
-	for lo < hi { // the result is between lo and hi
-		mid := lo + (hi-lo+1)/2
-		made, at := int64(math.MinInt64), mid
-		if err := execute(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
-			func(st *sqlite.Stmt) error {
-				at, made = st.ColumnInt64(0), st.ColumnInt64(1)
-				return nil
-			}); err != nil {
-			return 0, err
-		}
-		if made < before {
-			lo = mid
-		} else {
-			hi = min(at, mid) - 1
-		}
-	}
-	return lo, nil
-}
-
-func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
-	list, _, err := s.open(ctx, job, below-1, 0, limit, func(r *core.Run) bool { return r.Owner == "" })
-	return list, err
-}
-
-func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-	return s.open(ctx, first.Job(), first, last, limit, func(*core.Run) bool { return true })
-}
-
-// open reads the open runs of a job with first >= ID >= last that fit, downward, and returns where to continue; 0 is the
-// end.
-func (s *Store) open(ctx context.Context, job core.JobID, first, last core.RunID, limit int, fits func(*core.Run) bool) (
-	list []core.Run, next core.RunID, err error,
-) {
-	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id > first || id < last })
+func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (list []core.Run, next core.RunID, err error) {
+	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
-	for len(ids) > 0 && len(list) < limit { // some may have ended: read until the page is full or no run is left
-		some := ids[:min(len(ids), limit-len(list))]
-		ids = ids[len(some):]
-		found, _, err := s.Runs(ctx, some)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, id := range some {
-			if r, is := found[id]; is && r.State.Open() && fits(&r) {
-				list = append(list, r)
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		var bad error
+		err := s.eachRun(c, ids, func(r *core.Run, undecoded error) bool {
+			bad = undecoded
+			if r.State.Open() && (!waiting || r.Owner == "") {
+				list = append(list, *r)
 			}
-		}
+			next = r.ID - 1
+			return bad == nil && len(list) < limit
+		})
+		return cmp.Or(err, bad)
+	})
+	if len(list) < limit || next < last {
+		next = 0
 	}
-	if len(ids) > 0 {
-		next = ids[0]
-	}
-	return list, next, nil
+	return list, next, err
 }
 
 // encodeEntries writes the entries of a journal: their distinct addresses, then
@@ -1097,7 +786,7 @@ type spreads map[core.JobID][]core.Shard
 func openBroadcasts(c *sqlite.Conn) (spreads, error) {
 	of := spreads{}
 	err := execute(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
-WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL)`, nil,
+WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place > 0)`, nil,
 		func(st *sqlite.Stmt) error {
 			job := runOf(st.ColumnInt64(0)).Job()
 			of[job] = append(of[job], core.Shard{First: core.RunID(st.ColumnInt64(1)), Total: st.ColumnInt(2)})
