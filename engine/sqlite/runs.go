@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -600,7 +601,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		}
 	}
 	if removed > 0 && err == nil {
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return cmp.Or(s.sweepSteps(tx), s.sweepHistory(tx)) })
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return s.sweepHistory(tx) })
 	}
 	kept := func(column string) (where string, before int64) { // as long as runs
 		if runs > 0 {
@@ -660,123 +661,51 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	return removed, err
 }
 
-// sweepRuns reads the next slice of runs and removes expired ones.
+// sweepRuns reads the next rows that are old enough, at most limit, and removes expired ones.
 func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
-	shortest := keep
-	type of struct {
-		keep time.Duration
-		next core.Instant
-		tail core.RunID
-	}
-	jobs := map[core.JobID]of{}
-	jobOf := func(job core.JobID) (of, error) {
-		if o, ok := jobs[job]; ok {
-			return o, nil
-		}
-		o := of{keep: core.Keep{}.For()}
-		err := execute(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
-			func(st *sqlite.Stmt) error {
-				o.keep = core.Keep{Days: st.ColumnInt(0)}.For()
-				o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
-				return nil
-			})
-		if keep > 0 {
-			o.keep = keep
-		}
-		jobs[job] = o
-		return o, err
-	}
-	if keep <= 0 {
-		shortest = 24 * time.Hour
+	old, err := spans(tx.Conn, math.MinInt64, core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour))))
+	if err != nil {
+		return 0, false, err
 	}
 	broadcasts, err := openBroadcasts(tx.Conn)
 	if err != nil {
 		return 0, false, err
 	}
-	var gone []int64
-	from, seen := s.sweepFrom, 0
-	next, young := int64(0), int64(0) // from the start again
-	errEnough := errors.New("enough")
-	err = execute(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
-		func(st *sqlite.Stmt) {
-			st.BindInt64(1, from)
-			st.BindInt64(2, sweepSlice)
-		}, func(st *sqlite.Stmt) error {
-			if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
-				young = st.ColumnInt64(0) // as are later rows, up to where the clock was set back
-				return errEnough
-			}
-			if len(gone) >= limit {
-				more = true
-				return errEnough
-			}
+	from, next, seen, gone := s.sweepFrom, int64(0), 0, []int64{}
+	if old = slices.DeleteFunc(old, func(in span) bool { return in.hi <= from }); len(old) > 0 {
+		err = execute(tx.Conn, `SELECT n, key, max(made, ended), slot, first, followed, keep, next, tail,
+  state > 3 AND NOT coalesce(`+owesAny+`, 0) FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647
+WHERE n > ? AND n <= ? ORDER BY n LIMIT ?`, values(max(from, old[0].lo), old[0].hi, limit), func(st *sqlite.Stmt) error {
 			next = st.ColumnInt64(0)
-			if seen++; seen == sweepSlice {
-				more = true
-			}
-			if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 {
+			seen++
+			id, at := runOf(st.ColumnInt64(1)), st.ColumnInt64(2)
+			first := cmp.Or(core.RunID(st.ColumnInt64(4)), id)
+			kept := cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(6)}.For())
+			if st.ColumnInt64(9) == 0 || now.Sub(core.FromMillis(at)) <= kept || broadcasts.have(first) ||
+				engine.Asks(core.Instant(st.ColumnInt64(7)), core.RunID(st.ColumnInt64(8)), id, first) ||
+				s.onRingAt(core.Instant(st.ColumnInt64(3))) {
 				return nil
 			}
-			id := runOf(st.ColumnInt64(1))
-			o, err := jobOf(id.Job())
-			age, first := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8)))), cmp.Or(core.RunID(st.ColumnInt64(5)), id)
-			if err != nil || age <= o.keep || broadcasts.have(first) || engine.Asks(o.next, o.tail, id, first) ||
-				s.onRingAt(core.Instant(st.ColumnInt64(4))) {
-				return err
-			}
-			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
-			if err == nil && !goesOn {
+			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(5)))
+			if !goesOn {
 				gone = append(gone, next)
 			}
 			return err
 		})
-	if err != nil && !errors.Is(err, errEnough) {
-		return 0, false, err
-	}
-	if young > 0 && s.steps > 0 {
-		if more, err = nextStep(tx.Conn, young, &next); err != nil {
-			return 0, false, err
+		if more = seen == limit || len(old) > 1; !more {
+			next = 0
+		} else if seen < limit {
+			next = old[0].hi
 		}
 	}
-	if !more {
-		next = 0
-	}
-	for _, q := range []string{"DELETE FROM logs WHERE run = (SELECT key FROM runs WHERE n = ?)", "DELETE FROM runs WHERE n = ?"} {
-		st, err := tx.Prepare(q)
-		if err != nil {
-			return 0, false, err
-		}
-		for _, n := range gone {
-			st.BindInt64(1, n)
-			if err := rows(st, nil); err != nil {
-				return 0, false, err
-			}
+	const these = " IN (SELECT value FROM json_each(?))"
+	for _, q := range []string{"DELETE FROM logs WHERE run IN (SELECT key FROM runs WHERE n" + these + ")", "DELETE FROM runs WHERE n" + these} {
+		if err == nil && len(gone) > 0 {
+			err = execute(tx.Conn, q, func(st *sqlite.Stmt) { err = bindJSON(st, 1, gone, false) }, nil)
 		}
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
-	return len(gone), more, nil
-}
-
-// nextStep sets n to the last row, from a row on, before the clock was set back; false if it was not set back.
-func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
-	err = execute(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
-		*n, is = st.ColumnInt64(0), true
-		return nil
-	})
-	return is, err
-}
-
-// sweepSteps removes the steps before the first remaining row.
-func (s *Store) sweepSteps(tx *tx) error {
-	if s.steps == 0 {
-		return nil
-	}
-	if err := execute(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)", nil, nil); err != nil {
-		return err
-	}
-	n := tx.Changes()
-	tx.after = append(tx.after, func() { s.steps -= n })
-	return nil
+	return len(gone), more, err
 }
 
 // spreads are the shards of broadcasts, by job and in the order of their IDs.
@@ -1012,38 +941,28 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 	return owes, err
 }
 
-// sweepHistory removes entries of removed runs from the next slice of the history. A full round takes as many calls as the
-// history has slices.
+// sweepHistory removes entries of removed runs from the next slice of the history, and the steps before the first row. A
+// full round takes as many calls as the history has slices.
 func (s *Store) sweepHistory(tx *tx) error {
-	from, next, n := s.sweepID, int64(0), 0
-	var gone []int64
-	if err := execute(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?",
-		func(st *sqlite.Stmt) {
-			st.BindInt64(1, from)
-			st.BindInt64(2, 10*sweepSlice)
-		}, func(st *sqlite.Stmt) error {
-			if n++; n == 10*sweepSlice {
-				next = st.ColumnInt64(0)
-			}
-			if st.ColumnInt64(1) == 0 {
-				gone = append(gone, st.ColumnInt64(0))
-			}
+	to := int64(math.MaxInt64)
+	err := execute(tx.Conn, "SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?", values(s.sweepID, 10*sweepSlice),
+		func(st *sqlite.Stmt) error {
+			to = st.ColumnInt64(0)
 			return nil
-		}); err != nil {
-		return err
+		})
+	if err == nil {
+		err = execute(tx.Conn, "DELETE FROM history WHERE id > ? AND id <= ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n)",
+			values(s.sweepID, to), nil)
 	}
-	st, err := tx.Prepare("DELETE FROM history WHERE id = ?")
-	if err != nil {
-		return err
+	if err == nil {
+		err = step(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)")
 	}
-	for _, id := range gone {
-		st.BindInt64(1, id)
-		if err := rows(st, nil); err != nil {
-			return err
+	tx.after = append(tx.after, func() {
+		if s.sweepID = to; to == math.MaxInt64 {
+			s.sweepID = 0
 		}
-	}
-	tx.after = append(tx.after, func() { s.sweepID = next })
-	return nil
+	})
+	return err
 }
 
 func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {

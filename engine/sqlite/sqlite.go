@@ -94,7 +94,6 @@ type Store struct {
 	// Only the writer touches these.
 	pulled    map[pullqueue.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
-	steps     int                // rows of the table steps
 	putTexts  map[putText]string // only the writer touches it
 	lastMsg   int64
 	lastRow   int64
@@ -260,12 +259,6 @@ func (s *Store) load(c *sqlite.Conn) error {
 	}
 	if err := execute(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
 		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := execute(c, "SELECT count(*) FROM steps", nil, func(st *sqlite.Stmt) error {
-		s.steps = st.ColumnInt(0)
 		return nil
 	}); err != nil {
 		return err
