@@ -238,9 +238,7 @@ func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T
 func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
-			if !st.ColumnIsNull(at) {
-				*of(r) = columnWord(st, at, list)
-			}
+			*of(r) = columnWord(st, at, list)
 			return nil
 		}}
 }
@@ -248,15 +246,8 @@ func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*co
 func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
 		v, empty := of(r)
-		if empty {
-			st.BindNull(at)
-			return nil
-		}
-		return bindJSON(st, at, v, false)
+		return bindJSON(st, at, v, empty)
 	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
-		if st.ColumnIsNull(at) {
-			return nil
-		}
 		v, _ := of(r)
 		return columnJSON(st, at, v)
 	}}

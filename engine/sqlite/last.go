@@ -40,14 +40,11 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 			low, high := core.RunRange(job, 0, upTo)
 			nlow, nhigh := core.NumberedRange(job)
 			if next < low {
-				next = math.MaxInt64
-				if err := execute(c, "SELECT id FROM history WHERE id >= ? ORDER BY id LIMIT 1",
-					func(st *sqlite.Stmt) { st.BindInt64(1, int64(low)) }, func(st *sqlite.Stmt) error {
-						next = core.RunID(st.ColumnInt64(0))
-						return nil
-					}); err != nil {
+				id, err := integer(c, math.MaxInt64, "SELECT id FROM history WHERE id >= ? ORDER BY id LIMIT 1", low)
+				if err != nil {
 					return err
 				}
+				next = core.RunID(id)
 			}
 			if next > nhigh && len(young[job]) == 0 {
 				continue

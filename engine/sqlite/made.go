@@ -21,19 +21,15 @@ type span struct{ lo, hi int64 }
 // more for each time the clock was set back.
 func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
 	var ends []int64
-	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
-		if err := execute(c, q, nil, func(st *sqlite.Stmt) error {
-			ends = append(ends, st.ColumnInt64(0))
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-	}
-	lo := int64(0)
-	if err := execute(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
-		lo = st.ColumnInt64(0)
+	if err := execute(c, "SELECT n FROM steps UNION ALL SELECT max(n) FROM runs", nil, func(st *sqlite.Stmt) error {
+		ends = append(ends, st.ColumnInt64(0))
 		return nil
 	}); err != nil {
+		return nil, err
+	}
+	slices.Sort(ends)
+	lo, err := integer(c, 0, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1")
+	if err != nil {
 		return nil, err
 	}
 	for _, end := range ends {
@@ -179,16 +175,11 @@ func (w *made) walks(c *sqlite.Conn, rare bool) error {
 	all := []span{{0, w.row}}
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
-		many := int64(0)
-		if err := execute(c, fmt.Sprintf("SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT %d)", recentScan+1), values(w.from, w.to),
-			func(st *sqlite.Stmt) error {
-				many = st.ColumnInt64(0)
-				return nil
-			}); err != nil {
+		many, err := integer(c, 0, "SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ?)", w.from, w.to, recentScan+1)
+		if err != nil {
 			return err
 		}
 		if many <= recentScan {
-			var err error
 			if all, err = spans(c, (int64(w.from)-near)*1000, (int64(w.to)+near)*1000+1); err != nil {
 				return err
 			}

@@ -816,16 +816,9 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, fmt.Errorf("read journals: %w", err)
 	}
-	owing := map[core.RunID]bool{}
-	if len(list) > 0 {
-		if err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
-			"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
-			" UNION ALL SELECT key FROM runs INDEXED BY runs_postrun WHERE "+owesPostRun, nil, func(st *sqlite.Stmt) error {
-			owing[runOf(st.ColumnInt64(0))] = true
-			return nil
-		}); err != nil {
-			return 0, fmt.Errorf("read runs with pending follow-ups: %w", err)
-		}
+	owing, err := s.pending(ctx, len(list) > 0)
+	if err != nil {
+		return 0, err
 	}
 	var gone []row
 	if len(list) > 0 {
@@ -869,7 +862,7 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 // sweepTombs removes tombstones older than a millisecond that no entry and no run needs. It may read all runs of a job
 // once, beside the writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
-	var old, gone []core.JobID
+	var old []core.JobID
 	if err := s.query(ctx, `SELECT job FROM tombs WHERE rev_at < ? AND
 NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
 		st.BindInt64(1, before)
@@ -885,21 +878,15 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 	if err != nil {
 		return 0, err
 	}
-	for _, job := range old {
-		if len(gone) == limit {
-			break
-		}
-		if named[job] {
-			continue
-		}
-		owes, err := s.owing(ctx, job)
-		if err != nil {
-			return 0, err
-		}
-		if !owes {
-			gone = append(gone, job)
-		}
+	owing, err := s.pending(ctx, len(old) > 0)
+	if err != nil {
+		return 0, err
 	}
+	for id := range owing {
+		named[id.Job()] = true
+	}
+	gone := slices.DeleteFunc(old, func(job core.JobID) bool { return named[job] })
+	gone = gone[:min(limit, len(gone))]
 	if len(gone) == 0 {
 		return 0, nil
 	}
@@ -918,38 +905,28 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 	})
 }
 
-// owing reports whether a run of a job has a pending follow-up.
-func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error) {
-	lo := core.RunID(int64(job) << 32)
-	hi := lo + 1<<32 - 1
-	young := s.recent.span(lo, hi) // first: it may enter the history during the read
-	found := func(*sqlite.Stmt) error {
-		owes = true
-		return nil
+// pending returns the runs with pending follow-ups; none if they are not needed.
+func (s *Store) pending(ctx context.Context, needed bool) (map[core.RunID]bool, error) {
+	found := map[core.RunID]bool{}
+	if !needed {
+		return found, nil
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := execute(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND "+owesAny+" LIMIT 1",
-			func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(lo))
-				st.BindInt64(2, int64(hi))
-			}, found)
-		for i := 0; i < len(young) && !owes && err == nil; i++ {
-			err = execute(c, "SELECT 1 FROM runs WHERE key = ? AND "+owesAny, func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
-		}
-		return err
+	err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
+		"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
+		" UNION ALL SELECT key FROM runs INDEXED BY runs_postrun WHERE "+owesPostRun, nil, func(st *sqlite.Stmt) error {
+		found[runOf(st.ColumnInt64(0))] = true
+		return nil
 	})
-	return owes, err
+	if err != nil {
+		return nil, fmt.Errorf("read runs with pending follow-ups: %w", err)
+	}
+	return found, nil
 }
 
 // sweepHistory removes entries of removed runs from the next slice of the history, and the steps before the first row. A
 // full round takes as many calls as the history has slices.
 func (s *Store) sweepHistory(tx *tx) error {
-	to := int64(math.MaxInt64)
-	err := execute(tx.Conn, "SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?", values(s.sweepID, 10*sweepSlice),
-		func(st *sqlite.Stmt) error {
-			to = st.ColumnInt64(0)
-			return nil
-		})
+	to, err := integer(tx.Conn, math.MaxInt64, "SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?", s.sweepID, 10*sweepSlice)
 	if err == nil {
 		err = execute(tx.Conn, "DELETE FROM history WHERE id > ? AND id <= ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n)",
 			values(s.sweepID, to), nil)
@@ -988,11 +965,7 @@ func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
 
 // getState reads a number of the state table; 0 if it is missing.
 func getState(c *sqlite.Conn, name string) (v int64, err error) {
-	err = execute(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
-		v = st.ColumnInt64(0)
-		return nil
-	})
-	return v, err
+	return integer(c, 0, "SELECT value FROM state WHERE name = ?", name)
 }
 
 func setState(c *sqlite.Conn, name string, v int64) error {

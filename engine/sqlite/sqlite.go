@@ -392,6 +392,16 @@ func execute(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite
 	return rows(st, row)
 }
 
+// integer returns the number that a query returns, and missing if it returns no row.
+func integer(c *sqlite.Conn, missing int64, q string, args ...any) (n int64, err error) {
+	n = missing
+	err = execute(c, q, values(args...), func(st *sqlite.Stmt) error {
+		n = st.ColumnInt64(0)
+		return nil
+	})
+	return n, err
+}
+
 // values binds values, in their order, from the first parameter on. Statements of every run bind their own, for speed.
 func values(list ...any) func(*sqlite.Stmt) {
 	return func(st *sqlite.Stmt) {
