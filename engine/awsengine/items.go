@@ -2,9 +2,7 @@ package awsengine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
@@ -199,9 +198,9 @@ var runAttributes = []runAttribute{
 		if r.Journal.IsZero() {
 			return nil
 		}
-		return text(journalText(r.Journal))
+		return text(engine.JournalName(r.Journal))
 	}, read: func(r *core.Run, it item) (err error) {
-		r.Journal, err = parseJournalText(stringOf(it, "journal"))
+		r.Journal, err = engine.ParseJournalName(stringOf(it, "journal"))
 		return err
 	}},
 	timeAttribute("sentAt", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
@@ -375,61 +374,3 @@ func decodeRest(it item, r *core.Run) error {
 // Keys of the state table: of (the list) and key.
 
 func stateKey(of, key string) item { return item{"of": text(of), "key": text(key)} }
-
-// journalText writes a key as "minute.suffix.nonce"; suffixes and nonces sort within their minute.
-func journalText(k core.JournalKey) string {
-	return strconv.FormatInt(k.Minute, 10) + "." + fmt.Sprintf("%02d", k.Suffix) + "." + k.Nonce
-}
-
-func parseJournalText(s string) (core.JournalKey, error) {
-	minute, rest, ok := strings.Cut(s, ".")
-	suffix, nonce, ok2 := strings.Cut(rest, ".")
-	m, err := strconv.ParseInt(minute, 10, 64)
-	n, err2 := strconv.Atoi(suffix)
-	if !ok || !ok2 || err != nil || err2 != nil {
-		return core.JournalKey{}, fmt.Errorf("%q is no key of a journal", s)
-	}
-	return core.JournalKey{Minute: m, Suffix: n, Nonce: nonce}, nil
-}
-
-// journalKey returns the key of a journal. The journals of an hour are stored in the order of their minutes, so that one
-// query reads a minute, or an hour backwards.
-func journalKey(k core.JournalKey) item { return stateKey(journalsOf(k.Minute), journalText(k)) }
-
-func journalsOf(minute int64) string { return "journal#" + strconv.FormatInt(minute/60, 10) }
-
-// encodeEntries packs the entries of a journal, so that a journal of 50 is one unit: ten bytes each, and each address
-// once.
-func encodeEntries(entries []core.Entry) (packed []byte, addresses []string) {
-	index := map[string]int{}
-	for _, e := range entries {
-		i, known := index[e.Address]
-		if !known {
-			i = len(addresses)
-			index[e.Address] = i
-			addresses = append(addresses, e.Address)
-		}
-		packed = binary.BigEndian.AppendUint64(packed, uint64(e.Run))
-		packed = append(packed, byte(e.Outcome))
-		packed = binary.AppendUvarint(packed, uint64(i))
-	}
-	return packed, addresses
-}
-
-func decodeEntries(packed []byte, addresses []string) ([]core.Entry, error) {
-	var list []core.Entry
-	for len(packed) > 0 {
-		if len(packed) < 10 {
-			return nil, errors.New("a journal is truncated")
-		}
-		e := core.Entry{Run: core.RunID(binary.BigEndian.Uint64(packed)), Outcome: core.Outcome(packed[8])}
-		i, n := binary.Uvarint(packed[9:])
-		if n <= 0 || i >= uint64(len(addresses)) {
-			return nil, errors.New("a journal refers to an address that it does not contain")
-		}
-		e.Address = addresses[i]
-		list = append(list, e)
-		packed = packed[9+n:]
-	}
-	return list, nil
-}

@@ -207,15 +207,17 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 }
 
 func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
 }
 
 func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(*of(r)))
-		return nil
-	},
+	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+			st.BindInt64(at, core.Millis(*of(r)))
+			return nil
+		},
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = core.FromMillis(st.ColumnInt64(at))
 			return nil
@@ -223,7 +225,8 @@ func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) r
 }
 
 func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
-	return runColumn{name, in, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
+	return runColumn{name, in, nil,
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = st.ColumnInt64(at) != 0
 			return nil
@@ -231,12 +234,14 @@ func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runCol
 }
 
 func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
 }
 
 func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = columnWord(st, at, list)
 			return nil
@@ -244,11 +249,12 @@ func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*co
 }
 
 func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty }, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		v, empty := of(r)
-		return bindJSON(st, at, v, empty)
-	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
-		v, _ := of(r)
-		return columnJSON(st, at, v)
-	}}
+	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+			v, empty := of(r)
+			return bindJSON(st, at, v, empty)
+		}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+			v, _ := of(r)
+			return columnJSON(st, at, v)
+		}}
 }

@@ -86,7 +86,9 @@ const (
 // Rows lie in the order in which they were made, many of them in one millisecond; a place names the last row returned.
 // Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span
 // of due times it reads only the rows made around that time, and the exceptions from their index.
-func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (list []core.Run, next store.RunPlace, err error) {
+func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
+	list []core.Run, next store.RunPlace, err error,
+) {
 	w := made{limit: limit, from: of.From, to: cmp.Or(of.To, core.Horizon), row: math.MaxInt64}
 	rare, byOpen := len(of.States) > 0, len(of.States) > 0
 	for _, state := range of.States {

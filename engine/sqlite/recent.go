@@ -176,8 +176,10 @@ func (o *recent) file(tx *tx) error {
 		}
 	}
 	o.mu.Unlock()
-	for q, ids := range map[string][]core.RunID{"INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING": listed,
-		"DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))": o.ended} {
+	for q, ids := range map[string][]core.RunID{
+		"INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING": listed,
+		"DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))":                       o.ended,
+	} {
 		if err := execute(tx.Conn, q, func(st *sqlite.Stmt) { err = bindJSON(st, 1, ids, len(ids) == 0) }, nil); err != nil {
 			return err
 		}

@@ -303,7 +303,8 @@ func runChanges(t *testing.T, h Harness) {
 			p.Was.Owner, p.Was.MaybeSent = "", false
 			return p
 		}, []func(*core.RunPut){func(p *core.RunPut) { p.Was.Until = base.Add(time.Hour) }},
-			[]func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed}, []string{"ok", "refused", "refused", "refused", "refused"}},
+			[]func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed},
+			[]string{"ok", "refused", "refused", "refused", "refused"}},
 		{"skip", func(r *core.Run) core.RunPut {
 			return (&core.Run{ID: r.ID}).SkipUnsent(core.ReasonChanged, base.Add(time.Second))
 		}, nil, []func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed},
@@ -362,7 +363,8 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 		want string
 	}{
 		{unowned, had, "refused"}, {nil, had, "ok"}, {nil, on(core.RunOwner|core.RunKill, core.Run{Owner: "nonce-1"}), "ok"},
-		{nil, on(core.RunOwner, core.Run{Owner: "nonce-x"}), "refused"}, {maybe, on(core.RunMaybeSent, core.Run{}), "refused"}, {maybe, nil, "ok"},
+		{nil, on(core.RunOwner, core.Run{Owner: "nonce-x"}), "refused"},
+		{maybe, on(core.RunMaybeSent, core.Run{}), "refused"}, {maybe, nil, "ok"},
 		{nil, ownerAndSent, "refused"}, {unowned, ownerAndSent, "ok"}, {freed, ownerAndSent, "refused"}, {closed, nil, "refused"},
 		{func(r *core.Run) { r.ID = 0 }, nil, "refused"}, {unowned, on(core.RunMaybeSent, core.Run{}), "ok"},
 		{killed, on(core.RunKill, core.Run{}), "refused"},
