@@ -46,6 +46,7 @@ type Engine struct {
 	Secrets  Secrets // nil if secrets are not encrypted
 	Records  store.Records
 	Jobs     store.Jobs
+	Runs     store.Runs
 	// ByJournal reports that runs have no index by time: lists and reports find only the runs that journals name.
 	ByJournal bool
 	// Writes grows with each commit, so that a page can skip reading data that did not change. It is nil if no process learns

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Store is the storage that queries read. All reads are strongly consistent.
@@ -75,17 +76,11 @@ type Scripts interface {
 	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
 }
 
-// RunPlace is a position in the list of all runs, newest first. The position follows the runs that were created at or
-// after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an
-// argument, the zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
-type RunPlace struct{ Before, Row int64 }
-
-// Recent is a filter for runs: by app, by states, and by due time from From to To. Zero fields do not filter.
-type Recent struct {
-	App      string
-	States   []core.State
-	From, To core.Instant
-}
+// Recent and RunPlace are the filter and the position of RecentRuns.
+type (
+	Recent   = store.Recent
+	RunPlace = store.RunPlace
+)
 
 // FailedJobs is a store's list of jobs that may be failing. A store has this list if reading the last runs of all
 // jobs costs too much for a page. A job that is not on the list is not failing, unless the store could not add the

@@ -120,8 +120,8 @@ func (f *RunFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// String returns the position in the form of RunPage.Next.
-func (at RunPlace) String() string {
+// placeText returns a position in the form of RunPage.Next.
+func placeText(at RunPlace) string {
 	s := strconv.FormatInt(at.Before, 10)
 	if at.Row != 0 {
 		s += "." + strconv.FormatInt(at.Row, 10)
@@ -160,7 +160,7 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 	}
 	res := RunPage{NoWaiting: q.o.ByJournal && f.takesPlanned()}
 	end := func(at RunPlace) (RunPage, error) {
-		res.Next = at.String()
+		res.Next = placeText(at)
 		if len(res.Runs) < limit {
 			res.LookedTo = core.FromMillis(at.Before)
 		}

@@ -211,14 +211,12 @@ const noteFor = time.Second
 
 // noteFailed adds the jobs of runs that failed for good to the list. It returns no error, because the runs are already stored: the
 // next failure of the job lists it.
-func (s *Store) noteFailed(ctx context.Context, n int, failed func(i int) (core.JobID, bool)) {
-	now, of := s.o.Now(), map[core.JobID]bool{}
-	for i := range n {
-		job, is := failed(i)
-		if at, listed := s.failed.Load(job); is && (!listed || now.Sub(at.(time.Time)).Abs() > listedFor) {
-			of[job] = true
-		}
-	}
+func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
+	now := s.o.Now()
+	maps.DeleteFunc(of, func(job core.JobID, _ bool) bool {
+		at, listed := s.failed.Load(job)
+		return listed && now.Sub(at.(time.Time)).Abs() <= listedFor
+	})
 	if len(of) == 0 {
 		return
 	}

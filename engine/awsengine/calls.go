@@ -179,7 +179,11 @@ type statement struct {
 // request: the second waits for the first.
 func (s *Store) execute(ctx context.Context, list []statement) []error {
 	errs := make([]error, len(list))
-	for wave := range waves(list) {
+	all := make([]int, len(list))
+	for i := range all {
+		all[i] = i
+	}
+	for wave := range waves(all, func(i int) string { return list[i].table + "\x00" + list[i].key }) {
 		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
 		s.parallel(len(batches), func(b int) {
 			left := batches[b]
@@ -192,18 +196,14 @@ func (s *Store) execute(ctx context.Context, list []statement) []error {
 	return errs
 }
 
-// waves yields the indices of statements, each wave with no item twice.
-func waves(list []statement) func(yield func([]int) bool) {
+// waves yields indices, each wave with no item twice.
+func waves(left []int, key func(i int) string) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
-		left := make([]int, len(list))
-		for i := range list {
-			left[i] = i
-		}
 		for len(left) > 0 {
 			var now, later []int
 			seen := make(map[string]bool, len(left))
 			for _, i := range left {
-				if k := list[i].table + "\x00" + list[i].key; seen[k] {
+				if k := key(i); seen[k] {
 					later = append(later, i)
 				} else {
 					seen[k] = true

@@ -104,8 +104,8 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 // expire returns the statement that sets the expiry of an item of the runs table.
 func (s *Store) expire(key item, at types.AttributeValue) statement {
 	w := &writer{table: s.o.Names.Runs}
-	w.where(`"job" = ?`, key["job"])
-	w.where(`"run" = ?`, key["run"])
+	w.equals("job", key["job"])
+	w.equals("run", key["run"])
 	w.set("expires", at)
 	return w.statement(keyText([]string{"run"}, key))
 }
@@ -114,9 +114,8 @@ func (s *Store) expire(key item, at types.AttributeValue) statement {
 func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
 	var list []core.Run
 	for id := r.First; id != 0 && id != r.ID && len(list) <= core.MaxRetries; {
-		found, _, err := s.Runs(ctx, []core.RunID{id})
-		one, is := found[id]
-		if err != nil || !is || one.State.Open() {
+		one, is := s.readable(ctx, id)[id]
+		if !is || one.State.Open() {
 			break
 		}
 		list, id = append(list, one), one.Then
@@ -131,10 +130,8 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 		ids = append(ids, whole.Shard.IDOf(i))
 	}
 	for try := 0; len(ids) > 0 && try <= core.MaxRetries; try++ {
-		found, _, err := s.Runs(ctx, ids)
-		if ids = ids[:0]; err != nil {
-			break
-		}
+		found := s.readable(ctx, ids...)
+		ids = ids[:0]
 		for _, r := range found {
 			if list = append(list, r); r.Then != 0 {
 				ids = append(ids, r.Then)

@@ -173,176 +173,199 @@ func restKey(id core.RunID) item { return item{"job": number(id.Job()), "run": n
 // inline is how many bytes of a text stay on the run's own item.
 const inline = 300
 
-type runItem struct {
-	Job        int64    `dynamodbav:"job"`
-	Run        int64    `dynamodbav:"run"`
-	App        string   `dynamodbav:"app"`
-	State      string   `dynamodbav:"state"`
-	Cause      string   `dynamodbav:"cause"`
-	Rev        int64    `dynamodbav:"rev,omitempty"`
-	At         int64    `dynamodbav:"at,omitempty"`
-	Slot       int64    `dynamodbav:"slot,omitempty"`
-	Seq        int64    `dynamodbav:"seq,omitempty"`
-	Owner      string   `dynamodbav:"owner,omitempty"`
-	Until      int64    `dynamodbav:"until,omitempty"`
-	Address    string   `dynamodbav:"address,omitempty"`
-	MaybeSent  bool     `dynamodbav:"maybeSent,omitempty"`
-	Journal    string   `dynamodbav:"journal,omitempty"`
-	SentAt     int64    `dynamodbav:"sentAt,omitempty"`
-	SentRev    int64    `dynamodbav:"sentRev,omitempty"`
-	Attempt    int      `dynamodbav:"attempt,omitempty"`
-	First      int64    `dynamodbav:"first,omitempty"`
-	Retries    int      `dynamodbav:"retries,omitempty"`
-	FixedDelay bool     `dynamodbav:"fixedDelay,omitempty"`
-	Params     *string  `dynamodbav:"params,omitempty"`
-	Addresses  []string `dynamodbav:"addresses,omitempty"`
-	Key        string   `dynamodbav:"key,omitempty"`
-	By         string   `dynamodbav:"by,omitempty"`
-	Permit     string   `dynamodbav:"permit,omitempty"`
-	PauseAfter bool     `dynamodbav:"pauseAfter,omitempty"`
-	Notice     bool     `dynamodbav:"notice,omitempty"`
-	RerunOf    int64    `dynamodbav:"rerunOf,omitempty"`
-	Parent     int64    `dynamodbav:"parent,omitempty"`
-	Place      int64    `dynamodbav:"place,omitempty"`
-	Shard      string   `dynamodbav:"shard,omitempty"`
-	KillBy     string   `dynamodbav:"killBy,omitempty"`
-	KillAt     int64    `dynamodbav:"killAt,omitempty"`
-	EndedAt    int64    `dynamodbav:"endedAt,omitempty"`
-	Reason     string   `dynamodbav:"reason,omitempty"`
-	Code       int      `dynamodbav:"code,omitempty"`
-	Message    string   `dynamodbav:"message,omitempty"`
-	Data       string   `dynamodbav:"data,omitempty"`
-	Owes       string   `dynamodbav:"owes,omitempty"`
-	Then       int64    `dynamodbav:"then,omitempty"`
-	Late       string   `dynamodbav:"late,omitempty"`
-	Tries      string   `dynamodbav:"tries,omitempty"`
-	// PostRun is separate from Owes, because older code would create a run for an item of Owes.
-	PostRun string `dynamodbav:"postrun,omitempty"`
-	KeepLog string `dynamodbav:"keepLog,omitempty"`
-	Rest    bool   `dynamodbav:"rest,omitempty"` // there is an item beside it
-	Expires int64  `dynamodbav:"expires,omitempty"`
+// runAttribute is an attribute of a run, beside its key, rest and expires.
+type runAttribute struct {
+	name  string
+	in    core.RunFields                         // the fields of an update that the attribute is part of
+	value func(r *core.Run) types.AttributeValue // nil: the attribute is missing
+	read  func(r *core.Run, it item) error
+	long  func(r *core.Run) bool // reports whether the value is stored beside the run; nil: never
 }
 
-// restItem holds the long texts of a run: each text is either here or on the run itself.
-type restItem struct {
-	Job     int64   `dynamodbav:"job"`
-	Run     int64   `dynamodbav:"run"`
-	Params  *string `dynamodbav:"params,omitempty"`
-	Message string  `dynamodbav:"message,omitempty"`
-	Data    string  `dynamodbav:"data,omitempty"`
-	Tries   string  `dynamodbav:"tries,omitempty"`
-	Expires int64   `dynamodbav:"expires,omitempty"`
+var runAttributes = []runAttribute{
+	textAttribute("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
+	textAttribute("state", core.RunState, func(r *core.Run) *core.State { return &r.State }),
+	textAttribute("cause", 0, func(r *core.Run) *core.Cause { return &r.Cause }),
+	intAttribute("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
+	intAttribute("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
+	intAttribute("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
+	intAttribute("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
+	textAttribute("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
+	timeAttribute("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
+	textAttribute("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
+	boolAttribute("maybeSent", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
+	{name: "journal", in: core.RunJournal, value: func(r *core.Run) types.AttributeValue {
+		if r.Journal.IsZero() {
+			return nil
+		}
+		return text(engine.JournalName(r.Journal))
+	}, read: func(r *core.Run, it item) (err error) {
+		r.Journal, err = engine.ParseJournalName(stringOf(it, "journal"))
+		return err
+	}},
+	timeAttribute("sentAt", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
+	intAttribute("sentRev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
+	intAttribute("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
+	intAttribute("first", 0, func(r *core.Run) *core.RunID { return &r.First }),
+	intAttribute("retries", 0, func(r *core.Run) *int { return &r.Retries }),
+	boolAttribute("fixedDelay", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
+	{name: "params", in: core.RunGiven, value: func(r *core.Run) types.AttributeValue {
+		if r.Params == nil {
+			return nil
+		}
+		return text(*r.Params)
+	}, read: func(r *core.Run, it item) error {
+		params := stringOf(it, "params")
+		r.Params = &params
+		return nil
+	}, long: hasLongParams},
+	jsonAttribute("addresses", core.RunGiven, func(r *core.Run) (*[]string, bool) { return &r.Addresses, len(r.Addresses) == 0 }),
+	textAttribute("key", 0, func(r *core.Run) *string { return &r.Key }),
+	textAttribute("by", 0, func(r *core.Run) *string { return &r.By }),
+	textAttribute("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
+	boolAttribute("pauseAfter", 0, func(r *core.Run) *bool { return &r.PauseAfter }),
+	boolAttribute("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
+	intAttribute("rerunOf", 0, func(r *core.Run) *core.RunID { return &r.RerunOf }),
+	textAttribute("killBy", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
+	timeAttribute("killAt", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
+	timeAttribute("endedAt", core.RunEnd, func(r *core.Run) *time.Time { return &r.EndedAt }),
+	textAttribute("reason", core.RunEnd, func(r *core.Run) *core.Reason { return &r.Reason }),
+	intAttribute("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
+	textAttribute("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }).ifLong(hasLongEnd),
+	textAttribute("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }).ifLong(hasLongEnd),
+	jsonAttribute("owes", core.RunOwes, func(r *core.Run) (*[]core.Owed, bool) { return &r.Owes, len(r.Owes) == 0 }),
+	intAttribute("then", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
+	jsonAttribute("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
+	jsonAttribute("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }).ifLong(hasLongTries),
+	intAttribute("parent", 0, func(r *core.Run) *core.RunID { return &r.Parent }),
+	intAttribute("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
+	jsonAttribute("shard", core.RunGiven, func(r *core.Run) (*core.Shard, bool) { return &r.Shard, r.Shard == core.Shard{} }),
+	jsonAttribute("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
+	textAttribute("keepLog", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
 }
 
-func triesText(tries []core.Try) string {
-	if len(tries) == 0 {
-		return ""
+func hasLongParams(r *core.Run) bool { return r.Params != nil && len(*r.Params) > inline }
+func hasLongEnd(r *core.Run) bool    { return len(r.Message)+len(r.Data) > inline }
+func hasLongTries(r *core.Run) bool  { return len(r.Tries) > 0 && len(jsonText(r.Tries)) > inline }
+func hasRest(r *core.Run) bool       { return hasLongParams(r) || hasLongEnd(r) || hasLongTries(r) }
+
+func (a runAttribute) ifLong(long func(*core.Run) bool) runAttribute { a.long = long; return a }
+
+func textAttribute[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
+	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+		if *of(r) == "" {
+			return nil
+		}
+		return text(string(*of(r)))
+	}, read: func(r *core.Run, it item) error { *of(r) = T(stringOf(it, name)); return nil }}
+}
+
+func intAttribute[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
+	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+		if *of(r) == 0 {
+			return nil
+		}
+		return number(*of(r))
+	}, read: func(r *core.Run, it item) error {
+		n, err := intOf(it, name)
+		*of(r) = T(n)
+		return err
+	}}
+}
+
+func timeAttribute(name string, in core.RunFields, of func(*core.Run) *time.Time) runAttribute {
+	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+		if of(r).IsZero() {
+			return nil
+		}
+		return number(millis(*of(r)))
+	}, read: func(r *core.Run, it item) error {
+		n, err := intOf(it, name)
+		*of(r) = fromMillis(n)
+		return err
+	}}
+}
+
+func boolAttribute(name string, in core.RunFields, of func(*core.Run) *bool) runAttribute {
+	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+		if !*of(r) {
+			return nil
+		}
+		return &types.AttributeValueMemberBOOL{Value: true}
+	}, read: func(r *core.Run, _ item) error { *of(r) = true; return nil }}
+}
+
+func jsonAttribute[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runAttribute {
+	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+		is, empty := of(r)
+		if empty {
+			return nil
+		}
+		return text(jsonText(is))
+	}, read: func(r *core.Run, it item) error {
+		is, _ := of(r)
+		return json.Unmarshal([]byte(stringOf(it, name)), is)
+	}}
+}
+
+// runNames are the attributes of a run in the order in which an insert names them.
+var runNames = func() []string {
+	names := []string{"job", "run"}
+	for i := range runAttributes {
+		names = append(names, runAttributes[i].name)
 	}
-	return jsonText(tries)
-}
-
-func hasRest(r *core.Run) bool {
-	return r.Params != nil && len(*r.Params) > inline || len(r.Message)+len(r.Data) > inline || len(triesText(r.Tries)) > inline
-}
+	return append(names, "rest", "expires")
+}()
 
 // encodeRun returns the items of a run; rest is nil if it has no long texts.
-func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
-	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev,
-		At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
-		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
-		SentRev: r.SentRev,
-		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
-		Permit: r.Permit, PauseAfter: r.PauseAfter, Notice: r.Notice, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
-		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
-		KeepLog: string(r.KeepLog), Expires: expires}
-	if !r.Journal.IsZero() {
-		v.Journal = engine.JournalName(r.Journal)
-	}
-	if len(r.Owes) > 0 {
-		v.Owes = jsonText(r.Owes)
-	}
-	if r.PostRun != (core.PostRun{}) {
-		v.PostRun = jsonText(r.PostRun)
-	}
-	if r.Shard != (core.Shard{}) {
-		v.Shard = jsonText(r.Shard)
-	}
-	if r.Late != nil {
-		v.Late = jsonText(r.Late)
-	}
-	w := restItem{Job: v.Job, Run: -v.Run, Expires: expires}
-	if r.Params != nil && len(*r.Params) > inline {
-		w.Params, v.Rest = r.Params, true
-	} else {
-		v.Params = r.Params
-	}
-	if len(r.Message)+len(r.Data) > inline {
-		w.Message, w.Data, v.Rest = r.Message, r.Data, true
-	} else {
-		v.Message, v.Data = r.Message, r.Data
-	}
-	if t := triesText(r.Tries); len(t) > inline {
-		w.Tries, v.Rest = t, true
-	} else {
-		v.Tries = t
-	}
-	if it, err = attributevalue.MarshalMap(v); err != nil || !v.Rest {
-		return it, nil, err
-	}
-	rest, err = attributevalue.MarshalMap(w)
-	return it, rest, err
-}
-
-// decodeRun decodes a run; rest reports that decodeRest must add its long texts.
-func decodeRun(it item) (r core.Run, rest bool, err error) {
-	var v runItem
-	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-		return r, false, fmt.Errorf("read a run: %w", err)
-	}
-	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At),
-		Slot: core.Instant(v.Slot), Seq: v.Seq,
-		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
-		SentRev: v.SentRev,
-		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses,
-		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, Notice: v.Notice, RerunOf: core.RunID(v.RerunOf),
-		Parent: core.RunID(v.Parent), Place: v.Place,
-		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
-		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then), KeepLog: core.KeepLog(v.KeepLog)}
-	if v.Journal != "" {
-		if r.Journal, err = engine.ParseJournalName(v.Journal); err != nil {
-			return r, false, err
-		}
-	}
-	for _, part := range []struct {
-		text string
-		into any
-	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}, {v.PostRun, &r.PostRun}} {
-		if part.text != "" {
-			if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
-				return r, false, fmt.Errorf("read run %d: %w", v.Run, err)
+func encodeRun(r *core.Run, expires int64) (it, rest item) {
+	it = runKey(r.ID)
+	for i := range runAttributes {
+		a := &runAttributes[i]
+		switch v := a.value(r); {
+		case v == nil:
+		case a.long != nil && a.long(r):
+			if rest == nil {
+				rest, it["rest"] = restKey(r.ID), &types.AttributeValueMemberBOOL{Value: true}
 			}
+			rest[a.name] = v
+		default:
+			it[a.name] = v
 		}
 	}
-	return r, v.Rest, nil
+	if expires != 0 {
+		it["expires"] = number(expires)
+		if rest != nil {
+			rest["expires"] = number(expires)
+		}
+	}
+	return it, rest
 }
 
+// decodeRun decodes a run; rest reports that decodeRest must add its long texts. If only the ID can be read, r has it.
+func decodeRun(it item) (r core.Run, rest bool, err error) {
+	id, err := intOf(it, "run")
+	r.ID = core.RunID(id)
+	for i := range runAttributes {
+		a := &runAttributes[i]
+		if it[a.name] != nil && err == nil {
+			err = a.read(&r, it)
+		}
+	}
+	if err != nil {
+		return core.Run{ID: r.ID}, false, fmt.Errorf("read run %d: %w", id, err)
+	}
+	return r, it["rest"] != nil, nil
+}
+
+// decodeRest adds the long texts that the run itself does not have.
 func decodeRest(it item, r *core.Run) error {
-	var v restItem
-	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-		return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
-	}
-	if v.Params != nil && r.Params == nil {
-		r.Params = v.Params
-	}
-	if v.Message != "" && r.Message == "" {
-		r.Message = v.Message
-	}
-	if v.Data != "" && r.Data == "" {
-		r.Data = v.Data
-	}
-	if v.Tries != "" && len(r.Tries) == 0 {
-		if err := json.Unmarshal([]byte(v.Tries), &r.Tries); err != nil {
-			return fmt.Errorf("read the tries of run %d: %w", r.ID, err)
+	for i := range runAttributes {
+		a := &runAttributes[i]
+		if it[a.name] != nil && a.long != nil && a.value(r) == nil {
+			if err := a.read(r, it); err != nil {
+				return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
+			}
 		}
 	}
 	return nil

@@ -37,12 +37,12 @@ func (w *writer) statement(key string) statement {
 		args: append(w.args, w.tests...)}
 }
 
-// insert is a put on the condition that the item does not exist.
-func insert(table, key string, it item, names []string) statement {
+// insert is the put of a run on the condition that it does not exist.
+func insert(table, key string, it item) statement {
 	var b strings.Builder
 	args := make([]types.AttributeValue, 0, len(it))
 	b.WriteString(`INSERT INTO "` + table + `" VALUE {`)
-	for _, n := range names {
+	for _, n := range runNames {
 		v, ok := it[n]
 		if !ok {
 			continue

@@ -22,9 +22,9 @@ const (
 	sparse    = 4
 )
 
-// Began implements report.Source, in the order of jobs. The journals of the span name the runs that were claimed or
+// Began implements store.Runs, in the order of jobs. The journals of the span name the runs that were claimed or
 // recorded in it. If it reads a span of a job's IDs, it also reports runs that no journal names.
-func (s *Store) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error) {
+func (s runs) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (until core.JobID, err error) {
 	first, end := int64(from)/60, (int64(to)+59)/60
 	of := map[core.JobID][]core.RunID{}
 	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end

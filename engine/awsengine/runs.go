@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -15,54 +17,74 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
-// runNames are the attributes of a run, in the order in which an insert names them.
-var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
-	"journal", "sentAt", "sentRev",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "notice", "rerunOf", "killBy",
-	"killAt", "endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "parent", "place", "shard",
-	"postrun", "keepLog",
-	"rest", "expires"}
+// runs implements store.Runs.
+type runs struct{ *Store }
 
-func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	keys := make([]item, len(runs))
-	for i, id := range runs {
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[core.Run], error) {
+	keys := make([]item, len(ids))
+	for i, id := range ids {
 		keys[i] = runKey(id)
 	}
+	found := make(map[core.RunID]store.Got[core.Run], len(ids))
 	var list []core.Run
 	var rest []int
 	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
 		r, more, err := decodeRun(it)
-		if more {
+		switch {
+		case r.ID == 0:
+			return err
+		case err != nil:
+			found[r.ID] = store.Got[core.Run]{Err: err}
+			return nil
+		case more:
 			rest = append(rest, len(list))
 		}
 		list = append(list, r)
-		return err
+		return nil
 	})
 	if err != nil {
-		return nil, nil, err
-	}
-	var unread []core.RunID
-	for i := range left {
-		unread = append(unread, runs[i])
+		return nil, err
 	}
 	partial, err := s.readRest(ctx, list, rest)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	found := make(map[core.RunID]core.Run, len(list))
 	for i := range list {
-		if partial[i] {
-			unread = append(unread, list[i].ID)
-		} else {
-			found[list[i].ID] = list[i]
+		found[list[i].ID] = store.Got[core.Run]{Is: list[i]}
+	}
+	for i := range partial {
+		found[list[i].ID] = store.Got[core.Run]{Err: core.ErrThrottled}
+	}
+	for i := range left {
+		found[ids[i]] = store.Got[core.Run]{Err: core.ErrThrottled}
+	}
+	return found, nil
+}
+
+// readable reads runs as far as they can be read.
+func (s *Store) readable(ctx context.Context, ids ...core.RunID) map[core.RunID]core.Run {
+	found := map[core.RunID]core.Run{}
+	got, err := runs{s}.Get(ctx, ids)
+	for id, g := range got {
+		if err == nil && g.Err == nil {
+			found[id] = g.Is
 		}
 	}
-	return found, unread, nil
+	return found
+}
+
+// allRuns reads runs and fails if one cannot be read.
+func (s *Store) allRuns(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, error) {
+	found := make(map[core.RunID]core.Run, len(ids))
+	got, err := runs{s}.Get(ctx, ids)
+	for id, g := range got {
+		found[id], err = g.Is, cmp.Or(err, g.Err)
+	}
+	return found, err
 }
 
 // readRest adds the long texts to the runs with these indices. partial holds the indices whose texts could not be read.
@@ -93,69 +115,6 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (part
 	return partial, err
 }
 
-// Create implements dispatch.Store and finish.Store. It stores each run with one statement. A run with long texts uses a
-// transaction, so that a rejected create leaves no texts behind.
-func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
-	errs := s.noteWaiting(ctx, len(runs), func(i int) (core.RunID, bool) { return runs[i].ID, runs[i].State == core.Queued })
-	var list []statement
-	var of, long []int
-	rests := make([][]types.TransactWriteItem, len(runs))
-	for i := range runs {
-		if errs[i] != nil {
-			continue
-		}
-		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, &runs[i]))
-		switch {
-		case err != nil:
-			errs[i] = err
-		case rest != nil:
-			rests[i] = []types.TransactWriteItem{none("run").put(s.o.Names.Runs, it), putAction(s.o.Names.Runs, rest)}
-			long = append(long, i)
-		default:
-			list = append(list, insert(s.o.Names.Runs, runs[i].ID.String(), it, runNames))
-			of = append(of, i)
-		}
-	}
-	for k, err := range s.execute(ctx, list) {
-		errs[of[k]] = err
-	}
-	for wave := range runWaves(long, func(i int) core.RunID { return runs[i].ID }) {
-		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.transact(ctx, rests[wave[k]]) })
-	}
-	s.noteFailed(ctx, len(runs), func(i int) (core.JobID, bool) { return runs[i].ID.Job(), errs[i] == nil && runs[i].FailedForGood() })
-	return errs
-}
-
-func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	it, rest, err := encodeRun(&run, s.runExpiry(ctx, &run))
-	if err != nil {
-		return err
-	}
-	actions := []types.TransactWriteItem{none("run").put(s.o.Names.Runs, it), putAction(s.o.Names.Jobs, entryItem(entry))}
-	if rest != nil {
-		actions = append(actions, putAction(s.o.Names.Runs, rest))
-	}
-	return s.transact(ctx, actions)
-}
-
-func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	e := &expr{}
-	rest, err := s.writePut(ctx, e, &c.Put)
-	if err != nil {
-		return err
-	}
-	actions := []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(c.Put.ID)), putAction(s.o.Names.Jobs, entryItem(c.Entry))}
-	for _, d := range c.Drop {
-		if d != c.Entry {
-			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
-		}
-	}
-	if rest != nil {
-		actions = append(actions, beside(rest).update(s.o.Names.Runs, restKey(c.Put.ID)))
-	}
-	return s.transact(ctx, append(actions, s.changeActions(&c.Change)...))
-}
-
 // openTest is the condition that a run is open.
 const openTest = `"state" IN ('planned','queued','running')`
 
@@ -172,65 +131,108 @@ func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+
 
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
-// PutRuns implements dispatch.Store, finish.Store and others. Puts share requests, except two kinds. The end of a run that
-// was not read is a separate write, whose answer shows the run. A put with an alternative in its condition is also separate,
-// because a statement only allows AND beside its key. Long texts of an end are written with the run in one transaction: a
-// rejected put must store nothing. The answers of addresses are written afterwards, at half the price: they are only shown
-// to users and may be lost.
-func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+// runOf returns the ID of the run of a write.
+func runOf(p *store.RunPut) core.RunID {
+	switch {
+	case p.Create != nil:
+		return p.Create.ID
+	case p.Change != nil:
+		return p.Change.ID
+	}
+	return p.Drop.ID
+}
+
+// Put implements store.Runs. Creates and changes share requests as statements, except four kinds. A write with entries or
+// change records is a transaction. A run with long texts is created or ended in one transaction with them: a rejected write
+// must store nothing. The end of a run that was not read is a separate write, whose answer shows the run. A change with an
+// alternative in its condition is also separate, because a statement only allows AND beside its key. The answers of
+// addresses are written afterwards, at half the price: they are only shown to users and may be lost.
+func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 	began := s.o.Now()
-	errs := s.noteWaiting(ctx, len(puts), func(i int) (core.RunID, bool) {
-		p := &puts[i]
-		return p.ID, p.Set&core.RunState != 0 && (p.To.State == core.Queued || p.To.State == core.Planned && p.Set&core.RunOwner != 0)
-	})
-	var jobs []core.JobID
+	errs := s.noteWaiting(ctx, puts)
+	var ending []core.JobID
 	for i := range puts {
-		if puts[i].Ends() {
-			jobs = append(jobs, puts[i].ID.Job())
+		if c := puts[i].Change; c != nil && c.Ends() {
+			ending = append(ending, c.ID.Job())
 		}
 	}
-	s.learn(ctx, jobs)
+	s.learn(ctx, ending)
 	var list []statement
 	var together, alone []int
-	rests := make([]item, len(puts))
+	rests := map[int]item{}
 	for i := range puts {
-		p, w := &puts[i], s.edit(puts[i].ID)
-		if errs[i] != nil && p.To.State == core.Queued { // a released run is still found by its message
+		p := &puts[i]
+		switch c := p.Change; {
+		case errs[i] != nil && (c == nil || c.To.State == core.Queued): // a released run is still found by its message
 			continue
-		} else if p.Had || p.Ends() && p.Seen == nil {
+		case p.Drop != nil || p.Enter != nil || len(p.Leave)+len(p.Changes) > 0:
 			alone = append(alone, i)
-		} else if rests[i], errs[i] = s.writePut(ctx, w, p); errs[i] != nil {
 			continue
-		} else if p.Ends() && rests[i] != nil {
+		case c == nil && hasRest(p.Create), c != nil && (c.Had || c.Ends() && (c.Seen == nil || hasRest(&c.To))):
 			alone = append(alone, i)
-		} else {
-			list, together = append(list, w.statement(p.ID.String())), append(together, i)
+			continue
+		case c == nil:
+			it, _ := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
+			list = append(list, insert(s.o.Names.Runs, p.Create.ID.String(), it))
+		default:
+			w := s.edit(c.ID)
+			if rest := s.writePut(ctx, w, c); rest != nil {
+				rests[i] = rest
+			}
+			list = append(list, w.statement(c.ID.String()))
 		}
+		together = append(together, i)
 	}
 	for k, err := range s.execute(ctx, list) {
 		i := together[k]
 		if errs[i] = err; err == nil && rests[i] != nil && ctx.Err() == nil {
-			_, _ = s.db.UpdateItem(ctx, beside(rests[i]).alone(s.o.Names.Runs, restKey(puts[i].ID)))
+			_, _ = s.db.UpdateItem(ctx, beside(rests[i]).alone(s.o.Names.Runs, restKey(runOf(&puts[i]))))
 		}
 	}
-	for wave := range runWaves(alone, func(i int) core.RunID { return puts[i].ID }) {
+	for wave := range waves(alone, func(i int) string { return runOf(&puts[i]).String() }) {
 		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
 	}
+	s.settle(ctx, puts, errs, began)
+	return errs
+}
+
+// settle does what follows from writes that were made.
+func (s *Store) settle(ctx context.Context, puts []store.RunPut, errs []error, began time.Time) {
 	var ended []core.Run
 	var over []core.RunID
+	failed := map[core.JobID]bool{}
 	for i := range puts {
-		p := &puts[i]
-		state, until := p.Was.State, p.Was.Until
-		if p.Seen != nil {
-			state, until = p.Seen.State, p.Seen.Until
+		c := puts[i].Change
+		switch {
+		case errs[i] != nil || puts[i].Drop != nil:
+			continue
+		case c == nil:
+			if puts[i].Create.FailedForGood() {
+				failed[puts[i].Create.ID.Job()] = true
+			}
+			continue
 		}
-		if waited := state == core.Queued || state == core.Planned && !until.IsZero(); errs[i] == nil && waited &&
-			(p.To.Owner != "" || p.To.State == core.Running || p.Ends()) {
-			over = append(over, p.ID)
+		was := &c.Was
+		if c.Seen != nil {
+			was = c.Seen
 		}
-		if errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
-			r := *p.Seen
-			if hasRest(&p.To) { // its long texts got their expiry together with its end
+		if waited := was.State == core.Queued || was.State == core.Planned && !was.Until.IsZero(); waited &&
+			(c.To.Owner != "" || c.To.State == core.Running || c.Ends()) {
+			over = append(over, c.ID)
+		}
+		if !c.Ends() {
+			continue
+		}
+		end := core.Run{State: c.To.State, Then: c.To.Then}
+		if c.Seen != nil {
+			end.Attempt = c.Seen.Attempt
+		}
+		if end.FailedForGood() {
+			failed[c.ID.Job()] = true
+		}
+		if !c.GoesOn() && c.Seen != nil {
+			r := *c.Seen
+			if hasRest(&c.To) { // its long texts got their expiry together with its end
 				r.Params, r.Tries = nil, nil
 			}
 			ended = append(ended, r)
@@ -238,57 +240,18 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	}
 	s.dropWaiting(ctx, over, began)
 	s.letGo(ctx, ended)
-	s.noteFailed(ctx, len(puts), func(i int) (core.JobID, bool) {
-		p, attempt := &puts[i], 0
-		if p.Seen != nil {
-			attempt = p.Seen.Attempt
-		}
-		end := core.Run{State: p.To.State, Then: p.To.Then, Attempt: attempt}
-		return p.ID.Job(), errs[i] == nil && p.Ends() && end.FailedForGood()
-	})
-	return errs
+	s.noteFailed(ctx, failed)
 }
-
-// runWaves yields the indices, each wave with no run twice.
-func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) bool) {
-	list := make([]statement, len(long))
-	for k, i := range long {
-		list[k].key = run(i).String()
-	}
-	return func(yield func([]int) bool) {
-		for wave := range waves(list) {
-			of := make([]int, len(wave))
-			for k, n := range wave {
-				of[k] = long[n]
-			}
-			if !yield(of) {
-				return
-			}
-		}
-	}
-}
-
-// runFields are the attributes of each field of a run, in the order of core.RunFields.
-var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"address"}, {"maybeSent"}, {"sentAt"}, {"tries"},
-	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
-	{"params", "addresses", "shard", "permit"}, {"app"}, {"place"}, {"permit"}, {"sentRev", "notice"}, {"postrun", "keepLog"}}
 
 // writePut adds the changes and the condition of a put to w, and returns the long texts to store beside the run.
-func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item, err error) {
+func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item) {
 	to, expires := core.Run{ID: p.ID}, int64(0)
 	p.Apply(&to)
 	unread := p.Ends() && p.Seen == nil
 	if p.Ends() && !p.GoesOn() && (unread || p.Seen.Shard.Of == 0) {
 		expires = s.expiry(ctx, p.ID.Job())
 	}
-	is, rest, err := encodeRun(&to, expires)
-	if err != nil {
-		return nil, err
-	}
-	was, _, err := encodeRun(&p.Was, 0)
-	if err != nil {
-		return nil, err
-	}
+	is, rest := encodeRun(&to, expires)
 	if p.Open {
 		w.open()
 	}
@@ -298,16 +261,17 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 	if _, numbered := p.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
 		w.missing("shard")
 	}
-	for n, names := range runFields {
-		for _, name := range names {
-			if v, there := was[name]; p.If&(1<<n) != 0 && there {
-				w.equals(name, v)
-			} else if p.If&(1<<n) != 0 {
-				w.missing(name)
+	for i := range runAttributes {
+		a := &runAttributes[i]
+		if p.If&a.in != 0 {
+			if v := a.value(&p.Was); v != nil {
+				w.equals(a.name, v)
+			} else {
+				w.missing(a.name)
 			}
-			if v, there := is[name]; p.Set&(1<<n) != 0 {
-				put(w, name, there, v)
-			}
+		}
+		if v, there := is[a.name]; p.Set&a.in != 0 {
+			put(w, a.name, there, v)
 		}
 	}
 	for _, name := range []string{"rest", "expires"} {
@@ -315,7 +279,7 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 			w.set(name, v)
 		}
 	}
-	return rest, nil
+	return rest
 }
 
 // beside is the write of a run's long texts, which leaves the others.
@@ -329,31 +293,55 @@ func beside(rest item) *expr {
 	return e
 }
 
-// putAlone writes one put. If it ends a run that was not read, the answer of the write shows the old run. A transaction
-// has no such answer, so the run is read afterwards.
-func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
-	e := &expr{}
-	rest, err := s.writePut(ctx, e, p)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+// putAlone makes one write. If it ends a run that was not read, the answer of the write shows the old run. A transaction has
+// no such answer, so the run is read afterwards.
+func (s *Store) putAlone(ctx context.Context, p *store.RunPut) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if rest != nil {
-		err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(p.ID)),
-			beside(rest).update(s.o.Names.Runs, restKey(p.ID))})
-		if err == nil && p.Ends() && p.Seen == nil {
-			s.see(ctx, p)
+	var actions []types.TransactWriteItem
+	var e *expr
+	c, table := p.Change, s.o.Names.Runs
+	switch {
+	case p.Drop != nil:
+		return s.drop(ctx, p.Drop)
+	case c == nil:
+		it, rest := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
+		if actions = append(actions, none("run").put(table, it)); rest != nil {
+			actions = append(actions, putAction(table, rest))
+		}
+	default:
+		e = &expr{}
+		rest := s.writePut(ctx, e, c)
+		if actions = append(actions, e.update(table, runKey(c.ID))); rest != nil {
+			actions = append(actions, beside(rest).update(table, restKey(c.ID)))
+		}
+	}
+	if p.Enter != nil {
+		actions = append(actions, putAction(s.o.Names.Jobs, entryItem(*p.Enter)))
+	}
+	for _, d := range p.Leave {
+		if p.Enter == nil || d != *p.Enter {
+			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
+		}
+	}
+	for i := range p.Changes {
+		actions = append(actions, s.changeActions(&p.Changes[i])...)
+	}
+	if c == nil || len(actions) > 1 {
+		err := s.transact(ctx, actions)
+		if err == nil && c != nil && c.Ends() && c.Seen == nil {
+			s.see(ctx, c)
 		}
 		return err
 	}
-	in := e.alone(s.o.Names.Runs, runKey(p.ID))
+	in := e.alone(table, runKey(c.ID))
 	in.ReturnValues = types.ReturnValueAllOld
 	var out *dynamodb.UpdateItemOutput
+	var err error
 	s.insist(ctx, func() bool {
 		out, err = s.db.UpdateItem(ctx, in)
-		err = answer("table "+s.o.Names.Runs, err)
+		err = answer("table "+table, err)
 		return errors.Is(err, core.ErrThrottled)
 	})
 	if err != nil {
@@ -361,74 +349,110 @@ func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
 	}
 	r, more, err := decodeRun(out.Attributes)
 	if err != nil || more { // it has ended all the same
-		s.see(ctx, p)
+		s.see(ctx, c)
 		return nil
 	}
-	p.Seen = &r
+	c.Seen = &r
 	return nil
 }
 
 // see reads a run that has ended. If that fails, p.Seen stays nil.
 func (s *Store) see(ctx context.Context, p *core.RunPut) {
-	found, _, err := s.Runs(ctx, []core.RunID{p.ID})
-	if r, is := found[p.ID]; err == nil && is {
+	if r, is := s.readable(ctx, p.ID)[p.ID]; is {
 		p.Seen = &r
 	}
 }
 
-func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	lo, hi := min(first, last), max(first, last)
-	var list []core.Run
-	var rest []int
-	in := s.between(lo, hi)
-	in.ScanIndexForward, in.Limit = aws.Bool(first <= last), aws.Int32(int32(limit))
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		r, more, err := decodeRun(it)
-		if more {
-			rest = append(rest, len(list))
-		}
-		list = append(list, r)
-		return len(list) < limit, err
-	})
-	if err != nil {
-		return nil, err
+// drop deletes a run, then its long texts and its log without a condition.
+func (s *Store) drop(ctx context.Context, r *core.Run) error {
+	if r.State.Open() || r.Owing() {
+		return core.ErrRefused
 	}
-	return s.whole(ctx, list, rest)
+	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
+	e := &expr{}
+	e.equals("state", text(string(r.State)))
+	e.missing("owes")
+	e.missing("postrun")
+	if r.Place == 0 {
+		e.missing("place")
+	} else {
+		e.equals("place", number(r.Place))
+	}
+	e.conds = []string{"attribute_not_exists(" + e.name("run") + ") OR (" + strings.Join(e.conds, " AND ") + ")"}
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: runKey(r.ID),
+		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values})
+	if err = answer("table "+s.o.Names.Runs, err); err != nil {
+		return err
+	}
+	_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: restKey(r.ID)})
+	_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: recordKey(engine.LogKey(r.ID))})
+	return errors.Join(answer("table "+s.o.Names.Runs, err), answer("table "+s.o.Names.State, err2))
 }
 
-// LastRuns implements query.Store with two requests for each job, or mostly one for a page.
-func (s *Store) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	in := s.between(min(first, last), max(first, last))
+	in.ScanIndexForward, in.Limit = aws.Bool(first <= last), aws.Int32(int32(limit))
+	list, _, err := s.runsOf(ctx, in, limit, math.MaxInt, func(*core.Run) bool { return true })
+	return list, err
+}
+
+// runsOf reads up to limit runs of a query that fit, with their long texts. It returns the last run that it read.
+func (s *Store) runsOf(ctx context.Context, in *dynamodb.QueryInput, limit, most int, fits func(*core.Run) bool) (
+	list []core.Run, last core.RunID, err error,
+) {
+	var rest []int
+	read := 0
+	err = s.query(ctx, in, func(it item) (bool, error) {
+		r, more, err := decodeRun(it)
+		if fits(&r) {
+			if more {
+				rest = append(rest, len(list))
+			}
+			list = append(list, r)
+		}
+		read, last = read+1, r.ID
+		return len(list) < limit && read < most, err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(list) < limit && read < most {
+		last = 0
+	}
+	partial, err := s.readRest(ctx, list, rest)
+	if err == nil && len(partial) > 0 {
+		err = core.ErrThrottled
+	}
+	return list, last, err
+}
+
+// Last implements store.Runs with two requests for each job, or mostly one for a page.
+func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	last := s.lastOfBoth
 	if glance.Of(ctx) != nil {
 		last = s.lastForPage
 	}
 	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
 	s.parallel(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	for i, list := range lists {
 		if len(list) > 0 {
 			found[jobs[i]] = list
 		}
 	}
-	return found, nil
+	return found, errors.Join(errs...)
 }
 
 // lastOfBoth returns the newest runs of a job among its planned and its numbered runs.
 func (s *Store) lastOfBoth(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
 	low, high := core.RunRange(job, 0, upTo)
 	nlow, nhigh := core.NumberedRange(job)
-	for _, span := range []struct {
-		high, low core.RunID
-		most      int
-	}{{high, low, n}, {nhigh, nlow, 2 * n}} {
-		runs, err := s.RunsByID(ctx, span.high, span.low, span.most)
+	for i, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
+		page, err := runs{s}.Span(ctx, ends[0], ends[1], n+i*n)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, slices.DeleteFunc(runs, func(r core.Run) bool { return r.Slot > upTo })...)
+		list = append(list, slices.DeleteFunc(page, func(r core.Run) bool { return r.Slot > upTo })...)
 	}
 	newestFirst(list)
 	return list[:min(n, len(list))], nil
@@ -445,68 +469,40 @@ func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	return e.query(s.o.Names.Runs)
 }
 
-// whole adds the long texts and fails if they cannot be read.
-func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.Run, error) {
-	partial, err := s.readRest(ctx, list, rest)
-	if err == nil && len(partial) > 0 {
-		err = core.ErrThrottled
-	}
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
-}
-
 // Limits of searches without an index.
 const (
 	mostSearched = 20_000 // runs of a job that one call reads in search of open ones
 	mostHours    = 7 * 24 // that are searched for recent runs
 )
 
-// OpenRuns implements finish.Watch, manage.Store, operate.Store and notification.Reads. Open runs have no index, because it
-// would double the cost of a run. A call reads at most 20,000 runs.
-func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
-	var rest []int
-	looked := 0
+// Open implements store.Runs. Open runs have no index, because it would double the cost of a run. A call reads at most
+// 20,000 runs. Runs that wait are listed: see waitingKey.
+func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) ([]core.Run, core.RunID, error) {
+	if waiting {
+		return s.waiting(ctx, first, last, limit)
+	}
 	in := s.between(last, first)
 	in.ScanIndexForward = aws.Bool(false)
-	err = s.query(ctx, in, func(it item) (bool, error) {
-		looked++
-		r, more, err := decodeRun(it)
-		if r.State.Open() {
-			if more {
-				rest = append(rest, len(list))
-			}
-			list = append(list, r)
-		}
-		if looked == mostSearched || len(list) == limit {
-			next = r.ID - 1
-		}
-		return next == 0, err
-	})
-	if err != nil {
-		return nil, 0, err
+	list, end, err := s.runsOf(ctx, in, limit, mostSearched, func(r *core.Run) bool { return r.State.Open() })
+	if err != nil || end <= last {
+		return list, 0, err
 	}
-	if next < last {
-		next = 0
-	}
-	list, err = s.whole(ctx, list, rest)
-	return list, next, err
+	return list, end - 1, nil
 }
 
-// RecentRuns implements query.Store. It reads the journals of the last week, newest first. They name the runs that
+// Recent implements store.Runs. It reads the journals of the last week, newest first. They name the runs that
 // were claimed, queued or closed unclaimed in a minute, so runs need no index. A run that waits for its time is
 // missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
 // journals of a minute that it started.
-func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) (
-	runs []core.Run, next query.RunPlace, err error,
+func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
+	list []core.Run, next store.RunPlace, err error,
 ) {
 	now := s.o.Now().Unix() / 60
 	before, minute, done := from.Before, now+1, int64(0)
 	if before > 0 && (before-1)/perMinute <= now+1 {
 		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
 	}
-	w := recentWalk{s: s, app: of.App, limit: limit}
+	w := recentWalk{s: s.Store, app: of.App, limit: limit}
 	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
 		var group []core.Journal
 		take := func() error {
@@ -544,7 +540,7 @@ func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunP
 			w.next = recentPlace(hour*60, perMinute)
 		}
 	}
-	return w.runs, query.RunPlace{Before: w.next}, nil
+	return w.runs, store.RunPlace{Before: w.next}, nil
 }
 
 // The place to continue from is a millisecond inside a minute. It counts down the runs of that minute that were returned,
@@ -559,7 +555,7 @@ const (
 
 func recentPlace(minute, done int64) int64 { return minute*perMinute + perMinute - done }
 
-// recentWalk holds the runs that RecentRuns has found; next is set when the call must return.
+// recentWalk holds the runs that Recent has found; next is set when the call must return.
 type recentWalk struct {
 	s     *Store
 	app   string
@@ -643,12 +639,9 @@ func (w *recentWalk) take(list []core.Run) {
 
 // claimed reads the runs with these IDs and returns the runs that the journals of minute list, newest first.
 func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]core.Run, error) {
-	found, unread, err := s.Runs(ctx, ids)
+	found, err := s.allRuns(ctx, ids)
 	if err != nil {
 		return nil, err
-	}
-	if len(unread) > 0 {
-		return nil, core.ErrThrottled
 	}
 	list := make([]core.Run, 0, len(found))
 	for _, id := range ids {

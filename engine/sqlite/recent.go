@@ -54,31 +54,16 @@ func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 	if mark, err = getState(c, "mark"); err != nil {
 		return 0, err
 	}
-	if err := execute(c, "SELECT id FROM lingering", nil, func(st *sqlite.Stmt) error {
-		o.open[core.RunID(st.ColumnInt64(0))] = true
-		return nil
-	}); err != nil {
-		return 0, err
-	}
-	st, err := c.Prepare("SELECT state > 3 FROM runs WHERE key = ?")
-	if err != nil {
-		return 0, err
-	}
-	for id := range o.open {
-		closed := true
-		st.BindInt64(1, key(id))
-		if err := rows(st, func(st *sqlite.Stmt) error {
-			closed = st.ColumnInt64(0) != 0
+	if err := execute(c, "SELECT id, (SELECT state <= 3 FROM runs WHERE key = ((id & 4294967295) << 31) | (id >> 32)) FROM lingering", nil,
+		func(st *sqlite.Stmt) error {
+			if id := core.RunID(st.ColumnInt64(0)); st.ColumnInt64(1) != 0 {
+				o.open[id] = true
+			} else {
+				o.ended = append(o.ended, id)
+			}
 			return nil
 		}); err != nil {
-			return 0, err
-		}
-		if closed {
-			o.ended = append(o.ended, id)
-		}
-	}
-	for _, id := range o.ended {
-		delete(o.open, id)
+		return 0, err
 	}
 	return mark, execute(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) },
 		func(st *sqlite.Stmt) error {
@@ -191,16 +176,12 @@ func (o *recent) file(tx *tx) error {
 		}
 	}
 	o.mu.Unlock()
-	for i, q := range []string{"INSERT INTO lingering (id) VALUES (?) ON CONFLICT DO NOTHING", "DELETE FROM lingering WHERE id = ?"} {
-		st, err := tx.Prepare(q)
-		if err != nil {
+	for q, ids := range map[string][]core.RunID{
+		"INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING": listed,
+		"DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))":                       o.ended,
+	} {
+		if err := execute(tx.Conn, q, func(st *sqlite.Stmt) { err = bindJSON(st, 1, ids, len(ids) == 0) }, nil); err != nil {
 			return err
-		}
-		for _, id := range [][]core.RunID{listed, o.ended}[i] {
-			st.BindInt64(1, int64(id))
-			if err := rows(st, nil); err != nil {
-				return err
-			}
 		}
 	}
 	if err := setState(tx.Conn, "mark", o.until); err != nil {

@@ -14,7 +14,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
@@ -35,7 +34,7 @@ const (
 	running = 3 // the last open one
 	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
 	// 9 is skipped.
-	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
+	owesChildren = "place > 0 AND state > 3 AND followed = 0 AND (state <> 9 OR attempt > 1)"
 	// owesPostRun is the condition of core.Run.OwesPostRun as the filter of an index; 4 is succeeded.
 	owesPostRun = "(postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
@@ -80,15 +79,6 @@ func columnText(st *sqlite.Stmt, at int) string {
 	return st.ColumnText(at)
 }
 
-// bindInt binds a number, and NULL if it is 0.
-func bindInt[T ~int | ~int64](st *sqlite.Stmt, at int, n T) {
-	if n == 0 {
-		st.BindNull(at)
-	} else {
-		st.BindInt64(at, int64(n))
-	}
-}
-
 // bindJSON binds v as JSON, and NULL if it is empty.
 func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
 	if empty {
@@ -108,174 +98,6 @@ func columnJSON(st *sqlite.Stmt, at int, into any) error {
 	}
 	return json.Unmarshal([]byte(st.ColumnText(at)), into)
 }
-
-// given holds fields that only few runs have.
-type given struct {
-	Params    *string    `json:"params,omitempty"`
-	Addresses []string   `json:"addresses,omitempty"`
-	Key       string     `json:"key,omitempty"`
-	By        string     `json:"by,omitempty"`
-	RerunOf   core.RunID `json:"rerunOf,omitempty"`
-	Permit    string     `json:"permit,omitempty"`
-	Pauses    bool       `json:"pauses,omitempty"`
-	Parent    core.RunID `json:"parent,omitempty"`
-	Shard     core.Shard `json:"shard,omitzero"`
-	SentRev   int64      `json:"sentRev,omitempty"`
-	Notice    bool       `json:"notice,omitempty"`
-}
-
-// The columns ended and code of an open run have placeholders of about their final length. So the end of the run does not
-// make its row outgrow its page.
-const (
-	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
-	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place, postrun, keep_log)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (key) DO NOTHING`
-	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place, postrun, keep_log`
-)
-
-// isPlain reports whether a run has only the fields of a claim.
-func isPlain(r *core.Run) bool {
-	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
-		r.Then == 0 && r.Place == 0 && r.Late == nil && r.PostRun == core.PostRun{} && r.KeepLog == "" &&
-		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
-}
-
-func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0 || r.Notice
-}
-
-// bindJournal binds a journal's key; a nonce that is the owner's is left out.
-func bindJournal(st *sqlite.Stmt, at int, k core.JournalKey, owner string) {
-	if k.IsZero() {
-		st.BindNull(at)
-		st.BindNull(at + 1)
-		return
-	}
-	st.BindInt64(at, k.Minute*core.JournalSuffixes+int64(k.Suffix))
-	if k.Nonce == owner {
-		st.BindNull(at + 1)
-	} else {
-		st.BindText(at+1, k.Nonce)
-	}
-}
-
-func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error {
-	st.BindInt64(1, key(r.ID))
-	bindWord(st, 2, r.State, states)
-	st.BindInt64(3, made)
-	st.BindInt64(4, app)
-	bindWord(st, 5, r.Cause, causes)
-	st.BindInt64(6, r.Rev)
-	st.BindInt64(7, int64(r.At))
-	st.BindInt64(8, int64(r.Slot))
-	st.BindInt64(9, r.Seq)
-	bindText(st, 10, r.Owner)
-	st.BindInt64(11, core.Millis(r.Until))
-	bindText(st, 12, r.Address)
-	st.BindBool(13, r.MaybeSent)
-	bindJournal(st, 14, r.Journal, r.Owner)
-	st.BindInt64(16, core.Millis(r.SentAt))
-	st.BindInt64(17, int64(r.Attempt))
-	if r.First == r.ID {
-		st.BindNull(18)
-	} else {
-		st.BindInt64(18, int64(r.First))
-	}
-	st.BindInt64(19, int64(r.Retries))
-	st.BindBool(20, r.FixedDelay)
-	st.BindInt64(21, n)
-	if plain {
-		return nil
-	}
-	st.BindInt64(22, core.Millis(r.EndedAt))
-	bindWord(st, 23, r.Reason, reasons)
-	st.BindInt64(24, int64(r.Code))
-	bindText(st, 25, r.Message)
-	bindInt(st, 27, r.Then)
-	bindText(st, 30, r.KillBy)
-	bindInt(st, 31, core.Millis(r.KillAt))
-	bindText(st, 33, r.Data)
-	bindInt(st, 34, r.Place)
-	bindText(st, 36, string(r.KeepLog))
-	return errors.Join(
-		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
-		bindJSON(st, 28, r.Late, r.Late == nil),
-		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 35, r.PostRun, r.PostRun == core.PostRun{}),
-		bindGiven(st, 32, r))
-}
-
-func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev,
-		r.Notice},
-		!hasGiven(r))
-}
-
-// scanRun reads a row of runColumns.
-func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
-	r.ID = runOf(st.ColumnInt64(0))
-	r.State = columnWord(st, 1, states)
-	r.App = s.names.of(st.ColumnInt64(2))
-	r.Cause = columnWord(st, 3, causes)
-	r.Rev = st.ColumnInt64(4)
-	r.At = core.Instant(st.ColumnInt64(5))
-	r.Slot = core.Instant(st.ColumnInt64(6))
-	r.Seq = st.ColumnInt64(7)
-	r.Owner = columnText(st, 8)
-	r.Until = core.FromMillis(st.ColumnInt64(9))
-	r.Address = columnText(st, 10)
-	r.MaybeSent = st.ColumnInt64(11) != 0
-	if !st.ColumnIsNull(12) {
-		k := st.ColumnInt64(12)
-		r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
-		if !st.ColumnIsNull(13) {
-			r.Journal.Nonce = st.ColumnText(13)
-		}
-	}
-	r.SentAt = core.FromMillis(st.ColumnInt64(14))
-	r.Attempt = st.ColumnInt(15)
-	r.First = r.ID
-	if !st.ColumnIsNull(16) {
-		r.First = core.RunID(st.ColumnInt64(16))
-	}
-	r.Retries = st.ColumnInt(17)
-	r.FixedDelay = st.ColumnInt64(18) != 0
-	if !r.State.Open() {
-		r.EndedAt = core.FromMillis(st.ColumnInt64(19))
-		r.Code = st.ColumnInt(21)
-	}
-	if !st.ColumnIsNull(20) {
-		r.Reason = columnWord(st, 20, reasons)
-	}
-	r.Message = columnText(st, 22)
-	r.Then = core.RunID(st.ColumnInt64(24))
-	r.KillBy = columnText(st, 27)
-	r.KillAt = core.FromMillis(st.ColumnInt64(28))
-	r.Data = columnText(st, 31)
-	r.Place = st.ColumnInt64(32)
-	r.KeepLog = core.KeepLog(columnText(st, 34))
-	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries), columnJSON(st, 33, &r.PostRun))
-	if !st.ColumnIsNull(25) {
-		r.Late = new(core.LateResult)
-		err = errors.Join(err, columnJSON(st, 25, r.Late))
-	}
-	if !st.ColumnIsNull(29) {
-		var g given
-		err = errors.Join(err, columnJSON(st, 29, &g))
-		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent, r.Shard, r.SentRev, r.Notice = g.Pauses, g.Parent, g.Shard, g.SentRev, g.Notice
-	}
-	if err != nil {
-		return fmt.Errorf("run %d: %w", r.ID, err)
-	}
-	return nil
-}
-
 func judged(c *sqlite.Conn) error {
 	if c.Changes() == 0 {
 		return core.ErrRefused
@@ -302,181 +124,151 @@ func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sql
 	return nil
 }
 
-func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	found := make(map[core.RunID]core.Run, len(ids))
+// runs implements store.Runs.
+type runs struct{ *Store }
+
+// eachRun reads runs by ID until each returns false. bad is why a run cannot be decoded.
+func (s *Store) eachRun(c *sqlite.Conn, ids []core.RunID, each func(r *core.Run, bad error) (more bool)) error {
+	st, err := c.Prepare(selectRun)
+	for i, more := 0, true; i < len(ids) && more && err == nil; i++ {
+		st.BindInt64(1, key(ids[i]))
+		err = rows(st, func(st *sqlite.Stmt) error {
+			var r core.Run
+			bad := s.scanRun(st, &r)
+			more = each(&r, bad)
+			return nil
+		})
+	}
+	return err
+}
+
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[core.Run], error) {
+	found := make(map[core.RunID]store.Got[core.Run], len(ids))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
-		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			st.BindInt64(1, key(id))
-			if err := rows(st, func(st *sqlite.Stmt) error {
-				var r core.Run
-				err := s.scanRun(st, &r)
-				found[r.ID] = r
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.eachRun(c, ids, func(r *core.Run, bad error) bool {
+			found[r.ID] = store.Got[core.Run]{Is: *r, Err: bad}
+			return true
+		})
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read runs: %w", err)
+		return nil, fmt.Errorf("read runs: %w", err)
 	}
-	return found, nil, nil
+	return found, nil
 }
 
-func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
-	return batch(ctx, s, true, runs, create)
-}
-
-func create(tx *tx, runs []core.Run, answers []error) error {
-	var plain, full *sqlite.Stmt
-	for i := range runs {
-		r := &runs[i]
-		app, err := tx.s.names.number(tx, r.App)
-		if err != nil {
-			return err
+// Put implements store.Runs. Creates and claims are urgent.
+func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
+	urgent := false
+	for i := range puts {
+		c := puts[i].Change
+		urgent = urgent || puts[i].Create != nil || c != nil && c.Set&(core.RunOwner|core.RunAddress) != 0
+	}
+	errs := batch(ctx, s.Store, urgent, puts, putRuns)
+	var unseen []core.RunID
+	for i := range puts {
+		if c := puts[i].Change; errs[i] == nil && c != nil && c.Ends() && c.Seen == nil {
+			unseen = append(unseen, c.ID)
 		}
-		is, q, st := isPlain(r), insertRun, &full
-		if is {
-			q, st = insertClaim, &plain
-		}
-		if *st == nil {
-			if *st, err = tx.Prepare(q); err != nil {
-				return err
+	}
+	if len(unseen) == 0 {
+		return errs
+	}
+	found, err := s.Get(ctx, unseen)
+	for i := range puts {
+		if c := puts[i].Change; err == nil && errs[i] == nil && c != nil && c.Seen == nil {
+			if r, is := found[c.ID]; is && r.Err == nil {
+				c.Seen = &r.Is
 			}
 		}
-		tx.s.lastRow++
-		if err := bindRun(*st, r, app, tx.made, tx.s.lastRow, is); err != nil {
-			return err
+	}
+	return errs
+}
+
+// runPuts makes writes of runs in a transaction. It keeps the statement of the last write, which mostly fits the next one.
+type runPuts struct {
+	*tx
+	text string
+	st   *sqlite.Stmt
+}
+
+func (w *runPuts) prepare(text string) (err error) {
+	if w.text != text {
+		w.st, err = w.Prepare(text)
+		w.text = text
+	}
+	return err
+}
+
+func putRuns(tx *tx, puts []store.RunPut, answers []error) error {
+	w := runPuts{tx: tx}
+	for i := range puts {
+		p := &puts[i]
+		var err error
+		switch {
+		case p.Create != nil:
+			err = w.create(p.Create)
+		case p.Change != nil:
+			err = w.change(p.Change)
+		default:
+			err = w.drop(p.Drop)
 		}
-		if err := rows(*st, nil); err != nil {
-			return err
+		if err == nil && (p.Enter != nil || len(p.Leave)+len(p.Changes) > 0) {
+			err = putBeside(tx, p)
 		}
-		if answers[i] = judged(tx.Conn); answers[i] == nil {
-			tx.rows = append(tx.rows, madeRow{tx.s.lastRow, r.ID, r.State.Open()})
+		if answers[i] = err; err != nil && !errors.Is(err, core.ErrRefused) {
+			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	var answer [1]error
-	err := s.write(ctx, true, 2, func(tx *tx) error {
-		if err := create(tx, []core.Run{run}, answer[:]); err != nil || answer[0] != nil {
+// putBeside writes the entries and change records of a write of a run.
+func putBeside(tx *tx, p *store.RunPut) error {
+	for i := range p.Leave {
+		if err := changeDue(tx, leave, &p.Leave[i]); err != nil {
 			return err
 		}
-		return changeDue(tx, enter, &entry)
-	})
-	return cmp.Or(err, answer[0])
+	}
+	if p.Enter != nil {
+		if err := changeDue(tx, enter, p.Enter); err != nil {
+			return err
+		}
+	}
+	for i := range p.Changes {
+		if err := putChange(tx, &p.Changes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	var answer [1]error
-	err := s.write(ctx, false, 4, func(tx *tx) error {
-		if err := putRuns(tx, []core.RunPut{c.Put}, answer[:]); err != nil || answer[0] != nil {
-			return err
-		}
-		for i := range c.Drop {
-			if err := changeDue(tx, leave, &c.Drop[i]); err != nil {
-				return err
-			}
-		}
-		if err := changeDue(tx, enter, &c.Entry); err != nil {
-			return err
-		}
-		return putChange(tx, &c.Change)
-	})
-	return cmp.Or(err, answer[0])
-}
-
-// runFields lists the columns of each field of a run, in the order of core.RunFields, and how to bind them. If a column is
-// set twice, both values are equal, and SQLite takes the last.
-var runFields = [...]struct {
-	columns []string
-	bind    func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
-}{
-	{[]string{"state"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, r.State, states); return nil }},
-	{[]string{"owner"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Owner); return nil }},
-	{[]string{"until"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.Until))
-		return nil
-	}},
-	{[]string{"jkey", "jnonce"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindJournal(st, at, r.Journal, r.Owner)
-		return nil
-	}},
-	{[]string{"address"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Address); return nil }},
-	{[]string{"maybe"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, r.MaybeSent); return nil }},
-	{[]string{"sent"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.SentAt))
-		return nil
-	}},
-	{[]string{"tries"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Tries, len(r.Tries) == 0)
-	}},
-	{[]string{"ended", "reason", "code", "message", "data", "followed"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, core.Millis(r.EndedAt))
-		bindWord(st, at+1, r.Reason, reasons)
-		st.BindInt64(at+2, int64(r.Code))
-		bindText(st, at+3, r.Message)
-		bindText(st, at+4, r.Data)
-		bindInt(st, at+5, r.Then)
-		return nil
-	}},
-	{[]string{"owes"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Owes, len(r.Owes) == 0)
-	}},
-	{[]string{"kill_by", "kill_at"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindText(st, at, r.KillBy)
-		bindInt(st, at+1, core.Millis(r.KillAt))
-		return nil
-	}},
-	{[]string{"late"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, r.Late, r.Late == nil)
-	}},
-	{[]string{"at", "slot"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		st.BindInt64(at, int64(r.At))
-		st.BindInt64(at+1, int64(r.Slot))
-		return nil
-	}},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"app"}, func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		app, err := tx.s.names.number(tx, r.App)
-		st.BindInt64(at, app)
+func (w *runPuts) create(r *core.Run) error {
+	insert, columns := insertRun, runColumns
+	if isPlain(r) {
+		insert, columns = insertClaim, runColumns[:claimColumns]
+	}
+	if err := w.prepare(insert); err != nil {
 		return err
-	}},
-	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
-	{[]string{"postrun", "keep_log"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		bindText(st, at+1, string(r.KeepLog))
-		return bindJSON(st, at, r.PostRun, r.PostRun == core.PostRun{})
-	}},
+	}
+	w.s.lastRow++
+	if err := bindRun(w.tx, w.st, r, w.s.lastRow, columns); err != nil {
+		return err
+	}
+	if err := cmp.Or(rows(w.st, nil), judged(w.Conn)); err != nil {
+		return err
+	}
+	w.rows = append(w.rows, madeRow{w.s.lastRow, r.ID, r.State.Open()})
+	return nil
 }
 
-// putText is the statement of puts that set and compare the same fields.
+// putText is the statement of changes that set and compare the same fields.
 type putText struct {
 	open, had bool
 	set, cond core.RunFields
 }
 
 func (k putText) String() string {
-	var sets, conds []string
-	each := func(of core.RunFields, list *[]string, is string) {
-		for i := range runFields {
-			for _, c := range runFields[i].columns {
-				if of&(1<<i) != 0 {
-					*list = append(*list, c+is)
-				}
-			}
-		}
-	}
-	each(k.set, &sets, " = ?")
-	each(k.cond, &conds, " IS ?")
+	sets, conds := columnNames(k.set, " = ?"), columnNames(k.cond, " IS ?")
 	if k.set&core.RunOwner != 0 && k.set&core.RunJournal == 0 {
 		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
 	}
@@ -489,225 +281,153 @@ func (k putText) String() string {
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
-func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	claims := false
-	for i := range puts {
-		claims = claims || puts[i].Set&(core.RunOwner|core.RunAddress) != 0
+func (w *runPuts) change(p *core.RunPut) error {
+	k := putText{p.Open, p.Had, p.Set, p.If}
+	text, is := w.s.putTexts[k]
+	if !is {
+		text = k.String()
+		w.s.putTexts[k] = text
 	}
-	errs := batch(ctx, s, claims, puts, putRuns)
-	var unseen []core.RunID
-	for i := range puts {
-		if errs[i] == nil && puts[i].Ends() && puts[i].Seen == nil {
-			unseen = append(unseen, puts[i].ID)
+	if err := w.prepare(text); err != nil {
+		return err
+	}
+	at := 1
+	for side, fields := range [2]core.RunFields{p.Set, p.If} {
+		r := [2]*core.Run{&p.To, &p.Was}[side]
+		for i := range runColumns {
+			if runColumns[i].in&fields != 0 {
+				if err := runColumns[i].bind(w.tx, w.st, at, r); err != nil {
+					return err
+				}
+				at++
+			}
 		}
 	}
-	if len(unseen) == 0 {
-		return errs
+	w.st.BindInt64(at, key(p.ID))
+	if err := cmp.Or(rows(w.st, nil), judged(w.Conn)); err != nil {
+		return err
 	}
-	found, _, err := s.Runs(ctx, unseen)
-	for i := range puts {
-		if r, is := found[puts[i].ID]; err == nil && is && errs[i] == nil && puts[i].Seen == nil {
-			puts[i].Seen = &r
-		}
+	if p.Ends() {
+		w.closed = append(w.closed, p.ID)
 	}
-	return errs
+	return nil
 }
 
-func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
-	var st *sqlite.Stmt
-	var kind putText
-	for i := range puts {
-		p := &puts[i]
-		if k := (putText{p.Open, p.Had, p.Set, p.If}); st == nil || k != kind {
-			if kind = k; tx.s.putTexts[k] == "" {
-				tx.s.putTexts[k] = k.String()
-			}
-			var err error
-			if st, err = tx.Prepare(tx.s.putTexts[k]); err != nil {
-				return err
-			}
-		}
-		at := 1
-		for _, side := range [2]struct {
-			fields core.RunFields
-			r      *core.Run
-		}{{p.Set, &p.To}, {p.If, &p.Was}} {
-			for n := range runFields {
-				if f := &runFields[n]; side.fields&(1<<n) != 0 {
-					if err := f.bind(tx, st, at, side.r); err != nil {
-						return err
-					}
-					at += len(f.columns)
-				}
-			}
-		}
-		st.BindInt64(at, key(p.ID))
-		if err := rows(st, nil); err != nil {
+func (w *runPuts) drop(r *core.Run) error {
+	row, free := int64(0), false
+	if err := execute(w.Conn, "SELECT n, state > 3 AND NOT coalesce("+owesAny+", 0) FROM runs WHERE key = ?", values(key(r.ID)),
+		func(st *sqlite.Stmt) error {
+			row, free = st.ColumnInt64(0), st.ColumnBool(1)
+			return nil
+		}); err != nil || row == 0 {
+		return err
+	}
+	if !free {
+		return core.ErrRefused
+	}
+	return removeRun(w.tx, row)
+}
+
+// removeRun removes a row of runs with the kept log of the run. The key of the run expires a day after the end.
+func removeRun(tx *tx, n int64) error {
+	var run core.RunID
+	var bound string
+	var until int64
+	if err := execute(tx.Conn, "SELECT key, coalesce(json_extract(given, '$.key'), ''), ended FROM runs WHERE n = ?", values(n),
+		func(st *sqlite.Stmt) error {
+			run, bound = runOf(st.ColumnInt64(0)), st.ColumnText(1)
+			until = core.FromMillis(st.ColumnInt64(2)).Add(engine.KeyFor).Unix()
+			return nil
+		}); err != nil {
+		return err
+	}
+	if bound != "" {
+		k := engine.IdempotencyKey(run.Job(), bound)
+		if err := execute(tx.Conn, "UPDATE records SET expires = ? WHERE kind = ? AND name = ? AND v = ?",
+			values(until, k.Kind, k.Name, run), nil); err != nil {
 			return err
 		}
-		if answers[i] = judged(tx.Conn); answers[i] == nil && p.Ends() {
-			tx.closed = append(tx.closed, p.ID)
+	}
+	log := engine.LogKey(run)
+	if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(log.Kind, log.Name), nil); err != nil {
+		return err
+	}
+	return execute(tx.Conn, "DELETE FROM runs WHERE n = ?", values(n), nil)
+}
+
+// span reads the stored runs with IDs from first to last until each returns false. It lists up to limit IDs at a time. young
+// are the recent runs between them, read before the transaction began: they may enter the history during the read.
+func (s *Store) span(c *sqlite.Conn, first, last core.RunID, limit int, young []core.RunID, each func(*core.Run) (more bool)) error {
+	lo, hi, order, step := first, last, "id", core.RunID(1)
+	if last < first {
+		lo, hi, order, step = last, first, "id DESC", -1
+	}
+	for more := true; more && lo <= hi; {
+		ids := make([]core.RunID, 0, limit)
+		if err := execute(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(lo))
+			st.BindInt64(2, int64(hi))
+			st.BindInt64(3, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			ids = append(ids, core.RunID(st.ColumnInt64(0)))
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, id := range young {
+			if lo <= id && id <= hi {
+				ids = append(ids, id)
+			}
+		}
+		slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(a*step, b*step) })
+		ids = slices.Compact(ids)
+		if ids = ids[:min(len(ids), limit)]; len(ids) < limit {
+			lo, hi = 1, 0 // the end
+		} else if lo = ids[limit-1] + 1; step < 0 {
+			lo, hi = last, ids[limit-1]-1
+		}
+		var bad error
+		if err := s.eachRun(c, ids, func(r *core.Run, undecoded error) bool {
+			bad = undecoded
+			more = bad == nil && each(r)
+			return more
+		}); err != nil || bad != nil {
+			return cmp.Or(err, bad)
 		}
 	}
 	return nil
 }
 
-func (s *Store) RunsByID(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
-	lo, hi, order := first, last, "id"
-	if last < first {
-		lo, hi, order = last, first, "id DESC"
-	}
-	young := s.recent.span(lo, hi) // first: it may enter the history during the read
+func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
+	young := s.recent.span(min(first, last), max(first, last))
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
-		if err != nil {
-			return err
-		}
-		for len(list) < limit { // the history may name removed runs
-			ids := make([]core.RunID, 0, limit)
-			if err := execute(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(lo))
-				st.BindInt64(2, int64(hi))
-				st.BindInt64(3, int64(limit))
-			}, func(st *sqlite.Stmt) error {
-				ids = append(ids, core.RunID(st.ColumnInt64(0)))
-				return nil
-			}); err != nil {
-				return err
-			}
-			end := len(ids) < limit
-			for _, id := range young {
-				if lo <= id && id <= hi {
-					ids = append(ids, id)
-				}
-			}
-			slices.Sort(ids)
-			ids = slices.Compact(ids)
-			if last < first {
-				slices.Reverse(ids)
-			}
-			end = end && len(ids) <= limit
-			ids = ids[:min(len(ids), limit)]
-			for _, id := range ids {
-				if len(list) == limit {
-					break
-				}
-				st.BindInt64(1, key(id))
-				if err := rows(st, func(st *sqlite.Stmt) error {
-					list = append(list, core.Run{})
-					return s.scanRun(st, &list[len(list)-1])
-				}); err != nil {
-					return err
-				}
-			}
-			if end || len(ids) == 0 {
-				break
-			}
-			if last < first {
-				hi = ids[len(ids)-1] - 1
-			} else {
-				lo = ids[len(ids)-1] + 1
-			}
-		}
-		return nil
+		return s.span(c, first, last, limit, young, func(r *core.Run) bool {
+			list = append(list, *r)
+			return len(list) < limit
+		})
 	})
 	return list, err
 }
 
-// span is the rows behind lo up to hi.
-type span struct{ lo, hi int64 }
-
-// spans returns the rows that were made from one millisecond on and before another, in order. They form one span, or one
-// more for each time the clock was set back.
-func spans(c *sqlite.Conn, from, to int64) (list []span, err error) {
-	var ends []int64
-	for _, q := range []string{"SELECT n FROM steps ORDER BY n", "SELECT n FROM runs ORDER BY n DESC LIMIT 1"} {
-		if err := execute(c, q, nil, func(st *sqlite.Stmt) error {
-			ends = append(ends, st.ColumnInt64(0))
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-	}
-	lo := int64(0)
-	if err := execute(c, "SELECT n - 1 FROM runs ORDER BY n LIMIT 1", nil, func(st *sqlite.Stmt) error {
-		lo = st.ColumnInt64(0)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	for _, end := range ends {
-		first, err := lastBefore(c, span{lo, end}, from)
-		if err != nil {
-			return nil, err
-		}
-		last, err := lastBefore(c, span{first, end}, to)
-		if err != nil {
-			return nil, err
-		}
-		if last > first {
-			list = append(list, span{first, last})
-		}
-		lo = max(lo, end)
-	}
-	return list, nil
-}
-
-// lastBefore returns the last row of a span, in which times grow, that was made before a millisecond.
-func lastBefore(c *sqlite.Conn, in span, before int64) (row int64, err error) {
-	lo, hi := in.lo, in.hi
-	for lo < hi { // the result is between lo and hi
-		mid := lo + (hi-lo+1)/2
-		made, at := int64(math.MinInt64), mid
-		if err := execute(c, "SELECT n, made FROM runs WHERE n <= ? AND n > ? ORDER BY n DESC LIMIT 1", values(mid, in.lo),
-			func(st *sqlite.Stmt) error {
-				at, made = st.ColumnInt64(0), st.ColumnInt64(1)
-				return nil
-			}); err != nil {
-			return 0, err
-		}
-		if made < before {
-			lo = mid
-		} else {
-			hi = min(at, mid) - 1
-		}
-	}
-	return lo, nil
-}
-
-func (s *Store) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
-	list, _, err := s.open(ctx, job, below-1, 0, limit, func(r *core.Run) bool { return r.Owner == "" })
-	return list, err
-}
-
-func (s *Store) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-	return s.open(ctx, first.Job(), first, last, limit, func(*core.Run) bool { return true })
-}
-
-// open reads the open runs of a job with first >= ID >= last that fit, downward, and returns where to continue; 0 is the
-// end.
-func (s *Store) open(ctx context.Context, job core.JobID, first, last core.RunID, limit int, fits func(*core.Run) bool) (
-	list []core.Run, next core.RunID, err error,
-) {
-	ids := slices.DeleteFunc(s.recent.openOf(job), func(id core.RunID) bool { return id > first || id < last })
+func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (list []core.Run, next core.RunID, err error) {
+	ids := slices.DeleteFunc(s.recent.openOf(first.Job()), func(id core.RunID) bool { return id > first || id < last })
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
-	for len(ids) > 0 && len(list) < limit { // some may have ended: read until the page is full or no run is left
-		some := ids[:min(len(ids), limit-len(list))]
-		ids = ids[len(some):]
-		found, _, err := s.Runs(ctx, some)
-		if err != nil {
-			return nil, 0, err
-		}
-		for _, id := range some {
-			if r, is := found[id]; is && r.State.Open() && fits(&r) {
-				list = append(list, r)
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		var bad error
+		err := s.eachRun(c, ids, func(r *core.Run, undecoded error) bool {
+			bad = undecoded
+			if r.State.Open() && (!waiting || r.Owner == "") {
+				list = append(list, *r)
 			}
-		}
+			next = r.ID - 1
+			return bad == nil && len(list) < limit
+		})
+		return cmp.Or(err, bad)
+	})
+	if len(list) < limit || next < last {
+		next = 0
 	}
-	if len(ids) > 0 {
-		next = ids[0]
-	}
-	return list, next, nil
+	return list, next, err
 }
 
 func columnBytes(st *sqlite.Stmt, at int) []byte {
@@ -745,7 +465,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		}
 	}
 	if removed > 0 && err == nil {
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return cmp.Or(s.sweepSteps(tx), s.sweepHistory(tx)) })
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return s.sweepHistory(tx) })
 	}
 	old := core.Millis(now.Add(-journals))
 	upTo := min(old/60000-1, cursor) // minute of a journal that may be removed because of its age
@@ -794,116 +514,48 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	return removed, err
 }
 
-// sweepRuns reads the next slice of runs and removes expired ones.
+// sweepRuns reads the next rows that are old enough, at most limit, and removes expired ones.
 func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
-	shortest := keep
-	type of struct {
-		keep time.Duration
-		next core.Instant
-		tail core.RunID
-	}
-	jobs := map[core.JobID]of{}
-	jobOf := func(job core.JobID) (of, error) {
-		if o, ok := jobs[job]; ok {
-			return o, nil
-		}
-		o := of{keep: core.Keep{}.For()}
-		err := execute(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
-			func(st *sqlite.Stmt) error {
-				o.keep = core.Keep{Days: st.ColumnInt(0)}.For()
-				o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
-				return nil
-			})
-		if keep > 0 {
-			o.keep = keep
-		}
-		jobs[job] = o
-		return o, err
-	}
-	if keep <= 0 {
-		shortest = 24 * time.Hour
+	old, err := spans(tx.Conn, math.MinInt64, core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour))))
+	if err != nil {
+		return 0, false, err
 	}
 	broadcasts, err := openBroadcasts(tx.Conn)
 	if err != nil {
 		return 0, false, err
 	}
-	var gone []int64
-	from, seen := s.sweepFrom, 0
-	next, young := int64(0), int64(0) // from the start again
-	errEnough := errors.New("enough")
-	err = execute(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
-		func(st *sqlite.Stmt) {
-			st.BindInt64(1, from)
-			st.BindInt64(2, sweepSlice)
-		}, func(st *sqlite.Stmt) error {
-			if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
-				young = st.ColumnInt64(0) // as are later rows, up to where the clock was set back
-				return errEnough
-			}
-			if len(gone) >= limit {
-				more = true
-				return errEnough
-			}
+	from, next, seen, gone := s.sweepFrom, int64(0), 0, []int64{}
+	if old = slices.DeleteFunc(old, func(in span) bool { return in.hi <= from }); len(old) > 0 {
+		err = execute(tx.Conn, `SELECT n, key, max(made, ended), slot, first, followed, keep, next, tail,
+  state > 3 AND NOT coalesce(`+owesAny+`, 0) FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647
+WHERE n > ? AND n <= ? ORDER BY n LIMIT ?`, values(max(from, old[0].lo), old[0].hi, limit), func(st *sqlite.Stmt) error {
 			next = st.ColumnInt64(0)
-			if seen++; seen == sweepSlice {
-				more = true
-			}
-			if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 {
+			seen++
+			id, at := runOf(st.ColumnInt64(1)), st.ColumnInt64(2)
+			first := cmp.Or(core.RunID(st.ColumnInt64(4)), id)
+			kept := cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(6)}.For())
+			if st.ColumnInt64(9) == 0 || now.Sub(core.FromMillis(at)) <= kept || broadcasts.have(first) ||
+				engine.Asks(core.Instant(st.ColumnInt64(7)), core.RunID(st.ColumnInt64(8)), id, first) ||
+				s.onRingAt(core.Instant(st.ColumnInt64(3))) {
 				return nil
 			}
-			id := runOf(st.ColumnInt64(1))
-			o, err := jobOf(id.Job())
-			age, first := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8)))), cmp.Or(core.RunID(st.ColumnInt64(5)), id)
-			if err != nil || age <= o.keep || broadcasts.have(first) || engine.Asks(o.next, o.tail, id, first) ||
-				s.onRingAt(core.Instant(st.ColumnInt64(4))) {
-				return err
-			}
-			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
-			if err == nil && !goesOn {
+			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(5)))
+			if !goesOn {
 				gone = append(gone, next)
 			}
 			return err
 		})
-	if err != nil && !errors.Is(err, errEnough) {
-		return 0, false, err
-	}
-	if young > 0 && s.steps > 0 {
-		if more, err = nextStep(tx.Conn, young, &next); err != nil {
-			return 0, false, err
+		if more = seen == limit || len(old) > 1; !more {
+			next = 0
+		} else if seen < limit {
+			next = old[0].hi
 		}
 	}
-	if !more {
-		next = 0
-	}
-	for _, n := range gone {
-		if err := removeRun(tx, n); err != nil {
-			return 0, false, err
-		}
+	for i := 0; i < len(gone) && err == nil; i++ {
+		err = removeRun(tx, gone[i])
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
-	return len(gone), more, nil
-}
-
-// nextStep sets n to the last row, from a row on, before the clock was set back; false if it was not set back.
-func nextStep(c *sqlite.Conn, from int64, n *int64) (is bool, err error) {
-	err = execute(c, "SELECT n FROM steps WHERE n >= ? ORDER BY n LIMIT 1", values(from), func(st *sqlite.Stmt) error {
-		*n, is = st.ColumnInt64(0), true
-		return nil
-	})
-	return is, err
-}
-
-// sweepSteps removes the steps before the first remaining row.
-func (s *Store) sweepSteps(tx *tx) error {
-	if s.steps == 0 {
-		return nil
-	}
-	if err := execute(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)", nil, nil); err != nil {
-		return err
-	}
-	n := tx.Changes()
-	tx.after = append(tx.after, func() { s.steps -= n })
-	return nil
+	return len(gone), more, err
 }
 
 // spreads are the shards of broadcasts, by job and in the order of their IDs.
@@ -913,7 +565,7 @@ type spreads map[core.JobID][]core.Shard
 func openBroadcasts(c *sqlite.Conn) (spreads, error) {
 	of := spreads{}
 	err := execute(c, `SELECT key, json_extract(given, '$.shard.first'), json_extract(given, '$.shard.total') FROM runs INDEXED BY runs_broadcast
-WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL)`, nil,
+WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place > 0)`, nil,
 		func(st *sqlite.Stmt) error {
 			job := runOf(st.ColumnInt64(0)).Job()
 			of[job] = append(of[job], core.Shard{First: core.RunID(st.ColumnInt64(1)), Total: st.ColumnInt(2)})
@@ -1022,16 +674,9 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, fmt.Errorf("read journals: %w", err)
 	}
-	owing := map[core.RunID]bool{}
-	if len(list) > 0 {
-		if err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
-			"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
-			" UNION ALL SELECT key FROM runs INDEXED BY runs_postrun WHERE "+owesPostRun, nil, func(st *sqlite.Stmt) error {
-			owing[runOf(st.ColumnInt64(0))] = true
-			return nil
-		}); err != nil {
-			return 0, fmt.Errorf("read runs with pending follow-ups: %w", err)
-		}
+	owing, err := s.pending(ctx, len(list) > 0)
+	if err != nil {
+		return 0, err
 	}
 	var gone []row
 	if len(list) > 0 {
@@ -1076,9 +721,9 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 // sweepTombs removes tombstones older than a millisecond that no entry and no run needs. It may read all runs of a job
 // once, beside the writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
-	var old, gone []core.JobID
+	var old []core.JobID
 	if err := s.query(ctx, `SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?)
-WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(engine.KindTombstone, before),
+ WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(engine.KindTombstone, before),
 		func(st *sqlite.Stmt) error {
 			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
 				old = append(old, job)
@@ -1091,21 +736,15 @@ WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295
 	if err != nil {
 		return 0, err
 	}
-	for _, job := range old {
-		if len(gone) == limit {
-			break
-		}
-		if named[job] {
-			continue
-		}
-		owes, err := s.owing(ctx, job)
-		if err != nil {
-			return 0, err
-		}
-		if !owes {
-			gone = append(gone, job)
-		}
+	owing, err := s.pending(ctx, len(old) > 0)
+	if err != nil {
+		return 0, err
 	}
+	for id := range owing {
+		named[id.Job()] = true
+	}
+	gone := slices.DeleteFunc(old, func(job core.JobID) bool { return named[job] })
+	gone = gone[:min(limit, len(gone))]
 	if len(gone) == 0 {
 		return 0, nil
 	}
@@ -1125,70 +764,46 @@ WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295
 	})
 }
 
-// owing reports whether a run of a job has a pending follow-up.
-func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error) {
-	lo := core.RunID(int64(job) << 32)
-	hi := lo + 1<<32 - 1
-	young := s.recent.span(lo, hi) // first: it may enter the history during the read
-	found := func(*sqlite.Stmt) error {
-		owes = true
-		return nil
+// pending returns the runs with pending follow-ups; none if they are not needed.
+func (s *Store) pending(ctx context.Context, needed bool) (map[core.RunID]bool, error) {
+	found := map[core.RunID]bool{}
+	if !needed {
+		return found, nil
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := execute(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND "+owesAny+" LIMIT 1",
-			func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(lo))
-				st.BindInt64(2, int64(hi))
-			}, found)
-		for i := 0; i < len(young) && !owes && err == nil; i++ {
-			err = execute(c, "SELECT 1 FROM runs WHERE key = ? AND "+owesAny, func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
-		}
-		return err
+	err := s.query(ctx, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL "+
+		"UNION ALL SELECT key FROM runs INDEXED BY runs_place WHERE "+owesChildren+
+		" UNION ALL SELECT key FROM runs INDEXED BY runs_postrun WHERE "+owesPostRun, nil, func(st *sqlite.Stmt) error {
+		found[runOf(st.ColumnInt64(0))] = true
+		return nil
 	})
-	return owes, err
+	if err != nil {
+		return nil, fmt.Errorf("read runs with pending follow-ups: %w", err)
+	}
+	return found, nil
 }
 
-// sweepHistory removes entries of removed runs from the next slice of the history. A full round takes as many calls as the
-// history has slices.
+// sweepHistory removes entries of removed runs from the next slice of the history, and the steps before the first row. A
+// full round takes as many calls as the history has slices.
 func (s *Store) sweepHistory(tx *tx) error {
-	from, next, n := s.sweepID, int64(0), 0
-	var gone []int64
-	if err := execute(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?",
-		func(st *sqlite.Stmt) {
-			st.BindInt64(1, from)
-			st.BindInt64(2, 10*sweepSlice)
-		}, func(st *sqlite.Stmt) error {
-			if n++; n == 10*sweepSlice {
-				next = st.ColumnInt64(0)
-			}
-			if st.ColumnInt64(1) == 0 {
-				gone = append(gone, st.ColumnInt64(0))
-			}
-			return nil
-		}); err != nil {
-		return err
+	to, err := integer(tx.Conn, math.MaxInt64, "SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?", s.sweepID, 10*sweepSlice)
+	if err == nil {
+		err = execute(tx.Conn, "DELETE FROM history WHERE id > ? AND id <= ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n)",
+			values(s.sweepID, to), nil)
 	}
-	st, err := tx.Prepare("DELETE FROM history WHERE id = ?")
-	if err != nil {
-		return err
+	if err == nil {
+		err = step(tx.Conn, "DELETE FROM steps WHERE n < (SELECT min(n) FROM runs)")
 	}
-	for _, id := range gone {
-		st.BindInt64(1, id)
-		if err := rows(st, nil); err != nil {
-			return err
+	tx.after = append(tx.after, func() {
+		if s.sweepID = to; to == math.MaxInt64 {
+			s.sweepID = 0
 		}
-	}
-	tx.after = append(tx.after, func() { s.sweepID = next })
-	return nil
+	})
+	return err
 }
 
 // getState reads a number of the state table; 0 if it is missing.
 func getState(c *sqlite.Conn, name string) (v int64, err error) {
-	err = execute(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
-		v = st.ColumnInt64(0)
-		return nil
-	})
-	return v, err
+	return integer(c, 0, "SELECT value FROM state WHERE name = ?", name)
 }
 
 func setState(c *sqlite.Conn, name string, v int64) error {

@@ -53,21 +53,22 @@ CREATE TABLE runs (
 	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
 	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
 	fixed INTEGER NOT NULL,
-	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER,
-	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT, data TEXT, place INTEGER, postrun TEXT, keep_log TEXT
+	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER NOT NULL DEFAULT 0,
+	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, given TEXT, data TEXT, place INTEGER NOT NULL DEFAULT 0,
+	postrun TEXT, keep_log TEXT
 );
 -- The run of an ID.
 CREATE UNIQUE INDEX runs_key ON runs (key);
 -- The few runs with pending follow-ups, for sweeps of journals.
 CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;
 -- The runs whose children are still to be created.
-CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
+CREATE INDEX runs_place ON runs (key) WHERE place > 0 AND state > 3 AND followed = 0 AND (state <> 9 OR attempt > 1);
 -- The runs with pending work of the post-run queue.
 CREATE INDEX runs_postrun ON runs (key) WHERE postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
   AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
 -- The shards of broadcasts that are open or have pending follow-ups. Until then all shards of the broadcast stay.
 CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
-  AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
+  AND (state <= 3 OR owes IS NOT NULL OR place > 0);
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
 -- due is in neither index.
 CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;

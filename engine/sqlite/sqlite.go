@@ -67,7 +67,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s,
-		Jobs: s.JobStore, Secrets: s.Resealing(jobs{s}), Writes: s.writes.Load, Close: s.Close,
+		Jobs: s.JobStore, Runs: s.RunStore, Secrets: s.Resealing(jobs{s}), Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -95,7 +95,6 @@ type Store struct {
 	// Only the writer touches these.
 	pulled    map[pullqueue.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
-	steps     int                // rows of the table steps
 	putTexts  map[putText]string // only the writer touches it
 	lastMsg   int64
 	lastRow   int64
@@ -141,7 +140,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: s.now, ReadRuns: s.Runs, Keep: s.keep}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Box: o.Secrets, Now: s.now, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)
@@ -261,12 +260,6 @@ func (s *Store) load(c *sqlite.Conn) error {
 	}
 	if err := execute(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
 		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := execute(c, "SELECT count(*) FROM steps", nil, func(st *sqlite.Stmt) error {
-		s.steps = st.ColumnInt(0)
 		return nil
 	}); err != nil {
 		return err
@@ -398,6 +391,16 @@ func execute(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite
 		bind(st)
 	}
 	return rows(st, row)
+}
+
+// integer returns the number that a query returns, and missing if it returns no row.
+func integer(c *sqlite.Conn, missing int64, q string, args ...any) (n int64, err error) {
+	n = missing
+	err = execute(c, q, values(args...), func(st *sqlite.Stmt) error {
+		n = st.ColumnInt64(0)
+		return nil
+	})
+	return n, err
 }
 
 // values binds values, in their order, from the first parameter on. Statements of every run bind their own, for speed.

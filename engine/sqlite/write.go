@@ -287,10 +287,13 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	setBack := t.made < s.lastMade-clockSlack.Milliseconds() && s.steps < mostSteps
-	if setBack {
-		if err := execute(c, "INSERT INTO steps (n) VALUES (?) ON CONFLICT DO NOTHING", values(s.lastRow), nil); err != nil {
+	if t.made < s.lastMade-clockSlack.Milliseconds() {
+		if err := execute(c, "INSERT INTO steps (n) SELECT ? WHERE (SELECT count(*) FROM steps) < ? ON CONFLICT DO UPDATE SET n = excluded.n",
+			values(s.lastRow, mostSteps), nil); err != nil {
 			return err
+		}
+		if c.Changes() == 0 {
+			t.made = s.lastMade
 		}
 	} else {
 		t.made = max(t.made, s.lastMade)
@@ -308,9 +311,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err != nil {
 		return commitError{err}
 	}
-	if s.lastMade = t.made; setBack {
-		s.steps++
-	}
+	s.lastMade = t.made
 	s.writes.Add(1)
 	s.recent.apply(t.rows, t.closed)
 	s.commitPulled(t.pulled)

@@ -11,7 +11,7 @@ import (
 // broadcasts: the fields of a broadcast and its shards are stored, even with a thousand
 // addresses. If two writers spread one run, one succeeds, and a cancel by an earlier read fails.
 func broadcasts(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e := openRunStore(t, h)
 	id := ids(4)
 	many := make([]string, core.MaxShards)
 	for i := range many {
@@ -21,7 +21,7 @@ func broadcasts(t *testing.T, h Harness) {
 	whole.Spread(core.NumberedRun(whole.ID.Job(), 5), many, true)
 	shard := run(id[1])
 	shard.Shard = core.Shard{Of: whole.ID, Index: 7, Total: core.MaxShards}
-	allNil(t, e.Dispatch.Create(ctx, []core.Run{whole, shard}))
+	allNil(t, storeRuns(t, e, whole, shard))
 	sameRun(t, e, whole)
 	sameRun(t, e, shard)
 
@@ -33,13 +33,8 @@ func broadcasts(t *testing.T, h Harness) {
 		return p
 	}
 	first := spread(5)
-	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{first}), "ok")
-	is := waits
-	first.Apply(&is)
-	sameRun(t, e, is)
+	judge(t, e, []core.RunPut{first}, "ok")
 	cancel := core.End(waits.ID, core.Run{State: core.Skipped, Reason: core.ReasonCancelled, EndedAt: base})
 	cancel.If, cancel.Was = core.RunOwner|core.RunMaybeSent|core.RunState, waits
-	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{spread(9), waits.SkipUnsent(core.ReasonChanged, base), cancel}),
-		"refused", "refused", "refused")
-	sameRun(t, e, is)
+	judge(t, e, []core.RunPut{spread(9), waits.SkipUnsent(core.ReasonChanged, base), cancel}, "refused", "refused", "refused")
 }

@@ -12,12 +12,20 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/store"
 )
 
 // clean: ended runs without follow-ups are removed with their long texts; nothing else is. The
 // position is stored, and never goes back.
 func clean(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
+	drop := func(list ...core.Run) []error {
+		puts := make([]store.RunPut, len(list))
+		for i := range list {
+			puts[i].Drop = &list[i]
+		}
+		return e.Runs.Put(ctx, puts)
+	}
 	long := strings.Repeat("long ", 200)
 	ended, open, owing, parent, other := core.PlannedRun(1, at(0)), core.PlannedRun(1, at(1)), core.NumberedRun(1, 1), core.NumberedRun(1, 2),
 		core.NumberedRun(2, 1)
@@ -34,7 +42,7 @@ func clean(t *testing.T, h Harness) {
 	put(t, e, postRun, func(r *core.Run) { closed(r); r.PostRun = core.PostRun{Log: true} })
 	read := func(id core.RunID) core.Run { t.Helper(); return mustRun(t, e, id) }
 	gone := core.Run{ID: core.NumberedRun(1, 77), State: core.Succeeded}
-	answers(t, e.Manage.DropRuns(ctx, []core.Run{read(ended), read(open), read(owing), read(parent), read(postRun), gone}),
+	answers(t, drop(read(ended), read(open), read(owing), read(parent), read(postRun), gone),
 		"ok", "refused", "refused", "refused", "refused", "ok")
 	if _, is := readRun(t, e, ended); is {
 		t.Error("it is still there")
@@ -47,10 +55,10 @@ func clean(t *testing.T, h Harness) {
 	was.Owes = nil
 	still := read(open)
 	still.State = core.Succeeded
-	answers(t, e.Manage.DropRuns(ctx, []core.Run{was, still}), "refused", "refused")
+	answers(t, drop(was, still), "refused", "refused")
 	read(owing)
 	read(open)
-	list, err := e.Manage.RunsByID(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
+	list, err := e.Runs.Span(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
 	ok(t, err)
 	if len(list) != 1 || list[0].ID != open {
 		t.Errorf("planned runs: %v", list)

@@ -13,7 +13,7 @@ import (
 // began: a run is found in the minute of its claim, or of its end if it had none, even if it
 // was made long before; each once, and no run that has not begun.
 func began(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	now := time.Now()
 	minute := now.Unix() / 60
 	instant := func(minutes, seconds int64) core.Instant { return core.Instant((minute+minutes)*60 + seconds) }
@@ -66,7 +66,7 @@ func began(t *testing.T, h Harness) {
 	} {
 		eventually(t, h, func() string {
 			var got []core.RunID
-			until, err := e.Report.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
+			until, err := e.Runs.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
 				for i := range runs {
 					if runs[i].ID.Job() > c.behind {
 						got = append(got, runs[i].ID)

@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 func readApp(t *testing.T, e *engine.Engine, name string) *core.App {
@@ -55,56 +54,97 @@ func fullRun(id core.RunID) core.Run {
 	return r
 }
 
+// openRunStore opens an engine with store.Runs.
+func openRunStore(t *testing.T, h Harness) *engine.Engine {
+	e := h.Open(t)
+	if e.Runs == nil {
+		t.Skip("the engine has no store.Runs")
+	}
+	return e
+}
+
+// storeRuns creates runs, and changeRuns changes them, in one call.
+func storeRuns(t *testing.T, e *engine.Engine, list ...core.Run) []error {
+	puts := make([]store.RunPut, len(list))
+	for i := range list {
+		puts[i].Create = &list[i]
+	}
+	return e.Runs.Put(t.Context(), puts)
+}
+
+func changeRuns(t *testing.T, e *engine.Engine, list ...core.RunPut) []error {
+	puts := make([]store.RunPut, len(list))
+	for i := range list {
+		puts[i].Change = &list[i]
+	}
+	return e.Runs.Put(t.Context(), puts)
+}
+
+// judge makes changes and checks the answers, and that each run is then as RunPut.Apply says, or as before.
+func judge(t *testing.T, e *engine.Engine, list []core.RunPut, want ...string) {
+	t.Helper()
+	runs := map[core.RunID]core.Run{}
+	for i := range list {
+		if r, is := readRun(t, e, list[i].ID); is {
+			runs[r.ID] = r
+		}
+	}
+	answers(t, changeRuns(t, e, list...), want...)
+	for i := range list {
+		if r, is := runs[list[i].ID]; is && want[i] == "ok" {
+			list[i].Apply(&r)
+			runs[r.ID] = r
+		}
+	}
+	for _, r := range runs {
+		sameRun(t, e, r)
+	}
+}
+
 func create(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e := openRunStore(t, h)
 	plain, full := run(core.PlannedRun(1, at(60))), fullRun(core.NumberedRun(1, 2))
 	bare := core.Run{ID: core.NumberedRun(1, 3), App: "other", State: core.Planned, Cause: core.CauseManual}
-	answers(t, e.Dispatch.Create(ctx, []core.Run{plain, full, bare}), "ok", "ok", "ok")
-	sameRun(t, e, plain)
-	sameRun(t, e, full)
-	sameRun(t, e, bare)
-	if _, is := readRun(t, e, core.NumberedRun(1, 4)); is {
-		t.Fatal("a run that was not created")
-	}
+	answers(t, storeRuns(t, e, plain, full, bare), "ok", "ok", "ok")
+	found, err := e.Runs.Get(t.Context(), []core.RunID{plain.ID, full.ID, bare.ID, core.NumberedRun(1, 4)})
+	ok(t, err)
+	same(t, "runs", found, map[core.RunID]store.Got[core.Run]{plain.ID: {Is: plain}, full.ID: {Is: full}, bare.ID: {Is: bare}})
 	other := plain
 	other.Owner, other.Address = "nonce-2", "http://elsewhere/"
 	fresh := run(core.PlannedRun(2, at(60)))
-	answers(t, e.Finish.Create(ctx, []core.Run{other, fresh}), "refused", "ok")
+	answers(t, storeRuns(t, e, other, fresh), "refused", "ok")
 	sameRun(t, e, plain)
 	sameRun(t, e, fresh)
 	twice := run(core.PlannedRun(3, at(60)))
 	second := twice
 	second.Owner = "nonce-2"
-	errs := e.Dispatch.Create(ctx, []core.Run{twice, second})
-	if (errs[0] == nil) == (errs[1] == nil) {
+	if errs := storeRuns(t, e, twice, second); (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
 	skip := run(core.PlannedRun(4, at(60)))
 	skip.State, skip.Reason, skip.EndedAt, skip.Owner, skip.Until, skip.Journal = core.Skipped, core.ReasonMisfire, base, "", time.Time{},
 		core.JournalKey{}
-	answers(t, e.Dispatch.Create(ctx, []core.Run{skip}), "ok")
-	sameRun(t, e, skip)
-	for i, state := range core.States {
-		r := run(core.NumberedRun(9, uint32(i)))
-		r.State = state
-		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
-		sameRun(t, e, r)
+	list := []core.Run{skip}
+	add := func(state core.State, reason core.Reason) {
+		r := run(core.NumberedRun(9, uint32(len(list))))
+		r.State, r.Reason, r.Cause = state, reason, core.Causes[len(list)%len(core.Causes)]
+		list = append(list, r)
 	}
-	i := uint32(100)
-	for state, reasons := range core.Reasons {
-		for _, reason := range reasons {
-			r := run(core.NumberedRun(9, i))
-			r.State, r.Reason, r.Cause = state, reason, core.Causes[int(i)%len(core.Causes)]
-			allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
-			sameRun(t, e, r)
-			i++
+	for _, state := range core.States {
+		add(state, "")
+		for _, reason := range core.Reasons[state] {
+			add(state, reason)
 		}
+	}
+	allNil(t, storeRuns(t, e, list...))
+	for _, r := range list {
+		sameRun(t, e, r)
 	}
 }
 
 // claims: if three owners claim at once, exactly one wins each run.
 func claims(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	const n = 40
 	var wins [3][]error
 	var all sync.WaitGroup
@@ -117,7 +157,7 @@ func claims(t *testing.T, h Harness) {
 				batch = append(batch, r)
 			}
 			for half := range 2 {
-				wins[owner] = append(wins[owner], e.Dispatch.Create(ctx, batch[half*n/2:(half+1)*n/2])...)
+				wins[owner] = append(wins[owner], storeRuns(t, e, batch[half*n/2:(half+1)*n/2]...)...)
 			}
 		})
 	}
@@ -186,7 +226,7 @@ func unowned(r *core.Run) {
 func closed(r *core.Run) { r.State, r.EndedAt = core.Succeeded, base }
 
 func takeOver(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e := openRunStore(t, h)
 	id := ids(8)
 	foreign, free, kept, fresh := put(t, e, id[0], nil), put(t, e, id[1], unowned), put(t, e, id[2], func(r *core.Run) {
 		unowned(r)
@@ -205,33 +245,16 @@ func takeOver(t *testing.T, h Harness) {
 	none := take(foreign)
 	none.Was.Owner, none.Was.Until = "", time.Time{}
 	for _, bad := range []core.RunPut{otherOwner, otherUntil, otherAddress, noAddress, anAddress, none, take(shut), take(run(id[7]))} {
-		refused(t, e.Dispatch.PutRuns(ctx, []core.RunPut{bad})[0])
+		judge(t, e, []core.RunPut{bad}, "refused")
 	}
-	sameRun(t, e, foreign)
-	sameRun(t, e, free)
-	sameRun(t, e, shut)
-
 	tries := []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
 	tried := fresh.Take(claim, "http://new/", base.Add(time.Hour), tries)
-	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok",
-		"refused")
-	for _, r := range []core.Run{foreign, free, kept, fresh} {
-		r.MaybeSent = r.MaybeSent || r.Owner != ""
-		r.State, r.Owner, r.Until, r.Journal = core.Running, claim.Owner, claim.Until, claim.Journal
-		if r.Address == "" {
-			r.Address = "http://new/"
-		}
-		if r.SentAt.IsZero() {
-			r.SentAt, r.Tries = base.Add(time.Hour), tries
-		}
-		sameRun(t, e, r)
-	}
-	refused(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take(foreign)})[0]) // a write that comes late
+	judge(t, e, []core.RunPut{take(foreign), take(free), take(kept), tried, take(shut)}, "ok", "ok", "ok", "ok", "refused")
+	judge(t, e, []core.RunPut{take(foreign)}, "refused") // a write that comes late
 
 	// Stored tries stay if a take has none.
 	tried.Apply(&fresh)
-	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}),
-		"ok")
+	judge(t, e, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}, "ok")
 	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
 	}
@@ -245,101 +268,75 @@ func takeOver(t *testing.T, h Harness) {
 	}{{7, 7, "", true}, {under.Rev, 0, "job/1", true}, {under.Rev, 0, "job/1", false}, {8, 8, "job/2", false}, {8, 8, "job/2", false},
 		{8, 8, "job/3", true}} {
 		p := under.Take(claim, "http://new/", base, nil).Under(c.rev, c.tells).Counted(c.permit)
-		answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{p}), "ok")
+		judge(t, e, []core.RunPut{p}, "ok")
 		if p.Apply(&under); under.SentRev != c.want || under.Permit != c.permit || under.Notice != c.tells {
 			t.Fatalf("under revision %d: %+v", c.rev, under)
 		}
-		sameRun(t, e, under)
 	}
 	made := run(id[6])
 	made.SentRev = 3
-	allNil(t, e.Dispatch.Create(ctx, []core.Run{made}))
+	allNil(t, storeRuns(t, e, made))
 	sameRun(t, e, made)
 }
 
-func readdress(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	id := ids(3)
-	r, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
-	m := r.Readdress("http://next/", []core.Try{{Address: r.Address, Code: 500}})
-	wrongOwner, wrongAddress, ofShut, none := m, m, m, m
-	wrongOwner.Was.Owner, wrongAddress.Was.Address, ofShut.ID, none.ID = "nonce-x", "http://x/", shut.ID, id[2]
-	refuses := func(list ...core.RunPut) {
-		answers(t, e.Dispatch.PutRuns(ctx, list), slices.Repeat([]string{"refused"}, len(list))...)
+// runChanges: each kind of change is made on its condition. A run without an owner that was never sent waits for an executor, and
+// is taken like any other.
+func runChanges(t *testing.T, h Harness) {
+	e := openRunStore(t, h)
+	id := ids(7)
+	maybe := func(r *core.Run) { r.MaybeSent = true }
+	for _, c := range []struct {
+		name   string
+		make   func(r *core.Run) core.RunPut
+		refuse []func(*core.RunPut) // of the first run
+		of     []func(*core.Run)
+		want   []string // the last one is of no run
+	}{
+		{"readdress", func(r *core.Run) core.RunPut {
+			return r.Readdress("http://next/", []core.Try{{Address: r.Address, Code: 500}})
+		}, []func(*core.RunPut){func(p *core.RunPut) { p.Was.Owner = "nonce-x" }, func(p *core.RunPut) { p.Was.Address = "http://x/" }},
+			[]func(*core.Run){nil, closed}, []string{"ok", "refused", "refused"}},
+		{"release", (*core.Run).GiveBack, []func(*core.RunPut){func(p *core.RunPut) { p.Was.Owner = "nonce-x" }},
+			[]func(*core.Run){nil, maybe, closed}, []string{"ok", "ok", "refused", "refused"}},
+		{"wait", func(r *core.Run) core.RunPut {
+			p := r.Wait()
+			p.Was.Owner, p.Was.MaybeSent = "", false
+			return p
+		}, []func(*core.RunPut){func(p *core.RunPut) { p.Was.Until = base.Add(time.Hour) }},
+			[]func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed},
+			[]string{"ok", "refused", "refused", "refused", "refused"}},
+		{"skip", func(r *core.Run) core.RunPut {
+			return (&core.Run{ID: r.ID}).SkipUnsent(core.ReasonChanged, base.Add(time.Second))
+		}, nil, []func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed},
+			[]string{"ok", "refused", "refused", "refused", "refused"}},
+		{"kill", func(r *core.Run) core.RunPut { return r.Kill("ann", base.Add(time.Second)) }, nil,
+			[]func(*core.Run){nil, closed}, []string{"ok", "refused", "refused"}},
+	} {
+		e := openRunStore(t, h)
+		t.Log(c.name)
+		var list []core.RunPut
+		for i, change := range c.of {
+			r := put(t, e, id[i], change)
+			list = append(list, c.make(&r))
+		}
+		none := run(id[len(c.of)])
+		list = append(list, c.make(&none))
+		for _, spoil := range c.refuse {
+			p := list[0]
+			spoil(&p)
+			judge(t, e, []core.RunPut{p}, "refused")
+		}
+		judge(t, e, list, c.want...)
+		if c.name != "kill" && c.name != "wait" {
+			judge(t, e, list[:1], "refused") // again
+		}
 	}
-	refuses(wrongOwner, wrongAddress, ofShut, none)
-	sameRun(t, e, r)
-	sameRun(t, e, shut)
-	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{m}))
-	r.Address, r.Tries = "http://next/", m.To.Tries
-	sameRun(t, e, r)
-	refuses(m)
-}
-
-func giveBack(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	id := ids(5)
-	a, b := put(t, e, id[0], nil), put(t, e, id[1], func(r *core.Run) { r.MaybeSent = true })
-	c, shut := put(t, e, id[2], nil), put(t, e, id[3], closed)
-	foreign, none := c, a
-	foreign.Owner, none.ID = "nonce-x", id[4]
-	give := []core.RunPut{a.GiveBack(), b.GiveBack(), foreign.GiveBack(), shut.GiveBack(), none.GiveBack()}
-	answers(t, e.Dispatch.PutRuns(ctx, give), "ok", "ok", "refused", "refused", "refused")
-	a.State, a.Owner, a.Address = core.Planned, "", ""
-	b.State, b.Owner = core.Planned, ""
-	for _, r := range []core.Run{a, b, c, shut} { // the journal of the claim stays named, and so does its until
-		sameRun(t, e, r)
-	}
-	refused(t, e.Dispatch.PutRuns(ctx, give[:1])[0])
-}
-
-// wait: a run without an owner that was never sent waits for an executor, and is taken like any other.
-func wait(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	id := ids(6)
-	free, owned, maybe, shut, changed := put(t, e, id[0], unowned), put(t, e, id[1], nil), put(t, e, id[2], func(r *core.Run) {
-		unowned(r)
-		r.MaybeSent = true
-	}), put(t, e, id[3], closed), put(t, e, id[4], unowned)
-	none, seen := free, changed
-	none.ID, seen.Until = id[5], changed.Until.Add(time.Second)
-	puts := []core.RunPut{free.Wait(), owned.Wait(), maybe.Wait(), shut.Wait(), seen.Wait(), none.Wait()}
-	for i := range puts {
-		puts[i].Was.Owner, puts[i].Was.MaybeSent = "", false
-	}
-	answers(t, e.Dispatch.PutRuns(ctx, puts), "ok", "refused", "refused", "refused", "refused", "refused")
-	free.State = core.Queued
-	for _, r := range []core.Run{free, owned, maybe, shut, changed} {
-		sameRun(t, e, r)
-	}
-	fresh := put(t, e, core.PlannedRun(1, at(77)), func(r *core.Run) {
+	waits, fresh := put(t, e, id[0], func(r *core.Run) { unowned(r); r.State = core.Queued }), put(t, e, id[1], func(r *core.Run) {
 		unowned(r)
 		r.State, r.SentAt, r.Journal = core.Queued, time.Time{}, core.JournalKey{}
 	})
-	take := free.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "http://new/", base.Add(time.Hour), nil)
-	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take, fresh.SkipUnsent(core.ReasonDeadline, base)}))
-	take.Apply(&free)
-	fresh.State, fresh.Reason, fresh.EndedAt = core.Skipped, core.ReasonDeadline, base
-	sameRun(t, e, free)
-	sameRun(t, e, fresh)
-}
-
-func skipUnsent(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	id := ids(5)
-	free, owned, maybe, shut := put(t, e, id[0], unowned), put(t, e, id[1], nil), put(t, e, id[2], func(r *core.Run) {
-		r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true
-	}), put(t, e, id[3], closed)
-	var list []core.RunPut
-	for _, i := range id {
-		r := core.Run{ID: i}
-		list = append(list, r.SkipUnsent(core.ReasonChanged, base.Add(time.Second)))
-	}
-	answers(t, e.Dispatch.PutRuns(ctx, list), "ok", "refused", "refused", "refused", "refused")
-	free.State, free.Reason, free.EndedAt = core.Skipped, core.ReasonChanged, base.Add(time.Second)
-	for _, r := range []core.Run{free, owned, maybe, shut} {
-		sameRun(t, e, r)
-	}
+	take := waits.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "http://new/", base.Add(time.Hour), nil)
+	judge(t, e, []core.RunPut{take, fresh.SkipUnsent(core.ReasonDeadline, base)}, "ok", "ok")
 }
 
 // Unread and read runs: an engine may write the two in different ways.
@@ -347,84 +344,65 @@ func closeUnread(t *testing.T, h Harness) { closeRuns(t, h, false) }
 func closeRead(t *testing.T, h Harness)   { closeRuns(t, h, true) }
 
 func closeRuns(t *testing.T, h Harness, read bool) {
-	e, ctx := h.Open(t), t.Context()
+	e := openRunStore(t, h)
 	id := ids(18)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", base }
 	freed := func(r *core.Run) { r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true }
-	for i, change := range []func(*core.Run){nil, nil, nil, maybe, maybe, nil, unowned, freed, closed, unowned} {
-		put(t, e, id[i], change)
+	had := func(p *core.RunPut) { p.Had = true }
+	on := func(fields core.RunFields, was core.Run) func(*core.RunPut) {
+		return func(p *core.RunPut) { p.If, p.Was = fields, was }
 	}
-	put(t, e, id[12], killed)
-	put(t, e, id[13], killed)
-	end := func(i int) core.RunPut {
-		return core.End(id[i], core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day",
+	ownerAndSent := on(core.RunOwner|core.RunMaybeSent, core.Run{})
+	var list []core.RunPut
+	var want []string
+	before := map[core.RunID]core.Run{}
+	for i, c := range []struct {
+		run  func(*core.Run)
+		on   func(*core.RunPut)
+		want string
+	}{
+		{unowned, had, "refused"}, {nil, had, "ok"}, {nil, on(core.RunOwner|core.RunKill, core.Run{Owner: "nonce-1"}), "ok"},
+		{nil, on(core.RunOwner, core.Run{Owner: "nonce-x"}), "refused"},
+		{maybe, on(core.RunMaybeSent, core.Run{}), "refused"}, {maybe, nil, "ok"},
+		{nil, ownerAndSent, "refused"}, {unowned, ownerAndSent, "ok"}, {freed, ownerAndSent, "refused"}, {closed, nil, "refused"},
+		{func(r *core.Run) { r.ID = 0 }, nil, "refused"}, {unowned, on(core.RunMaybeSent, core.Run{}), "ok"},
+		{killed, on(core.RunKill, core.Run{}), "refused"},
+		{killed, func(p *core.RunPut) { p.If, p.To.Message = core.RunKill, strings.Repeat("m", core.MessageMax) }, "refused"},
+		{nil, on(core.RunApp, core.Run{App: "orders"}), "ok"}, {nil, on(core.RunApp, core.Run{App: "billing"}), "refused"}, {freed, had, "ok"},
+	} {
+		p := core.End(id[i], core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day",
 			EndedAt: base.Add(time.Minute),
 			Owes:    []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)})
-	}
-	owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, queuedDone := end(1), end(2), end(3), end(4), end(5), end(6), end(7), end(9)
-	on := func(fields core.RunFields, of ...*core.RunPut) {
-		for _, p := range of {
-			p.If |= fields
+		if c.on != nil {
+			c.on(&p)
 		}
-	}
-	unkilled, unkilledLong := end(12), end(13)
-	on(core.RunOwner, &owned, &foreign)
-	on(core.RunMaybeSent, &notMaybe, &queuedDone)
-	on(core.RunOwner|core.RunMaybeSent, &notOwned, &free, &freedMaybe)
-	on(core.RunKill, &unkilled, &unkilledLong, &owned)
-	owned.Was.Owner, foreign.Was.Owner = "nonce-1", "nonce-x"
-	unkilledLong.To.Message = strings.Repeat("m", core.MessageMax)
-	put(t, e, id[14], nil)
-	put(t, e, id[15], nil)
-	put(t, e, id[16], unowned)
-	put(t, e, id[17], freed)
-	ofApp, ofAnother := end(14), end(15)
-	hasOwner, nobodys, freedHad := end(0), end(16), end(17)
-	for _, p := range []*core.RunPut{&hasOwner, &nobodys, &freedHad} {
-		p.Had = true
-	}
-	on(core.RunApp, &ofApp, &ofAnother)
-	ofApp.Was.App, ofAnother.Was.App = "orders", "billing"
-	list := []core.RunPut{nobodys, hasOwner, owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone,
-		unkilled,
-		unkilledLong,
-		ofApp, ofAnother, freedHad}
-	want := []string{"refused", "ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused",
-		"refused",
-		"ok", "refused", "ok"}
-	before := map[core.RunID]core.Run{}
-	for i := range list {
-		if r, is := readRun(t, e, list[i].ID); is {
-			before[r.ID] = r
-			if read {
-				list[i].Seen = &r
+		if r := run(id[i]); c.run != nil {
+			if c.run(&r); r.ID == 0 {
+				list, want = append(list, p), append(want, c.want)
+				continue // of no run
 			}
 		}
+		r := put(t, e, id[i], c.run)
+		if before[r.ID] = r; read {
+			p.Seen = &r
+		}
+		list, want = append(list, p), append(want, c.want)
 	}
-	answers(t, e.Finish.PutRuns(ctx, list), want...)
+	judge(t, e, list, want...)
+	judge(t, e, list[:1], "refused")
 	for i, c := range list {
 		r, is := before[c.ID]
-		if !is {
-			continue
+		if s := c.Seen; is && want[i] == "ok" && (s == nil || s.ID != c.ID || s.App != r.App || s.First != r.First ||
+			s.Attempt != r.Attempt || s.FixedDelay != r.FixedDelay || s.Key != r.Key) {
+			t.Errorf("run %d that was closed is shown as %+v", c.ID, s)
 		}
-		if want[i] == "ok" {
-			if s := c.Seen; s == nil || s.ID != c.ID || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt ||
-				s.FixedDelay != r.FixedDelay || s.Key != r.Key {
-				t.Errorf("run %d that was closed is shown as %+v", c.ID, s)
-			}
-			c.Apply(&r)
-		}
-		sameRun(t, e, r)
 	}
-	errs := e.Finish.PutRuns(ctx, list[:1])
-	refused(t, errs[0])
 
 	// One run twice in a batch, and many at once.
-	long := put(t, e, id[11], nil)
+	long := put(t, e, id[17], nil)
 	c := core.End(long.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base})
-	errs = e.Finish.PutRuns(ctx, []core.RunPut{c, c})
-	if (errs[0] == nil) == (errs[1] == nil) {
+	if errs := changeRuns(t, e, c, c); (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
 	c.Apply(&long)
@@ -441,14 +419,13 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 		runs = append(runs, r)
 		ends = append(ends, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, Message: text[0], Data: text[1], EndedAt: base}))
 	}
-	allNil(t, e.Dispatch.Create(ctx, runs))
-	allNil(t, e.Finish.PutRuns(ctx, ends))
+	allNil(t, storeRuns(t, e, runs...))
+	judge(t, e, ends, slices.Repeat([]string{"ok"}, len(ends))...)
 	for i, r := range runs {
-		r.State, r.Code, r.Message, r.Data, r.EndedAt = core.Succeeded, 200, texts[i][0], texts[i][1], base
-		sameRun(t, e, r)
+		ends[i].Apply(&r)
 		r.ID = core.NumberedRun(52, uint32(i))
 		r.First = r.ID
-		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+		allNil(t, storeRuns(t, e, r))
 		sameRun(t, e, r)
 	}
 
@@ -459,12 +436,12 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 		runs = append(runs, r)
 		closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: base}))
 	}
-	allNil(t, e.Dispatch.Create(ctx, runs))
-	allNil(t, e.Finish.PutRuns(ctx, closes))
+	allNil(t, storeRuns(t, e, runs...))
+	allNil(t, changeRuns(t, e, closes...))
 }
 
 func clearOwedAndLate(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e := openRunStore(t, h)
 	id := ids(4)
 	owes := []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(9)}}
 	open := put(t, e, id[0], nil)
@@ -472,28 +449,16 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
 	})
 	done := put(t, e, id[2], closed)
-	closing, none := open, done // unread, as usual
-	closing.State, none.ID = core.Succeeded, id[3]
-	other := lost // as another writer read it earlier
-	other.Owes = []core.Owed{{Pause: true}}
-	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{other.ClearOwed()})[0])
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}), "refused",
-		"ok", "ok", "refused")
-	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{lost.ClearOwed()})[0])
-	lost.Owes = nil
-	for _, r := range []core.Run{open, lost, done} {
-		sameRun(t, e, r)
-	}
+	closing, none, other := open, done, lost // unread, as usual; other as another writer read it earlier
+	closing.State, none.ID, other.Owes = core.Succeeded, id[3], []core.Owed{{Pause: true}}
+	judge(t, e, []core.RunPut{other.ClearOwed()}, "refused")
+	judge(t, e, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}, "refused", "ok", "ok", "refused")
+	judge(t, e, []core.RunPut{lost.ClearOwed()}, "refused")
 	late := core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"}
 	open2, none2 := open, lost // as lost
 	open2.State, none2.ID = core.Lost, id[3]
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}), "refused", "refused",
-		"ok")
-	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})})[0])
-	lost.Late = &late
-	for _, r := range []core.Run{open, lost, done} {
-		sameRun(t, e, r)
-	}
+	judge(t, e, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}, "refused", "refused", "ok")
+	judge(t, e, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})}, "refused")
 }
 
 // clearOwed records that a run has no follow-ups left.
@@ -504,23 +469,26 @@ func clearOwed(t *testing.T, e *engine.Engine, id core.RunID) {
 }
 
 func triggered(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	params := "p"
 	r := core.Run{ID: core.NumberedRun(1, 1), App: "orders", State: core.Planned, Cause: core.CauseManual, At: at(10), Slot: at(10),
 		First: core.NumberedRun(1, 1), Params: &params, By: "ann"}
 	entry := core.DueItem{PlanAt: at(5), Job: 1, Run: r.ID}
-	ok(t, e.Manage.PutTriggered(ctx, r, entry))
+	trigger := func(r core.Run, d core.DueItem) error {
+		return e.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0]
+	}
+	ok(t, trigger(r, entry))
 	sameRun(t, e, r)
 	wantDue(t, h, e, 0, at(10), 10, entry)
 	other, second := r, entry
 	other.By, second.PlanAt = "bob", at(6)
-	refused(t, e.Manage.PutTriggered(ctx, other, second))
+	refused(t, trigger(other, second))
 	sameRun(t, e, r)
 	wantDue(t, h, e, 0, at(10), 10, entry)
 }
 
 func changed(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
 	waits := func(n uint32, params *string) (core.Run, core.DueItem) {
 		id := core.NumberedRun(1, n)
@@ -528,19 +496,19 @@ func changed(t *testing.T, h Harness) {
 			First: id, Retries: 2,
 			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann", Permit: "job/1"}
 		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
-		ok(t, e.Manage.PutTriggered(ctx, r, d))
+		ok(t, e.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0])
 		return r, d
 	}
 	n := int64(0)
 	// become is r with another time, put in place of the entry d.
-	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (operate.Triggered, core.DueItem) {
+	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (store.RunPut, core.DueItem) {
 		n++
 		to := r
 		to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
-		c := operate.Triggered{Put: r.Retime(to, base.Add(time.Duration(n)*time.Second)), Drop: []core.DueItem{d}, Entry: d,
-			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
-		c.Entry.PlanAt = at(slot - 5)
-		return c, c.Entry
+		p, enter := r.Retime(to, base.Add(time.Duration(n)*time.Second)), d
+		enter.PlanAt = at(slot - 5)
+		return store.RunPut{Change: &p, Leave: []core.DueItem{d}, Enter: &enter, Changes: []core.Change{
+			{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}}, enter
 	}
 	changes := func(want int) {
 		t.Helper()
@@ -554,30 +522,30 @@ func changed(t *testing.T, h Harness) {
 	r, d := waits(1, &short)
 	for i, params := range []*string{&long, &longer, &short, &long, &short} {
 		c, to := become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
-		ok(t, e.Manage.ChangeTriggered(ctx, c))
-		refused(t, e.Manage.ChangeTriggered(ctx, c)) // as seen before
-		r, d = c.Put.To, to
+		ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0]) // as seen before
+		r, d = c.Change.To, to
 		sameRun(t, e, r)
 		wantDue(t, h, e, 0, at(100), 10, d)
 		changes(i + 1)
 	}
 	// The entry may be the same, and there may be none to drop.
 	c, _ := become(r, d, 24, &short)
-	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Put.To
+	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	r = c.Change.To
 	c, _ = become(r, d, 26, &short)
-	c.Drop = nil
-	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Put.To
-	wantDue(t, h, e, 0, at(100), 10, d, c.Entry)
-	ok(t, e.Manage.RemoveEntries(ctx, []core.DueItem{d, c.Entry})[0])
-	d = c.Entry
+	c.Leave = nil
+	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	r = c.Change.To
+	wantDue(t, h, e, 0, at(100), 10, d, *c.Enter)
+	ok(t, e.Manage.RemoveEntries(ctx, []core.DueItem{d, *c.Enter})[0])
+	d = *c.Enter
 	changes(7)
 
 	// A read from before a change neither claims nor skips; a later read does.
 	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
 	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
-	dispatched := func(p core.RunPut) error { return e.Dispatch.PutRuns(ctx, []core.RunPut{p})[0] }
+	dispatched := func(p core.RunPut) error { return changeRuns(t, e, p)[0] }
 	stale := r
 	for _, stale.Until = range []time.Time{r.Until.Add(-time.Millisecond), {}} {
 		refused(t, dispatched(stale.Take(claim, "", base, nil)))
@@ -588,18 +556,18 @@ func changed(t *testing.T, h Harness) {
 	// A claimed run cannot be changed. A run that was released unsent can, and counts as
 	// unsent.
 	c, _ = become(r, d, 30, &short)
-	refused(t, e.Manage.ChangeTriggered(ctx, c))
-	c.Put.Was.Until = take.To.Until
-	refused(t, e.Manage.ChangeTriggered(ctx, c))
+	refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	c.Change.Was.Until = take.To.Until
+	refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
 	ok(t, dispatched(take.To.GiveBack()))
 	// until stays, so that a dispatcher with an earlier read cannot take the changed run.
 	for _, seen := range []time.Time{{}, r.Until} {
-		c.Put.Was.Until = seen
-		refused(t, e.Manage.ChangeTriggered(ctx, c))
+		c.Change.Was.Until = seen
+		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
 	}
-	c.Put.Was.Until = take.To.Until
-	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Put.To
+	c.Change.Was.Until = take.To.Until
+	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	r = c.Change.To
 	r.Journal = claim.Journal
 	sameRun(t, e, r)
 	changes(8)
@@ -618,32 +586,16 @@ func changed(t *testing.T, h Harness) {
 	for _, x := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
 		x.Until = time.Time{}
 		c, _ := become(x, d2, 40, nil)
-		refused(t, e.Manage.ChangeTriggered(ctx, c))
-		c.Put.Was.Until = r.Until
-		refused(t, e.Manage.ChangeTriggered(ctx, c))
+		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+		c.Change.Was.Until = r.Until
+		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
 	}
 	changes(8)
 	wantDue(t, h, e, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
 }
 
-func kill(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	id := ids(3)
-	open, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
-	none := open
-	none.ID = id[2]
-	var kills []core.RunPut
-	for _, r := range []core.Run{open, shut, none} {
-		kills = append(kills, r.Kill("ann", base.Add(time.Second)))
-	}
-	answers(t, e.Manage.PutRuns(ctx, kills), "ok", "refused", "refused")
-	open.KillBy, open.KillAt = "ann", base.Add(time.Second)
-	sameRun(t, e, open)
-	sameRun(t, e, shut)
-}
-
 func runsByID(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	var want []core.RunID
 	for i := range 30 {
 		want = append(want, core.PlannedRun(2, at(i*10)))
@@ -656,7 +608,7 @@ func runsByID(t *testing.T, h Harness) {
 	read := func(first, last core.RunID, page int) (got []core.RunID) {
 		t.Helper()
 		for {
-			runs, err := e.Manage.RunsByID(ctx, first, last, page)
+			runs, err := e.Runs.Span(ctx, first, last, page)
 			ok(t, err)
 			if len(runs) == 0 {
 				return got
@@ -702,7 +654,7 @@ func runsByID(t *testing.T, h Harness) {
 }
 
 func recentRuns(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	all := map[core.RunID]bool{}
 	orders := map[core.RunID]bool{}
 	for batch := range 4 {
@@ -720,16 +672,16 @@ func recentRuns(t *testing.T, h Harness) {
 			list = append(list, r)
 			of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 		}
-		allNil(t, e.Dispatch.Create(ctx, list))
+		allNil(t, storeRuns(t, e, list...))
 		ok(t, e.Dispatch.PutJournal(ctx, of))
 		<-time.After(3 * time.Millisecond)
 	}
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
 		eventually(t, h, func() string {
 			got := map[core.RunID]bool{}
-			from, pages := query.RunPlace{}, 0
+			from, pages := store.RunPlace{}, 0
 			for {
-				runs, next, err := e.Manage.RecentRuns(ctx, query.Recent{App: app}, from, 6)
+				runs, next, err := e.Runs.Recent(ctx, store.Recent{App: app}, from, 6)
 				ok(t, err)
 				for _, r := range runs {
 					if got[r.ID] {
@@ -740,7 +692,7 @@ func recentRuns(t *testing.T, h Harness) {
 				if len(runs) > 6 {
 					t.Fatalf("%d runs of one moment in a page of 6", len(runs))
 				}
-				if next == (query.RunPlace{}) {
+				if next == (store.RunPlace{}) {
 					break
 				}
 				if pages++; pages > 1000 || from.Before != 0 && next.Before > from.Before {
@@ -752,7 +704,7 @@ func recentRuns(t *testing.T, h Harness) {
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Manage.RecentRuns(ctx, query.Recent{}, query.RunPlace{}, 5)
+		runs, _, err := e.Runs.Recent(ctx, store.Recent{}, store.RunPlace{}, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -766,7 +718,7 @@ func recentRuns(t *testing.T, h Harness) {
 // recentRunsOfStates: all runs of each requested state come, in the order of their creation,
 // even if they changed since; other runs may come too.
 func recentRunsOfStates(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "nonce-1"}, V: 1}
 	var list []core.Run
 	for i := range 3 * len(core.States) {
@@ -782,7 +734,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 		of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 	}
 	for i := range list {
-		allNil(t, e.Dispatch.Create(ctx, list[i:i+1]))
+		allNil(t, storeRuns(t, e, list[i:i+1]...))
 	}
 	ok(t, e.Dispatch.PutJournal(ctx, of))
 	ends := list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
@@ -808,8 +760,8 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 			}
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
-				for from := (query.RunPlace{}); ; {
-					runs, next, err := e.Manage.RecentRuns(ctx, query.Recent{App: app, States: states}, from, 2)
+				for from := (store.RunPlace{}); ; {
+					runs, next, err := e.Runs.Recent(ctx, store.Recent{App: app, States: states}, from, 2)
 					ok(t, err)
 					for i := range runs {
 						if fits(&runs[i]) {
@@ -818,7 +770,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 							t.Fatalf("of %s came a run of %s", app, runs[i].App)
 						}
 					}
-					if from = next; next == (query.RunPlace{}) {
+					if from = next; next == (store.RunPlace{}) {
 						return cmp.Diff(want, got, cmpopts.EquateEmpty())
 					}
 				}
@@ -830,11 +782,11 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 // lastRuns: the newest of each job by their slots, planned and numbered alike, without runs
 // that wait for a later slot.
 func lastRuns(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	put := func(id core.RunID, slot int) core.Run {
 		r := run(id)
 		r.At, r.Slot = at(slot), at(slot)
-		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+		allNil(t, storeRuns(t, e, r))
 		return r
 	}
 	for i := range 5 {
@@ -846,7 +798,7 @@ func lastRuns(t *testing.T, h Harness) {
 	put(core.NumberedRun(1, 2), 5000)
 	put(core.NumberedRun(2, 1), 10)
 	put(core.NumberedRun(4, 1), 10)
-	got, err := e.Manage.LastRuns(ctx, []core.JobID{1, 2, 3}, at(600), 2)
+	got, err := e.Runs.Last(ctx, []core.JobID{1, 2, 3}, at(600), 2)
 	ok(t, err)
 	ids := map[core.JobID][]core.RunID{}
 	for job, runs := range got {
@@ -861,7 +813,7 @@ func lastRuns(t *testing.T, h Harness) {
 // openRuns: the open runs of a span, even without an owner, the highest IDs first and page by
 // page. Runs that ended and other jobs' runs are not among them.
 func openRuns(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
 	put(t, e, a, nil)
 	put(t, e, b, nil)
@@ -877,7 +829,7 @@ func openRuns(t *testing.T, h Harness) {
 		for next := first; next != 0; {
 			var runs []core.Run
 			var err error
-			runs, next, err = e.Manage.OpenRuns(ctx, next, last, limit)
+			runs, next, err = e.Runs.Open(ctx, next, last, false, limit)
 			ok(t, err)
 			for _, r := range runs {
 				got = append(got, r.ID)
@@ -903,7 +855,7 @@ func openRuns(t *testing.T, h Harness) {
 // waiting: the queued and the released runs of a job are listed from an ID downwards, until a
 // process takes them or they end.
 func waiting(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openRunStore(t, h), t.Context()
 	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
 	a, b, c, d := core.PlannedRun(1, at(20)), core.PlannedRun(1, at(50)), core.PlannedRun(1, at(100)), core.NumberedRun(1, 7)
 	first := put(t, e, a, queued)
@@ -914,17 +866,17 @@ func waiting(t *testing.T, h Harness) {
 	put(t, e, core.PlannedRun(1, at(80)), closed)
 	put(t, e, core.PlannedRun(2, at(20)), queued)
 	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{given.GiveBack(), later.Wait()}))
+	low, _ := core.RunRange(1, 0, 0)
 	read := func(limit int, want ...core.RunID) {
 		t.Helper()
 		var got []core.RunID
-		for below := core.NumberedRun(1, core.MaxNumber); ; below = got[len(got)-1] {
-			page, err := e.Manage.Waiting(ctx, 1, below, limit)
+		for next := core.NumberedRun(1, core.MaxNumber); next != 0; {
+			var page []core.Run
+			var err error
+			page, next, err = e.Runs.Open(ctx, next, low, true, limit)
 			ok(t, err)
 			for i := range page {
 				got = append(got, page[i].ID)
-			}
-			if len(page) < limit {
-				break
 			}
 		}
 		same(t, "the runs that wait", got, want)

@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// runColumn is a column of the table runs.
+type runColumn struct {
+	name string
+	in   core.RunFields         // the fields of an update that the column is part of
+	has  func(r *core.Run) bool // reports whether it is not zero; only of columns after claimColumns
+	bind func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
+	scan func(s *Store, st *sqlite.Stmt, at int, r *core.Run) error
+}
+
+// runColumns are the columns beside key, made and n. Claims have only the columns up to code.
+var runColumns = []runColumn{
+	wordColumn("state", core.RunState, states, func(r *core.Run) *core.State { return &r.State }),
+	{"app", core.RunApp, nil, func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		app, err := tx.s.names.number(tx, r.App)
+		st.BindInt64(at, app)
+		return err
+	}, func(s *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		r.App = s.names.of(st.ColumnInt64(at))
+		return nil
+	}},
+	wordColumn("cause", 0, causes, func(r *core.Run) *core.Cause { return &r.Cause }),
+	intColumn("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
+	intColumn("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
+	intColumn("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
+	intColumn("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
+	textColumn("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
+	timeColumn("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
+	textColumn("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
+	boolColumn("maybe", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
+	{"jkey", core.RunJournal, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		if r.Journal.IsZero() {
+			st.BindNull(at)
+		} else {
+			st.BindInt64(at, r.Journal.Minute*core.JournalSuffixes+int64(r.Journal.Suffix))
+		}
+		return nil
+	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		if k := st.ColumnInt64(at); !st.ColumnIsNull(at) {
+			r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
+		}
+		return nil
+	}},
+	{"jnonce", core.RunJournal, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { // NULL: as owner
+		if r.Journal.IsZero() || r.Journal.Nonce == r.Owner {
+			st.BindNull(at)
+		} else {
+			st.BindText(at, r.Journal.Nonce)
+		}
+		return nil
+	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		if !st.ColumnIsNull(at) {
+			r.Journal.Nonce = st.ColumnText(at)
+		}
+		return nil
+	}},
+	timeColumn("sent", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
+	intColumn("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
+	{"first", 0, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { // NULL: the run itself
+		if r.First == r.ID {
+			st.BindNull(at)
+		} else {
+			st.BindInt64(at, int64(r.First))
+		}
+		return nil
+	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		if r.First = r.ID; !st.ColumnIsNull(at) {
+			r.First = core.RunID(st.ColumnInt64(at))
+		}
+		return nil
+	}},
+	intColumn("retries", 0, func(r *core.Run) *int { return &r.Retries }),
+	boolColumn("fixed", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
+	timeColumn("ended", core.RunEnd, func(r *core.Run) *time.Time { return &r.EndedAt }),
+	intColumn("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
+	wordColumn("reason", core.RunEnd, reasons, func(r *core.Run) *core.Reason { return &r.Reason }),
+	textColumn("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }),
+	textColumn("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }),
+	intColumn("followed", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
+	jsonColumn("owes", core.RunOwes, func(r *core.Run) (*[]core.Owed, bool) { return &r.Owes, len(r.Owes) == 0 }),
+	textColumn("kill_by", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
+	timeColumn("kill_at", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
+	jsonColumn("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
+	jsonColumn("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }),
+	{"given", core.RunGiven | core.RunPermit | core.RunUnder, hasGiven, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev,
+			r.Notice}, !hasGiven(r))
+	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		if st.ColumnIsNull(at) {
+			return nil
+		}
+		var g given
+		err := columnJSON(st, at, &g)
+		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
+		r.PauseAfter, r.Parent, r.Shard, r.SentRev, r.Notice = g.Pauses, g.Parent, g.Shard, g.SentRev, g.Notice
+		return err
+	}},
+	intColumn("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
+	jsonColumn("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
+	textColumn("keep_log", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
+}
+
+// given holds fields that only few runs have.
+type given struct {
+	Params    *string    `json:"params,omitempty"`
+	Addresses []string   `json:"addresses,omitempty"`
+	Key       string     `json:"key,omitempty"`
+	By        string     `json:"by,omitempty"`
+	RerunOf   core.RunID `json:"rerunOf,omitempty"`
+	Permit    string     `json:"permit,omitempty"`
+	Pauses    bool       `json:"pauses,omitempty"`
+	Parent    core.RunID `json:"parent,omitempty"`
+	Shard     core.Shard `json:"shard,omitzero"`
+	SentRev   int64      `json:"sentRev,omitempty"`
+	Notice    bool       `json:"notice,omitempty"`
+}
+
+func hasGiven(r *core.Run) bool {
+	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
+		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0 || r.Notice
+}
+
+// Statements of the table runs. The columns of selectRuns are the key, runColumns, made and n.
+var (
+	claimColumns = columnAt("code") + 1
+	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", made, n FROM runs "
+	selectRun    = selectRuns + "WHERE key = ?"
+	insertClaim  = insertColumns(claimColumns)
+	insertRun    = insertColumns(len(runColumns))
+	endedAt      = columnAt("ended")
+)
+
+const all = ^core.RunFields(0)
+
+// columnNames returns the columns of fields, each with a suffix.
+func columnNames(fields core.RunFields, suffix string) (names []string) {
+	for i := range runColumns {
+		if c := &runColumns[i]; c.in&fields != 0 || fields == all {
+			names = append(names, c.name+suffix)
+		}
+	}
+	return names
+}
+
+func columnAt(name string) int {
+	return slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == name })
+}
+
+// insertColumns returns the statement that inserts the first n columns.
+func insertColumns(n int) string {
+	return "INSERT INTO runs (key, made, n, " + strings.Join(columnNames(all, "")[:n], ", ") + ") VALUES (?, ?, ?" +
+		strings.Repeat(", ?", n) + ") ON CONFLICT (key) DO NOTHING"
+}
+
+// isPlain reports whether a run has only the columns of a claim.
+func isPlain(r *core.Run) bool {
+	for i := claimColumns; i < len(runColumns); i++ {
+		if runColumns[i].has(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// bindRun binds the first columns of an inserted run. The columns ended and code of an open run get placeholders of about
+// their final length, so that the end of the run does not make its row outgrow its page.
+func bindRun(tx *tx, st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
+	st.BindInt64(1, key(r.ID))
+	st.BindInt64(2, tx.made)
+	st.BindInt64(3, n)
+	for i := range columns {
+		if err := columns[i].bind(tx, st, i+4, r); err != nil {
+			return err
+		}
+	}
+	if r.State.Open() {
+		st.BindInt64(endedAt+4, tx.made)
+		st.BindInt64(endedAt+5, 200)
+	}
+	return nil
+}
+
+// scanRun reads a row of selectRuns.
+func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
+	r.ID = runOf(st.ColumnInt64(0))
+	for i := range runColumns {
+		if err := runColumns[i].scan(s, st, i+1, r); err != nil {
+			return fmt.Errorf("run %d: %w", r.ID, err)
+		}
+	}
+	if r.State.Open() {
+		r.EndedAt, r.Code = time.Time{}, 0
+	}
+	return nil
+}
+
+func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
+		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
+}
+
+func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
+	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+			st.BindInt64(at, core.Millis(*of(r)))
+			return nil
+		},
+		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+			*of(r) = core.FromMillis(st.ColumnInt64(at))
+			return nil
+		}}
+}
+
+func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
+	return runColumn{name, in, nil,
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
+		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+			*of(r) = st.ColumnInt64(at) != 0
+			return nil
+		}}
+}
+
+func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
+		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
+}
+
+func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
+		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+			*of(r) = columnWord(st, at, list)
+			return nil
+		}}
+}
+
+func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
+	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
+		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+			v, empty := of(r)
+			return bindJSON(st, at, v, empty)
+		}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+			v, _ := of(r)
+			return columnJSON(st, at, v)
+		}}
+}
