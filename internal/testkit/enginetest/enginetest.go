@@ -96,7 +96,7 @@ var Cases = []Case{
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
 	{"QueueAcrossReceivers", queueAcross},
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals},
-	{"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing},
+	{"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alives.test}, {"NoAliasing", noAliasing},
 	{"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"ReportLists", reportLists}, {"Clean", clean}, {"CleanCounted", cleanCounted},
 	{"Lists", lists},
