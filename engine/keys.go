@@ -42,7 +42,7 @@ func (n *Nouns) PutKey(ctx context.Context, job core.JobID, key string, run core
 	case !core.FromMillis(at).Before(since):
 		return id, nil
 	}
-	old, unread, err := n.Runs(ctx, []core.RunID{id})
+	old, unread, err := n.ReadRuns(ctx, []core.RunID{id})
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
 	}

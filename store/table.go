@@ -71,18 +71,22 @@ const pageSize = 500
 // All reads all values, in the order of their names.
 func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list []Value[T], err error) {
 	for after := ""; ; {
-		page, err := r.List(ctx, t.Kind, after, "", pageSize)
-		if err != nil {
+		page, err := t.List(ctx, r, box, after, pageSize)
+		if list = append(list, page...); err != nil || len(page) < pageSize {
 			return list, err
-		}
-		for i := range page {
-			list = append(list, t.Value(&page[i], box))
-		}
-		if len(page) < pageSize {
-			return list, nil
 		}
 		after = page[len(page)-1].Name
 	}
+}
+
+// List reads at most limit values after a name, in the order of their names.
+func (t Table[T]) List(ctx context.Context, r Records, box *secretbox.Box, after string, limit int) ([]Value[T], error) {
+	page, err := r.List(ctx, t.Kind, after, "", limit)
+	list := make([]Value[T], len(page))
+	for i := range page {
+		list[i] = t.Value(&page[i], box)
+	}
+	return list, err
 }
 
 // Value decodes a record.

@@ -145,7 +145,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 					free = append(free, freeWrite{w, i})
 				}
 			}
-		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any:
+		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any && !deletesApp(g.Writes[0]):
 			free = append(free, freeWrite{g.Writes[0], i})
 		default:
 			bound = append(bound, i)
@@ -192,6 +192,9 @@ func (s *Store) writeFree(ctx context.Context, free []freeWrite, errs []error) {
 }
 
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
+	if i := slices.IndexFunc(g.Writes, deletesApp); i >= 0 {
+		return s.deleteApp(ctx, g, &g.Writes[i])
+	}
 	if len(g.Writes) == 1 && len(g.Changes) == 0 {
 		w := &g.Writes[0]
 		if w.Delete {
@@ -199,18 +202,24 @@ func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
 		}
 		return s.putIf(ctx, encodeRecord(&w.Record), condition(w))
 	}
-	var actions []types.TransactWriteItem
-	for k := range g.Changes {
-		actions = append(actions, s.changeActions(&g.Changes[k])...)
-	}
-	for k := range g.Writes {
-		if w := &g.Writes[k]; w.Delete {
-			actions = append(actions, condition(w).delete(s.o.Names.State, recordKey(w.Key)))
-		} else {
-			actions = append(actions, condition(w).put(s.o.Names.State, encodeRecord(&w.Record)))
+	return s.transact(ctx, append(s.changesActions(g.Changes), s.recordActions(g.Writes, 0)...))
+}
+
+// recordActions make writes. An app is deleted on the condition that it is marked as leaving until the given time.
+func (s *Store) recordActions(writes []store.Write, leaving int64) (actions []types.TransactWriteItem) {
+	for k := range writes {
+		w, e := &writes[k], condition(&writes[k])
+		switch {
+		case !w.Delete:
+			actions = append(actions, e.put(s.o.Names.State, encodeRecord(&w.Record)))
+		case deletesApp(*w):
+			e.equals("leaving", number(leaving))
+			fallthrough
+		default:
+			actions = append(actions, e.delete(s.o.Names.State, recordKey(w.Key)))
 		}
 	}
-	return s.transact(ctx, actions)
+	return actions
 }
 
 // condition returns the condition of a write.

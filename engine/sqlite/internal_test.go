@@ -79,11 +79,6 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range core.JobStates {
-		if !slices.Contains(jobStates, s) {
-			t.Errorf("state of a job %s is not on the list", s)
-		}
-	}
 }
 
 func TestKey(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -85,7 +86,16 @@ func met(tx *tx, writes []store.Write) (answer, err error) {
 			return nil, err
 		}
 		if !w.Meets(v) {
-			return core.ErrRefused, nil
+			answer = core.ErrRefused
+		}
+		if w.Delete && w.Kind == engine.KindApp {
+			err = execute(tx.Conn, "SELECT 1 FROM sched WHERE app = ? LIMIT 1", values(w.Name), func(*sqlite.Stmt) error {
+				answer = core.ErrRefused
+				return nil
+			})
+		}
+		if answer != nil || err != nil {
+			return answer, err
 		}
 	}
 	return nil, nil
@@ -107,7 +117,11 @@ func writeGroup(tx *tx, g *store.Group) error {
 
 func writeRecord(tx *tx, w *store.Write) error {
 	if w.Delete {
-		return execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
+		err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
+		if err == nil && w.Kind == engine.KindApp {
+			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(w.Name)), nil)
+		}
+		return err
 	}
 	expires := int64(0)
 	if !w.Expires.IsZero() {

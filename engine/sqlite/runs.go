@@ -369,7 +369,7 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		if err := create(tx, []core.Run{run}, answer[:]); err != nil || answer[0] != nil {
 			return err
 		}
-		return putEntries(tx, []core.DueItem{entry}, make([]error, 1))
+		return changeDue(tx, enter, &entry)
 	})
 	return cmp.Or(err, answer[0])
 }
@@ -380,10 +380,12 @@ func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 		if err := putRuns(tx, []core.RunPut{c.Put}, answer[:]); err != nil || answer[0] != nil {
 			return err
 		}
-		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
-			return err
+		for i := range c.Drop {
+			if err := changeDue(tx, leave, &c.Drop[i]); err != nil {
+				return err
+			}
 		}
-		if err := putEntries(tx, []core.DueItem{c.Entry}, make([]error, 1)); err != nil {
+		if err := changeDue(tx, enter, &c.Entry); err != nil {
 			return err
 		}
 		return putChange(tx, &c.Change)
@@ -1075,15 +1077,14 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 // once, beside the writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old, gone []core.JobID
-	if err := s.query(ctx, `SELECT job FROM tombs WHERE rev_at < ? AND
-NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
-		st.BindInt64(1, before)
-	}, func(st *sqlite.Stmt) error {
-		if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
-			old = append(old, job)
-		}
-		return nil
-	}); err != nil {
+	if err := s.query(ctx, `SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?)
+WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(engine.KindTombstone, before),
+		func(st *sqlite.Stmt) error {
+			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
+				old = append(old, job)
+			}
+			return nil
+		}); err != nil {
 		return 0, err
 	}
 	named, err := s.jobsOnRing(ctx, len(old) > 0)
@@ -1113,7 +1114,8 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 			for _, d := range []struct {
 				where string
 				is    any
-			}{{"tombs WHERE job", job}, {"counters WHERE job", job}, {"records WHERE kind", engine.ScriptKind(job)}} {
+			}{{"records WHERE kind = '" + engine.KindTombstone + "' AND name", engine.JobName(job)}, {"counters WHERE job", job},
+				{"records WHERE kind", engine.ScriptKind(job)}} {
 				if err := execute(tx.Conn, "DELETE FROM "+d.where+" = ?", values(d.is), nil); err != nil {
 					return err
 				}

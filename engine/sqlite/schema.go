@@ -20,11 +20,11 @@ var migrations = []string{
 	`
 -- The part of each job that planning reads.
 CREATE TABLE sched (
-	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,
+	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, keep INTEGER NOT NULL, state TEXT NOT NULL,
 	rev INTEGER NOT NULL, rev_at INTEGER NOT NULL, next INTEGER NOT NULL, plan_at INTEGER NOT NULL,
 	partition INTEGER NOT NULL, seq INTEGER NOT NULL, tail INTEGER NOT NULL,
-	keep INTEGER NOT NULL, spec BLOB NOT NULL,
-	pause_until INTEGER NOT NULL, pause_by TEXT, pause_why TEXT, plan_error TEXT, compared INTEGER NOT NULL
+	pause_until INTEGER NOT NULL, pause_by TEXT NOT NULL, pause_why TEXT NOT NULL, plan_error TEXT NOT NULL, compared INTEGER NOT NULL,
+	spec BLOB NOT NULL
 );
 -- One job for each name in an app.
 CREATE UNIQUE INDEX sched_name ON sched (app, name);
@@ -39,9 +39,7 @@ CREATE TABLE entries (partition INTEGER NOT NULL, plan_at INTEGER NOT NULL, job 
 CREATE UNIQUE INDEX entries_due ON entries (partition, plan_at, job, run);
 -- The entries of the runs of a job.
 CREATE INDEX entries_run ON entries (run);
--- Tombstones of deleted jobs.
-CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, rev_at INTEGER NOT NULL);
--- The last run number of each job.
+-- The last run number of each job, and the last job ID as the number of job 0.
 CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
 -- The numbers that runs.app has for the names of apps.

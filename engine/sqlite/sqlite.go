@@ -67,7 +67,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s,
-		Secrets: s.Resealing(s), Writes: s.writes.Load, Close: s.Close,
+		Jobs: s.JobStore, Secrets: s.Resealing(jobs{s}), Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -141,7 +141,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, Now: s.now, Runs: s.Runs, Keep: s.keep}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: s.now, ReadRuns: s.Runs, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)

@@ -72,7 +72,7 @@ func Run(t *testing.T, h Harness) {
 
 // Cases lists the cases of the suite.
 var Cases = []Case{
-	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
+	{"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
 	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},
 	{"MostChildren", mostChildren}, {"Places", places},
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"AppPauses", appPauses}, {"AppDeleted", appDeleted},
