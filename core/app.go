@@ -192,10 +192,10 @@ type Uses struct {
 // A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
 // messages.
 type Letter struct {
-	ID     string
-	At     time.Time // when the message was moved to the dead-letter queue
-	Reason string
-	Body   string // original message, possibly truncated
+	ID     string    `json:"-"`
+	At     time.Time `json:"at"` // when the message was moved to the dead-letter queue
+	Reason string    `json:"reason"`
+	Body   string    `json:"-"` // original message, possibly truncated
 }
 
 // Executor is an address of an app, either fixed or registered.
@@ -252,19 +252,20 @@ type Lease struct {
 type Change struct {
 	// ID is the revision of the changed object after the change. For an action on runs, ID is the time in
 	// milliseconds since 1970, which is not unique.
-	ID   int64
-	At   time.Time
-	By   string
-	From string // client address; From and Via are empty in records that an older version wrote
-	Via  string
-	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
-	App  string
-	Job  JobID  // 0: the change is not about one job
-	Name string // name of the job; if App and Job are empty: name of a channel or, after the prefix OfPerson, of a user
-	Why  string
-	Act  string // ID of the bulk operation that made the change; empty: none
-	Old  string // JSON of the old state, without secrets; may be empty
-	New  string // JSON of the new state
+	ID   int64     `json:"id"`
+	At   time.Time `json:"at"`
+	By   string    `json:"by,omitempty"`
+	From string    `json:"from,omitempty"` // client address; From and Via are empty in records that an older version wrote
+	Via  string    `json:"via,omitempty"`
+	Verb string    `json:"verb,omitempty"` // created, updated, paused, resumed, deleted, triggered, killed, …
+	App  string    `json:"app,omitempty"`
+	Job  JobID     `json:"job,omitempty"` // 0: the change is not about one job
+	// Name is the name of the job; if App and Job are empty: name of a channel or, after the prefix OfPerson, of a user.
+	Name string `json:"name,omitempty"`
+	Why  string `json:"why,omitempty"`
+	Act  string `json:"act,omitempty"` // ID of the bulk operation that made the change; empty: none
+	Old  string `json:"-"`             // JSON of the old state, without secrets; may be empty
+	New  string `json:"-"`             // JSON of the new state
 }
 
 // BeatExpiry is how long a registered executor stays live after its last heartbeat.

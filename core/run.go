@@ -333,13 +333,13 @@ func ChosenFrom(route Route, address string, list []string) []Try {
 // covered time, the run takes precedence. A later write with equal Job, First and Reason can only extend the record,
 // and restarts its retention time.
 type Skip struct {
-	Job    JobID
-	First  Instant
-	Last   Instant
-	Count  int64
-	Reason Reason
-	Rev    int64
-	Made   time.Time // start of the retention time, never before Last
+	Job    JobID     `json:"job"`
+	First  Instant   `json:"first"`
+	Last   Instant   `json:"last"`
+	Count  int64     `json:"count"`
+	Reason Reason    `json:"reason"`
+	Rev    int64     `json:"rev"`
+	Made   time.Time `json:"made"` // start of the retention time, never before Last
 }
 
 // Covers reports whether a scheduled time is from First to Last, both included.

@@ -125,12 +125,11 @@ func Asks(next core.Instant, tail, run, first core.RunID) bool {
 // Maintenance removes expired records, and records that the scheduler is alive.
 type Maintenance interface {
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
-	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs;
-	//     skipped records and change records of the same age
-	//   - journals, tombstones and dead-letter messages older than journals, and all dead-letter messages beyond the newest
-	//     KeepDead
-	//   - records whose Expires has passed
-	//   - keys a day after their run ended, and revisits of minutes that the watchdog's cursor has passed
+	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs
+	//   - journals and tombstones older than journals
+	//   - records whose Expires has passed, such as skipped times, change records, and keys a day after their run ended
+	//   - all dead-letter messages beyond the newest KeepDead
+	//   - revisits of minutes that the watchdog's cursor has passed
 	//
 	// A store that expires records by itself follows the same rules, later.
 	//
@@ -149,7 +148,7 @@ type Maintenance interface {
 	//     passed it for the last time
 	//   - a tombstone while its job has an open run, a pending follow-up, a waiting entry or a message: a run with neither
 	//     job nor tombstone goes to the dead-letter queue
-	//   - a key whose run is open or ended less than a day ago
+	//   - a key while its run is stored
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive records that the scheduler is alive at the time `now`, and returns the previously recorded time.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)

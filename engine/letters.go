@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -21,26 +19,19 @@ const (
 	keepLetters = 20 * 24 * time.Hour
 )
 
-type storedLetter struct {
-	Reason string `json:"reason"`
-}
-
 // KindLetter is the kind of dead-letter messages, newest first.
 const KindLetter = "letter"
 
-// letters are dead-letter messages. The version is the time of the message, and the body is JSON with the message behind it.
+// letters are dead-letter messages. The version is the time of the message.
 var letters = store.Table[core.Letter]{Kind: KindLetter,
 	Name:    func(l *core.Letter) string { return l.ID },
 	Version: func(l *core.Letter) int64 { return core.Millis(l.At) },
-	Encode: func(l *core.Letter) ([]byte, error) {
-		b, err := json.Marshal(storedLetter{l.Reason})
-		return append(b, l.Body...), err
-	},
+	Encode:  func(l *core.Letter) ([]byte, error) { return store.EncodeHead(l, []byte(l.Body)) },
 	Decode: func(r *store.Record) (core.Letter, error) {
-		var v storedLetter
-		d := json.NewDecoder(bytes.NewReader(r.Body))
-		err := d.Decode(&v)
-		return core.Letter{ID: r.Name, At: core.FromMillis(r.V), Reason: v.Reason, Body: string(r.Body[d.InputOffset():])}, err
+		l := core.Letter{ID: r.Name}
+		body, err := store.DecodeHead(r.Body, &l)
+		l.Body = string(body)
+		return l, err
 	}}
 
 // LetterID returns the ID of a dead-letter message. IDs sort by the time of the message, newest first.
@@ -60,7 +51,7 @@ func LetterWrite(l core.Letter) (store.Write, error) {
 
 // NewLetter returns a dead-letter message that did not come from a queue.
 func NewLetter(at time.Time, body []byte, reason string) core.Letter {
-	return core.Letter{ID: LetterID(at, rand.Text()), At: at, Reason: reason, Body: string(body)}
+	return core.Letter{ID: LetterID(at, rand.Text()), At: core.FromMillis(core.Millis(at)), Reason: reason, Body: string(body)}
 }
 
 func (n *Nouns) Bury(ctx context.Context, m ring.Message, reason string) error {

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -14,26 +12,18 @@ import (
 // until the retry chain ends.
 const chainLasts = 31 * 24 * time.Hour
 
-type storedLog struct {
-	From int    `json:"from,omitempty"`
-	Cut  int64  `json:"cut,omitempty"`
-	More bool   `json:"more,omitempty"`
-	Why  string `json:"why,omitempty"`
-}
-
-// logs are kept logs. The version is the time of the log, and the body is JSON with the text behind it.
+// logs are kept logs. The version is the time of the log.
 var logs = store.Table[core.KeptLog]{Kind: "log", Spread: true,
 	Name:    func(k *core.KeptLog) string { return k.Run.String() },
 	Version: func(k *core.KeptLog) int64 { return core.Millis(k.At) },
 	Encode: func(k *core.KeptLog) ([]byte, error) {
-		b, err := json.Marshal(storedLog{k.From, k.Cut, k.More, k.Why})
-		return append(b, k.Text...), err
+		head := *k
+		head.Text = nil
+		return store.EncodeHead(head, k.Text)
 	},
-	Decode: func(r *store.Record) (core.KeptLog, error) {
-		var v storedLog
-		d := json.NewDecoder(bytes.NewReader(r.Body))
-		err := d.Decode(&v)
-		return core.KeptLog{At: core.FromMillis(r.V), From: v.From, Cut: v.Cut, More: v.More, Why: v.Why, Text: r.Body[d.InputOffset():]}, err
+	Decode: func(r *store.Record) (k core.KeptLog, err error) {
+		k.Text, err = store.DecodeHead(r.Body, &k)
+		return k, err
 	}}
 
 // LogKey identifies the record of a run's kept log, which an engine removes with the run.
@@ -44,7 +34,7 @@ func (n *Nouns) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
 	if len(k.Text) == 0 {
 		was = store.Absent
 	}
-	k.Run = run.ID
+	k.Run, k.At = run.ID, core.FromMillis(core.Millis(k.At))
 	w, err := logs.Put(nil, k, was)
 	if err != nil {
 		return err
@@ -61,6 +51,5 @@ func (n *Nouns) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is
 		return k, false, err
 	}
 	v, is := values[run.String()]
-	v.Is.Run = run
 	return v.Is, is, unread(logs, &v)
 }

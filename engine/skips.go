@@ -2,40 +2,20 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
 
-type storedSkip struct {
-	Count int64 `json:"count"`
-	Rev   int64 `json:"rev,omitempty"`
-	Made  int64 `json:"made,omitempty"`
-}
-
 // skipsOf returns the table of a job's skips. The version is the last skipped time, so that a write only extends a skip.
 func skipsOf(job core.JobID) store.Table[core.Skip] {
 	return store.Table[core.Skip]{Kind: "skip#" + job.String(),
 		Name:    func(k *core.Skip) string { return fmt.Sprintf("%010d#%s", k.First, k.Reason) },
-		Version: func(k *core.Skip) int64 { return int64(k.Last) },
-		Encode: func(k *core.Skip) ([]byte, error) {
-			return json.Marshal(storedSkip{k.Count, k.Rev, core.Millis(k.Made)})
-		},
-		Decode: func(r *store.Record) (core.Skip, error) {
-			var v storedSkip
-			err := json.Unmarshal(r.Body, &v)
-			k := core.Skip{Job: job, Last: core.Instant(r.V), Count: v.Count, Rev: v.Rev, Made: core.FromMillis(v.Made)}
-			_, reason, _ := strings.Cut(r.Name, "#")
-			k.Reason = core.Reason(reason)
-			_, bad := fmt.Sscanf(r.Name, "%d#", &k.First)
-			return k, errors.Join(err, bad)
-		}}
+		Version: func(k *core.Skip) int64 { return int64(k.Last) }}
 }
 
 func (n *Nouns) PutSkips(ctx context.Context, skips []core.Skip) []error {
@@ -45,7 +25,9 @@ func (n *Nouns) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	}
 	groups := make([]store.Group, len(skips))
 	for i, keep := range n.Keep(ctx, jobs...) {
-		w, err := skipsOf(jobs[i]).Put(nil, skips[i], store.Lower)
+		skip := skips[i]
+		skip.Made = core.FromMillis(core.Millis(skip.Made))
+		w, err := skipsOf(jobs[i]).Put(nil, skip, store.Lower)
 		if err != nil {
 			return all(err, len(skips))
 		}

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -10,21 +10,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// storedChange is a change record as it is stored; its ID is in its name.
+// storedChange is followed by the old state and the new state.
 type storedChange struct {
-	ID   int64      `json:"id"`
-	At   int64      `json:"at"`
-	By   string     `json:"by,omitempty"`
-	Verb string     `json:"verb,omitempty"`
-	App  string     `json:"app,omitempty"`
-	Job  core.JobID `json:"job,omitempty"`
-	Name string     `json:"name,omitempty"`
-	Why  string     `json:"why,omitempty"`
-	Old  string     `json:"old,omitempty"`
-	New  string     `json:"new,omitempty"`
-	Act  string     `json:"act,omitempty"`
-	From string     `json:"from,omitempty"`
-	Via  string     `json:"via,omitempty"`
+	core.Change
+	Cut uint `json:"cut,omitempty"` // length of the old state
 }
 
 // KindChangesOfJob and KindChangesOfApp are the kinds of the change records of a job, and of an app and its jobs. Change
@@ -41,10 +30,11 @@ func ChangeWrites(c *core.Change, expires time.Time) []Write {
 	says := fnv.New64a()
 	says.Write([]byte(c.Says()))
 	name := fmt.Sprintf("%s#%010d#%016x", ChangesUpTo(c.ID), c.Job, says.Sum64())
-	body, err := json.Marshal(storedChange{ID: c.ID, At: core.Millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: c.Job, Name: c.Name,
-		Why: c.Why, Old: c.Old, New: c.New, Act: c.Act, From: c.From, Via: c.Via})
+	head := storedChange{*c, uint(len(c.Old))}
+	head.At = core.FromMillis(core.Millis(c.At))
+	body, err := EncodeHead(head, []byte(c.Old+c.New))
 	if err != nil {
-		panic(fmt.Sprintf("a type of strings and numbers has no JSON: %v", err))
+		panic(fmt.Sprintf("a type of strings, numbers and a time has no JSON: %v", err))
 	}
 	kinds := []string{KindChangesOfApp(c.App)}
 	if c.Job != 0 {
@@ -58,11 +48,15 @@ func ChangeWrites(c *core.Change, expires time.Time) []Write {
 }
 
 // DecodeChange returns the change record of a stored record.
-func DecodeChange(r *Record) (c core.Change, err error) {
+func DecodeChange(r *Record) (core.Change, error) {
 	var v storedChange
-	if err := json.Unmarshal(r.Body, &v); err != nil {
-		return c, fmt.Errorf("read a change record: %w", err)
+	text, err := DecodeHead(r.Body, &v)
+	if err == nil && v.Cut > uint(len(text)) {
+		err = errors.New("its end is missing")
 	}
-	return core.Change{ID: v.ID, At: core.FromMillis(v.At), By: v.By, Verb: v.Verb, App: v.App, Job: v.Job, Name: v.Name, Why: v.Why,
-		Old: v.Old, New: v.New, Act: v.Act, From: v.From, Via: v.Via}, nil
+	if err != nil {
+		return core.Change{}, fmt.Errorf("read a change record: %w", err)
+	}
+	v.Old, v.New = string(text[:v.Cut]), string(text[v.Cut:])
+	return v.Change, nil
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,4 +181,17 @@ func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, b
 		next = page[len(page)-1].Name
 	}
 	return changed, next, nil
+}
+
+// EncodeHead writes a value as JSON, with a text behind it: JSON would make the text longer.
+func EncodeHead(head any, text []byte) ([]byte, error) {
+	b, err := json.Marshal(head)
+	return append(b, text...), err
+}
+
+// DecodeHead reads a value, and returns the text behind it.
+func DecodeHead(b []byte, head any) (text []byte, err error) {
+	d := json.NewDecoder(bytes.NewReader(b))
+	err = d.Decode(head)
+	return b[d.InputOffset():], err
 }

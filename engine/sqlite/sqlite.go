@@ -357,11 +357,6 @@ func (s *Store) query(ctx context.Context, q string, bind func(*sqlite.Stmt), ro
 	return s.read(ctx, func(c *sqlite.Conn) error { return execute(c, q, bind, row) })
 }
 
-// exec runs one statement without rows as write does.
-func (s *Store) exec(ctx context.Context, q string, bind func(*sqlite.Stmt)) error {
-	return s.write(ctx, false, 1, func(tx *tx) error { return execute(tx.Conn, q, bind, nil) })
-}
-
 // step runs a cached statement without rows.
 func step(c *sqlite.Conn, q string) error {
 	st, err := c.Prepare(q)

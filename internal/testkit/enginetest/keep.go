@@ -139,6 +139,27 @@ func keeping(t *testing.T, h Harness) {
 	}
 }
 
+// keyOfRemoved: a key binds for a day after the end of its run, also if the run is removed earlier.
+func keyOfRemoved(t *testing.T, h Harness) {
+	if h.Wait == nil {
+		t.Skip("no time passes for this store")
+	}
+	p := &passing{Engine: h.Open(t), h: h, now: time.Now()}
+	createJobs(t, p.Engine, job(1))
+	old, other := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
+	p.bound(t, "k", old, old)
+	r := put(t, p.Engine, old, func(r *core.Run) { closed(r); r.Key, r.EndedAt = "k", p.now })
+	allNil(t, p.Manage.DropRuns(t.Context(), []core.Run{r}))
+	p.pass(t, 23*time.Hour)
+	p.bound(t, "k", other, old)
+	p.pass(t, 2*time.Hour)
+	k := engine.IdempotencyKey(1, "k")
+	if found, err := p.Records.Get(t.Context(), k); err != nil || found[k].V != 0 && !h.Expires {
+		t.Errorf("the key stays: %+v, %v", found[k], err)
+	}
+	p.bound(t, "k", other, other)
+}
+
 // copies: a repeated write is rejected and changes nothing of the stored run, including its
 // long texts.
 func copies(t *testing.T, h Harness) {

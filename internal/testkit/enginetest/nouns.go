@@ -345,6 +345,20 @@ var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minut
 	},
 }
 
+var alives = noun[time.Time]{values: []time.Time{base}, next: func(at time.Time) *time.Time { at = at.Add(time.Second); return &at },
+	put: func(a ask, seen, v *time.Time) error {
+		before, err := a.Upkeep.Alive(a.ctx, *v)
+		if !before.Equal(*seen) {
+			err = fmt.Errorf("alive at %s before, want %s: %w", before, *seen, err)
+		}
+		return err
+	},
+	list: func(a ask) ([]time.Time, error) {
+		at, err := a.Upkeep.LastAlive(a.ctx)
+		return onlyOne(at, core.Millis(at), err)
+	},
+}
+
 // The later one of two results for an address or job stays.
 var healths = noun[core.Health]{refuses: putAgain,
 	values: []core.Health{{Of: "http://10.0.0.1:9999/", At: future}, {Of: "job/7", Slow: true, At: future}},

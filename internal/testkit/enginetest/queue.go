@@ -697,30 +697,6 @@ func sweepJournals(t *testing.T, h Harness) {
 	there("left", false, "the watchdog was there")
 }
 
-func alive(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	before, err := e.Upkeep.Alive(ctx, base)
-	ok(t, err)
-	if !before.IsZero() {
-		t.Fatalf("alive at %s before anything was", before)
-	}
-	last := func(want time.Time) {
-		t.Helper()
-		at, err := e.Upkeep.LastAlive(ctx)
-		ok(t, err)
-		if !at.Equal(want) {
-			t.Fatalf("last alive at %s, want %s", at, want)
-		}
-	}
-	last(base)
-	before, err = e.Upkeep.Alive(ctx, base.Add(time.Second))
-	ok(t, err)
-	if !before.Equal(base) {
-		t.Fatalf("alive at %s, want %s", before, base)
-	}
-	last(base.Add(time.Second))
-}
-
 // noAliasing: callers may change arguments and results without an effect on the store; a read
 // job is read only.
 func noAliasing(t *testing.T, h Harness) {
@@ -956,22 +932,26 @@ func letters(t *testing.T, h Harness) {
 		ok(t, e.Ring.Bury(ctx, m, l.Reason))
 		want = append(want, l)
 	}
-	var list []core.Letter
-	eventually(t, h, func() string {
-		if q, is := e.Dead.(interface {
-			TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
-		}); is { // they come on a queue first
-			_, err := q.TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
+	read := func(n int) (list []core.Letter) {
+		t.Helper()
+		eventually(t, h, func() string {
+			if q, is := e.Dead.(interface {
+				TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
+			}); is { // they come on a queue first
+				_, err := q.TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
+				ok(t, err)
+			}
+			var err error
+			list, err = e.Dead.Letters(ctx, "", 10)
 			ok(t, err)
-		}
-		var err error
-		list, err = e.Dead.Letters(ctx, "", 10)
-		ok(t, err)
-		if len(list) != len(want) {
-			return "not all are there"
-		}
-		return ""
-	})
+			if len(list) != n {
+				return "not all are there"
+			}
+			return ""
+		})
+		return list
+	}
+	list := read(len(want))
 	for i, l := range list {
 		if l.ID == "" || l.At.Before(began) || l.At.After(time.Now().Add(time.Minute)) {
 			t.Errorf("letter %+v", l)
@@ -997,21 +977,7 @@ func letters(t *testing.T, h Harness) {
 	// list, and a second removal would remove the new message.
 	ok(t, e.Dead.DropLetter(ctx, list[0].ID))
 	ok(t, e.Ring.Bury(ctx, ring.Message{Kind: ring.KindCheck, Slot: at(1), Check: &ring.Check{Runs: ids(1)}}, "one more"))
-	eventually(t, h, func() string {
-		if q, is := e.Dead.(interface {
-			TakeLetters(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
-		}); is {
-			_, err := q.TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
-			ok(t, err)
-		}
-		page, err = e.Dead.Letters(ctx, "", 10)
-		ok(t, err)
-		if len(page) != 2 {
-			return "it is not there"
-		}
-		return ""
-	})
-	for _, l := range page {
+	for _, l := range read(2) {
 		if l.Reason == "one more" && (l.ID == list[0].ID || l.ID == list[1].ID) {
 			t.Errorf("a letter with the ID of one that is gone: %+v", l)
 		}
