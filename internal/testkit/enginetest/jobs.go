@@ -124,6 +124,9 @@ func jobTable(t *testing.T, h Harness, table func() [][]jobStep) {
 			}
 			m.check(t, h, e, "after "+batch[len(batch)-1].name)
 		}
+		if h.Reopen != nil { // without a cache
+			m.check(t, h, h.Reopen(t, e), "after a restart")
+		}
 	}
 }
 
