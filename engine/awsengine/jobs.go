@@ -303,19 +303,25 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		from = planKey(after) + "#" // the next text after it
 	}
 	to := fmt.Sprintf("%010d$", upTo) // after all of that second
-	if from >= to {
-		return nil, ctx.Err()
+	if err := ctx.Err(); err != nil || from >= to {
+		return nil, err
 	}
 	e := equal("partition", number(partition))
 	e.between("planAt", from, to)
 	in := s.dueIndex(e)
 	in.Limit = aws.Int32(int32(limit))
-	err = s.query(ctx, in, func(it item) (bool, error) {
+	out, err := s.db.Query(ctx, in)
+	if err != nil {
+		return nil, answer("table "+s.o.Names.Jobs, err)
+	}
+	for _, it := range out.Items {
 		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
+		if err != nil {
+			return nil, err
+		}
 		list = append(list, d)
-		return len(list) < limit, err
-	})
-	return list, err
+	}
+	return list, nil
 }
 
 // dueIndex returns a query of the due index, which has no strong reads.
