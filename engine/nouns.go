@@ -21,6 +21,12 @@ type Nouns struct {
 	JobStore store.Jobs
 	Box      *secretbox.Box
 	Now      func() time.Time
+	// ReadRuns reads runs, and returns the IDs of runs that were throttled.
+	ReadRuns func(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error)
+	// Keep returns how long the run records of each job stay; 0 is forever.
+	Keep func(ctx context.Context, jobs ...core.JobID) []time.Duration
+	// KeepJournals is how long journals and revisits stay; 0: a sweep of the engine removes them.
+	KeepJournals time.Duration
 }
 
 var (

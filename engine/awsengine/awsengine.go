@@ -104,7 +104,8 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: o.Now}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: o.Now, ReadRuns: s.Runs, Keep: s.keep,
+		KeepJournals: o.KeepJournals}
 	return s, nil
 }
 

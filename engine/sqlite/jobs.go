@@ -387,83 +387,35 @@ func (s jobs) Entries(ctx context.Context, job core.JobID) (list []core.DueItem,
 	return list, err
 }
 
-func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
-	return batch(ctx, s, false, skips, func(tx *tx, skips []core.Skip, answers []error) error {
-		err := eachRow(tx, `INSERT INTO skips (job, first, reason, last, count, rev, made) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = excluded.count, made = excluded.made WHERE last < excluded.last`, skips, answers, func(st *sqlite.Stmt, k *core.Skip) error {
-			st.BindInt64(1, int64(k.Job))
-			st.BindInt64(2, int64(k.First))
-			st.BindText(3, string(k.Reason))
-			st.BindInt64(4, int64(k.Last))
-			st.BindInt64(5, k.Count)
-			st.BindInt64(6, k.Rev)
-			st.BindInt64(7, core.Millis(k.Made))
-			return nil
-		})
-		clear(answers) // one that is as long is well
-		return err
-	})
-}
-
-// Skips implements query.Store, in the order of First.
-func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
-	err = s.query(ctx, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
-		"first, reason", values(job, to, from), func(st *sqlite.Stmt) error {
-		list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)),
-			Count:  st.ColumnInt64(2),
-			Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
-		return nil
-	})
-	return list, err
-}
-
-func putChange(tx *tx, c *core.Change) error {
-	return execute(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new, act, source, via) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-  ?10, nullif(?11, ''), nullif(?12, ''), nullif(?13, '')
-WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10 AND (job <> 0 OR name = ?7))`,
-		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New, c.Act, c.From, c.Via), nil)
-}
-
-func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
-	return s.write(ctx, false, len(changes), func(tx *tx) error {
-		for i := range changes {
-			if err := putChange(tx, &changes[i]); err != nil {
-				return err
-			}
+// keep returns how long the run records of each job stay; 0 is forever.
+func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
+	found, _, _ := s.Jobs(ctx, jobs) // an unreadable job has the default
+	list := make([]time.Duration, len(jobs))
+	for i, id := range jobs {
+		var k core.Keep
+		if j := found[id]; j != nil {
+			k = j.Def.Keep
 		}
-		return nil
-	})
-}
-
-// Changes implements query.Store, in descending order of IDs.
-func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) (list []core.Change, err error) {
-	where, bound := "", []any{limit, last}
-	switch {
-	case job != 0:
-		where, bound = " AND job = ?3", append(bound, job)
-	case app != "":
-		where, bound = " AND app = ?3", append(bound, app)
+		if k.Days >= 0 {
+			list[i] = k.For()
+		}
 	}
-	err = s.query(ctx, "SELECT id, at, by, verb, app, job, name, why, old, new, act, source, via FROM changes WHERE id <= ?2"+where+
-		" ORDER BY id DESC, n DESC LIMIT ?1",
-		values(bound...), func(st *sqlite.Stmt) error {
-			list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
-				Verb: st.ColumnText(3),
-				App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
-				New: st.ColumnText(9), Act: columnText(st, 10), From: columnText(st, 11), Via: columnText(st, 12)})
-			return nil
-		})
-	return list, err
+	return list
 }
 
-func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
-	at := core.Millis(s.now())
-	err = s.write(ctx, false, 1, func(tx *tx) error {
-		return execute(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
-			"RETURNING run", values(job, key, run, at), func(st *sqlite.Stmt) error {
-			bound = core.RunID(st.ColumnInt64(0))
-			return nil
-		})
-	})
-	return bound, err
+// putChange stores a change record, which stays as long as the runs of its job do from now on.
+func putChange(tx *tx, c *core.Change) error {
+	var k core.Keep
+	if err := execute(tx.Conn, "SELECT keep FROM sched WHERE id = ?", values(c.Job), func(st *sqlite.Stmt) error {
+		k.Days = st.ColumnInt(0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, w := range store.ChangeWrites(c, tx.s.now().Add(k.For())) {
+		if err := writeRecord(tx, &w); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of Open. Only Lock is needed.
@@ -101,8 +102,8 @@ type Store struct {
 	sweepFrom int64
 	sweepID   int64
 
-	sweeping     sync.Mutex   // held by Sweep
-	sweepJournal atomic.Int64 // row after which the next sweep of journals continues
+	sweeping     sync.Mutex // held by Sweep
+	sweepJournal store.Key  // record after which the next sweep of journals continues
 }
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
@@ -140,7 +141,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: s.now}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: s.now, ReadRuns: s.Runs, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)

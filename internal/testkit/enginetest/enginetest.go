@@ -42,8 +42,8 @@ type Harness struct {
 	Coarse time.Duration
 	// Expires is true if the store removes expired items automatically.
 	Expires bool
-	// Wait lets time pass for a store with Expires; nil if that is impossible.
-	Wait func(time.Duration)
+	// Wait lets time pass for an engine; nil if that is impossible.
+	Wait func(e *engine.Engine, d time.Duration)
 }
 
 func (h Harness) visibility() time.Duration {
