@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
@@ -147,10 +146,7 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 		return err
 	}
 	for p := range max(g.Partitions, g.Readable, 1) {
-		e := equal("partition", number(p))
-		in := &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, IndexName: aws.String("due"), KeyConditionExpression: e.conditions(),
-			ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
-		if err := s.query(ctx, in, func(it item) (bool, error) {
+		if err := s.query(ctx, s.dueIndex(equal("partition", number(p))), func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
 				if v, err := decodeSched(it); err == nil { // otherwise it is read by its key
 					rev, _ := intOf(it, "defRev")

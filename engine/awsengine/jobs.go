@@ -297,26 +297,23 @@ func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, 
 }
 
 // Due lags slightly behind the writes.
-func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) (list []core.DueItem, err error) {
 	from := "0"
 	if after != (core.DueItem{}) {
 		from = planKey(after) + "#" // the next text after it
 	}
 	to := fmt.Sprintf("%010d$", upTo) // after all of that second
-	if from >= to {
-		return nil, nil
+	if err := ctx.Err(); err != nil || from >= to {
+		return nil, err
 	}
-	out, err := s.db.Query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, IndexName: aws.String("due"), Limit: aws.Int32(int32(limit)),
-		KeyConditionExpression:    aws.String("#partition = :p AND #planAt BETWEEN :from AND :to"),
-		ExpressionAttributeNames:  map[string]string{"#partition": "partition", "#planAt": "planAt"},
-		ExpressionAttributeValues: item{":p": number(partition), ":from": text(from), ":to": text(to)}})
+	e := equal("partition", number(partition))
+	e.between("planAt", from, to)
+	in := s.dueIndex(e)
+	in.Limit = aws.Int32(int32(limit))
+	out, err := s.db.Query(ctx, in)
 	if err != nil {
 		return nil, answer("table "+s.o.Names.Jobs, err)
 	}
-	list := make([]core.DueItem, 0, len(out.Items))
 	for _, it := range out.Items {
 		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
 		if err != nil {
@@ -325,6 +322,13 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		list = append(list, d)
 	}
 	return list, nil
+}
+
+// dueIndex returns a query of the due index, which has no strong reads.
+func (s *Store) dueIndex(e *expr) *dynamodb.QueryInput {
+	in := e.query(s.o.Names.Jobs)
+	in.IndexName, in.ConsistentRead = aws.String("due"), nil
+	return in
 }
 
 func (s jobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {

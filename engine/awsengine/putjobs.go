@@ -23,11 +23,7 @@ func deleteAction(table string, key item) types.TransactWriteItem {
 
 // changeActions store a change record: for its job's history, and for its app's.
 func (s *Store) changeActions(c *core.Change) []types.TransactWriteItem {
-	var list []types.TransactWriteItem
-	for _, w := range s.changeWrites(c) {
-		list = append(list, putAction(s.o.Names.State, encodeRecord(&w.Record)))
-	}
-	return list
+	return s.recordActions(s.changeWrites(c), 0)
 }
 
 // changesActions store change records.

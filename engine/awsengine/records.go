@@ -114,7 +114,7 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 	case before != "" && low >= before:
 		return nil, ctx.Err()
 	case before != "":
-		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("low", text(low))+" AND "+e.value("before", text(before)))
+		e.between("key", low, before)
 	}
 	in := e.query(s.o.Names.State)
 	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != engine.KindHealth) // a strong read costs twice as much

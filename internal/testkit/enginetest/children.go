@@ -29,20 +29,18 @@ func families(t *testing.T, h Harness) {
 	titled := with(job(1), func(j *core.Job) { j.Def.Title = "another" })
 	move := job(1).Sched.Stay()
 	move.Rev, move.NewPlanAt = 101, at(77)
-	jobTable(t, h, func() [][]jobStep {
-		return [][]jobStep{
-			{accept("create parents", creates(job(1))), accept("create parents", creates(job(2)))},
-			{accept("create children", creates(after(3, core.UponSuccess, 1, 2))),
-				accept("create children", creates(after(4, core.UponFailure, 2))), accept("create one with a list of its own", creates(liar))},
-			{refuse("create the child of a missing job", creates(after(6, core.UponClose, 1, 99)))},
-			{accept("update a parent", updates(titled, 100))},
-			{accept("update children", updates(after(3, core.UponClose, 1), 100)),
-				accept("update children", updates(after(4, core.UponFailure, 1, 2), 100))},
-			{refuse("give it a missing parent", updates(after(5, core.UponClose, 99), 100))},
-			{accept("advance a parent", store.JobPut{Advance: &move})},
-			{refuse("delete a parent", deletes(1, 101))}, {accept("delete a child", deletes(4, 101))},
-			{accept("delete a job without children", deletes(2, 100))},
-		}
+	jobTable(t, h, [][]jobStep{
+		{accept("create parents", creates(job(1))), accept("create parents", creates(job(2)))},
+		{accept("create children", creates(after(3, core.UponSuccess, 1, 2))),
+			accept("create children", creates(after(4, core.UponFailure, 2))), accept("create one with a list of its own", creates(liar))},
+		{refuse("create the child of a missing job", creates(after(6, core.UponClose, 1, 99)))},
+		{accept("update a parent", updates(titled, 100))},
+		{accept("update children", updates(after(3, core.UponClose, 1), 100)),
+			accept("update children", updates(after(4, core.UponFailure, 1, 2), 100))},
+		{refuse("give it a missing parent", updates(after(5, core.UponClose, 99), 100))},
+		{accept("advance a parent", store.JobPut{Advance: &move})},
+		{refuse("delete a parent", deletes(1, 101))}, {accept("delete a child", deletes(4, 101))},
+		{accept("delete a job without children", deletes(2, 100))},
 	})
 }
 
