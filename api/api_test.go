@@ -106,7 +106,7 @@ func (logs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string
 }
 
 func newFixture(t testing.TB) *fixture {
-	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
+	f := &fixture{t: t, e: memory.Open(t, memory.Options{}), log: &bytes.Buffer{}}
 	f.faulty = &faulty{Store: f.e.Manage}
 	with := *f.e
 	with.Manage = f.faulty
@@ -975,7 +975,7 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/ledger", `{}`)
-	f.e.Manage.(*memory.Store).DamageApp("ledger")
+	memory.DamageApp(t, f.e.Records, "ledger")
 	list, err := f.c.ListApps(t.Context())
 	failed := []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}
 	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, failed) {

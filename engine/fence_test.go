@@ -16,7 +16,7 @@ import (
 // TestFenced: the first planner pass binds the data to its deployment. From then on, writes of other deployments fail.
 func TestFenced(t *testing.T) {
 	ctx := t.Context()
-	data := memory.Open(memory.Options{})
+	data := memory.Open(t, memory.Options{})
 	here, there := engine.Fenced(data, "eu-central-1/state"), engine.Fenced(data, "eu-west-1/state")
 	all := func(e *engine.Engine) map[string]error {
 		errs := map[string]error{}
@@ -63,7 +63,7 @@ func TestFenced(t *testing.T) {
 	work(here, false)
 	work(there, false)
 	// The data of a local file is never bound to a deployment.
-	file := memory.Open(memory.Options{})
+	file := memory.Open(t, memory.Options{})
 	work(engine.Fenced(file, ""), true)
 	if g, err := file.Tick.Global(ctx); err != nil || g.Holder != "" {
 		t.Errorf("%+v, %v", g, err)
@@ -74,7 +74,7 @@ func TestFenced(t *testing.T) {
 // or acknowledged.
 func TestFencedDispatch(t *testing.T) {
 	ctx := t.Context()
-	data := memory.Open(memory.Options{})
+	data := memory.Open(t, memory.Options{})
 	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
 		Rev: 1}); err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		may bool
 	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
 		now := time.Now()
-		data := memory.Open(memory.Options{})
+		data := memory.Open(t, memory.Options{})
 		if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
 			Rev: 1}); err != nil {
 			t.Fatal(err)

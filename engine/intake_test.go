@@ -66,7 +66,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := memory.New(memory.Options{})
+		s := memory.New(t, memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
 		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),

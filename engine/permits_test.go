@@ -14,7 +14,7 @@ import (
 // TestPermitRecords: an item without holders and waiters expires, unless it has a join. A damaged item is an error.
 func TestPermitRecords(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).UTC()
-	s := memory.New(memory.Options{Now: func() time.Time { return now }})
+	s := memory.New(t, memory.Options{Now: func() time.Time { return now }})
 	for _, c := range []struct {
 		name string
 		p    core.Permits

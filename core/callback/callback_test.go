@@ -73,7 +73,7 @@ func TestTranslate(t *testing.T) {
 
 func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 	t.Helper()
-	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "pay", Token: "other", Rev: 1}, {Name: "open", Rev: 1}} {
 		if err := e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}); err != nil {
 			t.Fatal(err)
@@ -245,8 +245,7 @@ func TestUnread(t *testing.T) {
 // request are stored.
 func TestUnreadableApp(t *testing.T) {
 	e, ids := open(t, 2)
-	store := e.Manage.(*memory.Store)
-	if err := store.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}); err != nil {
+	if err := e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}); err != nil {
 		t.Fatal(err)
 	}
 	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Owner: "o", Attempt: 1}
@@ -254,7 +253,7 @@ func TestUnreadableApp(t *testing.T) {
 	if err := e.Finish.Create(ctx, []core.Run{other})[0]; err != nil {
 		t.Fatal(err)
 	}
-	store.DamageApp("ledger")
+	memory.DamageApp(t, e.Records, "ledger")
 	c := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
 	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {

@@ -87,7 +87,7 @@ type gated struct {
 const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
 
 func newGated(t *testing.T, o dispatch.Options) *gated {
-	g := &gated{t: t, s: memory.New(memory.Options{}),
+	g := &gated{t: t, s: memory.New(t, memory.Options{}),
 		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
 			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {

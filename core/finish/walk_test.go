@@ -119,7 +119,7 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	r := &walkRig{t: t, s: &slowStore{Store: memory.New(memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
+	r := &walkRig{t: t, s: &slowStore{Store: memory.New(t, memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
 	f := finish.New(r.s, r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {

@@ -28,7 +28,7 @@ func TestUnreadableApp(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 	}
-	f.E.Manage.(*memory.Store).DamageApp("ledger")
+	memory.DamageApp(t, f.E.Records, "ledger")
 	names := func(err error) bool {
 		bad, _ := core.BesidesApps(err)
 		return core.CodeOf(err) == core.CodeRefused && len(bad) == 1 && bad["ledger"] != nil

@@ -57,7 +57,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 		t.Run(fmt.Sprint(apps, " apps"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const n = 1000
-				e := memory.Open(memory.Options{})
+				e := memory.Open(t, memory.Options{})
 				hops, told := &counted{Ring: e.Ring}, &heard{when: map[core.RunID]time.Time{}}
 				x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 					log: func(context.Context, string, *core.Run) (string, error) {

@@ -33,7 +33,7 @@ type world struct {
 
 func newWorld(t *testing.T, from time.Time) *world {
 	w := &world{t: t, now: from, runs: map[core.RunID]core.Run{}, dice: rand.New(rand.NewPCG(1, 2))}
-	w.e = memory.Open(memory.Options{Now: func() time.Time { return w.now }})
+	w.e = memory.Open(t, memory.Options{Now: func() time.Time { return w.now }})
 	w.store = w.e.Report
 	return w
 }

@@ -33,7 +33,7 @@ type world struct {
 
 func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
-	eng := memory.Open(memory.Options{})
+	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
 	must(t, eng.Manage.PutGlobal(t.Context(), 0, g))

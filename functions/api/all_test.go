@@ -20,7 +20,7 @@ import (
 
 // TestAllDoors: behind a function URL one function handles the requests of the three behind an HTTP API, each by its own rules.
 func TestAllDoors(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestAllDoors(t *testing.T) {
 // TestPathsThatNoRouteNames: an HTTP API routes exact paths to registry and callback. An executor whose
 // admin address ends with a slash posts to other paths, which come to this function.
 func TestPathsThatNoRouteNames(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestAllDoorsAgree(t *testing.T) {
 		answer string
 		slow   int
 	}{{"eu-west-1/state", `"code":200`, 1}, {"eu-central-1/state", `"code":500`, 0}} {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		id := core.NumberedRun(7, 1)
 		ok := func(err error) {
 			t.Helper()

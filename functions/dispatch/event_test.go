@@ -446,7 +446,7 @@ func TestWorkEndsInTime(t *testing.T) {
 // queue, and a check of no run is finished.
 func TestWired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Options{})
+		store := memory.New(t, memory.Options{})
 		c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
 		if err != nil {
 			t.Fatal(err)
@@ -466,8 +466,8 @@ func TestWired(t *testing.T) {
 		if len(k.dead) != 1 {
 			t.Errorf("%d unreadable messages were dead-lettered", len(k.dead))
 		}
-		if dead := store.DeadLetters(); len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
-			t.Errorf("dead letters %+v", dead)
+		if dead, err := store.Letters(t.Context(), "", 2); err != nil || len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
+			t.Errorf("dead letters %+v, %v", dead, err)
 		}
 	})
 }

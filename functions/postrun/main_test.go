@@ -92,7 +92,7 @@ func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
 
 // TestLinks: a notification of a run links to the deployment's configured URL.
 func TestLinks(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Attempt: 1,
 		First: core.NumberedRun(1, 1)}
 	for _, err := range []error{
@@ -129,7 +129,7 @@ func TestKeeps(t *testing.T) {
 			End: true}))
 	}))
 	defer exec.Close()
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL,
 		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
 	if err := e.Finish.Create(t.Context(), []core.Run{run})[0]; err != nil {
@@ -166,7 +166,7 @@ func (refusing) Send(context.Context, core.Channel, core.Message) error {
 
 // TestGivenUp: a notification that is given up is counted once in CloudWatch.
 func TestGivenUp(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
 		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
 	job.Normalize()

@@ -39,7 +39,7 @@ import (
 
 // A handler's data comes from the callback to the run.
 func TestDataOfACallback(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestDataOfACallback(t *testing.T) {
 // A client with the token of an app and the ID of a waiting run cannot end it; it gets the
 // answer for an unknown run.
 func TestReportOfWhatNobodyHas(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (u untouched) Read([]byte) (int, error) {
 // Bodies of unknown clients are not read at any endpoint, and cause no read of a run.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 // client. An unknown token is rejected unread, also if an app has no token, and without a token only a program on this
 // machine sends more than 256 KB.
 func TestCallbacksHoldLittleMemory(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
 		if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}); err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestNoTokenIsSaid(t *testing.T) {
 func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := memory.Open(memory.Options{})
+				eng := memory.Open(t, memory.Options{})
 				must := func(errs ...error) {
 					t.Helper()
 					must(t, errs...)

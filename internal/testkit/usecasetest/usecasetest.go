@@ -49,7 +49,7 @@ type Fixture struct {
 func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
-	f.E = memory.Open(memory.Options{Now: now})
+	f.E = memory.Open(t, memory.Options{Now: now})
 	f.M = f.Fresh(&Faults{Store: f.E.Manage, Ring: f.E.Ring})
 	app := f.Must(f.M.SaveApp(Ctx, Ann, manage.AppSpec{Name: "shop", Allow: []string{"10.0.0.0/8"}}))
 	if app.Change != manage.Created {
