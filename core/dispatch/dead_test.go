@@ -284,8 +284,8 @@ func TestDeadListsRuns(t *testing.T) {
 		dead := dispatch.NewDead(s, s, s, s, finish.New(s, s, finish.Options{Plan: plan.Local()}), nil, true, slog.New(slog.DiscardHandler))
 		now := core.InstantOf(time.Now())
 		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
-		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, At: now - 600, Slot: now - 600, SentAt: time.Now(),
-			EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
+		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, Cause: core.CauseAPI, At: now - 600, Slot: now - 600,
+			SentAt: time.Now(), EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
 		must(t, g.s.Create(t.Context(), []core.Run{ended})[0])
 		of := f
 		of.Run = ended.ID

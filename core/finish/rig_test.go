@@ -34,7 +34,7 @@ type fault struct {
 	between func()
 }
 
-// store is the memory engine with faults; each is used up by one call.
+// store is SQLite in memory with faults; each is used up by one call.
 type store struct {
 	*memory.Store
 	faults map[string][]fault

@@ -47,7 +47,7 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 	return text, 2, false, err
 }
 
-// rig runs a lane on the memory engine, as a server does.
+// rig runs a lane on SQLite in memory, as a server does.
 type rig struct {
 	t     *testing.T
 	s     *memory.Store

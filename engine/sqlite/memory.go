@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -34,7 +35,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		return c, migrate(c, migrations)
+		return c, errors.Join(pinMemory(c), migrate(c, migrations)) // the memory stays pinned for all databases
 	})
 	copying sync.Mutex // held while the empty database is read
 )

@@ -609,9 +609,17 @@ func (t *truth) begun(id core.RunID) time.Time {
 func (w *World) report0() Report {
 	t := w.truth
 	refused := t.cloud.refusals() // first: the rest may follow from it
+	runs := map[core.JobID][]core.Run{}
+	for i := range w.cfg.Jobs {
+		n := core.JobID(i + 1)
+		var err error
+		if runs[n], err = t.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20); err != nil {
+			w.fail(0, "read runs: %v", err)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"],
 		Retries: w.counts["retries"],
-		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w}
+		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w, runs: runs}
 }

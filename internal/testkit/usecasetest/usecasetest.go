@@ -1,4 +1,4 @@
-// Package usecasetest supports tests of user operations. The package runs these operations on an in-memory engine with
+// Package usecasetest supports tests of user operations. The package runs these operations on SQLite in memory with
 // a settable clock, and has a store in which the nth write fails.
 package usecasetest
 
@@ -31,7 +31,7 @@ var (
 	Start = time.Date(2026, 11, 20, 12, 0, 0, 250e6, time.UTC)
 )
 
-// Fixture has the user operations on an in-memory engine, with a settable clock and faults.
+// Fixture has the user operations on SQLite in memory, with a settable clock and faults.
 type Fixture struct {
 	T      testing.TB
 	Clock  time.Time
