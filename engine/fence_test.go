@@ -123,9 +123,8 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		e := engine.Fenced(data, c.who)
 		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
-		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Attempt: 1,
-			EndedAt: now,
-			Then:    retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
+		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Cause: core.CauseSchedule,
+			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
 		if err := data.Finish.Create(ctx, []core.Run{first})[0]; err != nil {
 			t.Fatal(err)
 		}

@@ -83,7 +83,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 	ids := make([]core.RunID, n)
 	for i := range runs {
 		ids[i] = core.NumberedRun(7, uint32(i+1))
-		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: ids[i]}
+		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: ids[i]}
 	}
 	for _, err := range e.Finish.Create(ctx, runs) {
 		if err != nil {
@@ -149,7 +149,7 @@ func TestCallback(t *testing.T) {
 func TestAppWithoutToken(t *testing.T) {
 	e, _ := open(t, 0)
 	id := core.NumberedRun(9, 1)
-	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Owner: "me", Attempt: 1, First: id}})
+	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})
 	report := []finish.Result{ended(id, 200)}
 	if err := start(e, callback.Options{}).Callback(ctx, callback.Caller{}, report)[0]; code(err) != core.CodeUnauthorized {
 		t.Errorf("%v", err)
@@ -196,7 +196,8 @@ func TestBacklogOfOthers(t *testing.T) {
 func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
-	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Owner: "me", Attempt: 1, First: pay}}) {
+	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
+		First: pay}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +249,7 @@ func TestUnreadableApp(t *testing.T) {
 	if err := e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}); err != nil {
 		t.Fatal(err)
 	}
-	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Owner: "o", Attempt: 1}
+	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Cause: core.CauseAPI, Owner: "o", Attempt: 1}
 	other.First = other.ID
 	if err := e.Finish.Create(ctx, []core.Run{other})[0]; err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func TestTokenIsTakenAway(t *testing.T) {
 func TestRunOfAnotherApp(t *testing.T) {
 	d := newDoor(t, 2)
 	d.report("before", "secret", 200, "")
-	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Owner: "me", Attempt: 1}
+	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1}
 	if err := d.e.Finish.Create(ctx, []core.Run{moved})[0]; err != nil {
 		t.Fatal(err)
 	}

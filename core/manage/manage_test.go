@@ -425,8 +425,8 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 		t.Errorf("%d records", n)
 	}
 	// A fire in transit is not sent again.
-	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1,
-		FixedDelay: true, SentAt: f.Clock}
+	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail,
+		Attempt: 1, FixedDelay: true, SentAt: f.Clock}
 	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {
 		t.Fatal(err)
 	}
