@@ -183,7 +183,7 @@ func TestAnswersFit(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
+		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -237,7 +237,7 @@ func TestApplyIsBounded(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
+		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +264,7 @@ func TestApplyIsBounded(t *testing.T) {
 	for field, body := range map[string]client.ApplyRequest{"jobs": {Jobs: make([]client.JobSpec, api.MaxApplyJobs+1)},
 		"apps":     {Apps: make([]client.AppSpec, api.MaxApplyApps+1)},
 		"channels": {Channels: make([]client.ChannelSpec, core.MaxChannels+1)}} {
-		_, err := f.c.Apply(t.Context(), body)
+		_, err := f.c.Apply(f.t.Context(), body)
 		if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != 400 || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -196,7 +196,8 @@ func TestBacklogOfOthers(t *testing.T) {
 func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
-	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
+	for _, err := range e.Finish.Create(ctx, []core.Run{{
+		ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
 		First: pay}}) {
 		if err != nil {
 			t.Fatal(err)

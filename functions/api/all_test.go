@@ -119,8 +119,8 @@ func TestAllDoorsAgree(t *testing.T) {
 		}
 		ok(e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 		ok(e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
-		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Owner: "o", Attempt: 3, Retries: 9,
-			First: id}})[0])
+		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Cause: core.CauseAPI, Owner: "o",
+			Attempt: 3, Retries: 9, First: id}})[0])
 		config := &lambdaboot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
 		r := httptest.NewRequest("POST", "http://x/api/callback",
 			strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))

@@ -93,8 +93,8 @@ func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
 // TestLinks: a notification of a run links to the deployment's configured URL.
 func TestLinks(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Attempt: 1,
-		First: core.NumberedRun(1, 1)}
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1)}
 	for _, err := range []error{
 		e.Finish.Create(t.Context(), []core.Run{run})[0],
 		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
@@ -130,8 +130,8 @@ func TestKeeps(t *testing.T) {
 	}))
 	defer exec.Close()
 	e := memory.Open(t, memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL,
-		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		Address: exec.URL, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
 	if err := e.Finish.Create(t.Context(), []core.Run{run})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,8 @@ func TestGivenUp(t *testing.T) {
 	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
 		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
 	job.Normalize()
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, SentAt: time.Now(),
-		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
 	for _, err := range []error{
 		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
 			core.Change{ID: 1}),

@@ -74,12 +74,12 @@ func TestReportOfASnooze(t *testing.T) {
 // leave room for others; a client without room gets an error that shows it.
 func TestBodiesInHandAreBounded(t *testing.T) {
 	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
-	e := memory.Open(t, memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}); err != nil {
-		t.Fatal(err)
-	}
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(t, memory.Options{})
+		if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}); err != nil {
+			t.Fatal(err)
+		}
 		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()

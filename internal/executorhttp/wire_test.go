@@ -45,7 +45,7 @@ func TestDataOfACallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Finish.Create(t.Context(),
-		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
+		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
