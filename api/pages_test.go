@@ -264,7 +264,7 @@ func TestApplyIsBounded(t *testing.T) {
 	for field, body := range map[string]client.ApplyRequest{"jobs": {Jobs: make([]client.JobSpec, api.MaxApplyJobs+1)},
 		"apps":     {Apps: make([]client.AppSpec, api.MaxApplyApps+1)},
 		"channels": {Channels: make([]client.ChannelSpec, core.MaxChannels+1)}} {
-		_, err := f.c.Apply(f.t.Context(), body)
+		_, err := f.c.Apply(t.Context(), body)
 		if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != 400 || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"strings"
@@ -110,35 +108,6 @@ func CutAnswer(text string) string {
 	}
 	return strings.ToValidUTF8(text, "")
 }
-
-// PackAnswers encodes the answers of a journal's entries; nil if no entry has an answer.
-func PackAnswers(entries []Entry) (b []byte) {
-	for i := range entries {
-		if a := entries[i].Answer; a != "" {
-			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(i)), uint64(len(a)))
-			b = append(b, a...)
-		}
-	}
-	return b
-}
-
-// UnpackAnswers decodes the result of PackAnswers and sets Answer in the entries.
-func UnpackAnswers(b []byte, entries []Entry) error {
-	for len(b) > 0 {
-		i, n := binary.Uvarint(b)
-		if n <= 0 || i >= uint64(len(entries)) {
-			return errAnswers
-		}
-		size, m := binary.Uvarint(b[n:])
-		if b = b[n+max(m, 0):]; m <= 0 || size > uint64(len(b)) {
-			return errAnswers
-		}
-		entries[i].Answer, b = string(b[:size]), b[size:]
-	}
-	return nil
-}
-
-var errAnswers = errors.New("the answers of a journal are damaged")
 
 func (j *Journal) HasLeft() bool {
 	for i := range j.Entries {

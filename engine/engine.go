@@ -45,6 +45,7 @@ type Engine struct {
 	People   access.Store
 	Secrets  Secrets // nil if secrets are not encrypted
 	Records  store.Records
+	Jobs     store.Jobs
 	// ByJournal reports that runs have no index by time: lists and reports find only the runs that journals name.
 	ByJournal bool
 	// Writes grows with each commit, so that a page can skip reading data that did not change. It is nil if no process learns

@@ -15,11 +15,18 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// Nouns implements the ports of everything that is stored as a record. Each engine embeds it.
+// Nouns implements the ports of jobs and of everything that is stored as a record. Each engine embeds it.
 type Nouns struct {
-	Records store.Records
-	Box     *secretbox.Box
-	Now     func() time.Time
+	Records  store.Records
+	JobStore store.Jobs
+	Box      *secretbox.Box
+	Now      func() time.Time
+	// ReadRuns reads runs, and returns the IDs of runs that were throttled.
+	ReadRuns func(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error)
+	// Keep returns how long the run records of each job stay; 0 is forever.
+	Keep func(ctx context.Context, jobs ...core.JobID) []time.Duration
+	// KeepJournals is how long journals and revisits stay; 0: a sweep of the engine removes them.
+	KeepJournals time.Duration
 }
 
 var (
@@ -155,15 +162,14 @@ func (n *Nouns) DeleteAccount(ctx context.Context, seen int64, name string, c co
 // resealAtOnce is how many records one call of Reseal reads.
 const resealAtOnce = 100
 
-// resealing re-encrypts apps, channels, and then the records of an engine that are not in Nouns. A place is the kind of a
-// record, a slash, and its name or a place of the engine.
+// resealing re-encrypts apps, channels, and then jobs. A place is the kind of a record, a slash, and a name or a job ID.
 type resealing struct {
 	*Nouns
-	rest Secrets
+	jobs Definitions
 }
 
-// Resealing returns the Secrets of an engine: the records of n, then the records of rest.
-func (n *Nouns) Resealing(rest Secrets) Secrets { return resealing{n, rest} }
+// Resealing returns the Secrets of an engine.
+func (n *Nouns) Resealing(jobs Definitions) Secrets { return resealing{n, jobs} }
 
 func (r resealing) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
 	if from == "" {
@@ -179,7 +185,7 @@ func (r resealing) Reseal(ctx context.Context, from string) (changed int, next s
 		changed, next, err = store.Reseal(ctx, channels, r.Records, r.Box, place, resealAtOnce)
 		then = "job/"
 	case "job":
-		changed, next, err = r.rest.Reseal(ctx, place)
+		changed, next, err = r.resealJobs(ctx, r.jobs, place)
 	default:
 		err = core.Invalid("after", from, "expected the value of next from the previous part")
 	}

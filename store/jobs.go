@@ -28,7 +28,8 @@ type Jobs interface {
 	// Named maps the names of an app's jobs to job IDs. Names without a job are not in the result.
 	Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error)
 	// List reads jobs of one app, or of all apps if app is empty, in the order of job IDs. next is the ID after which the
-	// caller continues; 0 means the end. Before the end, List can return fewer than limit jobs, or no jobs.
+	// caller continues; 0 means the end. Before the end, List can return fewer than limit jobs, or no jobs. A job that cannot be
+	// used has at least its ID.
 	List(ctx context.Context, app string, after core.JobID, limit int) (jobs []Got[*core.Job], next core.JobID, err error)
 	// Due returns at most limit items of a partition's due index, in order: the items after the item `after` whose PlanAt is
 	// not later than upTo. The result can be slightly out of date. Only an empty result means that no items follow.

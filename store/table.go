@@ -39,7 +39,8 @@ func Sealed[T secretbox.Record[T]](t Table[T]) Table[T] {
 	return t
 }
 
-func (t Table[T]) key(name string) Key {
+// Key identifies the record of a value.
+func (t Table[T]) Key(name string) Key {
 	if t.Spread {
 		return Key{t.Kind + "#" + name, "-"}
 	}
@@ -50,14 +51,14 @@ func (t Table[T]) key(name string) Key {
 func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names ...string) (map[string]Value[T], error) {
 	keys := make([]Key, len(names))
 	for i, name := range names {
-		keys[i] = t.key(name)
+		keys[i] = t.Key(name)
 	}
 	found, err := r.Get(ctx, keys...)
 	values := make(map[string]Value[T], len(found))
 	for i, name := range names {
 		if rec, is := found[keys[i]]; is {
 			rec.Name = name
-			values[name] = t.value(&rec, box)
+			values[name] = t.Value(&rec, box)
 		}
 	}
 	return values, err
@@ -69,21 +70,26 @@ const pageSize = 500
 // All reads all values, in the order of their names.
 func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list []Value[T], err error) {
 	for after := ""; ; {
-		page, err := r.List(ctx, t.Kind, after, "", pageSize)
-		if err != nil {
+		page, err := t.List(ctx, r, box, after, pageSize)
+		if list = append(list, page...); err != nil || len(page) < pageSize {
 			return list, err
-		}
-		for i := range page {
-			list = append(list, t.value(&page[i], box))
-		}
-		if len(page) < pageSize {
-			return list, nil
 		}
 		after = page[len(page)-1].Name
 	}
 }
 
-func (t Table[T]) value(rec *Record, box *secretbox.Box) (v Value[T]) {
+// List reads at most limit values after a name, in the order of their names.
+func (t Table[T]) List(ctx context.Context, r Records, box *secretbox.Box, after string, limit int) ([]Value[T], error) {
+	page, err := r.List(ctx, t.Kind, after, "", limit)
+	list := make([]Value[T], len(page))
+	for i := range page {
+		list[i] = t.Value(&page[i], box)
+	}
+	return list, err
+}
+
+// Value decodes a record.
+func (t Table[T]) Value(rec *Record, box *secretbox.Box) (v Value[T]) {
 	v.Name, v.V, v.Err = rec.Name, rec.V, rec.Err
 	switch {
 	case v.Err != nil:
@@ -106,7 +112,7 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 			return w, err
 		}
 	}
-	w = Write{Record: Record{Key: t.key(t.Name(&value)), V: t.Version(&value)}, Was: was}
+	w = Write{Record: Record{Key: t.Key(t.Name(&value)), V: t.Version(&value)}, Was: was}
 	if t.Encode != nil {
 		w.Body, err = t.Encode(&value)
 	} else {
@@ -120,7 +126,7 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 
 // Delete returns the write that deletes a value of version was.
 func (t Table[T]) Delete(name string, was int64) Write {
-	return Write{Record: Record{Key: t.key(name)}, Was: was, Delete: true}
+	return Write{Record: Record{Key: t.Key(name)}, Was: was, Delete: true}
 }
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
@@ -144,7 +150,7 @@ func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, b
 	t.Seal, t.Open = nil, nil
 	var groups []Group
 	for i := range page {
-		v := t.value(&page[i], box)
+		v := t.Value(&page[i], box)
 		if v.Err != nil { // damaged: other commands report it
 			continue
 		}

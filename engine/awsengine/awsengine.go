@@ -104,7 +104,8 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, Now: o.Now}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: o.Now, ReadRuns: s.Runs, Keep: s.keep,
+		KeepJournals: o.KeepJournals}
 	return s, nil
 }
 
@@ -113,7 +114,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s,
-		Records: s, Secrets: s.Resealing(s),
+		Records: s, Jobs: s.JobStore, Secrets: s.Resealing(jobs{s}),
 		ByJournal: true,
 		Newest:    s.Newest,
 		Failed:    s,

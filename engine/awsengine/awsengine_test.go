@@ -73,7 +73,8 @@ func TestEngine(t *testing.T) {
 			of[e].damage(t, &fakeaws.Names.State, "body", map[string]types.AttributeValue{
 				"of": &types.AttributeValueMemberS{Value: "app"}, "key": &types.AttributeValueMemberS{Value: name}})
 		}
-		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second,
+		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,
+			Wait:   func(_ *engine.Engine, d time.Duration) { time.Sleep(d) },
 			Damage: damage, DamageApp: damageApp, Open: func(t *testing.T) *engine.Engine {
 				// 2,500 runs of one job fill its partition for three seconds.
 				f := newFakes(t, awsengine.Options{Insist: time.Minute})

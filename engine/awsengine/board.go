@@ -19,13 +19,10 @@ import (
 
 // board is all jobs as a page shows them.
 type board struct {
-	jobs []core.Job // by number
-	bad  core.Unreadable
-	apps map[core.JobID]string // of bad
+	jobs []gotJob              // by ID
 	ids  map[string]core.JobID // of jobs, by app/name
 	// The content of the index.
-	scheds  map[core.JobID]core.Sched
-	revs    map[core.JobID]int64 // of their definitions
+	scheds  map[core.JobID]parts
 	entries map[core.JobID][]core.DueItem
 }
 
@@ -68,62 +65,42 @@ func shownBoard(ctx context.Context) *board {
 }
 
 // partKnown splits jobs into jobs to read and jobs that the board of a page has.
-func partKnown(ctx context.Context, jobs []core.JobID) (unknown []core.JobID, shown map[core.JobID]*core.Job) {
+func partKnown(ctx context.Context, ids []core.JobID) (unknown []core.JobID, found map[core.JobID]gotJob) {
 	b := shownBoard(ctx)
-	if len(b.jobs) == 0 {
-		return jobs, nil
-	}
-	shown = map[core.JobID]*core.Job{}
-	for _, id := range jobs {
-		if j := b.find(id); j != nil {
-			shown[id] = j
+	found = make(map[core.JobID]gotJob, len(ids))
+	for _, id := range ids {
+		if i, is := slices.BinarySearchFunc(b.jobs, id, func(j gotJob, id core.JobID) int { return cmp.Compare(j.Is.Def.ID, id) }); is {
+			found[id] = b.jobs[i]
 		} else {
 			unknown = append(unknown, id)
 		}
 	}
-	return unknown, shown
+	return unknown, found
 }
 
-// find is a job of the board; nil: it has none that can be read.
-func (b *board) find(id core.JobID) *core.Job {
-	i, is := slices.BinarySearchFunc(b.jobs, id, func(j core.Job, id core.JobID) int { return cmp.Compare(j.Def.ID, id) })
-	if !is {
-		return nil
-	}
-	return &b.jobs[i]
-}
-
-// list is ListJobs.
-func (b *board) list(app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
-	for i := range b.jobs {
-		j := &b.jobs[i]
-		if j.Def.ID <= after || app != "" && j.Def.App != app {
+// list is jobs.List.
+func (b *board) list(app string, after core.JobID, limit int) (list []gotJob, next core.JobID) {
+	for _, j := range b.jobs {
+		if j.Is.Def.ID <= after || app != "" && j.Is.Def.App != app {
 			continue
 		}
 		if len(list) == limit {
-			next = list[limit-1].Def.ID
-			break
+			return list, list[limit-1].Is.Def.ID
 		}
-		list = append(list, *j)
+		list = append(list, j)
 	}
-	var bad core.Unreadable
-	for id, why := range b.bad {
-		if id > after && (next == 0 || id <= next) && (app == "" || b.apps[id] == app) {
-			bad.Add(id, why)
-		}
-	}
-	return list, next, bad.Err()
+	return list, 0
 }
 
 // readBoard reads the whole list of jobs and the whole index. It reads a job by its key if either lacks it, or if their revisions
 // differ.
 func (s *Store) readBoard(ctx context.Context) (*board, error) {
-	b := &board{apps: map[core.JobID]string{}, scheds: map[core.JobID]core.Sched{}, revs: map[core.JobID]int64{},
-		entries: map[core.JobID][]core.DueItem{}}
+	b := &board{scheds: map[core.JobID]parts{}, entries: map[core.JobID][]core.DueItem{}}
 	if err := s.readIndex(ctx, b); err != nil {
 		return nil, err
 	}
 	var others []core.JobID
+	apps := map[core.JobID]string{} // of others
 	e := equal("of", text("jobs"))
 	err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
 		id, err := jobOf(stringOf(it, "key"))
@@ -131,12 +108,12 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 			return false, err
 		}
 		rev, none := intOf(it, "rev")
-		sched, is := b.scheds[id]
+		p, is := b.scheds[id]
 		def, wrong := decodeDef(stringOf(it, "def"))
-		if none != nil || !is || b.revs[id] != rev || wrong != nil {
-			others, b.apps[id] = append(others, id), stringOf(it, "app")
+		if none != nil || !is || p.defRev != rev || wrong != nil {
+			others, apps[id] = append(others, id), stringOf(it, "app")
 		} else {
-			b.jobs = append(b.jobs, core.Job{Def: def, Sched: sched})
+			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def, Sched: p.sched}})
 		}
 		return true, nil
 	})
@@ -145,21 +122,20 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 	}
 	for part := range budget.Chunks(others, budget.AtOnce) {
 		found, err := s.allJobs(ctx, part)
-		bad, err := core.SplitUnreadable(err)
 		if err != nil {
 			return nil, err
 		}
-		for id, why := range bad {
-			b.bad.Add(id, why)
-		}
-		for j := range maps.Values(found) {
-			b.jobs = append(b.jobs, *j)
+		for id, j := range found {
+			j.Is.Def.App = apps[id]
+			b.jobs = append(b.jobs, j)
 		}
 	}
-	slices.SortFunc(b.jobs, func(a, b core.Job) int { return cmp.Compare(a.Def.ID, b.Def.ID) })
+	slices.SortFunc(b.jobs, func(a, b gotJob) int { return cmp.Compare(a.Is.Def.ID, b.Is.Def.ID) })
 	b.ids = make(map[string]core.JobID, len(b.jobs))
-	for i := range b.jobs {
-		b.ids[b.jobs[i].Name()] = b.jobs[i].Def.ID
+	for _, j := range b.jobs {
+		if usable(j.Err) == nil {
+			b.ids[j.Is.Name()] = j.Is.Def.ID
+		}
 	}
 	return b, nil
 }
@@ -177,8 +153,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 		if err := s.query(ctx, in, func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
 				if v, err := decodeSched(it); err == nil { // otherwise it is read by its key
-					b.scheds[v.ID] = v
-					b.revs[v.ID], _ = intOf(it, "defRev")
+					rev, _ := intOf(it, "defRev")
+					b.scheds[v.ID] = parts{sched: v, defRev: rev}
 				}
 				return true, nil
 			}

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 )
 
 // DropRuns implements operate.Store. It deletes the run first, then its long texts and its log without a condition.
@@ -31,7 +32,7 @@ func (s *Store) DropRuns(ctx context.Context, runs []core.Run) []error {
 			return
 		}
 		_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: restKey(r.ID)})
-		_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey(logsOf(r.ID), r.ID.String())})
+		_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: recordKey(engine.LogKey(r.ID))})
 		errs[i] = errors.Join(answer("table "+s.o.Names.Runs, err), answer("table "+s.o.Names.State, err2))
 	})
 	return errs

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 )
 
 // DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a
@@ -50,18 +51,27 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 	}
 }
 
+// keep returns how long the run records of each job stay; 0 is forever.
+func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
+	s.learn(ctx, jobs)
+	list := make([]time.Duration, len(jobs))
+	for i, job := range jobs {
+		switch k, _ := s.defs.of(job); {
+		case k.days == 0:
+			list[i] = max(s.o.KeepRuns, messageLife)
+		case k.days > 0:
+			list[i] = max(core.Keep{Days: k.days}.For(), messageLife)
+		}
+	}
+	return list
+}
+
 // expiry returns the second from which DynamoDB may remove a job's run records; 0 is never.
 func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
-	s.learn(ctx, []core.JobID{job})
-	k, _ := s.defs.of(job)
-	for_ := s.o.KeepRuns
-	switch {
-	case k.days < 0:
-		return 0
-	case k.days > 0:
-		for_ = core.Keep{Days: k.days}.For()
+	if keep := s.keep(ctx, job)[0]; keep > 0 {
+		return s.o.Now().Add(keep).Unix()
 	}
-	return s.o.Now().Add(max(for_, messageLife)).Unix()
+	return 0
 }
 
 // letGo also sets the expiry of everything that belongs to runs that have ended for good: long texts, earlier attempts,
@@ -139,8 +149,8 @@ func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	if ctx.Err() != nil {
 		return
 	}
-	e := equal("run", number(r.ID)) // the key may belong to another run by then
+	e := equal("v", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
 	e.set("expires", number(at))
-	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("key#"+r.ID.Job().String(), r.Key)))
+	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(engine.IdempotencyKey(r.ID.Job(), r.Key))))
 }

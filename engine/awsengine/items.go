@@ -2,9 +2,7 @@ package awsengine
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
@@ -257,7 +256,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
 		KeepLog: string(r.KeepLog), Expires: expires}
 	if !r.Journal.IsZero() {
-		v.Journal = journalText(r.Journal)
+		v.Journal = engine.JournalName(r.Journal)
 	}
 	if len(r.Owes) > 0 {
 		v.Owes = jsonText(r.Owes)
@@ -310,7 +309,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
 		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then), KeepLog: core.KeepLog(v.KeepLog)}
 	if v.Journal != "" {
-		if r.Journal, err = parseJournalText(v.Journal); err != nil {
+		if r.Journal, err = engine.ParseJournalName(v.Journal); err != nil {
 			return r, false, err
 		}
 	}
@@ -352,61 +351,3 @@ func decodeRest(it item, r *core.Run) error {
 // Keys of the state table: of (the list) and key.
 
 func stateKey(of, key string) item { return item{"of": text(of), "key": text(key)} }
-
-// journalText writes a key as "minute.suffix.nonce"; suffixes and nonces sort within their minute.
-func journalText(k core.JournalKey) string {
-	return strconv.FormatInt(k.Minute, 10) + "." + fmt.Sprintf("%02d", k.Suffix) + "." + k.Nonce
-}
-
-func parseJournalText(s string) (core.JournalKey, error) {
-	minute, rest, ok := strings.Cut(s, ".")
-	suffix, nonce, ok2 := strings.Cut(rest, ".")
-	m, err := strconv.ParseInt(minute, 10, 64)
-	n, err2 := strconv.Atoi(suffix)
-	if !ok || !ok2 || err != nil || err2 != nil {
-		return core.JournalKey{}, fmt.Errorf("%q is no key of a journal", s)
-	}
-	return core.JournalKey{Minute: m, Suffix: n, Nonce: nonce}, nil
-}
-
-// journalKey returns the key of a journal. The journals of an hour are stored in the order of their minutes, so that one
-// query reads a minute, or an hour backwards.
-func journalKey(k core.JournalKey) item { return stateKey(journalsOf(k.Minute), journalText(k)) }
-
-func journalsOf(minute int64) string { return "journal#" + strconv.FormatInt(minute/60, 10) }
-
-// encodeEntries packs the entries of a journal, so that a journal of 50 is one unit: ten bytes each, and each address
-// once.
-func encodeEntries(entries []core.Entry) (packed []byte, addresses []string) {
-	index := map[string]int{}
-	for _, e := range entries {
-		i, known := index[e.Address]
-		if !known {
-			i = len(addresses)
-			index[e.Address] = i
-			addresses = append(addresses, e.Address)
-		}
-		packed = binary.BigEndian.AppendUint64(packed, uint64(e.Run))
-		packed = append(packed, byte(e.Outcome))
-		packed = binary.AppendUvarint(packed, uint64(i))
-	}
-	return packed, addresses
-}
-
-func decodeEntries(packed []byte, addresses []string) ([]core.Entry, error) {
-	var list []core.Entry
-	for len(packed) > 0 {
-		if len(packed) < 10 {
-			return nil, errors.New("a journal is truncated")
-		}
-		e := core.Entry{Run: core.RunID(binary.BigEndian.Uint64(packed)), Outcome: core.Outcome(packed[8])}
-		i, n := binary.Uvarint(packed[9:])
-		if n <= 0 || i >= uint64(len(addresses)) {
-			return nil, errors.New("a journal refers to an address that it does not contain")
-		}
-		e.Address = addresses[i]
-		list = append(list, e)
-		packed = packed[9+n:]
-	}
-	return list, nil
-}

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
@@ -23,49 +21,41 @@ const leavingFor = 30 * time.Second
 // keepPasses is how long a pass stays that its owner did not remove.
 const keepPasses = time.Hour
 
-// passes are the items that a call of CreateJobs stores: one for each of its transactions and each app in it.
+// passes are the records that a creation of jobs stores: one for each of its transactions and each app in it.
 type passes struct {
-	nonce string
-	keys  []item
+	nonce  string
+	stored []store.Group
+	open   map[string]bool // apps that accept jobs
 }
 
 func passesOf(app string) string { return "pass#" + app }
 
-func (p *passes) key(part int, app string) item {
-	return stateKey(passesOf(app), fmt.Sprintf("%s#%d", p.nonce, part))
+func (p *passes) key(part int, app string) store.Key {
+	return store.Key{Kind: passesOf(app), Name: fmt.Sprintf("%s#%d", p.nonce, part)}
 }
 
-// enter stores the passes for parts of jobs, and returns which apps accept jobs.
-func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open map[string]bool, err error) {
-	p = &passes{nonce: rand.Text()}
-	seen := map[string]bool{}
+// enter stores the passes for parts of creations, and reads which apps accept jobs.
+func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (*passes, error) {
+	p := &passes{nonce: rand.Text(), open: map[string]bool{}}
 	var apps []item
+	expires := s.o.Now().Add(keepPasses)
 	for k, part := range parts {
 		in := map[string]bool{}
-		for _, app := range part {
-			if !in[app] {
+		for _, i := range part {
+			if app := puts[i].Create.Def.App; !in[app] {
 				in[app] = true
-				p.keys = append(p.keys, p.key(k, app))
-			}
-			if !seen[app] {
-				seen[app] = true
-				apps = append(apps, stateKey(engine.KindApp, app))
+				pass := store.Write{Record: store.Record{Key: p.key(k, app), V: 1, Expires: expires}, Was: store.Any}
+				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(engine.KindApp, app))
 			}
 		}
 	}
-	expires := number(s.o.Now().Add(keepPasses).Unix())
-	writes := make([]types.WriteRequest, len(p.keys))
-	for i, k := range p.keys {
-		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"of": k["of"], "key": k["key"], "expires": expires}}}
+	if err := errors.Join(s.Write(ctx, p.stored...)...); err != nil {
+		return nil, err
 	}
-	if err := errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))...); err != nil {
-		return p, nil, err
-	}
-	open = map[string]bool{}
-	err = s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
+	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
 		app := stringOf(it, "key")
 		if it["leaving"] == nil {
-			open[app] = true
+			p.open[app] = true
 			return nil
 		}
 		until, err := intOf(it, "leaving")
@@ -73,26 +63,20 @@ func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open ma
 			return err
 		}
 		err = s.unmark(ctx, app, until)
-		open[app] = err == nil
+		p.open[app] = err == nil
 		if errors.Is(err, core.ErrRefused) {
 			err = nil // its owner lives, or another took it away
 		}
 		return err
 	})
-	return p, open, err
 }
 
 // leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
-func (s *Store) leave(ctx context.Context, p *passes) {
-	_ = s.deleteAll(ctx, p.keys)
-}
-
-func (s *Store) deleteAll(ctx context.Context, keys []item) error {
-	writes := make([]types.WriteRequest, len(keys))
-	for i, k := range keys {
-		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}
+func (s *Store) leave(ctx context.Context, passes []store.Group) error {
+	for i := range passes {
+		passes[i].Writes[0].Delete = true
 	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
+	return errors.Join(s.Write(ctx, passes...)...)
 }
 
 // textsOf returns comparable texts of keys of the state table.
@@ -102,20 +86,6 @@ func textsOf(keys []item) []string {
 		list[i] = keyText([]string{"of", "key"}, k)
 	}
 	return list
-}
-
-// passCheck makes a transaction conflict if its pass was removed.
-func (s *Store) passCheck(key item) types.TransactWriteItem {
-	there := &expr{}
-	there.exists("of")
-	return there.check(s.o.Names.State, key)
-}
-
-// mark stores that an app is being deleted, until the given time.
-func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
-	e := equal("v", number(rev))
-	e.set("leaving", number(until))
-	return s.updateApp(ctx, app, e)
 }
 
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
@@ -131,46 +101,56 @@ func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	})
 }
 
-// DeleteApp implements manage.Store. It also deletes the executors of the app.
-func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+func deletesApp(w store.Write) bool { return w.Delete && w.Kind == engine.KindApp }
+
+// deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
+func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	until := millis(s.o.Now().Add(leavingFor))
-	if err := s.mark(ctx, name, seen, until); err != nil {
+	mark := condition(w)
+	mark.exists("of")
+	mark.set("leaving", number(until))
+	if err := s.updateApp(ctx, w.Name, mark); err != nil {
 		return err
 	}
-	err := s.deleteMarked(ctx, seen, name, until, c)
+	err := s.deleteMarked(ctx, g, w.Name, until)
 	if err != nil { // so that creating a job need not wait until the mark ends; after a lost answer the app may be gone
-		_ = s.unmark(ctx, name, until)
+		_ = s.unmark(ctx, w.Name, until)
 	}
 	return err
 }
 
-func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until int64, c core.Change) error {
-	if err := s.closePasses(ctx, name); err != nil {
-		return err
+func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, until int64) error {
+	for {
+		list, err := s.List(ctx, passesOf(name), "", "", keysPerGet)
+		if err != nil {
+			return err
+		}
+		passes := make([]store.Group, len(list))
+		for i := range list {
+			passes[i].Writes = []store.Write{{Record: list[i], Was: store.Any}}
+		}
+		if err := s.leave(ctx, passes); err != nil {
+			return err
+		}
+		if len(list) < keysPerGet {
+			break
+		}
 	}
-	jobs := false
-	one := equal("of", text("name#"+name)).query(s.o.Names.State)
-	one.Limit = aws.Int32(1)
-	err := s.query(ctx, one, func(item) (bool, error) {
-		jobs = true
-		return false, nil
-	})
+	names, err := s.List(ctx, namesOf(name), "", "", 1)
 	if err != nil {
 		return err
 	}
-	if jobs {
+	if len(names) > 0 {
 		return core.ErrRefused
 	}
 	found, err := s.Executors(ctx, []string{name})
 	if err != nil {
 		return err
 	}
-	gone := equal("v", number(seen))
-	gone.equals("leaving", number(until))
-	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey(engine.KindApp, name)))
+	actions := append(s.changesActions(g.Changes), s.recordActions(g.Writes, until)...)
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
 			break // the other executors will expire without heartbeats
@@ -178,16 +158,4 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 		actions = append(actions, deleteAction(s.o.Names.State, stateKey(engine.KindExecutors(name), e.Address)))
 	}
 	return s.transact(ctx, actions)
-}
-
-func (s *Store) closePasses(ctx context.Context, app string) error {
-	var keys []item
-	err := s.all(ctx, passesOf(app), func(it item) error {
-		keys = append(keys, stateKey(passesOf(app), stringOf(it, "key")))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.deleteAll(ctx, keys)
 }

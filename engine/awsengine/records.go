@@ -1,6 +1,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,11 @@ func decodeRecord(it item) (r store.Record) {
 		r.Body = body.Value
 	}
 	return r
+}
+
+func decodeJournal(it item) (core.Journal, error) {
+	r := decodeRecord(it)
+	return engine.DecodeJournal(&r)
 }
 
 // encodeRecord stores a body as text if possible, so that users can read it in the console of AWS.
@@ -124,50 +130,71 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 }
 
 // Write implements store.Records. A group of one record is a plain write, which costs half of a transaction; such records
-// without conditions are written 25 at a time.
+// without conditions are written 25 at a time. So are change records alone: a repeated write completes them.
 func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 	errs := make([]error, len(groups))
-	var free, bound []int // indices of groups
+	var free []freeWrite
+	var bound []int // indices of groups
 	for i := range groups {
 		g := &groups[i]
 		switch errs[i] = g.Check(); {
 		case errs[i] != nil:
-		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any:
-			free = append(free, i)
+		case len(g.Writes) == 0:
+			for k := range g.Changes {
+				for _, w := range s.changeWrites(&g.Changes[k]) {
+					free = append(free, freeWrite{w, i})
+				}
+			}
+		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any && !deletesApp(g.Writes[0]):
+			free = append(free, freeWrite{g.Writes[0], i})
 		default:
 			bound = append(bound, i)
 		}
 	}
-	s.writeFree(ctx, groups, free, errs)
+	s.writeFree(ctx, free, errs)
 	s.parallel(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
 	return errs
 }
 
-// writeFree writes groups of one record without a condition. The last write of a record counts.
-func (s *Store) writeFree(ctx context.Context, groups []store.Group, of []int, errs []error) {
-	if len(of) == 0 {
+// changeWrites returns the writes of a change record.
+func (s *Store) changeWrites(c *core.Change) []store.Write {
+	return store.ChangeWrites(c, s.o.Now().Add(s.o.KeepRuns))
+}
+
+// freeWrite is a write without a condition, and the index of its group.
+type freeWrite struct {
+	store.Write
+	group int
+}
+
+// writeFree makes writes without a condition. The last write of a record counts.
+func (s *Store) writeFree(ctx context.Context, free []freeWrite, errs []error) {
+	if len(free) == 0 {
 		return
 	}
 	last := map[store.Key]int{}
-	for k, i := range of {
-		last[groups[i].Writes[0].Key] = k
+	for i := range free {
+		last[free[i].Key] = i
 	}
-	writes, keys := make([]types.WriteRequest, len(of)), make([]string, len(of))
-	for k, i := range of {
-		w := &groups[of[last[groups[i].Writes[0].Key]]].Writes[0]
-		keys[k] = w.Kind + "\x00" + w.Name
+	writes, keys := make([]types.WriteRequest, len(free)), make([]string, len(free))
+	for i := range free {
+		w := &free[last[free[i].Key]]
+		keys[i] = w.Kind + "\x00" + w.Name
 		if w.Delete {
-			writes[k].DeleteRequest = &types.DeleteRequest{Key: recordKey(w.Key)}
+			writes[i].DeleteRequest = &types.DeleteRequest{Key: recordKey(w.Key)}
 		} else {
-			writes[k].PutRequest = &types.PutRequest{Item: encodeRecord(&w.Record)}
+			writes[i].PutRequest = &types.PutRequest{Item: encodeRecord(&w.Record)}
 		}
 	}
-	for k, err := range s.batchWrite(ctx, s.o.Names.State, writes, keys) {
-		errs[of[k]] = err
+	for i, err := range s.batchWrite(ctx, s.o.Names.State, writes, keys) {
+		errs[free[i].group] = cmp.Or(errs[free[i].group], err)
 	}
 }
 
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
+	if i := slices.IndexFunc(g.Writes, deletesApp); i >= 0 {
+		return s.deleteApp(ctx, g, &g.Writes[i])
+	}
 	if len(g.Writes) == 1 && len(g.Changes) == 0 {
 		w := &g.Writes[0]
 		if w.Delete {
@@ -175,18 +202,24 @@ func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
 		}
 		return s.putIf(ctx, encodeRecord(&w.Record), condition(w))
 	}
-	var actions []types.TransactWriteItem
-	for k := range g.Changes {
-		actions = append(actions, s.changeActions(&g.Changes[k])...)
-	}
-	for k := range g.Writes {
-		if w := &g.Writes[k]; w.Delete {
-			actions = append(actions, condition(w).delete(s.o.Names.State, recordKey(w.Key)))
-		} else {
-			actions = append(actions, condition(w).put(s.o.Names.State, encodeRecord(&w.Record)))
+	return s.transact(ctx, append(s.changesActions(g.Changes), s.recordActions(g.Writes, 0)...))
+}
+
+// recordActions make writes. An app is deleted on the condition that it is marked as leaving until the given time.
+func (s *Store) recordActions(writes []store.Write, leaving int64) (actions []types.TransactWriteItem) {
+	for k := range writes {
+		w, e := &writes[k], condition(&writes[k])
+		switch {
+		case !w.Delete:
+			actions = append(actions, e.put(s.o.Names.State, encodeRecord(&w.Record)))
+		case deletesApp(*w):
+			e.equals("leaving", number(leaving))
+			fallthrough
+		default:
+			actions = append(actions, e.delete(s.o.Names.State, recordKey(w.Key)))
 		}
 	}
-	return s.transact(ctx, actions)
+	return actions
 }
 
 // condition returns the condition of a write.

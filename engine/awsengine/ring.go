@@ -171,34 +171,6 @@ func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	return answer("queue "+s.o.Names.Dead, err)
 }
 
-// lettersOf lists the stored dead-letter messages.
-const lettersOf = "letter"
-
-// Bounds of a stored dead-letter message: an item of DynamoDB has at most 400 KB, and no reader accepts more than a
-// message can hold.
-const (
-	maxLetter   = 300 << 10
-	keepLetters = 20 * 24 * time.Hour
-)
-
-// LetterID returns the ID of a dead-letter message, from the time it arrived on the dead-letter queue and its message. It
-// is the same at each receive.
-func LetterID(sent time.Time, message string) string {
-	return fmt.Sprintf("%013d#%.100s", sent.UnixMilli(), message)
-}
-
-// KeepLetter moves a dead-letter message from the queue, which deletes messages and shows each to one reader, to the table
-// that users can list.
-func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
-	if len(l.Body) > maxLetter {
-		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
-	}
-	it := stateKey(lettersOf, l.ID)
-	it["at"], it["reason"], it["body"], it["expires"] = number(millis(l.At)), text(l.Reason), text(l.Body),
-		number(l.At.Add(keepLetters).Unix())
-	return s.putIf(ctx, it, nil)
-}
-
 // movedByQueue is the reason of a dead-letter message that its queue moved.
 const movedByQueue = "the message was received the maximum number of times and never acknowledged"
 
@@ -219,7 +191,7 @@ func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *c
 func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func(context.Context, *core.Letter) error) error {
 	ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 	at := time.UnixMilli(ms).UTC()
-	l := core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
+	l := core.Letter{ID: engine.LetterID(at, aws.ToString(m.MessageId)), At: at,
 		Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), movedByQueue), Body: aws.ToString(m.Body)}
 	if err := s.KeepLetter(ctx, l); err != nil {
 		return err
@@ -228,23 +200,6 @@ func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func
 		return fmt.Errorf("record the dead letter %s: %w", l.ID, err)
 	}
 	return s.remove(ctx, s.o.Names.Dead, []string{aws.ToString(m.ReceiptHandle)})[0]
-}
-
-func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
-	e := equal("of", text(lettersOf))
-	if after != "" {
-		e.test("key", "<", text(after))
-	}
-	err = s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
-		at, err := intOf(it, "at")
-		list = append(list, core.Letter{ID: stringOf(it, "key"), At: fromMillis(at), Reason: stringOf(it, "reason"), Body: stringOf(it, "body")})
-		return len(list) < limit, err
-	})
-	return list, err
-}
-
-func (s *Store) DropLetter(ctx context.Context, id string) error {
-	return s.deleteIf(ctx, stateKey(lettersOf, id), &expr{})
 }
 
 // printable replaces characters that SQS does not accept in an attribute.

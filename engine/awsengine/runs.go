@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/engine"
 )
 
 // runNames are the attributes of a run, in the order in which an insert names them.
@@ -515,7 +516,7 @@ func (s *Store) RecentRuns(ctx context.Context, of query.Recent, from query.RunP
 			}
 			return w.minute(ctx, at, skip, group)
 		}
-		e := equal("of", text(journalsOf(hour*60)))
+		e := equal("of", text(engine.KindJournals(hour*60)))
 		e.test("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/"))
 		read := 0
 		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
@@ -671,94 +672,6 @@ func taken(r *core.Run) time.Time {
 	return r.Slot.Time()
 }
 
-func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
-	packed, addresses := encodeEntries(j.Entries)
-	it := journalKey(j.Key)
-	it["v"], it["expires"] = number(j.V), number(s.o.Now().Add(s.o.KeepJournals).Unix())
-	if len(packed) > 0 {
-		it["entries"] = &types.AttributeValueMemberB{Value: packed}
-		list := make([]types.AttributeValue, len(addresses))
-		for i, a := range addresses {
-			list[i] = text(a)
-		}
-		it["addresses"] = &types.AttributeValueMemberL{Value: list}
-		if answers := core.PackAnswers(j.Entries); answers != nil {
-			it["answers"] = &types.AttributeValueMemberB{Value: answers}
-		}
-	}
-	return s.putIf(ctx, it, noneOr("v", "<", number(j.V)))
-}
-
-func decodeJournal(it item) (core.Journal, error) {
-	key, err := parseJournalText(stringOf(it, "key"))
-	if err != nil {
-		return core.Journal{}, err
-	}
-	v, err := intOf(it, "v")
-	if err != nil {
-		return core.Journal{}, err
-	}
-	j := core.Journal{Key: key, V: int(v)}
-	if b, ok := it["entries"].(*types.AttributeValueMemberB); ok {
-		var addresses []string
-		if l, ok := it["addresses"].(*types.AttributeValueMemberL); ok {
-			for _, a := range l.Value {
-				if t, ok := a.(*types.AttributeValueMemberS); ok {
-					addresses = append(addresses, t.Value)
-				}
-			}
-		}
-		if j.Entries, err = decodeEntries(b.Value, addresses); err == nil {
-			if answers, ok := it["answers"].(*types.AttributeValueMemberB); ok {
-				err = core.UnpackAnswers(answers.Value, j.Entries)
-			}
-		}
-		if err != nil {
-			return core.Journal{}, fmt.Errorf("read journal %s: %w", key, err)
-		}
-	}
-	return j, nil
-}
-
-func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
-	list := make([]item, len(keys))
-	for i, k := range keys {
-		list[i] = journalKey(k)
-	}
-	found := make(map[core.JournalKey]core.Journal, len(keys))
-	left, err := s.get(ctx, s.o.Names.State, list, func(it item) error {
-		j, err := decodeJournal(it)
-		found[j.Key] = j
-		return err
-	})
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
-	return found, err
-}
-
-func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
-	var list []core.Journal
-	e := equal("of", text(journalsOf(minute)))
-	e.conds = append(e.conds, "begins_with("+e.name("key")+", "+e.value("minute", text(strconv.FormatInt(minute, 10)+"."))+")")
-	in := e.query(s.o.Names.State)
-	in.Limit, in.ExclusiveStartKey = aws.Int32(int32(limit)), startAfter(journalsOf(minute), after)
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		j, err := decodeJournal(it)
-		list = append(list, j)
-		return len(list) < limit, err
-	})
-	return list, err
-}
-
-// startAfter returns the start of a query that continues after a journal key; nil for the first journal.
-func startAfter(of string, after core.JournalKey) item {
-	if after.IsZero() {
-		return nil
-	}
-	return stateKey(of, journalText(after))
-}
-
 // all reads the items of the state table about one thing, in order.
 func (s *Store) all(ctx context.Context, of string, each func(item) error) error {
 	if g := glance.Of(ctx); g != nil {
@@ -785,9 +698,9 @@ func (s *Store) all(ctx context.Context, of string, each func(item) error) error
 
 // Newest implements engine.Engine.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
-	in := equal("of", text(journalsOf(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
+	in := equal("of", text(engine.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
 	err = s.query(ctx, in, func(it item) (more bool, err error) {
-		key, err = parseJournalText(stringOf(it, "key"))
+		key, err = engine.ParseJournalName(stringOf(it, "key"))
 		return false, err
 	})
 	return key, err
@@ -824,20 +737,12 @@ func (s *Store) getOne(ctx context.Context, key item) (item, error) {
 	return out.Item, nil
 }
 
-func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
-
+// PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	if err := s.keepJournals(ctx, minute, keys); err != nil {
 		return err
 	}
-	writes, texts := make([]types.WriteRequest, len(keys)), make([]string, len(keys))
-	for i, k := range keys {
-		texts[i] = journalText(k)
-		it := stateKey(revisitOf(minute), texts[i])
-		it["expires"] = number(s.o.Now().Add(s.o.KeepJournals).Unix())
-		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
-	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
+	return s.Nouns.PutRevisits(ctx, minute, keys)
 }
 
 // keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
@@ -853,38 +758,10 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 		e := &expr{}
 		e.exists("v")
 		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, journalKey(old[i])))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(engine.JournalKey(old[i]))))
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it no longer exists
 		}
 	})
 	return errors.Join(errs...)
-}
-
-func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
-	var list []core.JournalKey
-	of := revisitOf(minute)
-	in := equal("of", text(of)).query(s.o.Names.State)
-	in.Limit, in.ExclusiveStartKey = aws.Int32(int32(limit)), startAfter(of, after)
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		k, err := parseJournalText(stringOf(it, "key"))
-		list = append(list, k)
-		return len(list) < limit, err
-	})
-	return list, err
-}
-
-func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
-	var writes []types.WriteRequest
-	var texts []string
-	err := s.all(ctx, revisitOf(minute), func(it item) error {
-		k := stringOf(it, "key")
-		texts = append(texts, k)
-		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: stateKey(revisitOf(minute), k)}})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
 }

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -276,39 +274,11 @@ func (s *Store) refill(tx *tx, q *queue) error {
 }
 
 func bury(tx *tx, body []byte, reason string) error {
-	return execute(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", values(tx.s.now().UnixMilli(), reason, body), nil)
-}
-
-func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
-	body := ring.Encode(m)
-	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, body, reason) })
-}
-
-func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
-	before := int64(math.MaxInt64)
-	if after != "" {
-		if before, err = strconv.ParseInt(after, 10, 64); err != nil {
-			return nil, core.Invalid("after", after,
-				"expected the ID of a dead-letter message: use the value of next from the previous page")
-		}
-	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		q := "SELECT id, at, reason, body FROM dead WHERE id < ? ORDER BY id DESC LIMIT ?"
-		return execute(c, q, values(before, limit), func(st *sqlite.Stmt) error {
-			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)),
-				Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
-			return nil
-		})
-	})
-	return list, err
-}
-
-func (s *Store) DropLetter(ctx context.Context, id string) error {
-	n, err := strconv.ParseInt(id, 10, 64)
+	w, err := engine.LetterWrite(engine.NewLetter(tx.s.now(), body, reason))
 	if err != nil {
-		return nil // no dead-letter message has such an ID
+		return err
 	}
-	return s.exec(ctx, "DELETE FROM dead WHERE id = ?", values(n))
+	return writeRecord(tx, &w)
 }
 
 type outgoing struct {

@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -58,13 +59,15 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 				continue
 			}
 			var err error
-			if answers[i], err = met(tx, g.Writes); err != nil {
-				return err
-			}
-			if answers[i] == nil {
-				if err := writeGroup(tx, g); err != nil {
-					return err
+			if len(g.Writes) == 1 && len(g.Changes) == 0 && !g.Writes[0].Delete { // one statement has the condition
+				if err = writeRecord(tx, &g.Writes[0]); err == nil {
+					answers[i] = judged(tx.Conn)
 				}
+			} else if answers[i], err = met(tx, g.Writes); err == nil && answers[i] == nil {
+				err = writeGroup(tx, g)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		return nil
@@ -83,26 +86,24 @@ func met(tx *tx, writes []store.Write) (answer, err error) {
 			return nil, err
 		}
 		if !w.Meets(v) {
-			return core.ErrRefused, nil
+			answer = core.ErrRefused
+		}
+		if w.Delete && w.Kind == engine.KindApp {
+			err = execute(tx.Conn, "SELECT 1 FROM sched WHERE app = ? LIMIT 1", values(w.Name), func(*sqlite.Stmt) error {
+				answer = core.ErrRefused
+				return nil
+			})
+		}
+		if answer != nil || err != nil {
+			return answer, err
 		}
 	}
 	return nil, nil
 }
 
-func writeGroup(tx *tx, g *store.Group) (err error) {
+func writeGroup(tx *tx, g *store.Group) error {
 	for i := range g.Writes {
-		w := &g.Writes[i]
-		if w.Delete {
-			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
-		} else {
-			expires := int64(0)
-			if !w.Expires.IsZero() {
-				expires = w.Expires.Unix()
-			}
-			err = execute(tx.Conn, "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) "+
-				"ON CONFLICT DO UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)", values(w.Kind, w.Name, w.V, w.Body, expires), nil)
-		}
-		if err != nil {
+		if err := writeRecord(tx, &g.Writes[i]); err != nil {
 			return err
 		}
 	}
@@ -112,4 +113,42 @@ func writeGroup(tx *tx, g *store.Group) (err error) {
 		}
 	}
 	return nil
+}
+
+func writeRecord(tx *tx, w *store.Write) error {
+	if w.Delete {
+		err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
+		if err == nil && w.Kind == engine.KindApp {
+			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(w.Name)), nil)
+		}
+		return err
+	}
+	expires := int64(0)
+	if !w.Expires.IsZero() {
+		expires = w.Expires.Unix()
+	}
+	q := "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) ON CONFLICT (kind, name) DO " +
+		"UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)"
+	switch w.Was {
+	case store.Any:
+	case store.Absent:
+		q += " WHERE false"
+	case store.Lower:
+		q += " WHERE v < ?3"
+	default:
+		q = "UPDATE records SET v = ?3, body = ?4, expires = nullif(?5, 0) WHERE kind = ?1 AND name = ?2 AND v = ?6"
+	}
+	st, err := tx.Prepare(q)
+	if err != nil {
+		return err
+	}
+	st.BindText(1, w.Kind)
+	st.BindText(2, w.Name)
+	st.BindInt64(3, w.V)
+	st.BindBytes(4, w.Body)
+	st.BindInt64(5, expires)
+	if w.Was > 0 {
+		st.BindInt64(6, w.Was)
+	}
+	return rows(st, nil)
 }

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // The values of a run's fields are stored as their position in these lists, from 1. New values are only appended. An open
@@ -369,7 +369,7 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		if err := create(tx, []core.Run{run}, answer[:]); err != nil || answer[0] != nil {
 			return err
 		}
-		return putEntries(tx, []core.DueItem{entry}, make([]error, 1))
+		return changeDue(tx, enter, &entry)
 	})
 	return cmp.Or(err, answer[0])
 }
@@ -380,10 +380,12 @@ func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 		if err := putRuns(tx, []core.RunPut{c.Put}, answer[:]); err != nil || answer[0] != nil {
 			return err
 		}
-		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
-			return err
+		for i := range c.Drop {
+			if err := changeDue(tx, leave, &c.Drop[i]); err != nil {
+				return err
+			}
 		}
-		if err := putEntries(tx, []core.DueItem{c.Entry}, make([]error, 1)); err != nil {
+		if err := changeDue(tx, enter, &c.Entry); err != nil {
 			return err
 		}
 		return putChange(tx, &c.Change)
@@ -708,177 +710,9 @@ func (s *Store) open(ctx context.Context, job core.JobID, first, last core.RunID
 	return list, next, nil
 }
 
-// encodeEntries writes the entries of a journal: their distinct addresses, then
-// for each its run (as the difference to the one before), outcome and address.
-func encodeEntries(entries []core.Entry) []byte {
-	places := make(map[string]uint64, 8)
-	var addresses []string
-	size := 16
-	for i := range entries {
-		a := entries[i].Address
-		if _, ok := places[a]; !ok {
-			places[a] = uint64(len(addresses))
-			addresses = append(addresses, a)
-			size += len(a) + 2
-		}
-	}
-	b := make([]byte, 0, size+len(entries)*12)
-	b = binary.AppendUvarint(b, uint64(len(addresses)))
-	for _, a := range addresses {
-		b = binary.AppendUvarint(b, uint64(len(a)))
-		b = append(b, a...)
-	}
-	b = binary.AppendUvarint(b, uint64(len(entries)))
-	last := int64(0)
-	for i := range entries {
-		b = binary.AppendVarint(b, int64(entries[i].Run)-last)
-		last = int64(entries[i].Run)
-		b = append(b, byte(entries[i].Outcome))
-		b = binary.AppendUvarint(b, places[entries[i].Address])
-	}
-	return append(b, core.PackAnswers(entries)...)
-}
-
-var errEntries = errors.New("the entries of a journal are damaged")
-
-func decodeEntries(b []byte) ([]core.Entry, error) {
-	bad := false
-	number := func() uint64 {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			bad = true
-			return 0
-		}
-		b = b[size:]
-		return n
-	}
-	var addresses []string
-	for n := number(); n > 0 && !bad; n-- {
-		size := number()
-		if bad || size > uint64(len(b)) {
-			return nil, errEntries
-		}
-		addresses = append(addresses, string(b[:size]))
-		b = b[size:]
-	}
-	n := number()
-	if bad || n > uint64(len(b)) {
-		return nil, errEntries
-	}
-	if n == 0 {
-		return nil, nil
-	}
-	entries := make([]core.Entry, n)
-	last := int64(0)
-	for i := range entries {
-		d, size := binary.Varint(b)
-		if size <= 0 || len(b) <= size {
-			return nil, errEntries
-		}
-		last += d
-		outcome := core.Outcome(b[size])
-		b = b[size+1:]
-		place := number()
-		if bad || place >= uint64(len(addresses)) {
-			return nil, errEntries
-		}
-		entries[i] = core.Entry{Run: core.RunID(last), Address: addresses[place], Outcome: outcome}
-	}
-	return entries, core.UnpackAnswers(b, entries)
-}
-
 func columnBytes(st *sqlite.Stmt, at int) []byte {
 	b := make([]byte, st.ColumnLen(at))
 	return b[:st.ColumnBytes(at, b)]
-}
-
-func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
-	body := encodeEntries(j.Entries)
-	return batch(ctx, s, true, []core.Journal{j}, func(tx *tx, js []core.Journal, answers []error) error {
-		return eachRow(tx, `INSERT INTO journals (minute, suffix, nonce, v, body) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (minute, suffix, nonce) DO UPDATE SET v = excluded.v, body = excluded.body WHERE v < excluded.v`, js, answers, func(st *sqlite.Stmt, j *core.Journal) error {
-			bindKey(st, 1, j.Key)
-			st.BindInt64(4, int64(j.V))
-			st.BindBytes(5, body)
-			return nil
-		})
-	})[0]
-}
-
-func bindKey(st *sqlite.Stmt, at int, k core.JournalKey) {
-	st.BindInt64(at, k.Minute)
-	st.BindInt64(at+1, int64(k.Suffix))
-	st.BindText(at+2, k.Nonce)
-}
-
-func bindPage(st *sqlite.Stmt, minute int64, after core.JournalKey, limit int) {
-	st.BindInt64(1, minute)
-	bindKey(st, 2, after)
-	st.BindInt64(5, int64(limit))
-}
-
-func columnKey(st *sqlite.Stmt, at int) core.JournalKey {
-	return core.JournalKey{Minute: st.ColumnInt64(at), Suffix: st.ColumnInt(at + 1), Nonce: st.ColumnText(at + 2)}
-}
-
-func columnJournal(st *sqlite.Stmt) (j core.Journal, err error) {
-	j.Key, j.V = columnKey(st, 0), st.ColumnInt(3)
-	j.Entries, err = decodeEntries(columnBytes(st, 4))
-	return j, err
-}
-
-func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
-	found := make(map[core.JournalKey]core.Journal, len(keys))
-	return found, s.read(ctx, func(c *sqlite.Conn) error {
-		for _, k := range keys {
-			if err := execute(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND suffix = ? AND nonce = ?",
-				func(st *sqlite.Stmt) { bindKey(st, 1, k) }, func(st *sqlite.Stmt) error {
-					j, err := columnJournal(st)
-					found[k] = j
-					return err
-				}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) (list []core.Journal, err error) {
-	err = s.query(ctx, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER "+
-		"BY suffix, nonce LIMIT ?",
-		func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
-			j, err := columnJournal(st)
-			list = append(list, j)
-			return err
-		})
-	return list, err
-}
-
-func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	return s.write(ctx, false, len(keys), func(tx *tx) error {
-		return eachRow(tx, "INSERT INTO revisits (minute, claimed, suffix, nonce) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", keys,
-			make([]error, len(keys)),
-			func(st *sqlite.Stmt, k *core.JournalKey) error {
-				st.BindInt64(1, minute)
-				bindKey(st, 2, *k)
-				return nil
-			})
-	})
-}
-
-func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
-	err = s.query(ctx, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY "+
-		"claimed, suffix, nonce LIMIT ?",
-		func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
-			keys = append(keys, columnKey(st, 0))
-			return nil
-		})
-	return keys, err
-}
-
-func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
-	return s.exec(ctx, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) })
 }
 
 // sweepSlice is how many runs one step of a sweep reads, and sweepSlices how many steps one call takes.
@@ -913,41 +747,30 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	if removed > 0 && err == nil {
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return cmp.Or(s.sweepSteps(tx), s.sweepHistory(tx)) })
 	}
-	kept := func(column string) (where string, before int64) { // as long as runs
-		if runs > 0 {
-			return column + " < ?1", core.Millis(now.Add(-runs))
-		}
-		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT CASE WHEN keep < 0 THEN 73000 ELSE nullif(keep, 0) END "+
-			"FROM sched WHERE sched.id = job), %d)", column, core.KeepDays), core.Millis(now)
-	}
 	old := core.Millis(now.Add(-journals))
-	skips, madeBefore := kept("made")
-	changes, atBefore := kept("at")
+	upTo := min(old/60000-1, cursor) // minute of a journal that may be removed because of its age
 	for _, d := range []struct {
 		table, where string
-		before       int64
+		before       any
 	}{
-		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
-		{"revisits", "minute < ?3", 0}, // the watchdog may be reading the cursor's own minute
-		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
-			"minute > ?3)", old / 60000},
-		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
-			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
+		// The watchdog may be reading the cursor's own minute.
+		{"records", "kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 9) AS INTEGER) < ?1", cursor},
+		{"records", "kind > 'journal#' AND kind <= ?3 AND CAST(name AS INTEGER) <= ?1 AND name NOT IN (SELECT name FROM records " +
+			"WHERE kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 9) AS INTEGER) > ?4)", upTo},
 		{"records", "expires < ?1", now.Unix()},
-		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
+		{"records", fmt.Sprintf("kind = ?1 AND name > (SELECT name FROM records WHERE kind = ?1 ORDER BY name LIMIT 1 OFFSET %d)",
+			engine.KeepDead-1), engine.KindLetter},
 	} {
 		if removed >= limit || err != nil {
 			break
 		}
+		bound := []any{d.before, min(limit-removed, sweepSlice), engine.KindJournals(upTo), cursor}
+		if !strings.Contains(d.where, "?3") {
+			bound = bound[:2]
+		}
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
 			if err := execute(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)",
-				func(st *sqlite.Stmt) {
-					st.BindInt64(1, d.before)
-					st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
-					if strings.Contains(d.where, "?3") {
-						st.BindInt64(3, cursor)
-					}
-				}, nil); err != nil {
+				values(bound...), nil); err != nil {
 				return err
 			}
 			n := tx.Changes()
@@ -1052,16 +875,9 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	if !more {
 		next = 0
 	}
-	for _, q := range []string{"DELETE FROM logs WHERE run = (SELECT key FROM runs WHERE n = ?)", "DELETE FROM runs WHERE n = ?"} {
-		st, err := tx.Prepare(q)
-		if err != nil {
+	for _, n := range gone {
+		if err := removeRun(tx, n); err != nil {
 			return 0, false, err
-		}
-		for _, n := range gone {
-			st.BindInt64(1, n)
-			if err := rows(st, nil); err != nil {
-				return 0, false, err
-			}
 		}
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
@@ -1160,41 +976,49 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 // The order makes that safe: a journal is stored after the claims of its runs, a closed run has stored its follow-ups, and
 // a closed run without follow-ups stays so. A journal that was written again since is kept.
 func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (removed int, err error) {
-	type row struct{ n, v int64 }
+	type row struct {
+		store.Key
+		v int64
+	}
 	type candidate struct {
 		row
 		runs []core.RunID
 	}
-	var list []candidate
-	from, next, seen, entries := s.sweepJournal.Load(), int64(0), 0, 0
-	errEnough := errors.New("enough")
-	err = s.query(ctx, `SELECT rowid, v, body, minute > ?1 OR EXISTS (SELECT 1 FROM revisits AS r WHERE r.minute > ?1 AND r.claimed = journals.minute
-AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE rowid > ?2 ORDER BY rowid`, func(st *sqlite.Stmt) {
-		st.BindInt64(1, cursor)
-		st.BindInt64(2, from)
-	}, func(st *sqlite.Stmt) error {
-		if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
-			next = from
-			return errEnough
-		}
-		from = st.ColumnInt64(0)
-		seen++
-		found, err := decodeEntries(columnBytes(st, 2))
-		if err != nil {
-			return nil // its age will remove it
-		}
-		entries += len(found)
-		j := core.Journal{Entries: found}
-		if st.ColumnInt64(3) != 0 && j.HasLeft() || s.recent.someOpen(found) {
+	again := map[string]bool{} // names of journals that the watchdog reads again
+	if err := s.query(ctx, "SELECT name FROM records WHERE kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 9) AS INTEGER) > ?",
+		values(cursor), func(st *sqlite.Stmt) error {
+			again[st.ColumnText(0)] = true
 			return nil
-		}
-		x := candidate{row: row{from, st.ColumnInt64(1)}}
-		for _, e := range found {
-			x.runs = append(x.runs, e.Run)
-		}
-		list = append(list, x)
-		return nil
-	})
+		}); err != nil {
+		return 0, fmt.Errorf("read revisits: %w", err)
+	}
+	var list []candidate
+	from, next, seen, entries := s.sweepJournal, store.Key{}, 0, 0
+	from.Kind = max(from.Kind, "journal#")
+	errEnough := errors.New("enough")
+	err = s.query(ctx, "SELECT kind, name, v, body FROM records WHERE (kind, name) > (?, ?) AND kind < 'journal$' ORDER BY kind, name",
+		values(from.Kind, from.Name), func(st *sqlite.Stmt) error {
+			if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
+				next = from
+				return errEnough
+			}
+			from = store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}
+			seen++
+			j, err := engine.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
+			if err != nil {
+				return nil // its age will remove it
+			}
+			entries += len(j.Entries)
+			if (j.Key.Minute > cursor || again[from.Name]) && j.HasLeft() || s.recent.someOpen(j.Entries) {
+				return nil
+			}
+			x := candidate{row: row{from, int64(j.V) + 1}}
+			for _, e := range j.Entries {
+				x.runs = append(x.runs, e.Run)
+			}
+			list = append(list, x)
+			return nil
+		})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, fmt.Errorf("read journals: %w", err)
 	}
@@ -1230,16 +1054,17 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	answers := make([]error, len(gone))
 	if len(gone) > 0 {
 		if err := s.write(ctx, false, len(gone), func(tx *tx) error {
-			return eachRow(tx, "DELETE FROM journals WHERE rowid = ? AND v = ?", gone, answers, func(st *sqlite.Stmt, r *row) error {
-				st.BindInt64(1, r.n)
-				st.BindInt64(2, r.v)
+			return eachRow(tx, "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?", gone, answers, func(st *sqlite.Stmt, r *row) error {
+				st.BindText(1, r.Kind)
+				st.BindText(2, r.Name)
+				st.BindInt64(3, r.v)
 				return nil
 			})
 		}); err != nil {
 			return 0, fmt.Errorf("remove journals: %w", err)
 		}
 	}
-	s.sweepJournal.Store(next)
+	s.sweepJournal = next
 	for _, err := range answers {
 		if err == nil {
 			removed++
@@ -1252,15 +1077,14 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 // once, beside the writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old, gone []core.JobID
-	if err := s.query(ctx, `SELECT job FROM tombs WHERE rev_at < ? AND
-NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
-		st.BindInt64(1, before)
-	}, func(st *sqlite.Stmt) error {
-		if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
-			old = append(old, job)
-		}
-		return nil
-	}); err != nil {
+	if err := s.query(ctx, `SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?)
+WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(engine.KindTombstone, before),
+		func(st *sqlite.Stmt) error {
+			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
+				old = append(old, job)
+			}
+			return nil
+		}); err != nil {
 		return 0, err
 	}
 	named, err := s.jobsOnRing(ctx, len(old) > 0)
@@ -1290,7 +1114,8 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 			for _, d := range []struct {
 				where string
 				is    any
-			}{{"tombs WHERE job", job}, {"counters WHERE job", job}, {"records WHERE kind", engine.ScriptKind(job)}} {
+			}{{"records WHERE kind = '" + engine.KindTombstone + "' AND name", engine.JobName(job)}, {"counters WHERE job", job},
+				{"records WHERE kind", engine.ScriptKind(job)}} {
 				if err := execute(tx.Conn, "DELETE FROM "+d.where+" = ?", values(d.is), nil); err != nil {
 					return err
 				}
@@ -1355,27 +1180,6 @@ func (s *Store) sweepHistory(tx *tx) error {
 	}
 	tx.after = append(tx.after, func() { s.sweepID = next })
 	return nil
-}
-
-func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
-	err = s.write(ctx, false, 1, func(tx *tx) error {
-		v, err := getState(tx.Conn, "alive")
-		if err != nil {
-			return err
-		}
-		before = core.FromMillis(v)
-		return setState(tx.Conn, "alive", core.Millis(now))
-	})
-	return before, err
-}
-
-func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		v, err := getState(c, "alive")
-		at = core.FromMillis(v)
-		return err
-	})
-	return at, err
 }
 
 // getState reads a number of the state table; 0 if it is missing.

@@ -20,11 +20,11 @@ var migrations = []string{
 	`
 -- The part of each job that planning reads.
 CREATE TABLE sched (
-	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,
+	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, keep INTEGER NOT NULL, state TEXT NOT NULL,
 	rev INTEGER NOT NULL, rev_at INTEGER NOT NULL, next INTEGER NOT NULL, plan_at INTEGER NOT NULL,
 	partition INTEGER NOT NULL, seq INTEGER NOT NULL, tail INTEGER NOT NULL,
-	keep INTEGER NOT NULL, spec BLOB NOT NULL,
-	pause_until INTEGER NOT NULL, pause_by TEXT, pause_why TEXT, plan_error TEXT, compared INTEGER NOT NULL
+	pause_until INTEGER NOT NULL, pause_by TEXT NOT NULL, pause_why TEXT NOT NULL, plan_error TEXT NOT NULL, compared INTEGER NOT NULL,
+	spec BLOB NOT NULL
 );
 -- One job for each name in an app.
 CREATE UNIQUE INDEX sched_name ON sched (app, name);
@@ -39,9 +39,7 @@ CREATE TABLE entries (partition INTEGER NOT NULL, plan_at INTEGER NOT NULL, job 
 CREATE UNIQUE INDEX entries_due ON entries (partition, plan_at, job, run);
 -- The entries of the runs of a job.
 CREATE INDEX entries_run ON entries (run);
--- Tombstones of deleted jobs.
-CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, rev_at INTEGER NOT NULL);
--- The last run number of each job.
+-- The last run number of each job, and the last job ID as the number of job 0.
 CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
 -- The numbers that runs.app has for the names of apps.
@@ -84,32 +82,11 @@ CREATE TABLE steps (n INTEGER PRIMARY KEY);
 -- The runs up to the mark by ID, and the open ones of them. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
--- Kept logs of runs, by runs.key.
-CREATE TABLE logs (run INTEGER PRIMARY KEY, body BLOB NOT NULL);
--- Idempotency keys, and the run that each is bound to.
-CREATE TABLE keys (job INTEGER NOT NULL, key TEXT NOT NULL, run INTEGER NOT NULL, at INTEGER NOT NULL);
-CREATE UNIQUE INDEX keys_key ON keys (job, key);
--- Old keys, for sweeps.
-CREATE INDEX keys_at ON keys (at);
--- Consecutive scheduled times that were skipped.
-CREATE TABLE skips (
-	job INTEGER NOT NULL, first INTEGER NOT NULL, reason TEXT NOT NULL, last INTEGER NOT NULL,
-	count INTEGER NOT NULL, rev INTEGER NOT NULL, made INTEGER NOT NULL
-);
-CREATE UNIQUE INDEX skips_key ON skips (job, first, reason);
 
--- Journals: the runs that each dispatch batch sent. The minute counts from 1970.
-CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
-CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
--- The journals that the watchdog reads again at a later minute.
-CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);
-CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
 -- Messages of the delay queue, the slow queue and the post-run queue.
 CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
 -- The next messages of a queue.
 CREATE INDEX ring_time ON ring (kind, not_before);
--- Dead-letter messages. The number of a removed message is not used again.
-CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
 -- The queues that executors pull from. The number of a removed message is not used again.
 CREATE TABLE pulled (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
@@ -120,22 +97,11 @@ CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
 -- The next messages of a queue.
 CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
 
--- Change records. Several may have the same subject and ID, with different content.
-CREATE TABLE changes (
-	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, at INTEGER NOT NULL, by TEXT NOT NULL, verb TEXT NOT NULL, app TEXT NOT NULL,
-	job INTEGER NOT NULL, name TEXT NOT NULL, why TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL,
-	act TEXT, source TEXT, via TEXT
-);
--- Lists of changes, newest first: of a job, of an app and its jobs, of everything. The first one also finds equal records.
-CREATE INDEX changes_job ON changes (job, id, app);
-CREATE INDEX changes_app ON changes (app, id);
-CREATE INDEX changes_id ON changes (id);
-
 -- Small records of all kinds: see store.Records. The second from which a sweep may remove a record is in expires.
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);
 CREATE UNIQUE INDEX records_key ON records (kind, name);
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
--- Single values, such as when the server was last alive.
+-- Numbers of the engine, such as the mark of the history.
 CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of Open and OpenMemory. Open needs only Lock. OpenMemory ignores Lock, Synchronous and Gather.
@@ -66,7 +67,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s,
-		Secrets: s.Resealing(s), Writes: s.writes.Load, Close: s.Close,
+		Jobs: s.JobStore, Secrets: s.Resealing(jobs{s}), Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -101,8 +102,8 @@ type Store struct {
 	sweepFrom int64
 	sweepID   int64
 
-	sweeping     sync.Mutex   // held by Sweep
-	sweepJournal atomic.Int64 // row after which the next sweep of journals continues
+	sweeping     sync.Mutex // held by Sweep
+	sweepJournal store.Key  // record after which the next sweep of journals continues
 }
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
@@ -127,7 +128,7 @@ func newStore(o Options, connections int) *Store {
 		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, Box: o.Secrets, Now: s.now}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, Box: o.Secrets, Now: s.now, ReadRuns: s.Runs, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	zombie "zombiezen.com/go/sqlite"
@@ -38,7 +40,7 @@ func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 
 func TestEngine(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
-	var dirs sync.Map
+	var dirs, clocks sync.Map // by engine
 	dirOf := func(e *engine.Engine) string {
 		dir, _ := dirs.Load(e)
 		return dir.(string)
@@ -46,10 +48,16 @@ func TestEngine(t *testing.T) {
 	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1, Secrets: enginetest.NewBox()}
 	enginetest.Run(t, enginetest.Harness{
 		Open: func(t *testing.T) *engine.Engine {
-			dir := t.TempDir()
+			dir, passed, o := t.TempDir(), new(atomic.Int64), o
+			o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 			e := openDir(t, dir, o)
 			dirs.Store(e, dir)
+			clocks.Store(e, passed)
 			return e
+		},
+		Wait: func(e *engine.Engine, d time.Duration) {
+			passed, _ := clocks.Load(e)
+			passed.(*atomic.Int64).Add(int64(d))
 		},
 		Damage: func(t *testing.T, e *engine.Engine, job core.JobID) {
 			damage(t, dirOf(e), "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))

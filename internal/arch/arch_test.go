@@ -39,10 +39,10 @@ var layers = [][]string{
 		"core/report", "core/access"},
 	{"core/query", "core/postrun", "core/notification", "core/probe"},
 	{"core/finish"},
-	{"core/plan"},
-	{"core/schedule", "core/ring", "core/route"},
 	{"store/storetest"},
 	{"store"},
+	{"core/plan"},
+	{"core/schedule", "core/ring", "core/route"},
 	{"core/cron", "core/budget", "core/glance", "internal/secretbox"},
 	{"core"},
 }

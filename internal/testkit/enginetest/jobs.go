@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -12,378 +13,459 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
-func jobs(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	full := job(7)
-	full.Sched.PauseUntil, full.Sched.PauseBy, full.Sched.PauseWhy, full.Sched.PlanError = at(999), "bob", "maintenance", "no such zone"
-	full.Sched.Compared = at(30)
-	full.Sched.State, full.Sched.Tail, full.Sched.Partition = core.Paused, core.NumberedRun(7, 3), 2
-	bare := core.Job{Def: core.Def{ID: 8, App: "orders", Name: "bare"}, Sched: core.Sched{ID: 8, App: "orders", State: core.Ended, Rev: 1}}
-	createJobs(t, e, full, bare)
-	same(t, "job", mustJob(t, e, 7), full)
-	same(t, "bare job", mustJob(t, e, 8), bare)
-	if _, is := readJob(t, e, 9); is {
-		t.Fatal("a job that was not created")
+// jobStep is one write of a table.
+type jobStep struct {
+	name    string
+	put     store.JobPut
+	refused bool
+}
+
+func accept(name string, p store.JobPut) jobStep { return jobStep{name: name, put: p} }
+func refuse(name string, p store.JobPut) jobStep { return jobStep{name: name, put: p, refused: true} }
+
+// jobModel is what a store of jobs has after a table of writes.
+type jobModel struct {
+	jobs    map[core.JobID]core.Job
+	tombs   map[core.JobID]core.Tombstone
+	entries map[core.DueItem]bool
+	names   map[string]bool // ever used
+	changes map[core.JobID][]core.Change
+}
+
+func (m *jobModel) apply(p *store.JobPut) {
+	link := func(links []core.Link) {
+		for _, l := range links {
+			if parent, is := m.jobs[l.Parent]; is {
+				parent.Def.Children, _ = core.Linked(parent.Def.Children, l)
+				m.jobs[l.Parent] = parent
+			}
+		}
 	}
-	scheds, unread, err := e.Tick.Scheds(ctx, []core.JobID{7, 9, 8})
-	ok(t, err)
-	if len(unread) == 0 {
-		same(t, "scheds", scheds, map[core.JobID]core.Sched{7: full.Sched, 8: bare.Sched})
+	switch {
+	case p.Create != nil:
+		j := *p.Create
+		j.Def.Children = nil
+		m.jobs[j.Def.ID] = j
+		link(core.Links(j.Def.ID, nil, j.Def.After))
+	case p.Update != nil:
+		j, old := p.Update.Job, m.jobs[p.Update.Job.Def.ID]
+		j.Def.Children, j.Sched.Seq = old.Def.Children, max(j.Sched.Seq, old.Sched.Seq)
+		m.jobs[j.Def.ID] = j
+		link(core.Links(j.Def.ID, old.Def.After, j.Def.After))
+	case p.Delete != nil:
+		link(core.Links(p.Delete.Job, m.jobs[p.Delete.Job].Def.After, nil))
+		delete(m.jobs, p.Delete.Job)
+		m.tombs[p.Delete.Job] = p.Delete.Tombstone
+	case p.Advance != nil:
+		j := m.jobs[p.Advance.Job]
+		j.Sched = j.Sched.Moved(*p.Advance)
+		m.jobs[p.Advance.Job] = j
+	case p.Enter != nil:
+		m.entries[*p.Enter] = true
+	default:
+		delete(m.entries, *p.Leave)
 	}
-	ids, err := e.Manage.JobIDs(ctx, "orders", []string{"bare", "none"})
+}
+
+// jobOf returns the job of a write.
+func jobOf(p *store.JobPut) (id core.JobID) {
+	switch {
+	case p.Create != nil:
+		id = p.Create.Def.ID
+	case p.Update != nil:
+		id = p.Update.Job.Def.ID
+	case p.Delete != nil:
+		id = p.Delete.Job
+	case p.Advance != nil:
+		id = p.Advance.Job
+	case p.Enter != nil:
+		id = p.Enter.Job
+	default:
+		id = p.Leave.Job
+	}
+	return id
+}
+
+// jobTable makes writes, with change records and without. A batch is one call. After each it compares all that is stored.
+func jobTable(t *testing.T, h Harness, table func() [][]jobStep) {
+	for _, noted := range []bool{true, false} {
+		e := openJobs(t, h)
+		createApps(t, e, "orders", "other")
+		m := &jobModel{jobs: map[core.JobID]core.Job{}, tombs: map[core.JobID]core.Tombstone{}, entries: map[core.DueItem]bool{},
+			names: map[string]bool{}, changes: map[core.JobID][]core.Change{}}
+		last := int64(1000)
+		for _, batch := range table() {
+			puts := make([]store.JobPut, len(batch))
+			for i := range batch {
+				p := &batch[i].put
+				if p.Create != nil {
+					m.names[p.Create.Def.Name] = true
+				} else if p.Update != nil {
+					m.names[p.Update.Job.Def.Name] = true
+				}
+				if last++; noted {
+					p.Changes = []core.Change{{ID: last, At: base, By: "ann", Verb: "changed", App: "orders", Job: jobOf(p), Name: batch[i].name}}
+				}
+				puts[i] = *p
+			}
+			for i, err := range e.Jobs.Put(t.Context(), puts) {
+				s := &batch[i]
+				if is := errors.Is(err, core.ErrRefused); is != s.refused || err != nil && !is {
+					t.Fatalf("%s: %v", s.name, err)
+				}
+				if err == nil {
+					m.apply(&s.put)
+					m.changes[jobOf(&s.put)] = append(s.put.Changes, m.changes[jobOf(&s.put)]...)
+				}
+			}
+			m.check(t, h, e, "after "+batch[len(batch)-1].name)
+		}
+	}
+}
+
+func (m *jobModel) check(t *testing.T, h Harness, e *engine.Engine, what string) {
+	t.Helper()
+	ctx := t.Context()
+	ids := append(slices.Collect(maps.Keys(m.jobs)), slices.Collect(maps.Keys(m.tombs))...)
+	got := getJobs(t, e, store.Whole, ids)
+	same(t, what, got, m.jobs)
+	names, scheds := map[string]core.JobID{}, getJobs(t, e, store.Planning, ids)
+	if len(scheds) != len(m.jobs) {
+		t.Fatalf("%s: %d jobs to plan", what, len(scheds))
+	}
+	for id, j := range m.jobs {
+		same(t, what+": planning", scheds[id].Sched, j.Sched)
+		same(t, what+": children", got[id].Def.Children, j.Def.Children) // Def.Equal ignores them
+		if got[id].Def.Declared != j.Def.Declared {
+			t.Fatalf("%s: declared by %q", what, got[id].Def.Declared)
+		}
+		if j.Def.App == "orders" {
+			names[j.Def.Name] = id
+		}
+	}
+	named, err := e.Jobs.Named(ctx, "orders", slices.Collect(maps.Keys(m.names)))
 	ok(t, err)
-	same(t, "by name", ids, map[string]core.JobID{"bare": 8})
-	ids, err = e.Manage.JobIDs(ctx, "other", []string{"bare"})
+	same(t, what+": names", named, names)
+	for id, want := range m.changes {
+		changes, err := e.Manage.Changes(ctx, "", id, math.MaxInt64, 100)
+		ok(t, err)
+		same(t, what+": change records", changes, want)
+	}
+	stones, err := e.Manage.Tombstones(ctx, ids)
 	ok(t, err)
-	same(t, "by name of another app", ids, nil)
+	same(t, what+": tombstones", stones, m.tombs)
+	var list []core.Tombstone
+	for after := core.JobID(0); ; after = list[len(list)-1].Job {
+		page, err := e.Manage.ListTombstones(ctx, after, 2)
+		ok(t, err)
+		if list = append(list, page...); len(page) < 2 {
+			break
+		}
+	}
+	byID := func(a, b core.Tombstone) int { return int(a.Job - b.Job) }
+	same(t, what+": listed tombstones", list, slices.SortedFunc(maps.Values(m.tombs), byID))
+	for partition := range 4 {
+		var due []core.DueItem
+		for _, j := range m.jobs {
+			if j.Sched.Partition == partition && j.Sched.PlanAt > 0 {
+				due = append(due, core.DueItem{PlanAt: j.Sched.PlanAt, Job: j.Def.ID, Partition: partition})
+			}
+		}
+		for d := range m.entries {
+			if d.Partition == partition {
+				due = append(due, d)
+			}
+		}
+		sortDue(due)
+		wantDue(t, h, e, partition, core.Horizon, 2, due...)
+	}
+	for id := range m.jobs {
+		entries, err := e.Jobs.Entries(ctx, id)
+		ok(t, err)
+		want := slices.DeleteFunc(slices.Collect(maps.Keys(m.entries)), func(d core.DueItem) bool { return d.Job != id })
+		if d := cmp.Diff(want, entries, cmpopts.EquateEmpty(), cmpopts.SortSlices(core.DueItem.Less)); d != "" {
+			t.Fatalf("%s: entries of job %d: (-want +got)\n%s", what, id, d)
+		}
+	}
+}
+
+func sortDue(list []core.DueItem) {
+	slices.SortFunc(list, func(a, b core.DueItem) int {
+		if a.Less(b) {
+			return -1
+		}
+		return 1
+	})
+}
+
+// openJobs opens an engine that implements store.Jobs.
+func openJobs(t *testing.T, h Harness) *engine.Engine {
+	t.Helper()
+	e := h.Open(t)
+	if e.Jobs == nil {
+		t.Skip("the engine does not implement store.Jobs")
+	}
+	return e
+}
+
+// getJobs reads jobs until none is throttled.
+func getJobs(t *testing.T, e *engine.Engine, part store.Part, ids []core.JobID) map[core.JobID]core.Job {
+	t.Helper()
+	list := map[core.JobID]core.Job{}
+	for try := 0; len(ids) > 0; try++ {
+		found, err := e.Jobs.Get(t.Context(), part, ids)
+		ok(t, err)
+		ids = nil
+		for id, got := range found {
+			if errors.Is(got.Err, core.ErrThrottled) && try < 100 {
+				ids = append(ids, id)
+				continue
+			}
+			ok(t, got.Err)
+			list[id] = *got.Is
+		}
+	}
+	return list
+}
+
+func creates(j core.Job) store.JobPut { return store.JobPut{Create: &j} }
+
+// updates replaces a job of revision seen.
+func updates(j core.Job, seen int64) store.JobPut {
+	j.Sched.Rev = seen + 1
+	return store.JobPut{Update: &store.JobUpdate{Seen: seen, Job: j}}
+}
+
+func deletes(id core.JobID, seen int64) store.JobPut {
+	return store.JobPut{Delete: &store.JobDelete{Seen: seen, Tombstone: core.Tombstone{Job: id, App: "orders", Name: job(id).Def.Name,
+		Rev: seen + 1, RevAt: base.Add(time.Second)}}}
+}
+
+// with returns a job with changed fields.
+func with(j core.Job, change func(*core.Job)) core.Job {
+	change(&j)
+	return j
 }
 
 func jobConditions(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	createJobs(t, e, job(1), job(2))
+	full := with(job(7), func(j *core.Job) {
+		j.Sched.PauseUntil, j.Sched.PauseBy, j.Sched.PauseWhy, j.Sched.PlanError = at(999), "bob", "maintenance", "no such zone"
+		j.Sched.Compared, j.Sched.State, j.Sched.Tail, j.Sched.Partition = at(30), core.Paused, core.NumberedRun(7, 3), 2
+	})
+	bare := core.Job{Def: core.Def{ID: 8, App: "orders", Name: "bare"}, Sched: core.Sched{ID: 8, App: "orders", State: core.Ended, Rev: 1}}
+	named := func(id core.JobID, app, name string) core.Job {
+		return with(job(id), func(j *core.Job) { j.Def.App, j.Sched.App, j.Def.Name = app, app, name })
+	}
+	edited := with(job(1), func(j *core.Job) {
+		j.Sched.PlanAt, j.Sched.Next, j.Def.Title, j.Def.Labels = 0, 0, "new", map[string]string{"x": "y"}
+	})
+	taken := with(edited, func(j *core.Job) { j.Def.Declared = core.DeclaredTaken }) // nothing else of the definition changes
+	renamed := with(taken, func(j *core.Job) { j.Def.Name = "renamed" })
+	// An advance between the read of an edit and its write keeps the revision: the tail that it set rejects the edit, and its
+	// number is not used again.
+	move := job(2).Sched.Stay()
+	move.NewTail, move.NewSeq = core.PlannedRun(2, at(55)), 10
+	late := updates(job(2), 100)
+	late.Update.SeenTail, late.Update.Job.Sched.Tail = move.NewTail, move.NewTail
+	jobTable(t, h, func() [][]jobStep {
+		return [][]jobStep{
+			{accept("create", creates(job(1))), accept("create all fields", creates(full)), accept("create no fields", creates(bare))},
+			{refuse("create with a name that a job has", creates(named(3, "orders", "job-1"))),
+				refuse("create with an ID that a job has", creates(named(1, "orders", "fresh"))),
+				accept("create with the name of a job of another app", creates(named(4, "other", "job-1"))),
+				refuse("create in a missing app", creates(named(5, "none", "job-5"))), accept("create another", creates(job(2)))},
+			{accept("update", updates(edited, 100)), refuse("update another revision", updates(job(2), 99)),
+				refuse("update a missing job", updates(job(9), 100))},
+			{accept("update who declares it", updates(taken, 101))},
+			{accept("rename", updates(renamed, 102))},
+			{refuse("rename to a name that a job has", updates(named(2, "orders", "bare"), 100))},
+			{accept("advance", store.JobPut{Advance: &move})},
+			{refuse("update another tail", updates(job(2), 100))}, {accept("update with the tail", late)},
+			{refuse("delete another revision", deletes(2, 99))}, {accept("delete", deletes(2, 101))},
+			{refuse("delete again", deletes(2, 101))}, {refuse("update a deleted job", updates(job(2), 101))},
+			{refuse("create a deleted job", creates(job(2)))},
+			{accept("create with the name of a deleted job", creates(named(6, "orders", "job-2")))},
+			{accept("long IDs", creates(job(90))), accept("long IDs", creates(job(1000))), accept("long IDs", creates(job(211)))},
+			{accept("delete all", deletes(90, 100)), accept("delete all", deletes(1000, 100)), accept("delete all", deletes(211, 100))},
+		}
+	})
+}
 
-	sameName := job(3)
-	sameName.Def.Name = "job-1"
-	sameID := job(1)
-	sameID.Def.Name = "fresh"
-	otherApp := job(4)
-	otherApp.Def.App, otherApp.Sched.App, otherApp.Def.Name = "other", "other", "job-1"
-	list := []core.Job{sameName, sameID, otherApp, job(5)}
-	var cs []core.Change
-	for _, j := range list {
-		cs = append(cs, change(j, 555))
+func advance(t *testing.T, h Harness) {
+	tailed := with(job(2), func(j *core.Job) { j.Sched.Tail = core.PlannedRun(2, at(1)) })
+	paused := with(job(3), func(j *core.Job) {
+		j.Sched.State, j.Sched.PauseUntil, j.Sched.PauseBy, j.Sched.PauseWhy = core.Paused, at(55), "ann", "lunch"
+	})
+	move := func(s core.Sched, change func(*core.Advance)) store.JobPut {
+		a := s.Stay()
+		change(&a)
+		return store.JobPut{Advance: &a}
 	}
-	createApps(t, e, "other")
-	answers(t, e.Manage.CreateJobs(ctx, list, cs), "refused", "refused", "ok", "ok")
-	same(t, "job 1", mustJob(t, e, 1), job(1))
-	if _, is := readJob(t, e, 3); is {
-		t.Fatal("a refused job is there")
+	far := func(a *core.Advance) {
+		a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.PlanError, a.NewCompared = at(120), at(115), 9, 3, "odd", at(40)
 	}
-	got, err := e.Manage.Changes(ctx, "", 1, math.MaxInt64, 10)
-	ok(t, err)
-	same(t, "changes of job 1", got, []core.Change{change(job(1), 100)})
-	got, err = e.Manage.Changes(ctx, "", 5, math.MaxInt64, 10)
-	ok(t, err)
-	same(t, "changes of job 5", got, []core.Change{change(job(5), 555)})
+	moved := job(1).Sched.Moved(*move(job(1).Sched, far).Advance)
+	resume := func(a *core.Advance) {
+		a.NewState, a.NewRev, a.NewRevAt = core.Started, 300, base.Add(7*time.Millisecond)
+	}
+	resumed := paused.Sched.Moved(*move(paused.Sched, resume).Advance)
+	jobTable(t, h, func() [][]jobStep {
+		return [][]jobStep{
+			{accept("create", creates(job(1))), accept("create with a tail", creates(tailed)), accept("create paused", creates(paused))},
+			{refuse("another revision", move(job(1).Sched, func(a *core.Advance) { far(a); a.Rev++ })),
+				refuse("another next time", move(tailed.Sched, func(a *core.Advance) { far(a); a.Next++ })),
+				refuse("another tail", move(paused.Sched, func(a *core.Advance) { far(a); a.Tail = 77 })),
+				refuse("a missing job", move(job(99).Sched, far))},
+			{refuse("no tail", move(tailed.Sched, func(a *core.Advance) { far(a); a.Tail = 0 })),
+				accept("advance", move(job(1).Sched, far))},
+			{refuse("a second time", move(job(1).Sched, far))},
+			{accept("nothing compared", move(moved, func(a *core.Advance) { a.NewPlanAt = at(118) }))}, // Compared stays
+			{accept("end", move(tailed.Sched, func(a *core.Advance) { a.NewTail, a.NewState, a.NewPlanAt, a.NewNext = 0, core.Ended, 0, 0 }))},
+			{refuse("resume another revision", move(paused.Sched, func(a *core.Advance) { resume(a); a.Rev-- }))},
+			{accept("resume", move(paused.Sched, resume))}, {refuse("resume again", move(paused.Sched, resume))},
+			{accept("pause without an end", move(resumed, func(a *core.Advance) {
+				a.NewState, a.NewRev, a.NewRevAt, a.NewNext = core.Paused, 302, base.Add(9*time.Millisecond), 0
+				a.NewPauseBy, a.NewPauseWhy = "tickring", "it failed"
+			}))},
+		}
+	})
+}
 
-	// Updates.
-	update := func(id core.JobID, seen, rev int64) manage.Update {
-		j := job(id)
-		j.Sched.Rev, j.Sched.PlanAt, j.Sched.Next, j.Def.Title = rev, 0, 0, "new"
-		j.Def.Labels = map[string]string{"x": "y"}
-		return manage.Update{Seen: seen, Job: j, Change: change(j, rev)}
-	}
-	us := []manage.Update{update(1, 100, 101), update(2, 99, 101), update(9, 100, 101)}
-	answers(t, e.Manage.UpdateJobs(ctx, us), "ok", "refused", "refused")
-	same(t, "updated", mustJob(t, e, 1), us[0].Job)
-	same(t, "not updated", mustJob(t, e, 2), job(2))
-	if _, is := readJob(t, e, 9); is {
-		t.Fatal("an update made a job")
-	}
-	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 4},
-		core.DueItem{PlanAt: at(55), Job: 5})
-	taken := us[0].Job // nothing else of the definition changes
-	taken.Sched.Rev, taken.Def.Declared = 102, core.DeclaredTaken
-	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 101, Job: taken, Change: change(taken, 102)}}))
-	if d := mustJob(t, e, 1).Def.Declared; d != core.DeclaredTaken { // not by Def.Equal, which may ignore it
-		t.Fatalf("it was last declared by %q", d)
-	}
-	renamed := update(1, 102, 103)
-	renamed.Job.Def.Name = "renamed"
-	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{renamed}))
-	// An advance between the read of an edit and its write keeps the revision: the tail that it
-	// set rejects the edit, and its number is not reused.
-	moved := mustJob(t, e, 4).Sched.Stay()
-	moved.NewTail, moved.NewSeq = core.PlannedRun(4, at(55)), moved.NewSeq+7
-	allNil(t, e.Tick.Advance(ctx, []core.Advance{moved}))
-	edit := update(4, 100, 101)
-	refused(t, e.Manage.UpdateJobs(ctx, []manage.Update{edit})[0])
-	edit.SeenTail = moved.NewTail
-	edit.Job.Sched.Tail, edit.Job.Sched.PlanAt = moved.NewTail, mustJob(t, e, 4).Sched.PlanAt
-	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{edit}))
-	if s := mustJob(t, e, 4).Sched; s.Seq != moved.NewSeq || s.Tail != moved.NewTail {
-		t.Fatalf("after the edit: seq %d tail %d", s.Seq, s.Tail)
-	}
-	ids, err := e.Manage.JobIDs(ctx, "orders", []string{"job-1", "renamed"})
-	ok(t, err)
-	same(t, "names after a renaming", ids, map[string]core.JobID{"renamed": 1})
-
-	// Deletion.
-	stone := core.Tombstone{Job: 2, App: "orders", Name: "job-2", Rev: 200, RevAt: base.Add(time.Second)}
-	refused(t, e.Manage.DeleteJob(ctx, 99, stone, change(job(2), 200)))
-	stones, err := e.Dispatch.Tombstones(ctx, []core.JobID{2})
-	ok(t, err)
-	same(t, "no tombstone", stones, nil)
-	ok(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(2), 200)))
-	refused(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(2), 201)))
-	if _, is := readJob(t, e, 2); is {
-		t.Fatal("a deleted job is there")
-	}
-	stones, err = e.Dispatch.Tombstones(ctx, []core.JobID{1, 2})
-	ok(t, err)
-	same(t, "tombstones", stones, map[core.JobID]core.Tombstone{2: stone})
-	listTombstones(t, e, stone)
-	got, err = e.Manage.Changes(ctx, "", 2, math.MaxInt64, 10)
-	ok(t, err)
-	same(t, "changes of job 2", got, []core.Change{change(job(2), 200), change(job(2), 100)})
-	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
-	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // a create that comes late brings nothing back
-	again := job(6)                                                          // the name is free again
-	again.Def.Name = "job-2"
-	createJobs(t, e, again)
+func entries(t *testing.T, h Harness) {
+	one := core.DueItem{PlanAt: at(5), Job: 1, Run: core.NumberedRun(1, 1)}
+	moved, two := one, core.DueItem{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 1), Partition: 3}
+	moved.PlanAt = at(50)
+	enter := func(d core.DueItem) store.JobPut { return store.JobPut{Enter: &d} }
+	leave := func(d core.DueItem) store.JobPut { return store.JobPut{Leave: &d} }
+	jobTable(t, h, func() [][]jobStep {
+		return [][]jobStep{
+			{accept("create", creates(job(1))), accept("create another", creates(job(2)))},
+			{accept("enter", enter(one)), accept("enter in another partition", enter(two))},
+			{accept("enter again", enter(one))}, {accept("enter at another time", enter(moved))}, {accept("leave", leave(one))},
+			{accept("leave a missing entry", leave(one)), accept("leave the other", leave(moved)), accept("leave it again", leave(moved))},
+			{accept("all kinds", creates(job(3))), accept("all kinds", updates(job(1), 100)), accept("all kinds", enter(one)),
+				accept("all kinds", leave(two))},
+		}
+	})
 }
 
 func jobLists(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	var want, orders []core.JobID
+	e := openJobs(t, h)
+	want := map[string][]core.JobID{"none": nil}
 	for i := core.JobID(1); i <= 25; i++ {
-		j := job(26 - i)
-		if i%5 == 0 {
-			j.Def.App, j.Sched.App = "other", "other"
+		app := "orders"
+		if i%5 == 1 {
+			app = "other"
 		}
-		createJobs(t, e, j)
+		want[app], want[""] = append(want[app], i), append(want[""], i)
 	}
-	for i := core.JobID(1); i <= 25; i++ {
-		want = append(want, i)
-		if (26-i)%5 != 0 {
-			orders = append(orders, i)
-		}
+	for i := core.JobID(25); i > 0; i-- {
+		createJobs(t, e, with(job(i), func(j *core.Job) {
+			if i%5 == 1 {
+				j.Def.App, j.Sched.App = "other", "other"
+			}
+		}))
 	}
-	for app, want := range map[string][]core.JobID{"": want, "orders": orders, "none": nil} {
-		var got []core.JobID
-		after := core.JobID(0)
-		for {
-			page, next, err := e.Manage.ListJobs(ctx, app, after, 7)
-			ok(t, err)
-			if len(page) > 7 {
-				t.Fatalf("%d jobs, 7 were asked for", len(page))
-			}
-			for _, j := range page {
-				got = append(got, j.Def.ID)
-			}
-			if after = next; next == 0 {
-				break
-			}
-		}
+	for app, want := range want {
+		got, _ := listJobs(t, e, app, 7)
 		same(t, "jobs of "+app, got, want)
 	}
 }
 
-// unreadable: if one of several jobs is damaged, the others are returned and that one is named;
-// a list continues after it even if a page has no other.
+// listJobs returns the IDs of the jobs of an app, and of the jobs that cannot be read.
+func listJobs(t *testing.T, e *engine.Engine, app string, limit int) (all, bad []core.JobID) {
+	t.Helper()
+	for after := core.JobID(0); ; {
+		page, next, err := e.Jobs.List(t.Context(), app, after, limit)
+		ok(t, err)
+		if len(page) > limit {
+			t.Fatalf("%d jobs, %d were asked for", len(page), limit)
+		}
+		for _, got := range page {
+			if all = append(all, got.Is.Def.ID); got.Err != nil {
+				bad = append(bad, got.Is.Def.ID)
+			}
+		}
+		if after = next; next == 0 {
+			return all, bad
+		}
+	}
+}
+
+// unreadable: if one of several jobs is damaged, the others are returned and that one is named.
 func unreadable(t *testing.T, h Harness) {
 	if h.Damage == nil {
 		return
 	}
-	e, ctx := h.Open(t), t.Context()
+	e, ctx := openJobs(t, h), t.Context()
 	createJobs(t, e, job(1), job(2), job(3))
 	h.Damage(t, e, 2)
-	named := func(what string, err error, is bool) {
-		t.Helper()
-		bad, err := core.SplitUnreadable(err)
-		if ok(t, err); (bad[2] != nil) != is || len(bad) > 1 {
-			t.Errorf("%s: unreadable jobs are %v", what, bad)
+	for _, part := range []store.Part{store.Whole, store.Planning} {
+		found, err := e.Jobs.Get(ctx, part, []core.JobID{1, 2, 3})
+		ok(t, err)
+		for id, got := range found {
+			if throttled := errors.Is(got.Err, core.ErrThrottled); !throttled && (got.Err != nil) != (id == 2) || len(found) != 3 {
+				t.Errorf("part %d: job %d of %d: %v", part, id, len(found), got.Err)
+			}
 		}
 	}
-	ids := []core.JobID{1, 2, 3}
-	scheds, unread, err := e.Tick.Scheds(ctx, ids)
-	if named("scheds", err, true); len(unread) == 0 {
-		same(t, "scheds", scheds, map[core.JobID]core.Sched{1: job(1).Sched, 3: job(3).Sched})
-	}
-	jobs, unread, err := e.Dispatch.Jobs(ctx, ids)
-	if named("jobs", err, true); len(unread) == 0 && (len(jobs) != 2 || jobs[1] == nil || jobs[3] == nil) {
-		t.Errorf("jobs: %v", jobs)
-	}
-	var got []core.JobID
-	for after, pages := core.JobID(0), 0; ; pages++ {
-		page, next, err := e.Manage.ListJobs(ctx, "orders", after, 1)
-		named(fmt.Sprint("the list behind ", after), err, pages == 1)
-		for _, j := range page {
-			got = append(got, j.Def.ID)
-		}
-		if after = next; next == 0 || pages == 4 {
-			break
-		}
-	}
-	same(t, "listed", got, []core.JobID{1, 3})
-
+	all, bad := listJobs(t, e, "orders", 1)
+	same(t, "listed", all, []core.JobID{1, 2, 3})
+	same(t, "unreadable", bad, []core.JobID{2})
 	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
 	before, err := e.Manage.ListApps(ctx)
 	ok(t, err)
 	h.DamageApp(t, e, "ledger")
 	apps, err := e.Manage.ListApps(ctx)
-	bad, is := errors.AsType[core.UnreadableApps](err)
-	if !is || len(bad) != 1 || bad["ledger"] == nil || len(apps) != len(before)-1 {
+	wrong, is := errors.AsType[core.UnreadableApps](err)
+	if !is || len(wrong) != 1 || wrong["ledger"] == nil || len(apps) != len(before)-1 {
 		t.Errorf("of %d apps one is damaged: %v, %v", len(before), apps, err)
 	}
 	some, left, err := e.Dispatch.Apps(ctx, []string{"ledger", apps[0].Name})
-	if bad, err = core.BesidesApps(err); err != nil || len(left) > 0 || len(bad) != 1 || bad["ledger"] == nil || len(some) != 1 ||
+	if wrong, err = core.BesidesApps(err); err != nil || len(left) > 0 || len(wrong) != 1 || wrong["ledger"] == nil || len(some) != 1 ||
 		some[apps[0].Name].Name == "" {
-		t.Errorf("of two apps by name one is damaged: %v, %v %v %v", some, left, bad, err)
+		t.Errorf("of two apps by name one is damaged: %v, %v %v %v", some, left, wrong, err)
 	}
 }
 
 func due(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	e := openJobs(t, h)
 	in := func(id core.JobID, plan core.Instant, partition int) core.Job {
-		j := job(id)
-		j.Sched.PlanAt, j.Sched.Partition = plan, partition
-		return j
+		return with(job(id), func(j *core.Job) { j.Sched.PlanAt, j.Sched.Partition = plan, partition })
 	}
 	createJobs(t, e, in(1, at(10), 0), in(2, at(5), 0), in(3, at(5), 0), in(4, 0, 0), in(5, at(5), 1), in(6, at(20), 0))
-	light := []core.DueItem{
-		{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 9)},
-		{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 4)},
-		{PlanAt: at(7), Job: 1, Run: core.NumberedRun(1, 1)},
-		{PlanAt: at(5), Job: 5, Run: core.NumberedRun(5, 1), Partition: 1},
+	item := func(plan int, job core.JobID, run core.RunID, partition int) core.DueItem {
+		return core.DueItem{PlanAt: at(plan), Job: job, Run: run, Partition: partition}
 	}
-	allNil(t, e.Finish.PutEntries(ctx, light))
-	allNil(t, e.Finish.PutEntries(ctx, light[:1])) // it is there already
-	want := []core.DueItem{
-		{PlanAt: at(5), Job: 2}, light[1], light[0], {PlanAt: at(5), Job: 3}, light[2], {PlanAt: at(10), Job: 1},
+	want := []core.DueItem{item(5, 2, 0, 0), item(5, 2, core.NumberedRun(2, 4), 0), item(5, 2, core.NumberedRun(2, 9), 0), item(5, 3, 0, 0),
+		item(7, 1, core.NumberedRun(1, 1), 0), item(10, 1, 0, 0), item(5, 5, 0, 1), item(5, 5, core.NumberedRun(5, 1), 1)}
+	for _, i := range []int{2, 1, 4, 7} {
+		allNil(t, e.Jobs.Put(t.Context(), []store.JobPut{{Enter: &want[i]}}))
 	}
-	for _, page := range []int{1, 2, 3, 100} {
-		wantDue(t, h, e, 0, at(10), page, want...)
+	for _, c := range []struct {
+		partition, upTo, page int
+		want                  []core.DueItem
+	}{{0, 10, 1, want[:6]}, {0, 10, 2, want[:6]}, {0, 10, 3, want[:6]}, {0, 10, 100, want[:6]}, {0, 4, 10, nil}, {0, 9, 10, want[:5]},
+		{1, 9, 10, want[6:]}, {2, 1000, 10, nil}} {
+		wantDue(t, h, e, c.partition, at(c.upTo), c.page, c.want...)
 	}
-	wantDue(t, h, e, 0, at(4), 10)
-	wantDue(t, h, e, 0, at(9), 10, want[:5]...)
-	wantDue(t, h, e, 1, at(9), 10, core.DueItem{PlanAt: at(5), Job: 5, Partition: 1}, light[3])
-	wantDue(t, h, e, 2, core.Horizon, 10)
-	allNil(t, e.Tick.RemoveEntries(ctx, []core.DueItem{light[0], light[0]}))
-	wantDue(t, h, e, 0, at(5), 10, want[0], want[1], want[3])
 }
 
 func dueMany(t *testing.T, h Harness) {
-	e := h.Open(t)
+	e := openJobs(t, h)
 	var list []core.Job
 	var want []core.DueItem
 	for i := core.JobID(1); i <= 60; i++ {
-		j := job(i)
-		j.Sched.PlanAt = at(int(i%7) * 10)
-		list = append(list, j)
+		list = append(list, with(job(i), func(j *core.Job) { j.Sched.PlanAt = at(int(i%7) * 10) }))
+		want = append(want, core.DueItem{PlanAt: at(int(i%7) * 10), Job: i})
 	}
-	for s := range 7 {
-		for i := core.JobID(1); i <= 60; i++ {
-			if int(i%7) == s {
-				want = append(want, core.DueItem{PlanAt: at(s * 10), Job: i})
-			}
-		}
-	}
+	sortDue(want)
 	createJobs(t, e, list...)
 	wantDue(t, h, e, 0, at(1000), 7, want...)
-}
-
-func advance(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	tailed := job(5)
-	tailed.Sched.Tail = core.PlannedRun(5, at(1))
-	paused := job(6)
-	paused.Sched.State, paused.Sched.PauseUntil, paused.Sched.PauseBy, paused.Sched.PauseWhy = core.Paused, at(55), "ann", "lunch"
-	createJobs(t, e, job(1), job(2), job(3), job(4), tailed, paused)
-	move := func(s core.Sched) core.Advance {
-		a := s.Stay()
-		a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.PlanError = at(120), at(115), 9, 3, "odd"
-		a.NewCompared = at(40)
-		return a
-	}
-	stale, late, chain := move(job(2).Sched), move(job(3).Sched), move(job(4).Sched)
-	stale.Rev++
-	late.Next++
-	chain.Tail = 77
-	wrongTail := move(tailed.Sched)
-	wrongTail.Tail = 0
-	moves := []core.Advance{move(job(1).Sched), stale, late, chain, wrongTail, move(job(99).Sched)}
-	answers(t, e.Tick.Advance(ctx, moves), "ok", "refused", "refused", "refused", "refused", "refused")
-	want := job(1)
-	want.Sched = want.Sched.Moved(moves[0])
-	same(t, "moved", mustJob(t, e, 1), want)
-	for _, j := range []core.Job{job(2), job(3), job(4), tailed} {
-		same(t, "not moved", mustJob(t, e, j.Def.ID), j)
-	}
-	refused(t, e.Tick.Advance(ctx, moves[:1])[0]) // a second time
-
-	further := want.Sched.Stay() // nothing was compared: it stays
-	further.NewPlanAt = at(118)
-	answers(t, e.Tick.Advance(ctx, []core.Advance{further}), "ok")
-	want.Sched = want.Sched.Moved(further)
-	same(t, "moved further", mustJob(t, e, 1), want)
-
-	end := tailed.Sched.Stay()
-	end.NewTail, end.NewState, end.NewPlanAt, end.NewNext = 0, core.Ended, 0, 0
-	answers(t, e.Finish.Advance(ctx, []core.Advance{end}), "ok")
-	tailed.Sched = tailed.Sched.Moved(end)
-	same(t, "ended", mustJob(t, e, 5), tailed)
-
-	resume := paused.Sched.Stay()
-	resume.NewState, resume.NewRev, resume.NewRevAt = core.Started, 300, base.Add(7*time.Millisecond)
-	resume.Change = &core.Change{ID: 300, At: resume.NewRevAt, By: "tickring", Verb: core.VerbResumed, App: "shop", Job: 6, Old: "{}",
-		New: `{"a":1}`}
-	same(t, "record and advance: both or neither", records(t, e, 6), nil)
-	stale = resume
-	stale.Rev--
-	answers(t, e.Manage.Advance(ctx, []core.Advance{move(want.Sched), stale}), "ok", "refused")
-	same(t, "record and advance: both or neither", records(t, e, 6), nil)
-	answers(t, e.Tick.Advance(ctx, []core.Advance{resume}), "ok")
-	paused.Sched = paused.Sched.Moved(resume)
-	same(t, "resumed", mustJob(t, e, 6), paused)
-	again := resume
-	again.Change = &core.Change{ID: 301, Verb: core.VerbResumed, App: "shop", Job: 6}
-	refused(t, e.Manage.Advance(ctx, []core.Advance{again})[0])
-	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*resume.Change})
-
-	pause := paused.Sched.Stay() // and paused again, without an end
-	pause.NewState, pause.NewRev, pause.NewRevAt, pause.NewNext = core.Paused, 302, base.Add(9*time.Millisecond), 0
-	pause.NewPauseBy, pause.NewPauseWhy = "tickring", "it failed"
-	pause.Change = &core.Change{ID: 302, At: pause.NewRevAt, By: "tickring", Verb: core.VerbPaused, App: "shop", Job: 6, Old: `{"a":1}`,
-		New: `{"a":2}`}
-	answers(t, e.Finish.Advance(ctx, []core.Advance{pause}), "ok")
-	paused.Sched = paused.Sched.Moved(pause)
-	if paused.Sched.PauseWhy != "it failed" {
-		t.Errorf("moved to %+v", paused.Sched)
-	}
-	same(t, "paused", mustJob(t, e, 6), paused)
-	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*pause.Change, *resume.Change})
-
-	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3},
-		core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
-	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})
-}
-
-// records returns the changes of a job after its creation.
-func records(t *testing.T, e *engine.Engine, job core.JobID) []core.Change {
-	t.Helper()
-	list, err := e.Manage.Changes(t.Context(), "", job, math.MaxInt64, 10)
-	ok(t, err)
-	return slices.DeleteFunc(list, func(c core.Change) bool { return c.Verb == core.VerbCreated })
-}
-
-func entries(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	one := core.DueItem{PlanAt: at(5), Job: 1, Run: core.NumberedRun(1, 1)}
-	moved := one
-	moved.PlanAt = at(50)
-	two := core.DueItem{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 1), Partition: 4}
-	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{one, two}))
-	list := func(job core.JobID, want ...core.DueItem) {
-		t.Helper()
-		eventually(t, h, func() string {
-			got, err := e.Manage.Entries(ctx, job)
-			ok(t, err)
-			return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(core.DueItem.Less))
-		})
-	}
-	list(1, one)
-	list(2, two)
-	list(3)
-	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{moved}))
-	allNil(t, e.Manage.RemoveEntries(ctx, []core.DueItem{one}))
-	list(1, moved)
-	allNil(t, e.Manage.RemoveEntries(ctx, []core.DueItem{one, moved}))
-	list(1)
 }
 
 func skips(t *testing.T, h Harness) {
@@ -522,18 +604,23 @@ func appPauses(t *testing.T, h Harness) {
 
 // appDeleted: an app that has a job cannot be deleted; with an app its executors go, and its jobs cannot be created.
 func appDeleted(t *testing.T, h Harness) {
-	e, ctx, ch := h.Open(t), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	e, ctx, ch := openJobs(t, h), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	deletion := store.Group{Writes: []store.Write{{Record: store.Record{Key: store.Key{Kind: "app", Name: "orders"}}, Was: 5, Delete: true}},
+		Changes: []core.Change{{ID: 6, At: base, Verb: "deleted", App: "orders"}}}
 	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
 	createJobs(t, e, job(1))
-	refused(t, e.Manage.DeleteApp(ctx, 5, "orders", ch))
-	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 101, RevAt: base}, change(job(1), 101)))
+	refused(t, e.Records.Write(ctx, deletion)[0])
+	allNil(t, e.Jobs.Put(ctx, []store.JobPut{deletes(1, 100)}))
 	ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
-	ok(t, e.Manage.DeleteApp(ctx, 5, "orders", core.Change{ID: 6, At: base, Verb: "deleted", App: "orders"}))
+	other := deletion
+	other.Writes = []store.Write{deletion.Writes[0]}
+	other.Writes[0].Was = 4
+	answers(t, e.Records.Write(ctx, other, deletion), "refused", "ok")
 	same(t, "deleted app", readApp(t, e, "orders"), nil)
 	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
 	ok(t, err)
 	same(t, "executors of a deleted app", left["orders"], nil)
-	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // read before its app was deleted
+	refused(t, e.Jobs.Put(ctx, []store.JobPut{creates(job(2))})[0]) // read before its app was deleted
 	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
 	createJobs(t, e, job(2))
 }
@@ -573,39 +660,20 @@ func renewals(t *testing.T, h Harness) {
 	refused(t, e.Leases.PutLease(ctx, a, renewed))
 }
 
+// counters: numbers are consecutive, and no number is allocated twice. Job 0 has the job IDs.
 func counters(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	type span struct{ first, n int }
-	var spans []span
-	for _, n := range []int{1, 5, 1, 100} {
-		first, err := e.Manage.NewJobIDs(ctx, n)
-		ok(t, err)
-		spans = append(spans, span{int(first), n})
-	}
-	apart := func() {
-		t.Helper()
-		for i, a := range spans {
-			if a.first < 0 {
-				t.Fatalf("number %d", a.first)
+	e := openJobs(t, h)
+	for _, job := range []core.JobID{0, 3} {
+		next := int64(1)
+		for _, n := range []int{1, 5, 1, 100} {
+			first, err := e.Jobs.Numbers(t.Context(), job, n)
+			ok(t, err)
+			if first != next {
+				t.Fatalf("job %d: number %d, want %d", job, first, next)
 			}
-			for _, b := range spans[:i] {
-				if a.first < b.first+b.n && b.first < a.first+a.n {
-					t.Fatalf("numbers were given twice: %+v", spans)
-				}
-			}
+			next += int64(n)
 		}
 	}
-	apart()
-	if spans[0].first < 1 {
-		t.Fatalf("job number %d", spans[0].first)
-	}
-	spans = nil
-	for _, n := range []int{1, 7, 1} {
-		first, err := e.Finish.Numbers(ctx, 3, n)
-		ok(t, err)
-		spans = append(spans, span{int(first), n})
-	}
-	apart()
 }
 
 func keys(t *testing.T, h Harness) {
@@ -624,32 +692,4 @@ func keys(t *testing.T, h Harness) {
 	put(1, "k", a, a)
 	put(1, "other", b, b)
 	put(2, "k", core.NumberedRun(2, 1), core.NumberedRun(2, 1))
-}
-
-// listTombstones: tombstones come in the order of their numbers, however many digits those
-// have, and a page with fewer than the limit is the last.
-func listTombstones(t *testing.T, e *engine.Engine, first core.Tombstone) {
-	t.Helper()
-	ctx := t.Context()
-	want := []core.Tombstone{first}
-	for _, id := range []core.JobID{90, 1000, 211} {
-		allNil(t, e.Manage.CreateJobs(ctx, []core.Job{job(id)}, []core.Change{change(job(id), 100)}))
-		stone := core.Tombstone{Job: id, App: "orders", Name: job(id).Def.Name, Rev: 200, RevAt: base.Add(time.Second)}
-		ok(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(id), 200)))
-		want = append(want, stone)
-	}
-	slices.SortFunc(want, func(a, b core.Tombstone) int { return int(a.Job - b.Job) })
-	for _, size := range []int{1, 2, 3, 100} {
-		var got []core.Tombstone
-		for after := core.JobID(0); ; {
-			page, err := e.Manage.ListTombstones(ctx, after, size)
-			ok(t, err)
-			got = append(got, page...)
-			if len(page) < size {
-				break
-			}
-			after = page[len(page)-1].Job
-		}
-		same(t, "listed tombstones", got, want)
-	}
 }

@@ -23,9 +23,10 @@ type passing struct {
 func (p *passing) pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	p.now = p.now.Add(d)
-	if p.h.Expires {
-		p.h.Wait(d)
-	} else {
+	if p.h.Wait != nil {
+		p.h.Wait(p.Engine, d)
+	}
+	if !p.h.Expires {
 		sweepAll(t, p.Engine, p.now, 0, 20*day)
 	}
 }

@@ -304,7 +304,7 @@ func sweep(t *testing.T, h Harness) {
 	var gone, stay []core.RunID
 	ended := func(r *core.Run) { r.State, r.EndedAt = core.Succeeded, now }
 	for i := range 30 {
-		put(t, e, core.NumberedRun(1, uint32(i)), ended)
+		put(t, e, core.NumberedRun(1, uint32(i)), func(r *core.Run) { ended(r); r.Key = "k" })
 		gone = append(gone, core.NumberedRun(1, uint32(i)))
 	}
 	put(t, e, core.NumberedRun(1, 99), nil)
@@ -486,7 +486,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot-1, number(1))}})) // and stays
 
 	// The key of an open run.
-	id := put(t, e, number(1), unowned).ID
+	id := put(t, e, number(1), func(r *core.Run) { unowned(r); r.Key = "key" }).ID
 	other = number(1)
 	for i, want := range []core.RunID{id, id, other} {
 		if i == 2 {
@@ -563,7 +563,7 @@ func sweepExecutors(t *testing.T, h Harness) {
 	e, ctx, now := h.Open(t), t.Context(), time.Now()
 	pass := func(d time.Duration) {
 		if now = now.Add(d); h.Expires {
-			h.Wait(d)
+			h.Wait(e, d)
 		} else {
 			sweepAll(t, e, now, keep, keep)
 		}

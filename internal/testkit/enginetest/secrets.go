@@ -3,15 +3,16 @@ package enginetest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 // Box returns a Box with its keys in text, which several boxes can share.
@@ -39,7 +40,7 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() 
 	j.Def.Command = &core.Command{Line: "true", Env: map[string]string{"K": secretTexts[3]}, Hidden: []string{"K"}}
 	j.Def.After = []core.Parent{{ID: 1, When: core.UponSuccess}}
 	for _, one := range []core.Job{parent, j} { // the second rewrites the definition of the first
-		allNil(t, e.Manage.CreateJobs(ctx, []core.Job{one}, []core.Change{change(one, 1)}))
+		allNil(t, e.Jobs.Put(ctx, []store.JobPut{creates(one)}))
 	}
 	channel := core.Channel{Name: "ops", Kind: core.ChannelFeishu, URL: "https://h" + secretTexts[4], Secret: secretTexts[5], Rev: 1}
 	ok(t, e.Manage.PutChannel(ctx, 0, channel, core.Change{ID: 1, Name: "ops"}))
@@ -58,8 +59,7 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() 
 		t.Helper()
 		apps, _, err := e.Manage.Apps(ctx, []string{"orders"})
 		ok(t, err)
-		jobs, _, err := e.Manage.Jobs(ctx, []core.JobID{1, 2})
-		ok(t, err)
+		jobs := getJobs(t, e, store.Whole, []core.JobID{1, 2})
 		channels, err := e.Manage.ListChannels(ctx)
 		ok(t, err)
 		if a := apps["orders"]; a.Token != secretTexts[0] || !a.Call.Equal(call) || !jobs[1].Def.Call.Equal(call) ||
@@ -76,10 +76,9 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *engine.Engine, raw func() 
 	stored, _ := core.LockedApp(second(foreign.Manage.ListApps(ctx)), "orders")
 	stored.Title, stored.Rev = "new title", 2
 	ok(t, foreign.Manage.PutApp(ctx, 1, stored, core.Change{ID: 2, App: "orders"}))
-	_, _, err := foreign.Manage.Jobs(ctx, []core.JobID{2})
-	kept := core.LockedJob(err, 2)
-	kept.Def.Title, kept.Sched.Rev = "new title", 101
-	allNil(t, foreign.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 100, SeenTail: kept.Sched.Tail, Job: *kept, Change: change(*kept, 101)}}))
+	got, err := foreign.Jobs.Get(ctx, store.Whole, []core.JobID{2})
+	ok(t, err)
+	allNil(t, foreign.Jobs.Put(ctx, []store.JobPut{updates(with(*got[2].Is, func(j *core.Job) { j.Def.Title = "new title" }), 100)}))
 	opens(open(Box(&text)))
 
 	rotated(t, open, &text, opens)
@@ -99,9 +98,11 @@ func locked(t *testing.T, e *engine.Engine) {
 	if list, err := e.Manage.ListApps(ctx); len(list) != 0 || err == nil || !strings.Contains(err.Error(), "encrypted with key") {
 		t.Errorf("list of apps with another key: %v, %v", list, err)
 	}
-	jobs, _, err := e.Dispatch.Jobs(ctx, []core.JobID{1, 2})
-	if core.LockedJob(err, 1) == nil || core.LockedJob(err, 2) == nil || len(jobs) != 0 {
-		t.Errorf("jobs with another key: %v, %v", jobs, err)
+	jobs, err := e.Jobs.Get(ctx, store.Whole, []core.JobID{1, 2})
+	for id := range core.JobID(2) {
+		if _, is := errors.AsType[*core.Locked[*core.Job]](jobs[1+id].Err); !is || jobs[1+id].Is.Def.Route != core.RouteRound || err != nil {
+			t.Errorf("job %d with another key: %+v, %v", 1+id, jobs[1+id], err)
+		}
 	}
 	found, err := e.Notices.Channels(ctx, []string{"ops"})
 	if ok(t, err); found["ops"].Locked() == nil {

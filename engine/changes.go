@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+func (n *Nouns) PutChanges(ctx context.Context, changes []core.Change) error {
+	groups := make([]store.Group, len(changes))
+	for i := range changes {
+		groups[i].Changes = changes[i : i+1]
+	}
+	return errors.Join(n.Records.Write(ctx, groups...)...)
+}
+
+// Changes returns change records in descending order of IDs. The change records of all apps are in one list for each app.
+func (n *Nouns) Changes(ctx context.Context, app string, job core.JobID, last int64, limit int) ([]core.Change, error) {
+	kinds := []string{store.KindChangesOfApp(app)}
+	switch {
+	case job != 0:
+		kinds[0] = store.KindChangesOfJob(job)
+	case app == "":
+		apps, err := n.Records.List(ctx, KindChanged, "", "", math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		for i := range apps {
+			kinds = append(kinds, store.KindChangesOfApp(apps[i].Name))
+		}
+	}
+	lists, errs := make([][]core.Change, len(kinds)), make([]error, len(kinds))
+	atOnce(len(kinds), func(i int) { lists[i], errs[i] = n.changesOf(ctx, kinds[i], last, limit) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	list := slices.Concat(lists...)
+	slices.SortStableFunc(list, func(a, b core.Change) int { return cmp.Compare(b.ID, a.ID) })
+	return list[:min(len(list), limit)], nil
+}
+
+func (n *Nouns) changesOf(ctx context.Context, kind string, last int64, limit int) ([]core.Change, error) {
+	page, err := n.Records.List(ctx, kind, store.ChangesUpTo(last), "", limit)
+	list := make([]core.Change, len(page))
+	for i := 0; i < len(page) && err == nil; i++ {
+		list[i], err = store.DecodeChange(&page[i])
+	}
+	return list, err
+}

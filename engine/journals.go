@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+// KindJournals is the kind of the journals of an hour. A journal has the version of its record, less 1.
+func KindJournals(minute int64) string { return "journal#" + strconv.FormatInt(minute/60, 10) }
+
+// JournalName writes a key as "minute.suffix.nonce"; suffixes and nonces sort within their minute.
+func JournalName(k core.JournalKey) string {
+	return strconv.FormatInt(k.Minute, 10) + "." + fmt.Sprintf("%02d", k.Suffix) + "." + k.Nonce
+}
+
+// ParseJournalName returns the key of a name.
+func ParseJournalName(name string) (core.JournalKey, error) {
+	minute, rest, ok := strings.Cut(name, ".")
+	suffix, nonce, ok2 := strings.Cut(rest, ".")
+	m, err := strconv.ParseInt(minute, 10, 64)
+	n, err2 := strconv.Atoi(suffix)
+	if !ok || !ok2 || err != nil || err2 != nil {
+		return core.JournalKey{}, fmt.Errorf("%q is no key of a journal", name)
+	}
+	return core.JournalKey{Minute: m, Suffix: n, Nonce: nonce}, nil
+}
+
+// JournalKey identifies the record of a journal.
+func JournalKey(k core.JournalKey) store.Key {
+	return store.Key{Kind: KindJournals(k.Minute), Name: JournalName(k)}
+}
+
+// DecodeJournal returns the journal of a record.
+func DecodeJournal(r *store.Record) (j core.Journal, err error) {
+	if err = r.Err; err == nil {
+		j.Key, err = ParseJournalName(r.Name)
+	}
+	if err == nil {
+		j.Entries, err = core.DecodeEntries(r.Body)
+	}
+	if j.V = int(r.V - 1); err != nil {
+		err = fmt.Errorf("read the journal %s: %w", r.Name, err)
+	}
+	return j, err
+}
+
+func (n *Nouns) PutJournal(ctx context.Context, j core.Journal) error {
+	return n.write(ctx, store.Write{Was: store.Lower, Record: store.Record{Key: JournalKey(j.Key), V: int64(j.V) + 1,
+		Body: core.EncodeEntries(j.Entries), Expires: expires(n.Now(), n.KeepJournals)}})
+}
+
+func (n *Nouns) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	names := make([]store.Key, len(keys))
+	for i, k := range keys {
+		names[i] = JournalKey(k)
+	}
+	records, err := n.Records.Get(ctx, names...)
+	found := make(map[core.JournalKey]core.Journal, len(records))
+	for i, k := range keys {
+		if r, is := records[names[i]]; is && err == nil {
+			found[k], err = DecodeJournal(&r)
+		}
+	}
+	return found, err
+}
+
+// JournalsAt reads the journals of a minute after a key, in the order of suffixes and nonces.
+func (n *Nouns) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
+	begin := strconv.FormatInt(minute, 10)
+	from := begin + "."
+	if !after.IsZero() {
+		from = JournalName(after)
+	}
+	page, err := n.Records.List(ctx, KindJournals(minute), from, begin+"/", limit)
+	list := make([]core.Journal, len(page))
+	for i := 0; i < len(page) && err == nil; i++ {
+		list[i], err = DecodeJournal(&page[i])
+	}
+	return list, err
+}
+
+// kindRevisits is the kind of the journals that the watchdog reads again at a minute. Such a record is only its name.
+func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(minute, 10) }
+
+// KindRevisit is the start of the kinds of revisits, before the minute.
+const KindRevisit = "revisit#"
+
+func (n *Nouns) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	records := make([]store.Record, len(keys))
+	for i, k := range keys {
+		records[i] = store.Record{Key: store.Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,
+			Expires: expires(n.Now(), n.KeepJournals)}
+	}
+	return n.writeFree(ctx, records, false)
+}
+
+func (n *Nouns) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
+	from := ""
+	if !after.IsZero() {
+		from = JournalName(after)
+	}
+	page, err := n.Records.List(ctx, kindRevisits(minute), from, "", limit)
+	list := make([]core.JournalKey, len(page))
+	for i := 0; i < len(page) && err == nil; i++ {
+		list[i], err = ParseJournalName(page[i].Name)
+	}
+	return list, err
+}
+
+func (n *Nouns) DropRevisits(ctx context.Context, minute int64) error {
+	page, err := n.Records.List(ctx, kindRevisits(minute), "", "", math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	return n.writeFree(ctx, page, true)
+}

@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
+)
+
+// Bounds of a dead-letter message.
+const (
+	maxLetter   = 300 << 10 // bytes of its body, more than a message of the delay queue has
+	keepLetters = 20 * 24 * time.Hour
+)
+
+type storedLetter struct {
+	Reason string `json:"reason"`
+}
+
+// KindLetter is the kind of dead-letter messages, newest first.
+const KindLetter = "letter"
+
+// letters are dead-letter messages. The version is the time of the message, and the body is JSON with the message behind it.
+var letters = store.Table[core.Letter]{Kind: KindLetter,
+	Name:    func(l *core.Letter) string { return l.ID },
+	Version: func(l *core.Letter) int64 { return core.Millis(l.At) },
+	Encode: func(l *core.Letter) ([]byte, error) {
+		b, err := json.Marshal(storedLetter{l.Reason})
+		return append(b, l.Body...), err
+	},
+	Decode: func(r *store.Record) (core.Letter, error) {
+		var v storedLetter
+		d := json.NewDecoder(bytes.NewReader(r.Body))
+		err := d.Decode(&v)
+		return core.Letter{ID: r.Name, At: core.FromMillis(r.V), Reason: v.Reason, Body: string(r.Body[d.InputOffset():])}, err
+	}}
+
+// LetterID returns the ID of a dead-letter message. IDs sort by the time of the message, newest first.
+func LetterID(at time.Time, message string) string {
+	return fmt.Sprintf("%019d#%.100s", math.MaxInt64-at.UnixNano(), message)
+}
+
+// LetterWrite returns the write of a dead-letter message. A body that is too long is truncated.
+func LetterWrite(l core.Letter) (store.Write, error) {
+	if len(l.Body) > maxLetter {
+		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
+	}
+	w, err := letters.Put(nil, l, store.Any)
+	w.Expires = l.At.Add(keepLetters)
+	return w, err
+}
+
+// NewLetter returns a dead-letter message that did not come from a queue.
+func NewLetter(at time.Time, body []byte, reason string) core.Letter {
+	return core.Letter{ID: LetterID(at, rand.Text()), At: at, Reason: reason, Body: string(body)}
+}
+
+func (n *Nouns) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return n.KeepLetter(ctx, NewLetter(n.Now(), ring.Encode(m), reason))
+}
+
+func (n *Nouns) KeepLetter(ctx context.Context, l core.Letter) error {
+	w, err := LetterWrite(l)
+	if err != nil {
+		return err
+	}
+	return n.write(ctx, w)
+}
+
+func (n *Nouns) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
+	if after != "" && !strings.Contains(after, "#") {
+		return nil, core.Invalid("after", after, "expected the ID of a dead-letter message: use the value of next from the previous page")
+	}
+	page, err := n.Records.List(ctx, KindLetter, after, "", limit)
+	list := make([]core.Letter, len(page))
+	for i := 0; i < len(page) && err == nil; i++ {
+		v := letters.Value(&page[i], nil)
+		list[i], err = v.Is, unread(letters, &v)
+	}
+	return list, err
+}
+
+func (n *Nouns) DropLetter(ctx context.Context, id string) error {
+	return n.write(ctx, letters.Delete(id, store.Any))
+}
