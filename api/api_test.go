@@ -106,8 +106,23 @@ func (logs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string
 	return strings.Join(lines[from-1:], ""), len(lines) + 1, true, nil
 }
 
+// newFixture returns a fixture with a server and a client of it.
 func newFixture(t testing.TB) *fixture {
-	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
+	t.Helper()
+	f := newHandler(t)
+	server := httptest.NewServer(f.h)
+	t.Cleanup(server.Close)
+	var err error
+	if f.c, err = client.New(server.URL, f.person("ann", access.Grant{Role: access.Admin}), client.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// newHandler returns a fixture without a server, so that time passes in a bubble.
+func newHandler(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{t: t, e: memory.Open(t, memory.Options{}), log: &bytes.Buffer{}}
 	f.faulty = &faulty{Store: f.e.Manage}
 	with := *f.e
 	with.Manage = f.faulty
@@ -122,12 +137,6 @@ func newFixture(t testing.TB) *fixture {
 		},
 		Status: func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} }}
 	f.h = api.NewHandler(f.m, logs{}, f.o)
-	server := httptest.NewServer(f.h)
-	t.Cleanup(server.Close)
-	var err error
-	if f.c, err = client.New(server.URL, f.person("ann", access.Grant{Role: access.Admin}), client.Config{}); err != nil {
-		t.Fatal(err)
-	}
 	return f
 }
 
@@ -906,7 +915,7 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/ledger", `{}`)
-	f.e.Manage.(*memory.Store).DamageApp("ledger")
+	memory.DamageApp(t, f.e.Records, "ledger")
 	list, err := f.c.ListApps(t.Context())
 	failed := []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}
 	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, failed) {
@@ -969,9 +978,9 @@ func TestNotifyOfNobody(t *testing.T) {
 
 // TestBodyThatDoesNotCome: the wait for a body ends, and so does the connection. Without a token there is no wait.
 func TestBodyThatDoesNotCome(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
 	synctest.Test(t, func(t *testing.T) {
+		f := newHandler(t)
+		f.shop()
 		inner := memlistener.Listen()
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Body = struct{ io.ReadCloser }{r.Body} // as internal/connlimit does: net/http does not recognize the body as its own

@@ -129,7 +129,7 @@ type fleet struct {
 // newFleet creates n jobs with the same interval and without runs.
 func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
-	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
+	f := &fleet{t: t, e: memory.Open(t, memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
 	check.OK(t, f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
 	jobs := make([]core.Job, 0, n)

@@ -180,7 +180,7 @@ func TestAnswersFit(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
+		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
 			check.OK(t, err)
 		}
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
@@ -232,7 +232,7 @@ func TestApplyIsBounded(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, len(jobs))) {
+		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
 			check.OK(t, err)
 		}
 		gone := 0

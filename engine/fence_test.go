@@ -10,13 +10,14 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // TestFenced: the first planner pass binds the data to its deployment. From then on, writes of other deployments fail.
 func TestFenced(t *testing.T) {
 	ctx := t.Context()
-	data := memory.Open(memory.Options{})
+	data := memory.Open(t, memory.Options{})
 	here, there := engine.Fenced(data, "eu-central-1/state"), engine.Fenced(data, "eu-west-1/state")
 	all := func(e *engine.Engine) map[string]error {
 		errs := map[string]error{}
@@ -49,9 +50,7 @@ func TestFenced(t *testing.T) {
 		seen := g.Rev
 		change(&g)
 		g.Rev++
-		if err := data.Manage.PutGlobal(ctx, seen, g); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, data.Manage.PutGlobal(ctx, seen, g))
 	}
 	put(func(g *core.Global) { g.Holder, g.Opening = "eu-west-1/state", true })
 	work(here, false)
@@ -63,7 +62,7 @@ func TestFenced(t *testing.T) {
 	work(here, false)
 	work(there, false)
 	// The data of a local file is never bound to a deployment.
-	file := memory.Open(memory.Options{})
+	file := memory.Open(t, memory.Options{})
 	work(engine.Fenced(file, ""), true)
 	if g, err := file.Tick.Global(ctx); err != nil || g.Holder != "" {
 		t.Errorf("%+v, %v", g, err)
@@ -74,18 +73,12 @@ func TestFenced(t *testing.T) {
 // or acknowledged.
 func TestFencedDispatch(t *testing.T) {
 	ctx := t.Context()
-	data := memory.Open(memory.Options{})
-	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
-		Rev: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := data.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
+	data := memory.Open(t, memory.Options{})
+	check.OK(t, data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
+		Rev: 1}))
+	check.OK(t, data.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	job := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "a"}, Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1}}
-	if err := data.Manage.CreateJobs(ctx, []core.Job{job}, nil)[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, data.Manage.CreateJobs(ctx, []core.Job{job}, nil)[0])
 	at := core.InstantOf(time.Now())
 	id := core.PlannedRun(1, at)
 	m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}
@@ -115,20 +108,15 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		may bool
 	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
 		now := time.Now()
-		data := memory.Open(memory.Options{})
-		if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
-			Rev: 1}); err != nil {
-			t.Fatal(err)
-		}
+		data := memory.Open(t, memory.Options{})
+		check.OK(t, data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
+			Rev: 1}))
 		e := engine.Fenced(data, c.who)
 		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
-		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Attempt: 1,
-			EndedAt: now,
-			Then:    retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
-		if err := data.Finish.Create(ctx, []core.Run{first})[0]; err != nil {
-			t.Fatal(err)
-		}
+		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Cause: core.CauseSchedule,
+			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
+		check.OK(t, data.Finish.Create(ctx, []core.Run{first})[0])
 		ended := end.End(ctx, []finish.Result{{Run: first.ID, State: core.Failed, At: now}})[0] // its second callback
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
 		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{first.ID, retry})

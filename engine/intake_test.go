@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -62,11 +63,9 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ok := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
-		s := memory.New(memory.Options{})
+		s := memory.New(t, memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
 		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),

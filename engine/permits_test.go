@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -14,7 +15,7 @@ import (
 // TestPermitRecords: an item without holders and waiters expires, unless it has a join. A damaged item is an error.
 func TestPermitRecords(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).UTC()
-	s := memory.New(memory.Options{Now: func() time.Time { return now }})
+	s := memory.New(t, memory.Options{Now: func() time.Time { return now }})
 	for _, c := range []struct {
 		name string
 		p    core.Permits
@@ -26,14 +27,10 @@ func TestPermitRecords(t *testing.T) {
 		{"join", core.Permits{Join: &core.Join{Round: 9}}, 0},
 	} {
 		c.p.Name, c.p.V = c.name, 1
-		if err := s.PutPermits(t.Context(), []core.Permits{c.p})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.PutPermits(t.Context(), []core.Permits{c.p})[0])
 		key := store.Key{Kind: "permit#" + c.name, Name: "-"}
 		found, err := s.Get(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r, want := found[key], time.Time{}
 		if c.keep > 0 {
 			want = now.Add(c.keep)

@@ -93,7 +93,7 @@ func TestExampleIsBuilt(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	runs := func(*core.Command) error { return nil }
-	m := wiring.New(memory.Open(memory.Options{}), wiring.Options{}).People(nil,
+	m := wiring.New(memory.Open(t, memory.Options{}), wiring.Options{}).People(nil,
 		people.Options{Manage: manage.Options{Command: runs, Notifier: everywhere{}}})
 	ann := core.Actor{Name: "ann"}
 	for _, c := range doc.Channels {

@@ -186,7 +186,7 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 		fail(fmt.Sprint("app-", i), 1)
 	}
 	m.closed(&core.Run{ID: core.NumberedRun(1, 3), App: "web", State: core.Failed})
-	rec, e := httptest.NewRecorder(), memory.Open(memory.Options{})
+	rec, e := httptest.NewRecorder(), memory.Open(t, memory.Options{})
 	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
 	series := func(app, name string, n int) string {

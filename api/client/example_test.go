@@ -9,13 +9,18 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/wiring"
 )
 
 func Example() {
-	e := memory.Open(memory.Options{}) // instead of a running server
-	m := wiring.New(e, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
+	s, err := sqlite.OpenMemory(sqlite.Options{}) // instead of a running server
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	m := wiring.New(s.Engine(), wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
 	defer server.Close()
 

@@ -36,7 +36,7 @@ type parted struct {
 }
 
 func newParted(t *testing.T) *parted {
-	p := &parted{t: t, e: memory.Open(memory.Options{})}
+	p := &parted{t: t, e: memory.Open(t, memory.Options{})}
 	h := api.NewHandler(wiring.New(p.e, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil,
 		api.Options{Token: "sesame"})
 	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -84,7 +84,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			s := testServer()
+			s := testServer(t)
 			env.Defer(s.Close)
 			env.Setenv("TICKRING_ENDPOINT", s.URL)
 			env.Setenv("TICKRING_TOKEN", "sesame")
@@ -209,8 +209,8 @@ func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { r
 
 // testServer serves the API over a store in memory. It sends nothing: a run ends when it is read, in the state that its params
 // name: fine, fails or falls.
-func testServer() *httptest.Server {
-	data := memory.Open(memory.Options{})
+func testServer(t testing.TB) *httptest.Server {
+	data := memory.Open(t, memory.Options{})
 	a := wiring.New(data, wiring.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	channels := notify.New(notify.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	m := a.People(testKiller{}, people.Options{Manage: manage.Options{Notifier: channels}})

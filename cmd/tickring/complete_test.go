@@ -29,7 +29,7 @@ func TestCompletionIsBounded(t *testing.T) {
 	usual := completeFor
 	defer func() { completeFor = usual }()
 	completeFor = time.Minute
-	s := testServer()
+	s := testServer(t)
 	defer s.Close()
 	jobs := "version: 1\napps: [{name: many}]\njobs:\n"
 	for i := range 2 * completeMost {

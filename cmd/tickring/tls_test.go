@@ -19,7 +19,7 @@ func TestCertificateOfOurOwn(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere the system's own store is asked")
 	}
-	plain := testServer()
+	plain := testServer(t)
 	defer plain.Close()
 	s := httptest.NewTLSServer(plain.Config.Handler)
 	defer s.Close()

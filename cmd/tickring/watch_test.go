@@ -115,7 +115,7 @@ func TestWatchEndsWithCtrlC(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no such signal")
 	}
-	s := testServer()
+	s := testServer(t)
 	defer s.Close()
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], args...)

@@ -63,7 +63,7 @@ const good = "correct horse"
 var root = access.ByMachine(true)
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, store: memory.New(memory.Options{}), p: &plain{}}
+	f := &fixture{t: t, store: memory.New(t, memory.Options{}), p: &plain{}}
 	f.a = access.New(f.store, access.Options{Passwords: f.p, Admin: func(s string) bool { return s == "sesame" }})
 	return f
 }

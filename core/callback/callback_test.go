@@ -74,7 +74,7 @@ func TestTranslate(t *testing.T) {
 
 func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 	t.Helper()
-	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "pay", Token: "other", Rev: 1}, {Name: "open", Rev: 1}} {
 		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
@@ -82,7 +82,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 	ids := make([]core.RunID, n)
 	for i := range runs {
 		ids[i] = core.NumberedRun(7, uint32(i+1))
-		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: ids[i]}
+		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: ids[i]}
 	}
 	for _, err := range e.Finish.Create(ctx, runs) {
 		check.OK(t, err)
@@ -144,7 +144,7 @@ func TestCallback(t *testing.T) {
 func TestAppWithoutToken(t *testing.T) {
 	e, _ := open(t, 0)
 	id := core.NumberedRun(9, 1)
-	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Owner: "me", Attempt: 1, First: id}})
+	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})
 	report := []finish.Result{ended(id, 200)}
 	if err := start(e, callback.Options{}).Callback(ctx, callback.Caller{}, report)[0]; code(err) != core.CodeUnauthorized {
 		t.Errorf("%v", err)
@@ -189,7 +189,9 @@ func TestBacklogOfOthers(t *testing.T) {
 func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
-	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Owner: "me", Attempt: 1, First: pay}}) {
+	for _, err := range e.Finish.Create(ctx, []core.Run{{
+		ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
+		First: pay}}) {
 		check.OK(t, err)
 	}
 	ids = append(ids, pay)
@@ -236,12 +238,11 @@ func TestUnread(t *testing.T) {
 // request are stored.
 func TestUnreadableApp(t *testing.T) {
 	e, ids := open(t, 2)
-	store := e.Manage.(*memory.Store)
-	check.OK(t, store.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
-	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Owner: "o", Attempt: 1}
+	check.OK(t, e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
+	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Cause: core.CauseAPI, Owner: "o", Attempt: 1}
 	other.First = other.ID
 	check.OK(t, e.Finish.Create(ctx, []core.Run{other})[0])
-	store.DamageApp("ledger")
+	memory.DamageApp(t, e.Records, "ledger")
 	c := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
 	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {

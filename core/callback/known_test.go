@@ -119,7 +119,7 @@ func TestTokenIsTakenAway(t *testing.T) {
 func TestRunOfAnotherApp(t *testing.T) {
 	d := newDoor(t, 2)
 	d.report("before", "secret", 200, "")
-	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Owner: "me", Attempt: 1}
+	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1}
 	check.OK(t, d.e.Finish.Create(ctx, []core.Run{moved})[0])
 	d.ids = []core.RunID{moved.ID, moved.ID}
 	d.report("the token of the app before", "secret", 200, core.CodeUnauthorized)

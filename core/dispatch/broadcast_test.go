@@ -89,7 +89,7 @@ func (*spreading) Idle(context.Context, *core.App, string, core.JobID) (bool, er
 }
 
 func newSpreading(t *testing.T, executors int, def func(d *core.Def)) *spreading {
-	b := &spreading{t: t, s: &failing{Store: memory.New(memory.Options{})}, at: core.InstantOf(time.Now())}
+	b := &spreading{t: t, s: &failing{Store: memory.New(t, memory.Options{})}, at: core.InstantOf(time.Now())}
 	log := slog.New(slog.DiscardHandler)
 	b.f = finish.New(b.s, b.s, finish.Options{Plan: plan.AWS(), Log: log})
 	b.d = dispatch.New(b.s, b.s, b, b.f, dispatch.Options{Log: log, SendsMin: 1, SendsMax: 1})

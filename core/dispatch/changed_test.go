@@ -69,7 +69,7 @@ func TestChangedTrigger(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, to := &before{Store: memory.New(memory.Options{})}, &noted{}
+				s, to := &before{Store: memory.New(t, memory.Options{})}, &noted{}
 				log := slog.New(slog.DiscardHandler)
 				d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
 				ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
@@ -144,7 +144,7 @@ func TestChangedTriggerGivenBack(t *testing.T) {
 
 func changedGivenBack(t *testing.T, twice bool) {
 	synctest.Test(t, func(t *testing.T) {
-		s, to, full := &before{Store: memory.New(memory.Options{})}, &noted{}, &busy{}
+		s, to, full := &before{Store: memory.New(t, memory.Options{})}, &noted{}, &busy{}
 		log := slog.New(slog.DiscardHandler)
 		end := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
 		d := dispatch.New(s, s, to, end, dispatch.Options{Log: log})
@@ -194,7 +194,7 @@ func changedGivenBack(t *testing.T, twice bool) {
 // run. It is sent to the new address.
 func TestTakenWithItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, to := &before{Store: memory.New(memory.Options{})}, &noted{}
+		s, to := &before{Store: memory.New(t, memory.Options{})}, &noted{}
 		log := slog.New(slog.DiscardHandler)
 		d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
 		ctx, now, params := t.Context(), core.InstantOf(time.Now()), "p"

@@ -63,7 +63,7 @@ func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
 
 func newClocked(t *testing.T) *clocked {
 	c := &clocked{t: t, sent: map[core.RunID]int{}}
-	c.s = memory.New(memory.Options{Now: c.now})
+	c.s = memory.New(t, memory.Options{Now: c.now})
 	c.cut = &cut{Store: c.s}
 	log := slog.New(slog.DiscardHandler)
 	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log,

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -114,9 +115,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		}
 		store.all = false
 		for range 2 {
-			if _, err := dead.Record(t.Context(), &letter); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(dead.Record(t.Context(), &letter))
 		}
 		var have []core.JobID
 		for _, job := range []core.JobID{1, 2, 3, 4, 77} {
@@ -252,9 +251,7 @@ func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 			if id == "poison" {
 				body = "no message"
 			}
-			if _, err := dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}))
 			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindPostRun)
 			must(t, err)
 			return due + waiting
@@ -284,8 +281,8 @@ func TestDeadListsRuns(t *testing.T) {
 		dead := dispatch.NewDead(s, s, s, s, finish.New(s, s, finish.Options{Plan: plan.Local()}), nil, true, slog.New(slog.DiscardHandler))
 		now := core.InstantOf(time.Now())
 		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
-		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, At: now - 600, Slot: now - 600, SentAt: time.Now(),
-			EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
+		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, Cause: core.CauseAPI, At: now - 600, Slot: now - 600,
+			SentAt: time.Now(), EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
 		must(t, g.s.Create(t.Context(), []core.Run{ended})[0])
 		of := f
 		of.Run = ended.ID
@@ -296,9 +293,7 @@ func TestDeadListsRuns(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		s.down, s.all = false, nil
-		if _, err := dead.Record(t.Context(), &letter); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(dead.Record(t.Context(), &letter))
 		runs, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run, ended.ID})
 		if err != nil || len(runs) != 2 {
 			t.Fatal(runs, err)

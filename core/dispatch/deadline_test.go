@@ -45,7 +45,7 @@ func (endless) Idle(context.Context, *core.App, string, core.JobID) (bool, error
 // until would send it again, though it may be running.
 func TestCallIsLetGoInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &told{Store: memory.New(memory.Options{})}
+		s := &told{Store: memory.New(t, memory.Options{})}
 		log := slog.New(slog.DiscardHandler)
 		f := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
 		d := dispatch.New(s, s, endless{}, f, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: log})
@@ -74,7 +74,7 @@ func TestCallIsLetGoInTime(t *testing.T) {
 // timeout does. After three, it uses the slow queue.
 func TestCallsCutOffAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{})
+		s := memory.New(t, memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		d := dispatch.New(s, s, endless{}, finish.New(s, s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Health: s, Log: log})
 		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},

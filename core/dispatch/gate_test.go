@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -87,7 +88,7 @@ type gated struct {
 const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
 
 func newGated(t *testing.T, o dispatch.Options) *gated {
-	g := &gated{t: t, s: memory.New(memory.Options{}),
+	g := &gated{t: t, s: memory.New(t, memory.Options{}),
 		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
 			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
@@ -234,9 +235,7 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 // must stops the test at the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(errs...))
 }
 
 // wait advances the bubble's clock.

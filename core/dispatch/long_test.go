@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestLongCallIsWatched: a call answered late, with 202 or not at all, is in a journal of the minute of its claim,
@@ -38,9 +39,7 @@ func TestLongCallIsWatched(t *testing.T) {
 					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 			}()
 			for range 24 * 60 {
-				if _, err := w.Pass(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(w.Pass(t.Context()))
 				wait(time.Minute)
 			}
 			<-ended

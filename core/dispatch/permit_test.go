@@ -53,7 +53,7 @@ func (l *limited) Idle(context.Context, *core.App, string, core.JobID) (bool, er
 }
 
 func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
-	l := &limited{rev: 1, t: t, s: memory.New(memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
+	l := &limited{rev: 1, t: t, s: memory.New(t, memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
 	log := slog.New(slog.DiscardHandler)
 	l.f = finish.New(l.s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
 	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log, SendsMin: 1, SendsMax: 1}) // so that sent is in order

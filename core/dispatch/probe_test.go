@@ -40,7 +40,7 @@ type prober struct {
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
-	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
+	p := &prober{t: t, s: memory.New(t, memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
 		most: map[string]int{},
 		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}, busy: map[string]bool{}}
 	o.Log = slog.New(slog.DiscardHandler)

@@ -79,7 +79,7 @@ type scripting struct {
 
 // newScripting has job 1 with the first version of a script, and job 2 without one.
 func newScripting(t *testing.T) *scripting {
-	s, to, log := &sourced{Store: memory.New(memory.Options{})}, &sentSources{}, slog.New(slog.DiscardHandler)
+	s, to, log := &sourced{Store: memory.New(t, memory.Options{})}, &sentSources{}, slog.New(slog.DiscardHandler)
 	f := &scripting{T: t, s: s, to: to,
 		d: dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})}
 	must(t, s.PutApp(t.Context(), 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}))

@@ -49,7 +49,7 @@ func TestSentRev(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &before{Store: memory.New(memory.Options{})}
+				s := &before{Store: memory.New(t, memory.Options{})}
 				to := &shipped{}
 				log := slog.New(slog.DiscardHandler)
 				d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // damaged is a store in which one job cannot be decoded, and a ring that records messages.
@@ -84,7 +85,7 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		s, log := &damaged{Store: g.s}, slog.New(slog.DiscardHandler)
 		g.d = dispatch.New(s, s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
-		g.s.DamageApp("two")
+		memory.DamageApp(t, g.s, "two")
 		msgs := append(g.messages(1, 1, "one"), g.messages(2, 1, "two")...)
 		sent, held := msgs[0].Fires[0], msgs[1].Fires[0]
 		g.handle(msgs)

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // family stores job 1 and n child jobs for each kind of end. Their IDs begin at 100 for success,
@@ -295,9 +296,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	r.s.damaged = 0
 	for range 24 { // without another report, the watchdog creates it
 		r.now = r.now.Add(time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(r.w.Pass(t.Context()))
 	}
 	made := r.numbered(400)
 	if len(made) != 1 || made[0].Params == nil || *made[0].Params != "data" || made[0].Retries != 2 {

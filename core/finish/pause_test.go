@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // fragile stores a job that fires each minute and is paused after n failures in a row.
@@ -198,9 +199,7 @@ func TestPauseAfterMeets(t *testing.T) {
 		id := core.PlannedRun(7, core.InstantOf(begin)-1)
 		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
 		r.s.faults[op] = []fault{{between: func() { between(r) }}}
-		if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
 		if owes := r.stored(id).Owes; len(owes) > 0 {
 			t.Errorf("it still owes %v", owes)
 		}

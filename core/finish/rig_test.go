@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -34,7 +35,7 @@ type fault struct {
 	between func()
 }
 
-// store is the memory engine with faults; each is used up by one call.
+// store is SQLite in memory with faults; each is used up by one call.
 type store struct {
 	*memory.Store
 	faults map[string][]fault
@@ -207,7 +208,7 @@ func newRig(t *testing.T) *rig {
 		defer r.clock.Unlock()
 		return r.now
 	}
-	r.s = &store{Store: memory.New(memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
+	r.s = &store{Store: memory.New(t, memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
 	r.f = finish.New(r.s, r.s, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: begin, App: "orders"}))
@@ -216,9 +217,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 }
 
 // job stores a started job after change has edited it.
@@ -317,8 +316,6 @@ func (r *rig) delayed(id core.JobID, every time.Duration, change func(*core.Job)
 			change(j)
 		}
 	})
-	if _, err := schedule.Compile(j.Sched.Schedule, id); err != nil {
-		r.t.Fatal(err)
-	}
+	check.Call(r.t)(schedule.Compile(j.Sched.Schedule, id))
 	return j, r.run(run, func(x *core.Run) { x.FixedDelay = true })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -119,7 +120,7 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	r := &walkRig{t: t, s: &slowStore{Store: memory.New(memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
+	r := &walkRig{t: t, s: &slowStore{Store: memory.New(t, memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
 	f := finish.New(r.s, r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {
@@ -135,9 +136,7 @@ func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 
 func (r *walkRig) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	check.OK(r.t, err)
 }
 
 func (r *walkRig) job(id core.JobID) {

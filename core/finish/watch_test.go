@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 const address = "http://10.0.0.1:9999/"
@@ -721,7 +722,7 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	entries := []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}
 	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: entries}))
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	r.s.DamageApp("ledger")
+	memory.DamageApp(t, r.s, "ledger")
 	for range 30 {
 		r.now = r.now.Add(time.Minute)
 		if _, err := r.w.Pass(t.Context()); err != nil {

@@ -88,7 +88,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
-	r := &rig{t: t, e: memory.Open(memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
+	r := &rig{t: t, e: memory.Open(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
 	r.s = &store{NoticeStore: r.e.Notices, channels: map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
 	r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,

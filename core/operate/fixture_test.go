@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
-// fixture is the use cases on a memory engine.
+// fixture has the use cases on SQLite in memory.
 type fixture struct{ *usecasetest.Fixture }
 
 func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }

@@ -48,7 +48,7 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 	return text, 2, false, err
 }
 
-// rig runs a lane on the memory engine, as a server does.
+// rig runs a lane on SQLite in memory, as a server does.
 type rig struct {
 	t     *testing.T
 	s     *memory.Store
@@ -64,7 +64,7 @@ type rig struct {
 const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
 
 func newRig(t *testing.T) *rig {
-	s := memory.New(memory.Options{})
+	s := memory.New(t, memory.Options{})
 	r := &rig{t: t, s: s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
@@ -118,8 +118,8 @@ func (r *rig) drive() {
 
 func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Run {
 	r.t.Helper()
-	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Reason: core.ReasonHandler, Address: address, SentAt: time.Now(),
-		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), PostRun: core.PostRun{Log: true}}
+	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler, Address: address,
+		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), PostRun: core.PostRun{Log: true}}
 	if change != nil {
 		change(&run)
 	}

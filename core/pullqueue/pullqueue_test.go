@@ -30,7 +30,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, o pullqueue.Options) *rig {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	o.Log = slog.New(slog.DiscardHandler)
 	return &rig{T: t, e: e, p: pullqueue.New(e.Pull, e.Finish, finish.New(e.Finish, e.Ring, finish.Options{}), o)}
 }

@@ -130,9 +130,11 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	base := core.InstantOf(start)
 	chain := func(at core.Instant, took time.Duration) core.Instant {
 		id := core.PlannedRun(j.Def.ID, at)
-		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
-			EndedAt: at.Time().Add(took), Rev: j.Sched.Rev}
-		check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+			FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(took), Rev: j.Sched.Rev}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
 		return core.Ceil(r.EndedAt).Add(10 * time.Second)
 	}
 	at := j.Sched.Next
@@ -195,9 +197,11 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 	old := j.Sched.Rev
 	put := func(at core.Instant, rev int64) core.RunID {
 		id := core.PlannedRun(j.Def.ID, at)
-		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
-			EndedAt: at.Time().Add(80 * time.Millisecond), Rev: rev}
-		check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+			FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(80 * time.Millisecond), Rev: rev}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
 		return id
 	}
 	put(first, old)

@@ -45,7 +45,7 @@ func code(err error) core.Code {
 func TestRegister(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := func() time.Time { return clock }
-	e := memory.Open(memory.Options{Now: now})
+	e := memory.Open(t, memory.Options{Now: now})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
 		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
@@ -152,7 +152,7 @@ func TestRegister(t *testing.T) {
 func TestTheDeadMakeRoom(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := begin
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	ok := func(err error) {
 		t.Helper()
 		check.OK(t, err)
@@ -225,7 +225,7 @@ func (s *beatsMeanwhile) RemoveExecutor(ctx context.Context, app, address string
 func TestBeatBesideMakingRoom(t *testing.T) {
 	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := begin.Add(time.Hour)
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	ok := func(err error) {
 		t.Helper()
 		check.OK(t, err)
@@ -257,7 +257,7 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 // TestPolled checks that polling a queue of the app counts as a heartbeat and is written as rarely.
 func TestPolled(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	store := &counting{Store: e.Registry}
 	r := registry.New(store, registry.Options{Now: func() time.Time { return clock }})
 	app := &core.App{Name: "shop", Executors: []string{"queue:mail", "http://x"}}
@@ -285,7 +285,7 @@ func TestPolled(t *testing.T) {
 // TestCame checks that Came is called only for an app without live executors.
 func TestCame(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	came := 0
 	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // trace records the actions of one invocation with their times.
@@ -404,9 +405,7 @@ func TestPhase(t *testing.T) {
 				time.Sleep(time.Duration(len(at)) * 300 * time.Millisecond)
 				return Result{Due: 4 - len(at)}, nil
 			}, release: func(context.Context) error { return nil }}
-		if err := b.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, b.Run(t.Context()))
 		if len(at) != 4 {
 			t.Fatalf("%d passes", len(at))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // advancing intercepts the first advance of a ticker.
@@ -70,18 +71,12 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
 				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
 				m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: plan.Local()})
-				if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 				job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Misfire: core.MisfireAll,
 					Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
-				if r := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; r.Err != nil {
-					t.Fatal(r.Err)
-				}
+				check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
 				until := time.Now().Add(10 * time.Minute)
-				if _, err := m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}); err != nil {
-					t.Fatal(err)
-				}
+				check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}))
 				time.Sleep(time.Until(until) + 50*time.Millisecond)
 				store.meet = func(s tick.Store, moves []core.Advance) []error { return c.meet(w, until, s, moves) }
 				for range 3 {
@@ -171,20 +166,14 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 					r := &sentAs{Ring: w.eng.Ring, at: map[core.RunID]map[int64]time.Time{}}
 					end := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
 					m := people.New(w.eng.Manage, r, end, nil, people.Options{Plan: o})
-					if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
-						t.Fatal(err)
-					}
+					check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
-					if res := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; res.Err != nil {
-						t.Fatal(res.Err)
-					}
+					check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
 					id := w.job(t, m).Def.ID
 					until := time.Now().Add(c.pause)
 					pause := func() {
 						t.Helper()
-						if _, err := m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}); err != nil {
-							t.Fatal(err)
-						}
+						check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}))
 					}
 					pause()
 					changeAt := time.Time{}
@@ -197,9 +186,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 							changeAt = time.Time{}
 							if c.edit {
 								job.Def.Params = "changed"
-								if res := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; res.Err != nil {
-									t.Fatal(res.Err)
-								}
+								check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
 							} else {
 								until = until.Add(c.another)
 								pause()
@@ -252,28 +239,20 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 		w := newWorld(t, 32)
 		end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o})
 		m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: o})
-		if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
-		if r := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
 		if w.job(t, m).Sched.Partition == 0 {
 			t.Fatal("it is in the first partition anyway")
 		}
-		if _, err := m.Pause(t.Context(), ann, target, manage.PauseRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{}))
 		g, err := w.eng.Manage.Global(t.Context())
 		must(t, err)
 		seen := g.Rev
 		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
 		must(t, w.eng.Manage.PutGlobal(t.Context(), seen, g))
-		if _, err := m.Resume(t.Context(), ann, target, ""); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(m.Resume(t.Context(), ann, target, ""))
 		w.join("t", tick.Options{})
 		time.Sleep(2 * time.Minute) // fake time
 		before := w.job(t, m).Sched.Next

@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -33,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
-	eng := memory.Open(memory.Options{})
+	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
 	must(t, eng.Manage.PutGlobal(t.Context(), 0, g))
@@ -142,8 +143,8 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 // ringIDs empties the delay queue and returns its runs.
 func (w *world) ringIDs() []core.RunID {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(w.t.Context())
-	cancel() // only messages that are there
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Nanosecond) // only messages that are visible
+	defer cancel()
 	var ids []core.RunID
 	for {
 		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
@@ -372,6 +373,7 @@ func TestTailWithoutRuns(t *testing.T) {
 				must(t, w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0])
 				if c.first != nil {
 					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
+					c.first.App, c.first.Cause = "app", core.CauseSchedule
 					must(t, w.eng.Dispatch.Create(t.Context(), []core.Run{*c.first})[0])
 				}
 				time.Sleep(c.age) // without passes
@@ -440,9 +442,7 @@ func TestLeadTimeOfABurst(t *testing.T) {
 		must(t, w.eng.Manage.CreateJobs(t.Context(), jobs, changes)...)
 		tick := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
-			if _, err := tick.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(tick.Pass(t.Context()))
 			time.Sleep(time.Second) // fake time
 		}
 		fires, most := 0, time.Duration(0)
@@ -549,7 +549,7 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
 		must(t, w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
-		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}, Sched: core.Sched{ID: 7, App: "one", State: core.Started}}
 		must(t, w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0])
 		lead := -plan.Local().PlanAhead
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
@@ -611,7 +611,5 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 // must stops the test at the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(errs...))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -15,13 +16,9 @@ import (
 func TestLetterThatCannotBeRecorded(t *testing.T) {
 	db, queues := fakeaws.New(t.Errorf)
 	s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, reason := range []string{"one", "two", "three"} {
-		if err := s.BuryRaw(t.Context(), "{}", reason); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.BuryRaw(t.Context(), "{}", reason))
 	}
 	refused := errors.New("throttled")
 	var asked atomic.Int64

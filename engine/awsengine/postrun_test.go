@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -32,34 +33,24 @@ type owedBefore struct {
 func TestReleaseBefore(t *testing.T) {
 	db, queues := fakeaws.New(t.Errorf)
 	s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ctx := t.Context()
 	then := core.NumberedRun(1, 2)
 	r := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: "http://10.0.0.1:9999/",
 		SentAt: time.Unix(1, 0).UTC(), EndedAt: time.Unix(2, 0).UTC(), Attempt: 1, First: core.NumberedRun(1, 1), Then: then,
 		Owes: []core.Owed{{Run: then, Kind: core.CauseRetry, Slot: 9}}, PostRun: core.PostRun{Log: true}, KeepLog: core.KeepLogAlways}
-	if err := s.Create(ctx, []core.Run{r})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Create(ctx, []core.Run{r})[0])
 	stored, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &fakeaws.Names.Runs, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{
 			"job": &types.AttributeValueMemberN{Value: r.ID.Job().String()}, "run": &types.AttributeValueMemberN{Value: r.ID.String()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	// As that release reads it: its item has all fields except these two.
 	var before struct {
 		Owes string `dynamodbav:"owes"`
 	}
-	if err := attributevalue.UnmarshalMap(stored.Item, &before); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, attributevalue.UnmarshalMap(stored.Item, &before))
 	var owed []owedBefore
-	if err := json.Unmarshal([]byte(before.Owes), &owed); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, json.Unmarshal([]byte(before.Owes), &owed))
 	for _, o := range owed {
 		if o.Run == 0 && !o.Pause {
 			t.Errorf("it would make a run of %+v", o)
@@ -79,21 +70,15 @@ func TestReleaseBefore(t *testing.T) {
 	if clear.If|clear.Set != core.RunState|core.RunOwes {
 		t.Fatalf("F4 goes by %b", clear.If|clear.Set)
 	}
-	if err := s.PutRuns(ctx, []core.RunPut{clear})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.PutRuns(ctx, []core.RunPut{clear})[0])
 	found, _, err := s.Runs(ctx, []core.RunID{r.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if is := found[r.ID]; is.OwesPostRun() != r.PostRun || is.KeepLog != r.KeepLog || len(is.Owes) > 0 {
 		t.Errorf("after its F4: %+v", is)
 	}
 	// Functions of the release before read only the queues that they know, so post-run work has a queue of its own.
 	m := ring.Message{Kind: ring.KindPostRun, Slot: 9, PostRun: &ring.PostRun{Run: r.ID, PostRun: r.PostRun}}
-	if err := s.Enqueue(ctx, []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Enqueue(ctx, []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
 	for _, q := range []string{fakeaws.Names.Fires, fakeaws.Names.Slow, fakeaws.Names.Checks, fakeaws.Names.Dead} {
 		if n := len(queues.Messages(q)); n > 0 {
 			t.Errorf("%d messages on %s", n, q)

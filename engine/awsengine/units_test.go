@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -174,9 +175,7 @@ func TestIdleTick(t *testing.T) {
 		f.db.Units()
 		f.sqs.Units()
 		for range passes {
-			if _, err := ticker.Pass(ctx); err != nil {
-				t.Fatal(err)
-			}
+			check.Call(t)(ticker.Pass(ctx))
 			<-time.After(time.Second)
 		}
 		u := f.db.Units()

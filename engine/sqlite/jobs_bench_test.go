@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 )
 
@@ -40,18 +41,14 @@ func putJobs(b *testing.B, e *engine.Engine, now time.Time, schedule ...func(i i
 		changes[i] = core.Change{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}
 	}
 	for _, err := range e.Manage.CreateJobs(b.Context(), list, changes) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 	}
 }
 
 func putApp(b *testing.B, e *engine.Engine, name string) {
 	b.Helper()
-	if err := e.Manage.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
-		App: name}); err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, e.Manage.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
+		App: name}))
 }
 
 // BenchmarkJobs lists a page of ten thousand jobs with a million runs, first by a process
@@ -76,9 +73,7 @@ func BenchmarkJobs(b *testing.B) {
 	q := fresh()
 	for partial := true; partial; {
 		p, err := q.JobsNow(b.Context(), query.JobsAsk{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 		partial = p.Partial
 	}
 	b.Run("home", func(b *testing.B) {

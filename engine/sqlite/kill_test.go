@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
@@ -93,21 +94,15 @@ func TestKill(t *testing.T) {
 		c := exec.CommandContext(t.Context(), os.Args[0])
 		c.Env = append(os.Environ(), childDir+"="+dir, fmt.Sprintf("%s_ROUND=%d", childDir, round))
 		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
+		check.OK(t, c.Start())
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
 			if n == 1500*(round+1) {
 				if _, err := sqlite.TryLock(dir); !errors.Is(err, sqlite.ErrLocked) {
 					t.Errorf("the lock of a live process: %v", err)
 				}
-				if err := c.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, c.Process.Kill())
 			}
 			verb, rest, _ := strings.Cut(lines.Text(), " ")
 			var id core.RunID
@@ -129,21 +124,15 @@ func TestKill(t *testing.T) {
 		_ = c.Wait()
 
 		lock, err := sqlite.TryLock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var ids []core.RunID
 		for id := range made {
 			ids = append(ids, id)
 		}
 		found, _, err := e.Dispatch.Runs(t.Context(), ids)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for id, closed := range made {
 			if r, is := found[id]; !is || closed && r.State != core.Succeeded {
 				t.Fatalf("round %d: run %d: %v %+v", round, id, is, r)
@@ -155,18 +144,14 @@ func TestKill(t *testing.T) {
 		}
 		for left := len(sent); left > 0; {
 			got, err := e.Queue.Receive(t.Context(), ring.KindFires, 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			for _, d := range got {
 				if sent[d.Message.Fires[0].Run] {
 					left--
 				}
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Close())
 		t.Logf("round %d: %d runs and %d messages were answered", round, len(made), len(sent))
 	}
 }
@@ -174,9 +159,7 @@ func TestKill(t *testing.T) {
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := sqlite.TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if _, err := sqlite.TryLock(dir); !errors.Is(err, sqlite.ErrLocked) {
 		t.Fatalf("a second lock: %v", err)
 	}
@@ -193,12 +176,8 @@ func TestLock(t *testing.T) {
 		}
 		got <- err
 	}()
-	if err := lock.Release(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, lock.Release())
+	check.OK(t, <-got)
 	if err := lock.Release(); err != nil || lock.Held() {
 		t.Fatalf("a second release: %v", err)
 	}

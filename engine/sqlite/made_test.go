@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestRunsOfSlots: a search for a span of due times finds exactly the matching runs, each once, newest first. It does not
@@ -39,9 +40,7 @@ func TestRunsOfSlots(t *testing.T) {
 		if n%5 == 0 {
 			r.State, r.Reason, r.EndedAt = core.Failed, core.ReasonHandler, clock
 		}
-		if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.Create(t.Context(), []core.Run{r})[0])
 		all = append(all, r)
 	}
 	slices.Reverse(all)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestFullQueueSlowsNobody: all writes share one writer, so adding a run to a long or full queue may not cost more than
@@ -89,9 +90,7 @@ func TestQueueIsCounted(t *testing.T) {
 			})
 		}
 		list, err := s.ListPulled(t.Context(), 0, 2*most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		var ids []int64
 		for _, l := range list[len(list)-12:] {
 			ids = append(ids, l.ID, l.ID) // twice: it counts once
@@ -109,11 +108,9 @@ func TestQueueIsCounted(t *testing.T) {
 	} // The first count is in a transaction that has already changed the queue.
 	raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
-	if err := errors.Join(put(q, 1), put(q, 2), put(q, 3)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(put(q, 1), put(q, 2), put(q, 3)))
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
+	check.OK(t, s.write(t.Context(), false, 1, func(tx *tx) error {
 		if err := execute(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) },
 			nil); err != nil {
 			return err
@@ -125,7 +122,5 @@ func TestQueueIsCounted(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // The size of manyRuns: runs, jobs and apps, over the ten days up to now.
@@ -62,9 +63,7 @@ func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 		if list = append(list, r); len(list) == cap(list) {
 			clock = moment
 			for _, err := range e.Dispatch.Create(b.Context(), list) {
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, err)
 			}
 			list = list[:0]
 		}
@@ -109,9 +108,7 @@ func BenchmarkRuns(b *testing.B) {
 			found := 0
 			for b.Loop() {
 				page, err := q.Runs(b.Context(), of.f)
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, err)
 				found = len(page.Runs)
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page")

@@ -109,7 +109,7 @@ CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 
 // migrate applies the steps that the file lacks, in one transaction. After an error, the file is unchanged.
 func migrate(c *sqlite.Conn, steps []string) (err error) {
-	version, err := check(c, len(steps))
+	version, err := checkFile(c, len(steps))
 	if err != nil || version == len(steps) {
 		return err
 	}
@@ -125,8 +125,8 @@ func migrate(c *sqlite.Conn, steps []string) (err error) {
 	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
 }
 
-// check returns the version of the file, 0 for an empty file. It returns an error if this program must not use the file.
-func check(c *sqlite.Conn, newest int) (version int, err error) {
+// checkFile returns the version of the file, 0 for an empty file. It returns an error if this program must not use the file.
+func checkFile(c *sqlite.Conn, newest int) (version int, err error) {
 	var found [4]int64
 	for i, q := range []string{"PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema",
 		"SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"} {

@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -16,14 +17,10 @@ import (
 func TestMigrateAddsStepsOnceOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
-	if err := s.Create(t.Context(), []core.Run{claim(1)})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Create(t.Context(), []core.Run{claim(1)})[0])
 	s.Close()
 	c, err := openFile(filepath.Join(dir, "tickring.db"), "OFF")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	second := append(slices.Clone(migrations), "ALTER TABLE runs ADD COLUMN color TEXT DEFAULT 'red'; CREATE TABLE colors (name TEXT)")
 	third := append(slices.Clone(second), "CREATE TABLE shapes (name TEXT); CREATE TABLE colors (name TEXT)") // the second statement fails
@@ -93,15 +90,11 @@ func TestOpenRejectsForeignFiles(t *testing.T) {
 			}
 			s.Close()
 			c, err := sqlite.OpenConn(filepath.Join(dir, "tickring.db"), sqlite.OpenReadWrite)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer c.Close()
 			before := state(c)
 			lock, err := TryLock(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			defer lock.Release()
 			_, err = Open(t.Context(), Options{Lock: lock})
 			if core.CodeOf(err) != core.CodeRefused {

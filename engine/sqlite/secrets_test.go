@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 )
 
@@ -18,9 +19,7 @@ func TestCopiedDataHidesSecrets(t *testing.T) {
 	var e *engine.Engine
 	enginetest.Secrets(t, func(box *secretbox.Box) *engine.Engine {
 		if e != nil {
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, e.Close())
 		}
 		e = openDir(t, dir, sqlite.Options{Secrets: box})
 		return e
@@ -32,9 +31,7 @@ func TestCopiedDataHidesSecrets(t *testing.T) {
 		var all [][]byte
 		for _, f := range files {
 			b, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			all = append(all, b)
 		}
 		return bytes.Join(all, nil)

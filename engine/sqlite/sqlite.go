@@ -28,7 +28,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// Options of Open. Only Lock is needed.
+// Options of Open and OpenMemory. Open needs only Lock. OpenMemory ignores Lock, Synchronous and Gather.
 type Options struct {
 	// Lock is the held lock of the directory. Close of the engine releases it.
 	Lock *FileLock
@@ -73,7 +73,7 @@ func (s *Store) Engine() *engine.Engine {
 
 type Store struct {
 	*engine.Nouns
-	lock       *FileLock
+	lock       *FileLock // nil in memory
 	now        func() time.Time
 	visibility time.Duration
 	gather     time.Duration
@@ -81,7 +81,7 @@ type Store struct {
 	secrets    *secretbox.Box
 
 	w       writer
-	pool    chan *sqlite.Conn
+	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
 	cache   *jobCache
 	names   appNames
 	recent  recent
@@ -107,24 +107,12 @@ type Store struct {
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
 
-func openStore(ctx context.Context, o Options) (_ *Store, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if o.Lock == nil || !o.Lock.Held() {
-		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
-	}
+// newStore returns a store that has no connection yet.
+func newStore(o Options, connections int) *Store {
+	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	if o.Visibility <= 0 {
 		o.Visibility = time.Minute
 	}
-	switch o.Synchronous {
-	case "":
-		o.Synchronous = "FULL"
-	case "FULL", "NORMAL", "EXTRA", "OFF":
-	default:
-		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
-	}
-	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	if o.CachedJobs <= 0 {
 		o.CachedJobs = 64_000
 	}
@@ -134,10 +122,9 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	path := filepath.Join(o.Lock.dir, "tickring.db")
 	s := &Store{
-		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
-		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
+		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather,
+		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
 	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Box: o.Secrets, Now: s.now, Keep: s.keep}
@@ -145,6 +132,25 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)
 	}
+	return s
+}
+
+func openStore(ctx context.Context, o Options) (_ *Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Lock == nil || !o.Lock.Held() {
+		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
+	}
+	switch o.Synchronous {
+	case "":
+		o.Synchronous = "FULL"
+	case "FULL", "NORMAL", "EXTRA", "OFF":
+	default:
+		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
+	}
+	s, path := newStore(o, readers), filepath.Join(o.Lock.dir, "tickring.db")
+	s.walPath = path + "-wal"
 	c, err := openFile(path, o.Synchronous)
 	if err != nil {
 		return nil, refusal(o.Lock.dir, err)
@@ -304,7 +310,7 @@ func (s *Store) Close() error {
 		s.closed.Store(true)
 		s.w.close()
 		<-s.stopped
-		for range readers {
+		for range cap(s.pool) {
 			if e := (<-s.pool).Close(); e != nil && err == nil {
 				err = e
 			}
@@ -315,8 +321,8 @@ func (s *Store) Close() error {
 		for _, q := range s.queues {
 			q.close()
 		}
-		if e := s.lock.Release(); e != nil && err == nil {
-			err = e
+		if s.lock != nil {
+			err = cmp.Or(err, s.lock.Release())
 		}
 	})
 	return err

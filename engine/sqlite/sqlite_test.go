@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 )
 
@@ -22,14 +23,10 @@ import (
 func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 	t.Helper()
 	lock, err := sqlite.TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	o.Lock = lock
 	e, err := sqlite.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -66,9 +63,7 @@ func TestEngine(t *testing.T) {
 			damage(t, dirOf(e), "UPDATE records SET body = '{' WHERE kind = 'app' AND name = ?", name)
 		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, e.Close())
 			return openDir(t, dirOf(e), o)
 		},
 	})
@@ -76,13 +71,9 @@ func TestEngine(t *testing.T) {
 
 func damage(t *testing.T, dir, with string, of any) {
 	c, err := zombie.OpenConn(filepath.Join(dir, "tickring.db"), zombie.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
-	if err := sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: []any{of}}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: []any{of}}))
 }
 
 func BenchmarkEngine(b *testing.B) {

@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestClockThatWasAheadOnceChangesNoReportAndNoSweep: the clock is a day ahead while one run is made, and is then set
@@ -29,9 +30,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 		id := core.PlannedRun(1, at+core.Instant(made))
 		r := core.Run{ID: id, App: "orders", State: core.Succeeded, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, EndedAt: clock(),
 			Address: "http://h/", SentAt: clock(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: clock().Unix() / 60, Nonce: "x"}}
-		if err := e.Finish.Create(t.Context(), []core.Run{r})[0]; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
 	}
 	began := func(want int) {
 		t.Helper()
@@ -51,9 +50,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 		claim()
 	}
 	began(13)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Close())
 	e = open()
 	claim()
 	began(14)

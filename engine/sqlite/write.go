@@ -190,7 +190,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 		dirty   bool
 	)
 	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	timer.Stop()
 	for {
 		if !last.IsZero() && s.gather > 0 && s.w.waitingRows() > 0 && s.w.waitingRows() < fullEnough && time.Since(last) < busyGap {
 			timer.Reset(s.gather)
@@ -227,6 +227,9 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 		}
 		s.commit(c, ops)
 		clear(ops)
+		if s.lock == nil { // no log to empty, and no disk to gather writes for
+			continue
+		}
 		dirty, last = true, time.Now()
 		if commits++; commits >= checkEvery {
 			commits = 0
@@ -235,7 +238,9 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			}
 		}
 	}
-	s.w.closeErr = c.Close()
+	if s.lock != nil {
+		s.w.closeErr = c.Close()
+	}
 }
 
 // checkpoint moves the log into the file as far as readers allow, and returns how many frames the log has. A failure only
@@ -252,6 +257,10 @@ func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 
 // commit runs ops in one transaction and answers them. If one fails unexpectedly, each runs in its own transaction.
 func (s *Store) commit(c *sqlite.Conn, ops []*op) {
+	if s.lock == nil {
+		<-s.pool
+		defer func() { s.pool <- c }()
+	}
 	if err := s.transact(c, ops); err != nil {
 		if len(ops) == 1 {
 			ops[0].err = err

@@ -21,7 +21,7 @@ import (
 
 // TestAllDoors: behind a function URL one function handles the requests of the three behind an HTTP API, each by its own rules.
 func TestAllDoors(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
@@ -73,7 +73,7 @@ func TestAllDoors(t *testing.T) {
 // TestPathsThatNoRouteNames: an HTTP API routes exact paths to registry and callback. An executor whose
 // admin address ends with a slash posts to other paths, which come to this function.
 func TestPathsThatNoRouteNames(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
@@ -104,7 +104,7 @@ func TestAllDoorsAgree(t *testing.T) {
 		answer string
 		slow   int
 	}{{"eu-west-1/state", `"code":200`, 1}, {"eu-central-1/state", `"code":500`, 0}} {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		id := core.NumberedRun(7, 1)
 		ok := func(err error) {
 			t.Helper()
@@ -112,8 +112,8 @@ func TestAllDoorsAgree(t *testing.T) {
 		}
 		ok(e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 		ok(e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
-		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Owner: "o", Attempt: 3, Retries: 9,
-			First: id}})[0])
+		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Cause: core.CauseAPI, Owner: "o",
+			Attempt: 3, Retries: 9, First: id}})[0])
 		config := &lambdaboot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
 		r := httptest.NewRequest("POST", "http://x/api/callback",
 			strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))

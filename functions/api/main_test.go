@@ -19,7 +19,7 @@ import (
 
 func TestAPI(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	c, e := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{})
+	c, e := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(t, memory.Options{})
 	h := awslambda.NewHandler(lambdaboot.HTTP(wire(c, e, doorOf(c, e, log), notify.Options{}), log))
 	for _, c := range []struct {
 		what, doc string

@@ -26,7 +26,7 @@ const run = core.RunID(30282209332) // of the documents
 
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	at, _ := run.Planned()

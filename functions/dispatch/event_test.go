@@ -431,7 +431,7 @@ func TestWorkEndsInTime(t *testing.T) {
 // queue, and a check of no run is finished.
 func TestWired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Options{})
+		store := memory.New(t, memory.Options{})
 		c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
 		check.OK(t, err)
 		var k calls
@@ -447,8 +447,8 @@ func TestWired(t *testing.T) {
 			t.Errorf("after %s: %v come again, %v", time.Since(began), back, err)
 		}
 		check.Equal(t, len(k.dead), 1, "unreadable messages were dead-lettered")
-		if dead := store.DeadLetters(); len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
-			t.Errorf("dead letters %+v", dead)
+		if dead, err := store.Letters(t.Context(), "", 2); err != nil || len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
+			t.Errorf("dead letters %+v, %v", dead, err)
 		}
 	})
 }

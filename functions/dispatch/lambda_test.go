@@ -66,7 +66,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	if c.Traces, err = traces.New(traces.Options{Salt: []byte("test")}); err != nil {
 		t.Fatal(err)
 	}
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	log := slog.New(slog.DiscardHandler)
 	m := c.Assemble(e, log).People(nil, people.Options{})
 	actor := core.Actor{Name: "test"}

@@ -91,9 +91,9 @@ func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
 
 // TestLinks: a notification of a run links to the deployment's configured URL.
 func TestLinks(t *testing.T) {
-	e := memory.Open(memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Attempt: 1,
-		First: core.NumberedRun(1, 1)}
+	e := memory.Open(t, memory.Options{})
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1)}
 	for _, err := range []error{
 		e.Finish.Create(t.Context(), []core.Run{run})[0],
 		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
@@ -124,9 +124,9 @@ func TestKeeps(t *testing.T) {
 			End: true}))
 	}))
 	defer exec.Close()
-	e := memory.Open(memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: exec.URL,
-		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
+	e := memory.Open(t, memory.Options{})
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		Address: exec.URL, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
 	check.OK(t, e.Finish.Create(t.Context(), []core.Run{run})[0])
 	c := &lambdaboot.Config{Policy: safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ListLoopback: true}}
 	if host, _, err := net.SplitHostPort(exec.Listener.Addr().String()); err != nil || host != "127.0.0.1" {
@@ -157,12 +157,12 @@ func (refusing) Send(context.Context, core.Channel, core.Message) error {
 
 // TestGivenUp: a notification that is given up is counted once in CloudWatch.
 func TestGivenUp(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
 		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
 	job.Normalize()
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, SentAt: time.Now(),
-		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
 	for _, err := range []error{
 		e.Manage.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
 			core.Change{ID: 1}),

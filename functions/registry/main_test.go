@@ -19,7 +19,7 @@ import (
 )
 
 func TestRegistrations(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	door := func(p safedial.Policy) awslambda.Handler {

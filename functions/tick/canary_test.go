@@ -23,7 +23,7 @@ import (
 // later, and a deployment with another canary function creates the job again.
 func TestCanaryIsCreatedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		var unread error
 		box := secretbox.New(core.Say("test"), func(context.Context) (string, error) { return secretbox.NewKey(), unread }, nil)
 		config := func(address string) *lambdaboot.Config {

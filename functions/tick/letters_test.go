@@ -26,7 +26,7 @@ func noLetters(context.Context, func(context.Context, *core.Letter) error) (int,
 func TestTickTakesDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		<-time.After(time.Until(time.Date(2026, 11, 21, 15, 0, 0, 0, time.UTC))) // of the bubble
-		store := memory.New(memory.Options{})
+		store := memory.New(t, memory.Options{})
 		at := core.InstantOf(time.Now()) - 60
 		letter := func(job core.JobID) *core.Letter {
 			m := ring.Message{Kind: ring.KindFires, Slot: at,

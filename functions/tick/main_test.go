@@ -53,7 +53,7 @@ func TestWired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := memory.Open(memory.Options{})
+				e := memory.Open(t, memory.Options{})
 				e.Tick = slow{e.Tick}
 				check.OK(t, e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}))
 				var mu sync.Mutex
@@ -92,7 +92,7 @@ func TestWired(t *testing.T) {
 
 // An event that cannot be read fails before anything is done.
 func TestWiredBadEvent(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	h := awslambda.NewHandler(wire(&lambdaboot.Config{Plan: plan.AWS(), Partitions: 16}, e, noLetters, nil, slog.New(slog.DiscardHandler)))
 	for _, raw := range []string{`[]`, `{"skip":257}`, `{`} {
 		if _, err := h.Invoke(t.Context(), json.RawMessage(raw)); err == nil || errors.Is(err, context.Canceled) {

@@ -47,7 +47,7 @@ func TestUncomparedFrom(t *testing.T) {
 		"how far cannot be read":   {err: errors.New("no answer"), first: early, want: none, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+			e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 			if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestUncomparedFrom(t *testing.T) {
 
 // TestApps: an unreadable app is named and hides no other app. An app with a well-known token is named too.
 func TestApps(t *testing.T) {
-	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
 		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestApps(t *testing.T) {
 	if err := e.Registry.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
 		t.Fatal(err)
 	}
-	e.Manage.(*memory.Store).DamageApp("broken")
+	memory.DamageApp(t, e.Records, "broken")
 	f := here()
 	Gather(t.Context(), e, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
 	var levels []Level
@@ -115,7 +115,7 @@ func (u unreadable) Scheds(ctx context.Context, jobs []core.JobID) (map[core.Job
 // TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
 func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
-		e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+		e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 
 // TestReportOfASnooze: a report after a 202 has a word on the retry, too.
 func TestReportOfASnooze(t *testing.T) {
-	e, key := memory.Open(memory.Options{}), []byte("key")
+	e, key := memory.Open(t, memory.Options{}), []byte("key")
 	a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/report/{run}", Config{Log: slog.New(slog.DiscardHandler)}.Report(a.Finish,
@@ -73,10 +73,10 @@ func TestReportOfASnooze(t *testing.T) {
 // leave room for others; a client without room gets an error that shows it.
 func TestBodiesInHandAreBounded(t *testing.T) {
 	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
-	e := memory.Open(memory.Options{})
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(t, memory.Options{})
+		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
 		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()

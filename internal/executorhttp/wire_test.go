@@ -40,11 +40,11 @@ import (
 
 // A handler's data comes from the callback to the run.
 func TestDataOfACallback(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	check.OK(t, e.Finish.Create(t.Context(),
-		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0])
+		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0])
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call, nil}}, wirehttp.Options{})
@@ -61,7 +61,7 @@ func TestDataOfACallback(t *testing.T) {
 // A client with the token of an app and the ID of a waiting run cannot end it; it gets the
 // answer for an unknown run.
 func TestReportOfWhatNobodyHas(t *testing.T) {
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
 	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	check.OK(t, e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
@@ -114,7 +114,7 @@ func (u untouched) Read([]byte) (int, error) {
 // Bodies of unknown clients are not read at any endpoint, and cause no read of a run.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		store := &reads{Store: e.Manage}
 		e.Manage = store
@@ -164,7 +164,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector changes the use of memory")
 	}
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
 		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
 	}
@@ -247,7 +247,7 @@ func TestNoTokenIsSaid(t *testing.T) {
 func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)

@@ -20,7 +20,7 @@ import (
 // between two signs are no outage.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		tick, sends := NewPulse(e, slog.New(slog.DiscardHandler)), NewPulse(e, slog.New(slog.DiscardHandler))
 		do := func(err error) {
 			t.Helper()
@@ -76,7 +76,7 @@ func (r refusing) Global(ctx context.Context) (core.Global, error) {
 // would expire live executors. A process that noticed it records it before it checks; a short error does not count.
 func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		var until time.Time
 		e.Dispatch = refusing{e.Dispatch, &until}
 		sends := NewPulse(e, slog.New(slog.DiscardHandler))
@@ -135,7 +135,7 @@ func (f far) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 // and none holds its messages for that.
 func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(memory.Options{})
+		e := memory.Open(t, memory.Options{})
 		var until time.Time
 		e.Dispatch, e.Tick = refusing{e.Dispatch, &until}, far{e.Tick}
 		many := make([]*Pulse, 50)

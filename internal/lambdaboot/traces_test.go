@@ -39,7 +39,7 @@ func TestTracesLeaveWithTheInvocation(t *testing.T) {
 	if c.Traces, err = traces.New(traces.Options{Salt: []byte("x"), Count: c.Metrics.spans, FlushFor: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	a := c.Assemble(memory.Open(memory.Options{}), slog.New(slog.DiscardHandler))
+	a := c.Assemble(memory.Open(t, memory.Options{}), slog.New(slog.DiscardHandler))
 	h := flushing(awslambda.NewHandler(func(context.Context) (string, error) {
 		a.Finish.Ended(&core.Run{ID: core.NumberedRun(7, 1), App: "shop", State: core.Succeeded, Attempt: 1, EndedAt: time.Now()})
 		return "done", nil

@@ -85,7 +85,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	allowed, err := Allow([]string{me.Username}, []string{dir})
 	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
-	e := memory.Open(memory.Options{})
+	e := memory.Open(t, memory.Options{})
 	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)

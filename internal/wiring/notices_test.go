@@ -86,7 +86,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
 		log := slog.New(slog.DiscardHandler)
-		r := &told{t: t, e: memory.Open(memory.Options{}), answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+		r := &told{t: t, e: memory.Open(t, memory.Options{}), answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
 		r.e.Ring = postRunRing{r.e.Ring, r}
 		r.a = wiring.New(r.e, wiring.Options{Plan: plan.Local(), Log: log})
 		r.tick = r.a.Ticker(tick.Options{ID: "t"})
@@ -440,12 +440,12 @@ func TestTellsUnplanned(t *testing.T) {
 	spec.Schedule = minutely
 	tells(t, spec, func(r *told) {
 		r.heard(5 * time.Minute)
-		j, err := r.m.Job(t.Context(), "shop/nightly")
+		j, err := r.m.Job(r.t.Context(), "shop/nightly")
 		r.must(err)
 		seen := j.Sched.Rev
 		j.Sched.Rev++
 		j.Sched.Schedule.Timezone = "Atlantis/City"
-		r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})[0])
+		r.must(r.e.Manage.UpdateJobs(r.t.Context(), []manage.Update{{Seen: seen, Job: j}})[0])
 		list := r.heard(10*time.Minute, "unplanned 1")
 		if list[0].Text == "" {
 			t.Fatalf("the notice is %+v", list[0])
@@ -465,7 +465,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		for i := range core.Instant(3) {
 			fires = append(fires, core.Fire{Run: core.PlannedRun(id.Job(), at+i), Cause: core.CauseSchedule, At: at + i, Slot: at, Rev: 1})
 		}
-		r.must(r.e.Ring.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
+		r.must(r.e.Ring.Bury(r.t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
 		list := r.heard(time.Minute, "dead-letter 1")
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])
@@ -506,21 +506,21 @@ func TestTellsWhenItIsOwed(t *testing.T) {
 				r.heard(10 * time.Second)
 				r.set(func() { r.fail = errors.New("the process died here") })
 				report := []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}}
-				_ = r.a.Finish.End(t.Context(), report)
+				_ = r.a.Finish.End(r.t.Context(), report)
 				r.heard(time.Minute)
 				if run := r.run(id); run.State != core.Failed || !run.PostRun.Notice {
 					t.Fatalf("the run is %+v", run)
 				}
 				r.set(func() { r.fail = nil })
 				if again {
-					r.must(r.a.Finish.End(t.Context(), report)[0])
+					r.must(r.a.Finish.End(r.t.Context(), report)[0])
 					r.heard(time.Second, "failed 1")
 				}
 				r.heard(time.Hour, "failed 1")
 				if run := r.run(id); run.Owing() {
 					t.Fatalf("the run owes %+v", run.PostRun)
 				}
-				r.must(r.a.Finish.End(t.Context(), report)[0])
+				r.must(r.a.Finish.End(r.t.Context(), report)[0])
 				r.heard(2*time.Hour, "failed 1")
 			})
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/lossdetect"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -85,7 +86,7 @@ func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
 func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine,
 	recovered, lost int) {
 	t.Helper()
-	eng = memory.Open(memory.Options{})
+	eng = memory.Open(t, memory.Options{})
 	began := time.Now()
 	must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
 	for i := range jobs {
@@ -322,7 +323,7 @@ func TestComparisonLooksBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
 			time.Sleep(wait)
-			eng := memory.Open(memory.Options{})
+			eng := memory.Open(t, memory.Options{})
 			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			now := time.Now()
 			j := every(time.Hour)
@@ -374,7 +375,7 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 // TestWaitOfAComparisonIsTold: while the queue is behind, a pass reports how long nothing could be compared.
 func TestWaitOfAComparisonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		eng := memory.Open(memory.Options{})
+		eng := memory.Open(t, memory.Options{})
 		must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
@@ -401,7 +402,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 func TestUnknownAgeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
-			eng := memory.Open(memory.Options{})
+			eng := memory.Open(t, memory.Options{})
 			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			j := every(time.Minute)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
@@ -422,7 +423,5 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 // must stops the test at the first error.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(errs...))
 }

@@ -43,7 +43,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := memory.Open(memory.Options{})
+				eng := memory.Open(t, memory.Options{})
 				must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 				g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
 				must(t, eng.Manage.PutGlobal(t.Context(), 0, g))

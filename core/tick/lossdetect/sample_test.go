@@ -34,7 +34,7 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := memory.Open(memory.Options{})
+				eng := memory.Open(t, memory.Options{})
 				must := func(errs ...error) {
 					t.Helper()
 					must(t, errs...)
@@ -49,7 +49,8 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 				s.Next, s.PlanAt, s.Compared = began+600, began+390, ago(12)
 				must(eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
 				for _, at := range c.run {
-					must(eng.Dispatch.Create(t.Context(), []core.Run{{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded}})...)
+					r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule}
+					must(eng.Dispatch.Create(t.Context(), []core.Run{r})...)
 				}
 				for _, at := range c.back {
 					f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}

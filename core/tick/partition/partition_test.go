@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 var now = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
@@ -105,9 +106,7 @@ func TestLeaseOfALostAnswer(t *testing.T) {
 		began := time.Now().UnixMilli()
 		l := &lossy{other: other, stored: core.Lease{Name: name(0)}}
 		h := New(l, Options{ID: "a"})
-		if _, err := h.Turn(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		check.Call(t)(h.Turn(t.Context(), 1))
 		if got, err := h.Take(t.Context(), 0); err != nil || got == other {
 			t.Errorf("taken by another: %t, and held: %t, %v", other, got, err)
 		}

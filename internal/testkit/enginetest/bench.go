@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Benchmarks measures an engine's calls on the path of a fire.
@@ -33,9 +34,7 @@ func Benchmarks(b *testing.B, open func(b *testing.B) *engine.Engine) {
 
 func noErrors(b *testing.B, errs []error) {
 	for _, err := range errs {
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.OK(b, err)
 	}
 }
 
@@ -156,9 +155,7 @@ func benchAdvance(b *testing.B, e *engine.Engine, n int) {
 		ids[i] = core.JobID(i + 1)
 	}
 	scheds, _, err := e.Tick.Scheds(b.Context(), ids)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	moves := make([]core.Advance, n)
 	for b.Loop() {
 		for i, id := range ids {

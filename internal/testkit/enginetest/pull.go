@@ -10,15 +10,14 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // takes reads a queue and returns the messages as receipts and bodies.
 func takes(t *testing.T, e *engine.Engine, q pullqueue.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
 	t.Helper()
 	held, next, err := e.Pull.TakePulled(t.Context(), q, now, now.Add(hide), limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, h := range held {
 		got = append(got, h.Receipt.String()+" "+string(h.Body))
 	}
@@ -43,9 +42,7 @@ func pulls(t *testing.T, h Harness) {
 		t.Errorf("an empty queue: %v, next %s", got, next)
 	}
 	for n := range 4 {
-		if err := put(q, n, 4); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, put(q, n, 4))
 	}
 	if err := put(q, 1, 4); err != nil {
 		t.Errorf("an existing run: %v", err)
@@ -71,9 +68,7 @@ func pulls(t *testing.T, h Harness) {
 	got, next = takes(t, e, q, now, 2*time.Minute, 5)
 	want("the rest", got, next, now.Add(time.Minute), name(2, 1), name(3, 1))
 	// Extended messages stay hidden, the others come again, to one of two.
-	if err := e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute), 1); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute), 1))
 	got, next = takes(t, e, q, now.Add(time.Minute-time.Millisecond), time.Minute, 5)
 	want("just before", got, next, now.Add(time.Minute))
 	got, next = takes(t, e, q, now.Add(time.Minute), time.Minute, 5)
@@ -90,17 +85,13 @@ func pulls(t *testing.T, h Harness) {
 		}
 	}
 	// Returned it is visible, and was never taken.
-	if err := e.Pull.HidePulled(ctx, q, receipt(1, 2), now, 1); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Pull.HidePulled(ctx, q, receipt(1, 2), now, 1))
 	if err := e.Pull.HidePulled(ctx, q, receipt(1, 2), now, 1); !errors.Is(err, core.ErrRefused) {
 		t.Errorf("returned twice: %v", err)
 	}
 	got, next = takes(t, e, q, now, time.Minute, 5)
 	want("returned", got, next, now.Add(2*time.Minute), name(1, 2))
-	if err := e.Pull.DropPulled(ctx, q, receipt(1, 2)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Pull.DropPulled(ctx, q, receipt(1, 2)))
 	if err := e.Pull.DropPulled(ctx, q, receipt(1, 2)); !errors.Is(err, core.ErrRefused) {
 		t.Errorf("dropped twice: %v", err)
 	}
@@ -108,9 +99,7 @@ func pulls(t *testing.T, h Harness) {
 		t.Errorf("there is room again: %v", err)
 	}
 	// A returned message comes first: the order is by the time of becoming visible.
-	if err := e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour), 1); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour), 1))
 	got, _ = takes(t, e, q, now, time.Minute, 1)
 	want("given back", got, now, now, name(3, 2))
 	for job, want := range map[core.JobID]bool{7: true, 8: false} {
@@ -130,9 +119,7 @@ func pulls(t *testing.T, h Harness) {
 	if err != nil || len(rest) != 2 || rest[0].Queue != other || rest[1].Run != id(9) {
 		t.Errorf("%+v %v", rest, err)
 	}
-	if err := e.Pull.RemovePulled(ctx, []int64{list[0].ID, list[2].ID, 1 << 40}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, e.Pull.RemovePulled(ctx, []int64{list[0].ID, list[2].ID, 1 << 40}))
 	got, _ = takes(t, e, q, now.Add(time.Hour), time.Minute, 5)
 	slices.Sort(got)
 	want("remaining", got, now, now, name(2, 2), name(9, 1))

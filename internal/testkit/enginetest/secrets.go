@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
@@ -116,9 +117,7 @@ func rotated(t *testing.T, open func(*secretbox.Box) *engine.Engine, text *strin
 	ctx, box := t.Context(), Box(text)
 	old := *text
 	e := open(box)
-	if _, err := box.Begin(ctx, true); err != nil {
-		t.Fatal(err)
-	}
+	check.Call(t)(box.Begin(ctx, true))
 	changed, next, err := e.Secrets.Reseal(ctx, "")
 	if err != nil || changed != 1 || next == "" {
 		t.Fatalf("the first part: %d, %q, %v", changed, next, err)

@@ -9,19 +9,14 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-func open(testing.TB) *engine.Engine {
-	return memory.Open(memory.Options{Visibility: enginetest.Visibility})
-}
-
+// TestEngine runs the cases on SQLite in memory, in the virtual time of bubbles.
 func TestEngine(t *testing.T) {
-	h := enginetest.Harness{Open: func(t *testing.T) *engine.Engine { return open(t) }}
+	h := enginetest.Harness{Open: func(t *testing.T) *engine.Engine {
+		return memory.Open(t, memory.Options{Visibility: enginetest.Visibility})
+	}}
 	for _, c := range enginetest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
 		})
 	}
-}
-
-func BenchmarkEngine(b *testing.B) {
-	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return open(b) })
 }

@@ -45,7 +45,7 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	}
 	for _, id := range slices.Sorted(keysOf(tallies)) {
 		first, last := core.NumberedRange(id)
-		runs, _ := w.truth.RunsByID(bg, first, last, 1<<30)
+		runs, _ := w.truth.RunsByID(bg, first, last, allRuns)
 		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.SentAt.IsZero() && r.State.Open() })
 		for _, at := range tallies[id].had {
 			runs = append(runs, core.Run{ID: core.PlannedRun(id, at)})

@@ -63,6 +63,9 @@ func (w *World) fail(of core.RunID, format string, args ...any) {
 	w.truth.fail(of, format, args...)
 }
 
+// allRuns is more runs than a job of any world has. A store allocates room for as many.
+const allRuns = 1 << 16
+
 func (w *World) eachJob(do func(j *core.Job)) {
 	jobs, _, err := w.truth.ListJobs(bg, "", 0, 1<<20)
 	if err != nil {
@@ -192,9 +195,9 @@ func (w *World) final() map[core.JobID]*tally {
 		of := &tally{}
 		tallies[id] = of
 		first, last := core.RunRange(id, 0, core.Horizon)
-		planned, _ := t.RunsByID(bg, first, last, 1<<30)
+		planned, _ := t.RunsByID(bg, first, last, allRuns)
 		first, last = core.NumberedRange(id)
-		numbered, _ := t.RunsByID(bg, first, last, 1<<30)
+		numbered, _ := t.RunsByID(bg, first, last, allRuns)
 		skips, _ := t.Skips(bg, id, 0, core.Horizon)
 		byAt := make(map[core.Instant]*core.Run, len(planned))
 		for i := range planned {
@@ -609,9 +612,17 @@ func (t *truth) begun(id core.RunID) time.Time {
 func (w *World) report0() Report {
 	t := w.truth
 	refused := t.cloud.refusals() // first: the rest may follow from it
+	runs := map[core.JobID][]core.Run{}
+	for i := range w.cfg.Jobs {
+		n := core.JobID(i + 1)
+		var err error
+		if runs[n], err = t.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, allRuns); err != nil {
+			w.fail(0, "read runs: %v", err)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"],
 		Retries: w.counts["retries"],
-		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w}
+		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w, runs: runs}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
 )
@@ -46,14 +45,6 @@ func directed(t *testing.T, c Config) Report {
 	}
 	c.AWS = c.AWS || *flagEngine == "aws"
 	return runOne(t, c)
-}
-
-// runs of the nth job, from 1, planned ones first.
-func (r Report) runs(t *testing.T, n core.JobID) []core.Run {
-	t.Helper()
-	list, err := r.w.truth.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20)
-	check.OK(t, err)
-	return list
 }
 
 func (r Report) want(t *testing.T, what string, n int) {
@@ -255,7 +246,7 @@ func TestEditBetweenPlanAndDispatch(t *testing.T) {
 			}
 			w.truth.acknowledged(res.ID, res.Rev)
 		}})
-	for _, run := range r.runs(t, 1) {
+	for _, run := range r.runs[1] {
 		if run.State != core.Succeeded && run.Reason != core.ReasonPaused {
 			t.Errorf("run at %s is %s: %s", run.At, run.State, run.Reason)
 		}
@@ -536,7 +527,7 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 		}})
 	for n, m := range []core.Misfire{core.MisfireAll, core.MisfireLatest, core.MisfireSkip} {
 		states := map[core.State]int{}
-		for _, run := range r.runs(t, core.JobID(n+1)) {
+		for _, run := range r.runs[core.JobID(n+1)] {
 			states[run.State]++
 		}
 		// About 120 instants of 20 minutes, 90 of them while nothing was possible.
@@ -593,7 +584,7 @@ func TestReceiptWithoutAnAnswer(t *testing.T) {
 		t.Errorf("%d messages were lost sight of", r.Counts["receipt without an answer"])
 	}
 	visibility := r.w.deployed.visibility
-	for _, run := range r.runs(t, 1) {
+	for _, run := range r.runs[1] {
 		if late := run.SentAt.Sub(run.Slot.Time()); late > moment && (late < visibility-moment || late > 2*(visibility+moment)) {
 			t.Errorf("run %d was sent %s after its slot", run.ID, late)
 		}
@@ -644,7 +635,7 @@ func TestHungCallsHoldUpNobody(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
 		}})
 	sent := 0
-	for _, run := range r.runs(t, 1) {
+	for _, run := range r.runs[1] {
 		if late := run.SentAt.Sub(run.Slot.Time()); !run.SentAt.IsZero() && late < time.Second {
 			sent++
 		}
@@ -676,7 +667,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		w.troubleAt("alpha", w.began, w.began.Add(3*time.Minute)) // a fire of its own may have to ask twice, and fires go on after For
 	}})
 	late := time.Duration(0)
-	for _, run := range r.runs(t, 9) {
+	for _, run := range r.runs[9] {
 		if !run.SentAt.IsZero() {
 			late = max(late, run.SentAt.Sub(run.Slot.Time()))
 		}
@@ -731,7 +722,7 @@ func TestPurgeHeals(t *testing.T) {
 		w.truth.purge(2 * time.Minute)
 	}})
 	for n := range core.JobID(10) {
-		runs := r.runs(t, 7+n)
+		runs := r.runs[7+n]
 		if len(runs) != 1 || runs[0].SentAt.Sub(runs[0].Slot.Time()) > 2*time.Minute {
 			t.Errorf("job %d has the runs %v", 7+n, runs)
 		}

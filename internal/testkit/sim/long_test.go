@@ -26,7 +26,7 @@ func TestTriggerFarAhead(t *testing.T) {
 				w.stands(time.Until(w.began.Add(71 * day)))
 			}})
 		r.want(t, "state succeeded", 1)
-		if runs := r.runs(t, 1); len(runs) == 1 && runs[0].SentAt.Sub(runs[0].Slot.Time()) > time.Second {
+		if runs := r.runs[1]; len(runs) == 1 && runs[0].SentAt.Sub(runs[0].Slot.Time()) > time.Second {
 			t.Errorf("sent at %s, due at %s", runs[0].SentAt, runs[0].Slot)
 		}
 	}
@@ -62,7 +62,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 		r.want(t, "state succeeded", 1)
 		r.want(t, "state lost", 1)
 		for n := range core.JobID(2) {
-			for _, run := range r.runs(t, n+1) {
+			for _, run := range r.runs[n+1] {
 				if late := run.EndedAt.Sub(forgets); late < 0 || late > 5*time.Hour {
 					t.Errorf("run %d ended as %s at %s, %s after its executor ended it", run.ID, run.State, run.EndedAt, late)
 				}
@@ -102,7 +102,7 @@ func TestDeafForADay(t *testing.T) {
 	if r.Counts["question not answered"] < 8 {
 		t.Errorf("%d questions were not answered", r.Counts["question not answered"])
 	}
-	runs := r.runs(t, 21)
+	runs := r.runs[21]
 	if len(runs) != 1 || runs[0].State != core.Lost {
 		t.Fatalf("%+v", runs)
 	}

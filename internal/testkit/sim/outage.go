@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
-	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // This file has the losses of waiting runs: rolling deployments, purges of the delay queue,
@@ -199,7 +198,12 @@ func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.D
 		})
 	}
 	if t.cloud == nil {
-		list = t.Store.(*memory.Store).Lose(all)
+		for id, m := range t.onRing {
+			if all(&m) {
+				list = append(list, engine.Delivery{ID: id, Message: m})
+			}
+		}
+		t.Store.Ack(bg, list)
 	} else {
 		t.observed(bg)
 		for _, queue := range []string{fakeaws.Names.Fires, fakeaws.Names.Slow} {

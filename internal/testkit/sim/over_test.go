@@ -61,7 +61,7 @@ func TestTimeoutsThatKill(t *testing.T) {
 			r := directed(t, c)
 			of := map[core.JobID][]core.Run{}
 			for n := range core.JobID(len(jobs)) {
-				of[n+1] = r.runs(t, n+1)
+				of[n+1] = r.runs[n+1]
 			}
 			if len(of[alone]) != 2 || len(of[several]) != 3 || len(of[other]) != 1 || of[other][0].State != core.Succeeded ||
 				of[several][2].State != core.Succeeded {

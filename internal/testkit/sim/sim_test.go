@@ -18,7 +18,7 @@ var (
 	flagFires = flag.Int("sim.fires", 1_000,
 		"minimum number of scheduled runs in all worlds together, without retries and runs that are due after the faults")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
-	flagEngine = flag.String("sim.engine", "memory", "store of the worlds: memory or aws")
+	flagEngine = flag.String("sim.engine", "sqlite", "store of the worlds: sqlite or aws")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 4")
 )
 

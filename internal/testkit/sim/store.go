@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/registry"
@@ -22,9 +23,9 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
-	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // Store has the state of a simulated deployment. Each engine implements Store with its own code.
@@ -47,15 +48,19 @@ type Store interface {
 }
 
 var (
-	_ Store = (*memory.Store)(nil)
+	_ Store = (*sqlite.Store)(nil)
 	_ Store = (*awsengine.Store)(nil)
 )
 
-// newStore opens the engine of a world; cloud is nil for the engine in memory, whose every
-// answer is exact.
+// newStore opens the engine of a world; cloud is nil for SQLite in memory, whose every answer is exact. The end of a world
+// closes SQLite.
 func newStore(w *World) (Store, *cloud) {
 	if !w.cfg.AWS {
-		return memory.New(memory.Options{Visibility: w.deployed.visibility}), nil
+		s, err := sqlite.OpenMemory(sqlite.Options{Visibility: w.deployed.visibility})
+		if err != nil {
+			panic(err)
+		}
+		return s, nil
 	}
 	c := &cloud{w: w}
 	// the API of awsengine that the fakes lack
@@ -325,7 +330,7 @@ func (c *cloud) hidden(m fakeaws.Message, what string) {
 	}
 }
 
-// took reports whether a write was done. The engine in memory returns that; above a cloud the
+// took reports whether a write was done. SQLite returns that; above a cloud the
 // checker reads it if the answer leaves it open, and a false answer is a broken promise.
 func (t *truth) took(of core.RunID, what string, err error, look func() bool) bool {
 	switch {
@@ -365,17 +370,13 @@ func (t *truth) deadLetters() (list []string) {
 		for _, m := range t.cloud.sqs.Messages(fakeaws.Names.Dead) {
 			list = append(list, m.Reason+": "+m.Body)
 		}
-		kept, err := t.Store.(*awsengine.Store).Letters(bg, "", 100)
-		if err != nil {
-			t.fail(0, "read dead letters: %v", err)
-		}
-		for _, l := range kept {
-			list = append(list, l.Reason+": "+l.Body)
-		}
-		return list
 	}
-	for _, d := range t.Store.(*memory.Store).DeadLetters() {
-		list = append(list, fmt.Sprintf("%s: %+v", d.Reason, d.Message))
+	kept, err := t.Store.(operate.DeadLetters).Letters(bg, "", 100)
+	if err != nil {
+		t.fail(0, "read dead letters: %v", err)
+	}
+	for _, l := range kept {
+		list = append(list, l.Reason+": "+l.Body)
 	}
 	return list
 }

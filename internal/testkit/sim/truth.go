@@ -18,7 +18,6 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // truth is the real store, without faults. It keeps a mirror of frequent reads, and asserts
@@ -51,6 +50,9 @@ type truth struct {
 	hung     []core.RunID              // runs that an executor never ends by itself
 	held     map[*incarnation]map[*invocation]struct{}
 	acked    map[int64]bool
+	onRing   map[int64]ring.Message       // messages of SQLite, by ID
+	lastID   int64                        // of a message: SQLite numbers them from 1
+	journals map[core.JournalKey]struct{} // keys of stored journals, for sweeps
 	due      map[int][]core.DueItem
 	nonces   map[string]*invocation
 	stories  map[core.RunID]*story
@@ -105,6 +107,7 @@ func newTruth(w *World) *truth {
 		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, postRuns: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
+		onRing: map[int64]ring.Message{}, journals: map[core.JournalKey]struct{}{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
 		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID]*rows{}, kin: newKin(),
@@ -537,6 +540,7 @@ func (t *truth) PutJournal(ctx context.Context, j core.Journal) (answer error) {
 		}
 	}
 	if err == nil {
+		t.journals[j.Key] = struct{}{}
 		for _, e := range j.Entries {
 			t.trace(ctx, e.Run, "journal %s v%d: %s", j.Key, j.V, e.Outcome)
 			if e.Outcome.Settled() {
@@ -564,6 +568,8 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	}
 	for i, err := range errs {
 		if err == nil {
+			t.lastID++
+			t.onRing[t.lastID] = out[i].Message
 			t.came(ctx, &out[i].Message, out[i].NotBefore)
 		}
 	}
@@ -629,6 +635,9 @@ func (t *truth) received(in *incarnation, got []engine.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range got {
+		if m := t.onRing[got[i].ID]; t.cloud == nil && !reflect.DeepEqual(m, got[i].Message) && !t.acked[got[i].ID] {
+			t.fail(0, "message %d comes as %+v, and was enqueued as %+v", got[i].ID, got[i].Message, m)
+		}
 		for _, f := range got[i].Message.Fires {
 			t.trace(bg, f.Run, "message %d comes to %s.%d", got[i].ID, in.p.name, in.n)
 		}
@@ -715,6 +724,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 
 // off records that a message has left the ring.
 func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string) {
+	delete(t.onRing, id)
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "%s of message %d", what, id)
 		drop(t.fires, f.Run)
@@ -1228,13 +1238,12 @@ const sweepEvery = 5
 // sweep lets the store remove expired runs, and checks which open runs a stored journal still
 // names. A store that expires by age is left.
 func (t *truth) sweep() {
-	s, ok := t.Store.(*memory.Store)
-	if !ok {
+	if t.cloud != nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n, err := s.Sweep(bg, time.Now(), 0, 20*24*time.Hour, 1<<30)
+	n, err := t.Store.Sweep(bg, time.Now(), 0, 20*24*time.Hour, 1<<30)
 	if err != nil {
 		t.fail(0, "sweep: %v", err)
 	}
@@ -1243,7 +1252,16 @@ func (t *truth) sweep() {
 		return
 	}
 	left := map[core.RunID]bool{}
-	for _, j := range s.AllJournals() {
+	stored, err := t.Store.Journals(bg, slices.Collect(maps.Keys(t.journals)))
+	if err != nil {
+		t.fail(0, "read journals: %v", err)
+	}
+	for k := range t.journals {
+		if _, is := stored[k]; !is {
+			delete(t.journals, k)
+		}
+	}
+	for _, j := range stored {
 		for _, e := range j.Entries {
 			if e.Outcome.Settled() {
 				left[e.Run] = true

@@ -53,7 +53,7 @@ func TestExecutorsComeBack(t *testing.T) {
 				}
 				of := map[core.State]int{}
 				for i := range jobs {
-					for _, run := range r.runs(t, core.JobID(i+1)) {
+					for _, run := range r.runs[core.JobID(i+1)] {
 						st := r.w.truth.stories[run.ID]
 						if !st.queued {
 							continue
@@ -119,7 +119,7 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 			if r.Counts["permit handed back"] == 0 {
 				t.Error("no permit was handed back")
 			}
-			runs := r.runs(t, 1)
+			runs := r.runs[1]
 			if len(runs) != 2 || runs[1].SentAt.Sub(runs[0].EndedAt) > moment {
 				t.Errorf("%+v", runs)
 			}

@@ -1,7 +1,7 @@
 // Package sim simulates whole deployments in virtual time, with faults in every call of every process. The simulation
 // checks from outside that tickring keeps its promises.
 //
-// A World has a store without faults: internal/testkit/memory, or awsengine over fakes of AWS. Users and one of two
+// A World has a store without faults: SQLite in memory, or awsengine over fakes of AWS. Users and one of two
 // kinds of deployments use the store (deployment.go). One kind has long-running tickers, dispatchers, callback servers
 // and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the store
 // through a port that adds faults (faults.go). The fake executors are in executor.go.
@@ -33,6 +33,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/wire"
@@ -58,7 +59,7 @@ type Config struct {
 	// durations. Requires Far.
 	Deployed   bool
 	Partitions int // initial number of partitions of the due index; 0: 2
-	// AWS reports whether the store is awsengine over fakeaws. If false, the store is internal/testkit/memory.
+	// AWS reports whether the store is awsengine over fakeaws. If false, the store is SQLite in memory.
 	AWS   bool
 	SDK   bool // whether each single request of awsengine can have a fault
 	Waits bool // whether all executors of an app go away and come back while jobs wait for an executor
@@ -93,9 +94,10 @@ type Report struct {
 	Virtual time.Duration
 	Wall    time.Duration
 	Counts  map[string]int
-	Faults  []string // descriptions of broken promises, at most 20
-	Broken  int      // number of broken promises
-	w       *World   // as it was in the end
+	Faults  []string                  // descriptions of broken promises, at most 20
+	Broken  int                       // number of broken promises
+	w       *World                    // as it was in the end
+	runs    map[core.JobID][]core.Run // of the nth job of Config.Jobs, from 1; planned runs first
 }
 
 // World is one simulated deployment.
@@ -233,7 +235,11 @@ func Run(cfg Config) Report {
 		}
 	}
 	w.wg.Wait()
-	return w.report0()
+	r := w.report0()
+	if s, is := w.truth.Store.(*sqlite.Store); is {
+		s.Close()
+	}
+	return r
 }
 
 func (w *World) process(name string, run func(in *incarnation)) *process {

@@ -1,4 +1,4 @@
-// Package usecasetest supports tests of user operations. The package runs these operations on an in-memory engine with
+// Package usecasetest supports tests of user operations. The package runs these operations on SQLite in memory with
 // a settable clock, and has a store in which the nth write fails.
 package usecasetest
 
@@ -32,7 +32,7 @@ var (
 	Start = time.Date(2026, 11, 20, 12, 0, 0, 250e6, time.UTC)
 )
 
-// Fixture has the user operations on an in-memory engine, with a settable clock and faults.
+// Fixture has the user operations on SQLite in memory, with a settable clock and faults.
 type Fixture struct {
 	T      testing.TB
 	Clock  time.Time
@@ -50,7 +50,7 @@ type Fixture struct {
 func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
-	f.E = memory.Open(memory.Options{Now: now})
+	f.E = memory.Open(t, memory.Options{Now: now})
 	f.M = f.Fresh(&Faults{Store: f.E.Manage, Ring: f.E.Ring})
 	app := f.Must(f.M.SaveApp(Ctx, Ann, manage.AppSpec{Name: "shop", Allow: []string{"10.0.0.0/8"}}))
 	if app.Change != manage.Created {
