@@ -7,8 +7,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 // TestSummedBeforeItIsSwept: a server that stood still for weeks counts ended runs in reports before it removes them, even if that

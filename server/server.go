@@ -41,7 +41,6 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/localexec"
@@ -53,6 +52,7 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 type Server struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 func Example() {

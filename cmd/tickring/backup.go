@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 type backupCmd struct {

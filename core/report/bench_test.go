@@ -7,10 +7,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 // fleet has runs of 10,000 jobs each day: one run a day of each job. From some on, every tenth job has a
@@ -55,9 +55,9 @@ func BenchmarkAnswer(b *testing.B) {
 			b.Cleanup(func() { e.Close() })
 			return e.Report
 		}},
-		{"awsengine", func(b *testing.B) report.Store {
+		{"dynamo", func(b *testing.B) report.Store {
 			db, queues := fakeaws.New(b.Errorf)
-			s, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
+			s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
 			check.OK(b, err)
 			return s
 		}},

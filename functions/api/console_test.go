@@ -15,12 +15,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // Limits of the console's cost with 300 jobs, in read units.
@@ -62,7 +62,7 @@ func (b *browser) ask(method, path, since string) (w *httptest.ResponseRecorder,
 // of the first three jobs the last ones failed.
 func newBrowser(t *testing.T) *browser {
 	db, queues := fakeaws.New(t.Errorf)
-	store, err := awsengine.New(db, queues, awsengine.Options{Names: fakeaws.Names})
+	store, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
 	ok := func(errs ...error) {
 		t.Helper()

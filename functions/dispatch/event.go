@@ -17,8 +17,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // handler processes batches of the queues of runs and of checks.
@@ -31,7 +31,7 @@ type handler struct {
 	// returned is called with messages that were received before; may be nil.
 	returned func(context.Context, []ring.Message)
 	// again sets when messages of a queue are delivered again; nil: when their visibility ends, the longest wait.
-	again func(ctx context.Context, queue string, list []awsengine.Again) []error
+	again func(ctx context.Context, queue string, list []dynamo.Again) []error
 	// done removes messages of a batch that fails as a whole; nil: they come again, and
 	// are found done.
 	done       func(ctx context.Context, queue string, receipts []string) []error
@@ -187,9 +187,9 @@ func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	defer cancel()
 	now := time.Now()
 	queue := queueName(failures[0].r.EventSourceARN)
-	list := make([]awsengine.Again, len(failures))
+	list := make([]dynamo.Again, len(failures))
 	for i, f := range failures {
-		list[i] = awsengine.Again{Receipt: f.r.ReceiptHandle, At: h.when(&f, now), Slot: f.slot}
+		list[i] = dynamo.Again{Receipt: f.r.ReceiptHandle, At: h.when(&f, now), Slot: f.slot}
 	}
 	for i, err := range h.again(ctx, queue, list) {
 		if err != nil {

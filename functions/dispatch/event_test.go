@@ -19,11 +19,11 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // calls records how a handler processed a batch.
@@ -356,7 +356,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		h := c.handler()
 		told := map[string]time.Duration{}
 		h.visibility = 25 * time.Second
-		h.again = func(ctx context.Context, queue string, list []awsengine.Again) []error {
+		h.again = func(ctx context.Context, queue string, list []dynamo.Again) []error {
 			if end, ok := ctx.Deadline(); queue != "tickring-fires" || !ok || end.After(now.Add(19*time.Second)) {
 				t.Errorf("the queue %s is reported by %s", queue, end)
 			}

@@ -40,7 +40,7 @@ func main() {
 // healPage is the time limit for one page of runs to resend; several pages fit into an invocation.
 const healPage = 5 * time.Second
 
-// takeLetters takes up to ten dead-letter messages and returns how many; *awsengine.Store has it.
+// takeLetters takes up to ten dead-letter messages and returns how many; *dynamo.Store has it.
 type takeLetters func(ctx context.Context, record func(context.Context, *core.Letter) error) (int, error)
 
 // lettersFor limits the time in which a tick takes dead-letter messages; the others wait for the next tick.

@@ -14,10 +14,10 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // applied is a store whose transactions take as long as in AWS, so they conflict at shared items.
@@ -39,7 +39,7 @@ func apply(t *testing.T) *applied {
 		a.transactions.Add(1)
 		return fakeaws.Fault{Wait: 2*storeTakes + time.Duration(c.N)*200*time.Microsecond}
 	}
-	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+	s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
 	e := s.Engine()
 	a.m = wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})

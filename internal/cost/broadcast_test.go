@@ -15,10 +15,10 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // TestBroadcast compares docs/internals/aws-units.md with the use of a broadcast without its shards, which use as much as
@@ -76,7 +76,7 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 		time.Sleep(time.Until(begin))
 		ctx, stop := context.WithCancel(t.Context())
 		db, q := fakeaws.New(t.Errorf)
-		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}, gathers: true}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})

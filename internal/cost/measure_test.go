@@ -30,11 +30,11 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // A deployment runs the functions on counting fakes, in virtual time, with the usual response times of AWS.
@@ -151,7 +151,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 		return func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: takes} }
 	}
 	db.Faults = wait(storeTakes)
-	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+	s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	d.a = wiring.New(d.e, wiring.Options{Plan: d.o})

@@ -21,10 +21,10 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 const channelTakes = 200 * time.Millisecond
@@ -70,7 +70,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		ctx, stop := context.WithCancel(t.Context())
 		db, q := fakeaws.New(t.Errorf)
 		db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: storeTakes} }
-		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
 		h := &hearing{deployment: &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}}
 		h.a = wiring.New(h.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})

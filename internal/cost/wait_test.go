@@ -15,10 +15,10 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // TestWaiting compares docs/internals/aws-units.md with the usage of runs that wait ten minutes for an executor.
@@ -57,7 +57,7 @@ func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 		time.Sleep(time.Until(begin))
 		ctx, stop := context.WithCancel(t.Context())
 		db, q := fakeaws.New(t.Errorf)
-		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
 		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})

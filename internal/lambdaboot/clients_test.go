@@ -17,8 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // cloud is a fake AWS server. It answers each request with an empty object, unless stalls selects it to get no answer, or
@@ -226,8 +226,8 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 			c.stalls = func(*http.Request) bool { return n.Add(1) <= x.silent }
 			c.answers = func() (int, string) { return x.status, x.body }
 			db, _ := c.clients(Clients{Attempt: 50 * time.Millisecond, BackoffMax: time.Millisecond})
-			s, err := awsengine.New(db, nil, awsengine.Options{Insist: time.Millisecond,
-				Names: awsengine.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", PostRun: "a", Dead: "d"}})
+			s, err := dynamo.New(db, nil, dynamo.Options{Insist: time.Millisecond,
+				Names: dynamo.Names{Jobs: "j", Runs: "r", State: "s", Fires: "f", Slow: "l", Checks: "c", PostRun: "a", Dead: "d"}})
 			check.OK(t, err)
 			if x.status == http.StatusOK {
 				id := core.PlannedRun(1, 1)

@@ -33,7 +33,6 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/safedial"
@@ -42,13 +41,14 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // Config is the configuration of a function, read from its environment.
 type Config struct {
 	// Names has the names of tables and queues: TICKRING_TABLE_JOBS, _RUNS, _STATE; TICKRING_QUEUE_FIRES, _SLOW,
 	// _CHECKS, _POSTRUN, _DEAD.
-	Names awsengine.Names
+	Names dynamo.Names
 	// AdminToken is set by TICKRING_ADMIN_TOKEN: the admin token of the API. Without a report key, the hash of the
 	// token signs reports. The method Token returns the token from this variable or from its SSM parameter.
 	AdminToken string
@@ -382,7 +382,7 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 
 // Open reads the environment and creates the AWS clients. The variables of the AWS SDK also apply: region, credentials
 // and AWS_ENDPOINT_URL.
-func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Store, *slog.Logger, error) {
+func Open(ctx context.Context, needs Needs) (Config, aws.Config, *dynamo.Store, *slog.Logger, error) {
 	c, err := Read(os.Getenv, needs)
 	log := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: c.Level}))
 	if err != nil {
@@ -396,13 +396,13 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
 	stored, sdk := Clients{}.Of(sdk)
-	stored.APIOptions = append(stored.APIOptions, awsengine.Throttled(c.Metrics.counter(TableThrottles)))
-	var s *awsengine.Store
+	stored.APIOptions = append(stored.APIOptions, dynamo.Throttled(c.Metrics.counter(TableThrottles)))
+	var s *dynamo.Store
 	if c.Params != (Params{}) {
 		c.secrets(ssm.NewFromConfig(sdk), func(ctx context.Context) (bool, error) { return s.Blank(ctx) })
 	}
-	if s, err = awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
-		awsengine.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box}); err != nil {
+	if s, err = dynamo.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
+		dynamo.Options{Names: c.Names, Visibility: c.Visibility, Secrets: c.Box}); err != nil {
 		return c, sdk, nil, log, err
 	}
 	if c.Box != nil {

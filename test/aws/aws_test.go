@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -44,10 +44,10 @@ func open(t *testing.T) *engine.Engine {
 }
 
 // on is an engine on these tables and queues.
-func on(t *testing.T, names awsengine.Names) *engine.Engine {
+func on(t *testing.T, names dynamo.Names) *engine.Engine {
 	t.Helper()
 	db, queues := clients(t)
-	e, err := load.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
+	e, err := load.Open(db, queues, dynamo.Options{Names: names, Visibility: visibility})
 	check.OK(t, err)
 	opened.Store(e, names)
 	return e
@@ -61,7 +61,7 @@ func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
 	t.Helper()
 	check.OK(t, e.Close())
 	names, _ := opened.Load(e)
-	return on(t, names.(awsengine.Names))
+	return on(t, names.(dynamo.Names))
 }
 
 func TestEngine(t *testing.T) {
@@ -78,7 +78,7 @@ func TestEngineInAnAccount(t *testing.T) {
 	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second,
 		Open: func(t *testing.T) *engine.Engine {
 			db, queues := in.Clients()
-			e, err := load.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
+			e, err := load.Open(db, queues, dynamo.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
 			check.OK(t, err)
 			return e
 		}}

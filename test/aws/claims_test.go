@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkClaims(b *testing.B) {
 	db, queues := clients(b)
 	names, err := load.CreateLocal(b.Context(), db, queues, "claims")
 	check.OK(b, err)
-	s, err := awsengine.New(db, queues, awsengine.Options{Names: names})
+	s, err := dynamo.New(db, queues, dynamo.Options{Names: names})
 	check.OK(b, err)
 	job := core.JobID(time.Now().Unix() & 0xffffff)
 	number := uint32(0)

@@ -22,12 +22,12 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -38,7 +38,7 @@ import (
 func TestExecutorsOfAWS(t *testing.T) {
 	db, client := clients(t)
 	n := fresh(t)
-	e, err := load.Open(db, client, awsengine.Options{Names: n})
+	e, err := load.Open(db, client, dynamo.Options{Names: n})
 	check.OK(t, err)
 	callback := newSandbox(t, "callback", n, "TICKRING_ADMIN_TOKEN="+adminToken)
 	api := newSandbox(t, "api", n)

@@ -17,9 +17,9 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -73,15 +73,15 @@ func shown(items ...attrs) string {
 	return strings.Join(list, "; ")
 }
 
-// TestFakesAnswerAsDynamoDB: the fakes of awsengine and DynamoDB Local give the same answers to valid and invalid requests.
+// TestFakesAnswerAsDynamoDB: the fakes of dynamo and DynamoDB Local give the same answers to valid and invalid requests.
 func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	local, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
 	check.OK(t, err)
 	fake, _ := fakeaws.New(t.Errorf)
 	type target struct {
-		db awsengine.DynamoDB
-		n  awsengine.Names
+		db dynamo.DynamoDB
+		n  dynamo.Names
 	}
 	key := func(k string) attrs { return attrs{"of": s("x"), "key": s(k)} }
 	with := func(k attrs, more attrs) attrs {
@@ -349,7 +349,7 @@ func TestFakesAnswerAsSQS(t *testing.T) {
 		{"more than 1 MiB in all", []sqstypes.SendMessageBatchRequestEntry{entry("a", 0, strings.Repeat("x", 600<<10)),
 			entry("b", 0, strings.Repeat("x", 600<<10))}},
 	} {
-		ask := func(q awsengine.SQS, url string) string {
+		ask := func(q dynamo.SQS, url string) string {
 			out, err := q.SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: c.entries})
 			if err != nil {
 				return "refused"

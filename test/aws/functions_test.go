@@ -12,8 +12,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -25,7 +25,7 @@ const maxBinary, maxApi = 21 << 20, 44 << 20
 func TestFunctions(t *testing.T) {
 	db, queues := clients(t)
 	n := fresh(t)
-	e, err := load.Open(db, queues, awsengine.Options{Names: n})
+	e, err := load.Open(db, queues, dynamo.Options{Names: n})
 	check.OK(t, err)
 	for _, name := range names {
 		info, err := os.Stat(binary(t, name))

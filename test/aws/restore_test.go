@@ -28,13 +28,13 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -57,10 +57,10 @@ type site struct {
 	front  http.Handler
 }
 
-func newSite(t *testing.T, region string, n awsengine.Names) *site {
+func newSite(t *testing.T, region string, n dynamo.Names) *site {
 	t.Helper()
 	db, queues := clients(t)
-	data, err := load.Open(db, queues, awsengine.Options{Names: n, Visibility: 3 * time.Second})
+	data, err := load.Open(db, queues, dynamo.Options{Names: n, Visibility: 3 * time.Second})
 	check.OK(t, err)
 	s := &site{name: region + "/" + n.State, stop: func() {}}
 	log := slog.New(slog.DiscardHandler)
@@ -117,7 +117,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 }
 
 // copyTables copies the current items to new tables, one table after the other, during writes: worse than a restore to one second.
-func copyTables(t *testing.T, from, to awsengine.Names) (items int) {
+func copyTables(t *testing.T, from, to dynamo.Names) (items int) {
 	t.Helper()
 	db, _ := clients(t)
 	for _, pair := range [][2]string{{from.Runs, to.Runs}, {from.Jobs, to.Jobs}, {from.State, to.State}} {

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -74,7 +74,7 @@ type sandbox struct {
 
 // newSandbox makes one for a function on these tables and queues; more is
 // added to the environment.
-func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) sandbox {
+func newSandbox(tb testing.TB, name string, n dynamo.Names, more ...string) sandbox {
 	tb.Helper()
 	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n, more...)
 	check.OK(tb, err)
@@ -114,7 +114,7 @@ func document(tb testing.TB, path string, replace ...string) []byte {
 }
 
 // fresh creates tables and queues for one test.
-func fresh(tb testing.TB) awsengine.Names {
+func fresh(tb testing.TB) dynamo.Names {
 	tb.Helper()
 	db, queues := clients(tb)
 	n, err := load.CreateLocal(context.Background(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 const asFunction = "AWSLOAD_TEST_FUNCTION"
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 func aFunction(t *testing.T) *Sandbox {
 	self, err := os.Executable()
 	check.OK(t, err)
-	s, err := NewSandbox(self, filepath.Join(t.TempDir(), "log"), Place{}, awsengine.Names{}, asFunction+"=1")
+	s, err := NewSandbox(self, filepath.Join(t.TempDir(), "log"), Place{}, dynamo.Names{}, asFunction+"=1")
 	check.OK(t, err)
 	t.Cleanup(s.Close)
 	return s

@@ -41,10 +41,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -147,7 +147,7 @@ const (
 // Lambda does, and an executor that counts.
 type load struct {
 	o      Options
-	n      awsengine.Names
+	n      dynamo.Names
 	e      *engine.Engine
 	db     *dynamodb.Client
 	queues *sqs.Client
@@ -271,7 +271,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	if err != nil {
 		return nil, err
 	}
-	if l.e, err = Open(l.db, l.queues, awsengine.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
+	if l.e, err = Open(l.db, l.queues, dynamo.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
 		return nil, err
 	}
 	defer l.e.Close()

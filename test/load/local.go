@@ -11,13 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // CreateLocal creates tables and queues whose names begin with the prefix. Existing tables and queues are kept.
 // Deployments create their tables and queues with package infra.
-func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (awsengine.Names, error) {
-	n := awsengine.Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
+func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (dynamo.Names, error) {
+	n := dynamo.Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
 	attr := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: kind}
 	}
@@ -54,8 +54,8 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 }
 
 // Open returns an engine that uses the tables and queues.
-func Open(db awsengine.DynamoDB, queues awsengine.SQS, o awsengine.Options) (*engine.Engine, error) {
-	s, err := awsengine.New(db, queues, o)
+func Open(db dynamo.DynamoDB, queues dynamo.SQS, o dynamo.Options) (*engine.Engine, error) {
+	s, err := dynamo.New(db, queues, o)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // A meter is a proxy between one function and the emulators that counts the units AWS charges for: units as DynamoDB reports them,
@@ -196,7 +196,7 @@ type prices map[string]float64
 
 // price measures the cost of statements by writing the same items with PutItem to separate tables: an ended run, and the scheduling
 // item of a job whose planAt changes.
-func price(ctx context.Context, db *dynamodb.Client, n, copies awsengine.Names, sched map[string]types.AttributeValue) (prices, error) {
+func price(ctx context.Context, db *dynamodb.Client, n, copies dynamo.Names, sched map[string]types.AttributeValue) (prices, error) {
 	put := func(table string, it map[string]types.AttributeValue) (float64, error) {
 		out, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it,
 			ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // AdminToken is the admin token of the functions in a Sandbox.
@@ -76,7 +76,7 @@ var errGone = errors.New("the process ended without an answer")
 
 // NewSandbox returns a Sandbox for the function with the given binary. The function uses the given tables and queues,
 // writes to the given log file, and gets additional environment variables. The caller must close the Sandbox.
-func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*Sandbox, error) {
+func NewSandbox(bin, log string, p Place, n dynamo.Names, more ...string) (*Sandbox, error) {
 	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", s.next)

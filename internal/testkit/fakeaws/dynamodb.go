@@ -12,10 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
-// DynamoDB is an in-memory fake of DynamoDB with the tables of awsengine. Set its fields before the first request.
+// DynamoDB is an in-memory fake of DynamoDB with the tables of dynamo. Set its fields before the first request.
 type DynamoDB struct {
 	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults
@@ -51,7 +51,7 @@ type DynamoDB struct {
 	statements map[string]*statement
 }
 
-var _ awsengine.DynamoDB = (*DynamoDB)(nil)
+var _ dynamo.DynamoDB = (*DynamoDB)(nil)
 
 // Units returns the capacity units that requests consumed since the previous call of Units.
 func (d *DynamoDB) Units() Units { return d.meter.take() }
@@ -285,7 +285,7 @@ func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string,
 	return w, w.env.check([]*cond{w.cond}, w.update)
 }
 
-// GetItem implements awsengine.DynamoDB.
+// GetItem implements dynamo.DynamoDB.
 func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput,
 	err error) {
 	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(f *Fault) error {
@@ -348,7 +348,7 @@ func answered[T any](out *T, err error) (*T, error) {
 	return out, nil
 }
 
-// PutItem implements awsengine.DynamoDB.
+// PutItem implements dynamo.DynamoDB.
 func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput,
 	err error) {
 	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
@@ -375,7 +375,7 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 	return answered(out, err)
 }
 
-// UpdateItem implements awsengine.DynamoDB.
+// UpdateItem implements dynamo.DynamoDB.
 func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
 	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
@@ -416,7 +416,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 	return answered(out, err)
 }
 
-// DeleteItem implements awsengine.DynamoDB.
+// DeleteItem implements dynamo.DynamoDB.
 func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
 	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
@@ -437,7 +437,7 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 	return answered(out, err)
 }
 
-// BatchGetItem implements awsengine.DynamoDB. The result is not a snapshot: it can have a concurrent write of one item
+// BatchGetItem implements dynamo.DynamoDB. The result is not a snapshot: it can have a concurrent write of one item
 // and miss a concurrent write of another item.
 func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
@@ -519,7 +519,7 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 	return answered(out, err)
 }
 
-// BatchWriteItem implements awsengine.DynamoDB.
+// BatchWriteItem implements dynamo.DynamoDB.
 func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchWriteItemOutput, err error) {
 	var name string
@@ -585,7 +585,7 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 	return answered(out, err)
 }
 
-// TransactWriteItems implements awsengine.DynamoDB.
+// TransactWriteItems implements dynamo.DynamoDB.
 func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
 	writes, bad := d.actions(in)
@@ -783,7 +783,7 @@ func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 	return w, err
 }
 
-// BatchExecuteStatement implements awsengine.DynamoDB.
+// BatchExecuteStatement implements dynamo.DynamoDB.
 func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput,
 	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchExecuteStatementOutput, err error) {
 	name := ""
@@ -937,7 +937,7 @@ func (d *DynamoDB) partiql(st *statement, params []types.AttributeValue) (*write
 	return w, nil
 }
 
-// Query implements awsengine.DynamoDB.
+// Query implements dynamo.DynamoDB.
 func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (out *dynamodb.QueryOutput,
 	err error) {
 	on := aws.ToString(in.TableName)

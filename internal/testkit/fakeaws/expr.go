@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The two languages that awsengine uses: DynamoDB's expressions, whose names begin with # and
+// The two languages that dynamo uses: DynamoDB's expressions, whose names begin with # and
 // values with :, and PartiQL with names in double quotes and values as ? or in single quotes.
 // Both are parsed into one kind of tree; anything outside this grammar is rejected.
 

@@ -1,4 +1,4 @@
-// Package fakeaws has in-memory fakes of DynamoDB and SQS, with the features that awsengine uses. DynamoDB:
+// Package fakeaws has in-memory fakes of DynamoDB and SQS, with the features that dynamo uses. DynamoDB:
 // conditional writes, an index with a lag, partly failed batches, transactions and consumed units. SQS: unordered
 // queues that deliver each message at least once.
 //
@@ -17,7 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // Call describes one request to a function that chooses the request's fault. The request is not executed yet.
@@ -80,7 +80,7 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 }
 
 // Names has the names of the tables and queues that New creates.
-var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
+var Names = dynamo.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
 	Checks: "https://sqs/checks", PostRun: "https://sqs/postrun", Dead: "https://sqs/dead"}
 
 // New creates empty tables and queues with the names in Names. New passes input that the fakes do not know to the

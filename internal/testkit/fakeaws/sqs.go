@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
-	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // Bounds of SQS.
@@ -27,7 +27,7 @@ const (
 	maxHidden  = 12 * 60 * 60
 )
 
-// SQS is an in-memory fake of SQS with the queues of awsengine. Set its fields before the first request.
+// SQS is an in-memory fake of SQS with the queues of dynamo. Set its fields before the first request.
 type SQS struct {
 	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults
@@ -51,7 +51,7 @@ type SQS struct {
 	last   int64
 }
 
-var _ awsengine.SQS = (*SQS)(nil)
+var _ dynamo.SQS = (*SQS)(nil)
 
 // Message is a message in a queue.
 type Message struct {
@@ -198,7 +198,7 @@ func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 
 	return m.ID
 }
 
-// SendMessage implements awsengine.SQS.
+// SendMessage implements dynamo.SQS.
 func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...func(*sqs.Options)) (out *sqs.SendMessageOutput, err error) {
 	err = q.call(ctx, Call{"SendMessage", aws.ToString(in.QueueUrl), 1, true}, func(*Fault) error {
 		if err := understood(in, "QueueUrl", "MessageBody", "MessageAttributes", "DelaySeconds"); err != nil {
@@ -266,7 +266,7 @@ func failedEntry(id *string, err error) types.BatchResultErrorEntry {
 	return e
 }
 
-// SendMessageBatch implements awsengine.SQS.
+// SendMessageBatch implements dynamo.SQS.
 func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput,
 	_ ...func(*sqs.Options)) (out *sqs.SendMessageBatchOutput, err error) {
 	err = q.call(ctx, Call{"SendMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
@@ -313,7 +313,7 @@ func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInpu
 	return answered(out, err)
 }
 
-// ReceiveMessage implements awsengine.SQS.
+// ReceiveMessage implements dynamo.SQS.
 func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (out *sqs.ReceiveMessageOutput,
 	err error) {
 	err = q.call(ctx, Call{Op: "ReceiveMessage", On: aws.ToString(in.QueueUrl), N: int(in.MaxNumberOfMessages)}, func(f *Fault) error {
@@ -477,7 +477,7 @@ func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 	return 0, nil, false, nil
 }
 
-// DeleteMessageBatch implements awsengine.SQS. A delete with the receipt handle of an earlier receive succeeds and
+// DeleteMessageBatch implements dynamo.SQS. A delete with the receipt handle of an earlier receive succeeds and
 // does not delete the message.
 func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput,
 	_ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
@@ -521,7 +521,7 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 	return answered(out, err)
 }
 
-// ChangeMessageVisibilityBatch implements awsengine.SQS.
+// ChangeMessageVisibilityBatch implements dynamo.SQS.
 func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput,
 	_ ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
 	err = q.call(ctx, Call{"ChangeMessageVisibilityBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
@@ -569,7 +569,7 @@ func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMe
 	return answered(out, err)
 }
 
-// GetQueueAttributes implements awsengine.SQS.
+// GetQueueAttributes implements dynamo.SQS.
 func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributesInput,
 	_ ...func(*sqs.Options)) (out *sqs.GetQueueAttributesOutput, err error) {
 	err = q.call(ctx, Call{Op: "GetQueueAttributes", On: aws.ToString(in.QueueUrl), N: 1}, func(*Fault) error {

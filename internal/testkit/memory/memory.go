@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 type (

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
 )
 
 // This file has the losses of waiting runs: rolling deployments, purges of the delay queue,
@@ -164,7 +164,7 @@ func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
 		record := func(context.Context, *core.Letter) error { return nil }
-		if n, err = w.truth.Store.(*awsengine.Store).TakeLetters(bg, record); err != nil {
+		if n, err = w.truth.Store.(*dynamo.Store).TakeLetters(bg, record); err != nil {
 			w.fail(0, "take dead letters: %v", err)
 			return
 		}

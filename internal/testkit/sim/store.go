@@ -22,10 +22,10 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/sqlite"
 )
 
 // Store has the state of a simulated deployment. Each engine implements Store with its own code.
@@ -49,7 +49,7 @@ type Store interface {
 
 var (
 	_ Store = (*sqlite.Store)(nil)
-	_ Store = (*awsengine.Store)(nil)
+	_ Store = (*dynamo.Store)(nil)
 )
 
 // newStore opens the engine of a world; cloud is nil for SQLite in memory, whose every answer is exact. The end of a world
@@ -63,7 +63,7 @@ func newStore(w *World) (Store, *cloud) {
 		return s, nil
 	}
 	c := &cloud{w: w}
-	// the API of awsengine that the fakes lack
+	// the API of dynamo that the fakes lack
 	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
 	d := w.dice("cloud")
 	c.has = account(w.cfg.Rate, d)
@@ -83,14 +83,14 @@ func newStore(w *World) (Store, *cloud) {
 	// A rejection is returned at once. The truth holds its lock during a request that writes,
 	// because the write and its record are one step: otherwise another call could find a
 	// message without its record. A wait under a lock stops the clock of the bubble.
-	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
+	s, err := dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
 	}
 	return s, c
 }
 
-// cloud is the layer below awsengine. Its answers may be lost below the engine, so the checker
+// cloud is the layer below dynamo. Its answers may be lost below the engine, so the checker
 // reads the outcome instead of concluding it from them.
 type cloud struct {
 	w   *World

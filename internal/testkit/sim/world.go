@@ -1,7 +1,7 @@
 // Package sim simulates whole deployments in virtual time, with faults in every call of every process. The simulation
 // checks from outside that tickring keeps its promises.
 //
-// A World has a store without faults: SQLite in memory, or awsengine over fakes of AWS. Users and one of two
+// A World has a store without faults: SQLite in memory, or dynamo over fakes of AWS. Users and one of two
 // kinds of deployments use the store (deployment.go). One kind has long-running tickers, dispatchers, callback servers
 // and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the store
 // through a port that adds faults (faults.go). The fake executors are in executor.go.
@@ -33,9 +33,9 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/sqlite"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -59,9 +59,9 @@ type Config struct {
 	// durations. Requires Far.
 	Deployed   bool
 	Partitions int // initial number of partitions of the due index; 0: 2
-	// AWS reports whether the store is awsengine over fakeaws. If false, the store is SQLite in memory.
+	// AWS reports whether the store is dynamo over fakeaws. If false, the store is SQLite in memory.
 	AWS   bool
-	SDK   bool // whether each single request of awsengine can have a fault
+	SDK   bool // whether each single request of dynamo can have a fault
 	Waits bool // whether all executors of an app go away and come back while jobs wait for an executor
 	// Wakes reports whether one process dispatches runs and handles every registration, as the command `serve` does.
 	Wakes    bool
@@ -78,7 +78,7 @@ type Config struct {
 	// Jobs and the following fields are for tests of one scenario.
 	Jobs   []manage.JobSpec // job settings to use instead of a random mix of jobs
 	Script func(Call) Fate
-	// Request returns the fault of a request of awsengine. Requires SDK.
+	// Request returns the fault of a request of dynamo. Requires SDK.
 	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
 	Behave  func(*World, *dispatch.SendRequest) (dispatch.Answer, bool)
 	Act     func(*World)

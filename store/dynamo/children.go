@@ -1,0 +1,101 @@
+package dynamo
+
+import (
+	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
+)
+
+// A definition lists the jobs that run after its job. A change of that list stores the definition under a new revision,
+// which the sched item names. The job's own revision and its runs do not change.
+
+// defRevAfter is a revision of a definition that none has had.
+func defRevAfter(rev, defRev int64) int64 { return max(rev, defRev+1) }
+
+// linkActions write lists of children. They conflict if a parent does not exist or has no room, or if the list changed
+// after it was read.
+func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []types.TransactWriteItem, err error) {
+	var ids []core.JobID
+	for _, l := range links {
+		if !slices.Contains(ids, l.Parent) {
+			ids = append(ids, l.Parent)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	found, err := s.readJobs(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	parents := map[core.JobID]*core.Def{}
+	for id, p := range found {
+		if err := usable(p.Err); err != nil {
+			return nil, err
+		}
+		parents[id] = &p.Is.Def
+	}
+	if err := engine.Relink(links, parents); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		p, is := found[id]
+		if !is {
+			continue
+		}
+		rev := defRevAfter(p.Is.Sched.Rev, p.defRev)
+		e := equal("rev", number(p.Is.Sched.Rev))
+		e.equals("defRev", number(p.defRev))
+		e.set("defRev", number(rev))
+		put, err := s.encodeDef(parents[id], rev)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, e.update(s.o.Names.Jobs, schedKey(id)), putAction(s.o.Names.Jobs, put))
+		if len(ids) <= core.MaxParents { // else there is no room, and pages read the definition by its key
+			actions = append(actions, putAction(s.o.Names.State, s.listItem(parents[id], rev)))
+		}
+		s.defs.forget(id)
+	}
+	return actions, nil
+}
+
+// createParts splits the jobs of a call into transactions. Jobs with parents come last, together with the definitions of
+// their parents, one transaction after the other, because they may share parents.
+func createParts(puts []store.JobPut, of []int) (parts [][]int, inTurn int) {
+	var plain, after []int
+	for _, i := range of {
+		if len(puts[i].Create.Def.After) == 0 {
+			plain = append(plain, i)
+		} else {
+			after = append(after, i)
+		}
+	}
+	parts = slices.Collect(slices.Chunk(plain, actionsPerTransact/perCreate))
+	inTurn = len(parts)
+	parents, used := map[core.JobID]bool{}, actionsPerTransact+1
+	for _, i := range after {
+		needs := perCreate
+		for _, p := range puts[i].Create.Def.After {
+			if !parents[p.ID] {
+				needs += 3
+			}
+		}
+		if used+needs > actionsPerTransact {
+			parts, used = append(parts, nil), 0
+			clear(parents)
+			needs = perCreate + 3*len(puts[i].Create.Def.After)
+		}
+		used += needs
+		for _, p := range puts[i].Create.Def.After {
+			parents[p.ID] = true
+		}
+		parts[len(parts)-1] = append(parts[len(parts)-1], i)
+	}
+	return parts, inTurn
+}

@@ -1,0 +1,415 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+)
+
+// transactionsTake delays each transaction, so that they overlap.
+func transactionsTake(d time.Duration) fakeaws.Faults {
+	return always(fakeaws.Fault{Wait: d}, "TransactWriteItems")
+}
+
+// TestFakesConflict: of two open transactions that share an item, the later is cancelled. A check counts too, and other
+// writes of such an item are rejected. Reads work, and after the transaction everything does.
+func TestFakesConflict(t *testing.T) {
+	state := &fakeaws.Names.State
+	key := func(k string) map[string]types.AttributeValue {
+		return map[string]types.AttributeValue{"of": &types.AttributeValueMemberS{Value: "x"}, "key": &types.AttributeValueMemberS{Value: k}}
+	}
+	put := func(k string) types.TransactWriteItem {
+		return types.TransactWriteItem{Put: &types.Put{TableName: state, Item: key(k)}}
+	}
+	check := func(k string) types.TransactWriteItem {
+		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: state, Key: key(k),
+			ConditionExpression: aws.String("attribute_not_exists(#n)"), ExpressionAttributeNames: map[string]string{"#n": "none"}}}
+	}
+	transact := func(list ...types.TransactWriteItem) func(context.Context, *fakeaws.DynamoDB) string {
+		return func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			_, err := db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: list})
+			var c *types.TransactionCanceledException
+			if errors.As(err, &c) {
+				var codes []string
+				for _, r := range c.CancellationReasons {
+					codes = append(codes, *r.Code)
+				}
+				return strings.Join(codes, " ")
+			}
+			return fmt.Sprint(err)
+		}
+	}
+	code := func(err error) string {
+		var busy *types.TransactionConflictException
+		if errors.As(err, &busy) {
+			return "conflict"
+		}
+		return fmt.Sprint(err)
+	}
+	statement := fmt.Sprintf(`UPDATE %q SET "a" = ? WHERE "of" = ? AND "key" = ?`, *state)
+	for _, c := range []struct {
+		name   string
+		off    bool
+		second func(context.Context, *fakeaws.DynamoDB) string
+		during string // its answer while the first, of a put and a check, is in progress
+	}{
+		{"a put of an item being written", false, transact(put("other"), put("written")), "None TransactionConflict"},
+		{"a check of an item being written", false, transact(check("written")), "TransactionConflict"},
+		{"a put of an item being checked", false, transact(put("checked")), "TransactionConflict"},
+		{"a check of an item being checked", false, transact(check("checked"), put("other")), "TransactionConflict None"},
+		{"another item", false, transact(put("other"), check("third")), "<nil>"},
+		{"switched off", true, transact(put("written"), put("checked")), "<nil>"},
+		{"a plain put", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			_, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("checked")})
+			return code(err)
+		}, "conflict"},
+		{"a plain update", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			_, err := db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: state, Key: key("written"), UpdateExpression: aws.String("REMOVE #n"),
+				ExpressionAttributeNames: map[string]string{"#n": "none"}})
+			return code(err)
+		}, "conflict"},
+		{"a plain removal", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			_, err := db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: state, Key: key("written")})
+			return code(err)
+		}, "conflict"},
+		{"writes of a batch", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			out, err := db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
+				*state: {{PutRequest: &types.PutRequest{Item: key("other")}}, {PutRequest: &types.PutRequest{Item: key("written")}}}}})
+			if err != nil || len(out.UnprocessedItems[*state]) == 0 {
+				return fmt.Sprint(err)
+			}
+			return fmt.Sprint(len(out.UnprocessedItems[*state]), " unprocessed")
+		}, "1 unprocessed"},
+		{"a statement", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			one := &types.AttributeValueMemberS{Value: "1"}
+			_, _ = db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("other")})
+			out, err := db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: []types.BatchStatementRequest{
+				{Statement: &statement, Parameters: []types.AttributeValue{one, key("")["of"], key("written")["key"]}},
+				{Statement: &statement, Parameters: []types.AttributeValue{one, key("")["of"], key("other")["key"]}}}})
+			if err != nil || out.Responses[0].Error == nil || out.Responses[1].Error != nil {
+				return fmt.Sprint(err)
+			}
+			return string(out.Responses[0].Error.Code)
+		}, "TransactionConflict"},
+		{"a read", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+			_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: state, Key: key("written"), ConsistentRead: aws.Bool(true)})
+			return code(err)
+		}, "<nil>"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(t, dynamo.Options{})
+				f.db.NoConflicts = c.off
+				f.db.Faults = transactionsTake(10 * time.Millisecond)
+				var first sync.WaitGroup
+				first.Go(func() {
+					if got := transact(put("written"), check("checked"))(t.Context(), f.db); got != "<nil>" {
+						t.Errorf("the first answers %s", got)
+					}
+				})
+				synctest.Wait()
+				if got := c.second(t.Context(), f.db); got != c.during {
+					t.Errorf("beside the first it answers %q, want %q", got, c.during)
+				}
+				first.Wait()
+				if got := c.second(t.Context(), f.db); got != "<nil>" {
+					t.Errorf("after the first it answers %q", got)
+				}
+			})
+		})
+	}
+}
+
+func (f *fakes) app(t *testing.T) core.App {
+	t.Helper()
+	found, _, err := f.store.Apps(t.Context(), []string{"orders"})
+	ok(t, err)
+	return found["orders"]
+}
+
+// TestManyJobsOfOneApp: no two transactions of one call share an item, for created, changed, deleted and resumed jobs.
+func TestManyJobsOfOneApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		s, ctx := f.store, t.Context()
+		f.create(t) // the app
+		f.db.Faults = transactionsTake(20 * time.Millisecond)
+		const n, perTransaction = 500, 12
+		jobs, changes, updates := make([]core.Job, n), make([]core.Change, n), make([]manage.Update, n)
+		moves := make([]core.Advance, n)
+		for i := range jobs {
+			jobs[i] = oneJob(core.JobID(i + 1))
+			changes[i] = core.Change{ID: 100, App: "orders", Job: jobs[i].Def.ID}
+			updates[i] = manage.Update{Seen: 100, Job: jobs[i], Change: core.Change{ID: 101, App: "orders", Job: jobs[i].Def.ID}}
+			updates[i].Job.Sched.Rev, updates[i].Job.Def.Title = 101, "new"
+			moves[i] = updates[i].Job.Sched.Stay()
+			moves[i].NewRev, moves[i].Change = 102, &core.Change{ID: 102, App: "orders", Job: jobs[i].Def.ID}
+		}
+		transactions := func(what string, want int, do func()) {
+			f.db.Units()
+			do()
+			if got := f.db.Units().Requests["TransactWriteItems"]; got != want {
+				t.Errorf("%s took %d transactions, want %d: some met", what, got, want)
+			}
+		}
+		transactions("making", (n+perTransaction-1)/perTransaction, func() { ok(t, s.CreateJobs(ctx, jobs, changes)...) })
+		transactions("changing", n, func() { ok(t, s.UpdateJobs(ctx, updates)...) })
+		transactions("ends of pauses", n, func() { ok(t, s.Advance(ctx, moves)...) })
+		transactions("triggers", n, func() {
+			var all sync.WaitGroup
+			for i := range jobs {
+				all.Go(func() {
+					run := oneRun(core.NumberedRun(jobs[i].Def.ID, 1))
+					if err := s.PutTriggered(ctx, run, core.DueItem{PlanAt: 1, Job: jobs[i].Def.ID, Run: run.ID}); err != nil {
+						t.Error(err)
+					}
+					if err := s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		})
+		transactions("deleting", n, func() {
+			var all sync.WaitGroup
+			for i := range jobs {
+				all.Go(func() {
+					stone := core.Tombstone{Job: jobs[i].Def.ID, App: "orders", Name: jobs[i].Def.Name, Rev: 104}
+					if err := s.DeleteJob(ctx, 102, stone, core.Change{ID: 104, App: "orders", Job: stone.Job}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	})
+}
+
+// TestJobsOfManyApps: a transaction has room for jobs each of which is of an app
+// of its own.
+func TestJobsOfManyApps(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	jobs, changes := make([]core.Job, 50), make([]core.Change, 50)
+	for i := range jobs {
+		jobs[i] = oneJob(core.JobID(i + 1))
+		app := fmt.Sprint("app-", i)
+		jobs[i].Def.App, jobs[i].Sched.App, changes[i] = app, app, core.Change{ID: 100, App: app, Job: jobs[i].Def.ID}
+		ok(t, f.store.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+	}
+	ok(t, f.store.CreateJobs(t.Context(), jobs, changes)...)
+}
+
+// TestPeopleMeet: if many users change one job or app at the same moment, one succeeds and the others get a conflict. No
+// request reports throttling.
+func TestPeopleMeet(t *testing.T) {
+	for what, change := range map[string]func(context.Context, *fakes, int) error{
+		"a job": func(ctx context.Context, f *fakes, i int) error {
+			j := oneJob(1)
+			j.Sched.Rev = int64(200 + i)
+			return f.store.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: j, Change: core.Change{ID: j.Sched.Rev, App: "orders", Job: 1}}})[0]
+		},
+		"an app": func(ctx context.Context, f *fakes, i int) error {
+			return f.store.PutApp(ctx, 1, core.App{Name: "orders", Rev: int64(2 + i)}, core.Change{ID: int64(2 + i), App: "orders"})
+		},
+		"a new job": func(ctx context.Context, f *fakes, i int) error {
+			j := oneJob(core.JobID(2 + i))
+			j.Def.Name = "one"
+			return f.store.CreateJobs(ctx, []core.Job{j}, nil)[0]
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(t, dynamo.Options{Insist: time.Minute}) // this many rarely finish within a second
+				f.create(t, oneJob(1))
+				f.db.Faults = transactionsTake(20 * time.Millisecond)
+				errs := make([]error, 10)
+				var all sync.WaitGroup
+				for i := range errs {
+					all.Go(func() { errs[i] = change(t.Context(), f, i) })
+				}
+				all.Wait()
+				done := 0
+				for _, err := range errs {
+					switch {
+					case err == nil:
+						done++
+					case !errors.Is(err, core.ErrRefused):
+						t.Error(err)
+					}
+				}
+				if done != 1 {
+					t.Errorf("%d of them changed it", done)
+				}
+			})
+		})
+	}
+}
+
+// TestTriesEnd: a locked item is retried for a limited time and at most as long as the caller waits. The client has
+// already retried a request that was throttled as a whole.
+func TestTriesEnd(t *testing.T) {
+	met := &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("TransactionConflict")}}}
+	for _, c := range []struct {
+		answer        error
+		insist, waits time.Duration
+		most          time.Duration
+		least         int // tries
+	}{{met, 0, time.Hour, time.Second, 4}, {met, time.Nanosecond, time.Hour, 0, 1}, {met, time.Hour, 10 * time.Second, 10 * time.Second, 20},
+		{fakeaws.Throttled(), 0, time.Hour, 0, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFakes(t, dynamo.Options{Insist: c.insist})
+			f.create(t, oneJob(1))
+			asked := 0
+			f.db.Faults = func(_ context.Context, call fakeaws.Call) fakeaws.Fault {
+				if call.Op != "TransactWriteItems" {
+					return fakeaws.Fault{}
+				}
+				asked++
+				return fakeaws.Fault{Before: c.answer}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), c.waits)
+			defer cancel()
+			began := time.Now()
+			err := f.store.PutApp(ctx, 1, core.App{Name: "orders", Rev: 2}, core.Change{ID: 2, App: "orders"})
+			if !errors.Is(err, core.ErrThrottled) {
+				t.Errorf("it answers %v", err)
+			}
+			if took := time.Since(began); took > c.most || asked < c.least || asked > 1 && c.least == 1 {
+				t.Errorf("%v: asked %d times within %s", c.answer, asked, took)
+			}
+		})
+	}
+}
+
+// process is one call of the store that stops before a request of its own.
+type process struct {
+	at, n   int
+	reached chan struct{} // closed when it stops, or ends before it would
+	goOn    chan struct{}
+	over    chan struct{}
+	err     error
+}
+
+type processKey struct{}
+
+func (p *process) run(ctx context.Context, do func(context.Context) error) {
+	p.reached, p.goOn, p.over = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(p.over)
+		p.err = do(context.WithValue(ctx, processKey{}, p))
+		if p.n < p.at {
+			close(p.reached)
+		}
+	}()
+	<-p.reached
+}
+
+func (p *process) asks() {
+	if p.n++; p.n == p.at {
+		close(p.reached)
+		<-p.goOn
+	}
+}
+
+// TestAppDeletedWhileAJobIsMade: either side stops before any of its requests, briefly or longer than a mark counts. No
+// job is ever left without its app, and every answer is true.
+func TestAppDeletedWhileAJobIsMade(t *testing.T) {
+	const most = 9 // requests of either, and one more
+	both := 0
+	for _, stopped := range []time.Duration{0, time.Minute} {
+		for _, makerFirst := range []bool{true, false} {
+			for i := 1; i <= most; i++ {
+				for k := 1; k <= most; k++ {
+					synctest.Test(t, func(t *testing.T) {
+						f := newFakes(t, dynamo.Options{})
+						f.create(t) // the app
+						f.db.Faults = func(ctx context.Context, _ fakeaws.Call) fakeaws.Fault {
+							if p, is := ctx.Value(processKey{}).(*process); is {
+								p.asks()
+							}
+							return fakeaws.Fault{}
+						}
+						maker, deleter := &process{at: i}, &process{at: k}
+						made := func(ctx context.Context) error {
+							return f.store.CreateJobs(ctx, []core.Job{oneJob(1)}, []core.Change{{ID: 100, App: "orders", Job: 1}})[0]
+						}
+						deleted := func(ctx context.Context) error {
+							return f.store.DeleteApp(ctx, 1, "orders", core.Change{ID: 2, App: "orders"})
+						}
+						if makerFirst {
+							maker.run(t.Context(), made)
+							time.Sleep(stopped)
+							deleter.run(t.Context(), deleted)
+							time.Sleep(stopped)
+							close(maker.goOn)
+							<-maker.over
+							close(deleter.goOn)
+						} else {
+							deleter.run(t.Context(), deleted)
+							time.Sleep(stopped)
+							maker.run(t.Context(), made)
+							time.Sleep(stopped)
+							close(deleter.goOn)
+							<-deleter.over
+							close(maker.goOn)
+						}
+						<-maker.over
+						<-deleter.over
+						found, _, err := f.store.Jobs(t.Context(), []core.JobID{1})
+						ok(t, err)
+						_, job := found[1]
+						app := f.app(t).Rev != 0
+						if job && !app || job != (maker.err == nil) || app == (deleter.err == nil) {
+							t.Errorf("stopped for %s before request %d of the maker (first: %v) and %d of the deleter: job %v, %v; app %v, %v",
+								stopped, i, makerFirst, k, job, maker.err, app, deleter.err)
+						}
+						if maker.n >= i && deleter.n >= k {
+							both++
+						}
+					})
+				}
+			}
+		}
+	}
+	if both < 80 {
+		t.Errorf("only %d times both were stopped", both)
+	}
+}
+
+// TestMarkOfADeadDeleter: an app whose deletion died accepts jobs once its mark has expired, and none before.
+func TestMarkOfADeadDeleter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		f.create(t)
+		ctx, die := context.WithCancel(t.Context())
+		f.db.Faults = func(ctx context.Context, c fakeaws.Call) fakeaws.Fault {
+			if c.Op == "Query" {
+				die()
+			}
+			return fakeaws.Fault{}
+		}
+		if err := f.store.DeleteApp(ctx, 1, "orders", core.Change{ID: 2, App: "orders"}); err == nil {
+			t.Fatal("it did not die")
+		}
+		f.db.Faults = nil
+		if err := f.store.CreateJobs(t.Context(), []core.Job{oneJob(1)}, nil)[0]; !errors.Is(err, core.ErrRefused) {
+			t.Errorf("in an app that is being deleted: %v", err)
+		}
+		time.Sleep(31 * time.Second)
+		ok(t, f.store.CreateJobs(t.Context(), []core.Job{oneJob(1)}, nil)...)
+	})
+}

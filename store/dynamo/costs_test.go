@@ -1,0 +1,208 @@
+package dynamo_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store/dynamo"
+)
+
+// TestCosts counts the cost of each call of the store: testdata/TestCosts.txt is the table.
+func TestCosts(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	s, ctx := f.store, t.Context()
+	text := "| Call | Arguments | Write units | Index units | Read units | Requests |\n|---|---|---|---|---|---|\n"
+	row := func(call, what string, do func()) {
+		t.Helper()
+		f.db.Units()
+		f.sqs.Units()
+		do()
+		u, q := f.db.Units(), f.sqs.Units()
+		requests := 0
+		for _, n := range u.Requests {
+			requests += n
+		}
+		for _, n := range q.Requests {
+			requests += n
+		}
+		text += fmt.Sprintf("| `%s` | %s | %g | %g | %g | %d |\n", call, what, u.Write, u.Index, u.Read, requests)
+	}
+	first := func(errs []error) { t.Helper(); ok(t, errs...) }
+	jobs := make([]core.Job, 14)
+	changes := make([]core.Change, len(jobs))
+	ids := make([]core.JobID, len(jobs))
+	for i := range jobs {
+		jobs[i] = oneJob(core.JobID(i + 1))
+		ids[i] = jobs[i].Def.ID
+		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i],
+			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
+	}
+	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
+	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
+	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
+	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
+	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
+	row("Due", "14 entries of the index", func() {
+		_, err := s.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
+		ok(t, err)
+	})
+	a := jobs[0].Sched.Stay()
+	a.NewNext, a.NewPlanAt, a.NewSeq = a.NewNext+600, a.NewPlanAt+600, 10
+	row("Advance", "one job", func() { first(s.Advance(ctx, []core.Advance{a})) })
+	edited := jobs[1]
+	edited.Def.Title, edited.Sched.Rev = "new", 101
+	c := changes[1]
+	c.ID = 101
+	row("UpdateJobs", "one job with its definition", func() {
+		first(s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: c}}))
+	})
+	row("DeleteJob", "one job", func() {
+		ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
+	})
+	runs := make([]core.Run, 50)
+	var ends []core.RunPut
+	journal := core.Journal{V: 1}
+	for i := range runs {
+		runs[i] = oneRun(core.PlannedRun(1, core.InstantOf(base)+core.Instant(i)))
+		ends = append(ends, seen(core.End(runs[i].ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base}), &runs[i]))
+		journal.Key = runs[i].Journal
+		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
+	}
+	row("Create", "50 claims", func() { first(s.Create(ctx, runs)) })
+	row("Create", "one claim with a conflict", func() {
+		if err := s.Create(ctx, runs[:1])[0]; err == nil {
+			t.Error("it was not refused")
+		}
+	})
+	row("PutRuns", "one takeover", func() {
+		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
+		first(s.PutRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
+	})
+	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
+	row("Runs", "50 runs", func() {
+		list := make([]core.RunID, len(runs))
+		for i := range runs {
+			list[i] = runs[i].ID
+		}
+		_, _, err := s.Runs(ctx, list)
+		ok(t, err)
+	})
+	row("PutRuns", "50 results with short messages", func() { first(s.PutRuns(ctx, ends)) })
+	unread := oneRun(core.NumberedRun(1, 6))
+	first(s.Create(ctx, []core.Run{unread}))
+	row("PutRuns", "one result of a run that was not read", func() {
+		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
+		end.If, end.Was.App = core.RunApp, "orders"
+		first(s.PutRuns(ctx, []core.RunPut{end}))
+	})
+	long := oneRun(core.NumberedRun(1, 7))
+	first(s.Create(ctx, []core.Run{long}))
+	row("PutRuns", "one result with a message of 15 KB", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(long.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax),
+				EndedAt: base}), &long)}))
+	})
+	params := strings.Repeat("p", 2000)
+	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
+	given.Params = &params
+	first(s.Create(ctx, []core.Run{given}))
+	row("PutRuns", "one result of a run with its own 2 KB of params", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
+	})
+	failed := oneRun(core.NumberedRun(1, 10))
+	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
+	first(s.Create(ctx, []core.Run{failed, retry}))
+	row("PutRuns", "one result of a second attempt", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
+	})
+	row("JournalsAt", "a minute with one journal",
+		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
+	row("RunsByID", "50 runs", func() {
+		_, err := s.RunsByID(ctx, runs[0].ID, runs[49].ID, 100)
+		ok(t, err)
+	})
+	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
+		Slot: 1_800_000_000, Attempt: 1}
+	row("PutTriggered", "one run with its index entry", func() {
+		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
+	})
+	row("ChangeTriggered", "one run moved to another time", func() {
+		to := triggered
+		to.Slot = 1_800_000_100
+		c := operate.Triggered{Put: triggered.Retime(to, base), Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+			Entry:  core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
+			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
+		ok(t, s.ChangeTriggered(ctx, c))
+	})
+	row("PutSkips", "one record", func() {
+		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))
+	})
+	row("PutExecutor", "one heartbeat", func() {
+		ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
+	})
+	row("Executors", "one app with one executor", func() { _, err := s.Executors(ctx, []string{"orders"}); ok(t, err) })
+	row("PutLease", "one lease", func() {
+		ok(t, s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}))
+	})
+	row("Numbers", "any number of run numbers", func() { _, err := s.Numbers(ctx, 1, 10); ok(t, err) })
+	source := strings.Repeat("x", 10_000)
+	row("PutSource", "a script of 10 KB", func() { ok(t, s.PutSource(ctx, 1, source, base)) })
+	row("Source", "a script of 10 KB", func() { _, _, err := s.Source(ctx, 1, core.HashScript(source)); ok(t, err) })
+	versions := core.Scripts{Job: 1, V: 1, Stored: map[string]int64{}}
+	for i := range core.KeepVersions - 1 {
+		hash := core.HashScript(fmt.Sprint(i))
+		versions.Old = append(versions.Old, core.Script{Kind: core.ScriptShell, Note: "what is new", Hash: hash, Size: 10_000, Version: i + 1,
+			Rev: core.Millis(base), By: "ann"})
+		versions.Stored[hash] = core.Millis(base)
+	}
+	row("PutScripts", "29 earlier versions", func() { ok(t, s.PutScripts(ctx, versions)) })
+	row("Scripts", "29 earlier versions", func() { _, err := s.Scripts(ctx, 1); ok(t, err) })
+	row("DropSource", "a script of 10 KB", func() { ok(t, s.DropSource(ctx, 1, core.HashScript(source), base.Add(time.Hour))) })
+	slow := []core.Health{{Of: "http://10.0.0.1:9999/", Slow: true, At: base}, {Of: "job/1", Slow: true, At: base}}
+	row("PutHealths", "two slow addresses or jobs", func() { first(s.PutHealths(ctx, slow)) })
+	row("Healths", "two slow addresses or jobs", func() { _, err := s.Healths(ctx); ok(t, err) })
+	row("KeepLetter", "one dead-letter message of 1 KB", func() {
+		ok(t, s.KeepLetter(ctx, core.Letter{ID: engine.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
+	})
+	kept := oneRun(core.NumberedRun(1, 12))
+	first(s.Create(ctx, []core.Run{kept}))
+	row("PutRuns", "one failure with a log to store", func() {
+		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
+			PostRun: core.PostRun{Log: true}}), &kept)
+		end.Set |= core.RunPostRun
+		first(s.PutRuns(ctx, []core.RunPut{end}))
+		end.Apply(&kept)
+	})
+	row("PutLog", "a log, 10 KB compressed", func() {
+		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
+	})
+	row("PutRuns", "one run whose log was stored", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})) })
+	row("KeptLog", "a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
+	state := notification.State{Name: notification.JobName(1), V: 1, Told: []notification.Told{{Event: core.EventFailed, Quiet: base}}}
+	looks := []ring.CheckRequest{{At: core.InstantOf(base), Job: 1}}
+	row("PutLooks", "one check of a job", func() { ok(t, s.PutLooks(ctx, looks)) })
+	row("PutNotices", "the notifications of one job", func() { first(s.PutNotices(ctx, []notification.State{state})) })
+	row("Notices", "the notifications of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
+	row("DueLooks", "one check of a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
+	row("DropLooks", "one check of a job", func() { ok(t, s.DropLooks(ctx, looks)) })
+	row("OldestMessage", "both queues empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
+	row("Enqueue", "20 messages", func() {
+		var out []ring.Out
+		for i := range 20 {
+			out = append(out, ring.Out{NotBefore: time.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now()),
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()),
+					Cause: core.CauseAPI}}}})
+		}
+		first(s.Enqueue(ctx, out))
+	})
+	golden.File(t, "testdata/TestCosts.txt", []byte(text))
+}

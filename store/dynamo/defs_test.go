@@ -1,0 +1,133 @@
+package dynamo_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+)
+
+// TestDefinitionOfTheRevision: a definition is read once for each revision and is never returned with the sched item of
+// another revision. The next read sees a change by another process.
+func TestDefinitionOfTheRevision(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	ctx := t.Context()
+	another, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names})
+	ok(t, err)
+	j := oneJob(1)
+	j.Def.Labels = map[string]string{"team": "ours"}
+	f.create(t, j)
+	read := func(what string, units float64) core.Job {
+		t.Helper()
+		f.db.Units()
+		found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+		ok(t, err)
+		if len(unread) > 0 {
+			t.Fatalf("%s: it is left unread", what)
+		}
+		if u := f.db.Units(); u.Read != units {
+			t.Errorf("%s: %g read units, want %g", what, u.Read, units)
+		}
+		return *found[1]
+	}
+	change := func(to core.Job) {
+		t.Helper()
+		found, _, err := another.Jobs(ctx, []core.JobID{1})
+		ok(t, err)
+		seen := found[1].Sched.Rev
+		to.Sched.Rev = seen + 1
+		ok(t, another.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: to, Change: core.Change{ID: to.Sched.Rev, App: "orders", Job: 1}}})...)
+	}
+	read("first", 1.5)
+	got := read("again", 1)
+	got.Def.Labels["team"] = "mine" // a reader may modify its copy
+	if again := read("again", 1); again.Def.Labels["team"] == "mine" {
+		t.Error("a change by one reader is visible to another")
+	}
+	j.Def.Params = "another"
+	change(j)
+	if got := read("its definition was changed", 2); got.Def.Params != "another" || got.Sched.Rev != 101 {
+		t.Errorf("params %q with revision %d", got.Def.Params, got.Sched.Rev)
+	}
+	j.Sched.State = core.Paused
+	change(j)
+	if got := read("it was paused", 1); got.Sched.State != core.Paused || got.Sched.Rev != 102 || got.Def.Params != "another" {
+		t.Errorf("%s with revision %d and params %q", got.Sched.State, got.Sched.Rev, got.Def.Params)
+	}
+	ok(t, another.DeleteJob(ctx, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
+		core.Change{ID: 103, App: "orders", Job: 1}))
+	found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+	if ok(t, err); len(found) > 0 || len(unread) > 0 {
+		t.Errorf("of a job that was deleted: %v, unread %v", found, unread)
+	}
+}
+
+// TestAnOlderDefinitionIsReadAgain: the first read of a definition may return an older state than the schedule, which names a
+// newer revision.
+func TestAnOlderDefinitionIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		ctx := t.Context()
+		j, known := oneJob(1), oneJob(2)
+		known.Def.Name = "known"
+		f.create(t, j, known)
+		if _, _, err := f.store.Jobs(ctx, []core.JobID{2}); err != nil {
+			t.Fatal(err)
+		}
+		another, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names})
+		ok(t, err)
+		j.Def.Params, j.Sched.Rev = "new", 200
+		edit := func() {
+			ok(t, another.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: j, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+		}
+		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+			if c.Op != "BatchGetItem" || c.N != 2 {
+				return fakeaws.Fault{}
+			}
+			time.AfterFunc(time.Second, edit)
+			return fakeaws.Fault{Wait: 2 * time.Second} // both schedules are read after the definition, and after the edit
+		}
+		found, unread, err := f.store.Jobs(ctx, []core.JobID{1, 2})
+		if ok(t, err); len(unread) > 0 || found[1] == nil || found[1].Def.Params != "new" || found[1].Sched.Rev != 200 || found[2] == nil {
+			t.Fatalf("found %+v, unread %v", found, unread)
+		}
+	})
+}
+
+// TestDefinitionsAreBounded: the cache has a limit, and evicted definitions are read again.
+func TestDefinitionsAreBounded(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	ctx := t.Context()
+	const jobs, size = 600, 60 << 10 // together more than 32 MB
+	var list []core.Job
+	var ids []core.JobID
+	for i := range jobs {
+		j := oneJob(core.JobID(i + 1))
+		j.Def.Name, j.Def.Params = fmt.Sprint("job-", i), strings.Repeat("p", size)
+		list, ids = append(list, j), append(ids, j.Def.ID)
+	}
+	f.create(t, list...)
+	read := func() float64 {
+		f.db.Units()
+		found, unread, err := f.store.Jobs(ctx, ids)
+		if ok(t, err); len(found) != jobs || len(unread) > 0 {
+			t.Fatalf("%d found, %d unread", len(found), len(unread))
+		}
+		return f.db.Units().Read
+	}
+	const ofDef = 16 // units of a definition of 60 KB
+	first, again := read(), read()
+	if first != jobs*(1+ofDef/2) {
+		t.Errorf("the first read: %g units", first)
+	}
+	if out := (again - jobs) / (ofDef / 2); out < 0.05*jobs || out > 0.5*jobs {
+		t.Errorf("of %d definitions %g were read again", jobs, out)
+	}
+}

@@ -1,0 +1,146 @@
+// Package dynamo is the engine on DynamoDB and SQS: three tables, five queues, and no process that must keep running.
+// Each condition is one conditional write; claims, advances and ends go 25 to a request. The package decides nothing about
+// runs, and creates tables and queues only on request, for local use.
+package dynamo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/secretbox"
+)
+
+type DynamoDB interface {
+	BatchExecuteStatement(context.Context, *dynamodb.BatchExecuteStatementInput,
+		...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
+		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+type SQS interface {
+	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput,
+		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
+	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
+}
+
+// Names holds the names of the tables and the URLs of the queues.
+type Names struct {
+	Jobs, Runs, State string // tables
+	Fires, Slow       string // queues of runs: the delay queue and the slow queue
+	Checks            string // the queue of checks
+	PostRun           string // the post-run queue
+	Dead              string // the dead-letter queue
+}
+
+// Options of Open. Zero durations and numbers are the defaults.
+type Options struct {
+	Names Names
+	// Visibility is how long a received message is invisible to other receivers, in whole seconds. Zero: 25 s.
+	Visibility time.Duration
+	// KeepRuns is how long runs, skipped records and change records stay if their job sets no keep. Zero: 30 days. A run stays
+	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay. Zero: 20 days.
+	KeepRuns, KeepJournals time.Duration
+	// Parallel is the maximum number of concurrent requests of one call. Zero: 16.
+	Parallel int
+	// Insist is how long a throttled part of a batch request is retried. Zero: 1 s.
+	Insist time.Duration
+	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
+	Secrets *secretbox.Box
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Store implements the interfaces of package engine. It stores times in whole milliseconds.
+type Store struct {
+	*engine.Nouns
+	db  DynamoDB
+	sqs SQS
+	o   Options
+
+	defs     defs
+	receipts receipts
+	failed   sync.Map // when this process listed a core.JobID as possibly failing
+}
+
+// New returns a store. Its error names the first field of o.Names that is empty.
+func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
+	for _, n := range []struct{ what, name string }{
+		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
+		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"postrun queue", o.Names.PostRun},
+		{"dead letter queue", o.Names.Dead},
+	} {
+		if n.name == "" {
+			return nil, fmt.Errorf("the name of the %s is missing", n.what)
+		}
+	}
+	o.Visibility = cmp.Or(o.Visibility, 25*time.Second)
+	if o.Visibility%time.Second != 0 || o.Visibility < 0 || o.Visibility > 12*time.Hour {
+		return nil, fmt.Errorf("visibility %s: it is whole seconds, at most 12 h", o.Visibility)
+	}
+	o.KeepRuns = cmp.Or(o.KeepRuns, 30*24*time.Hour)
+	o.KeepJournals = cmp.Or(o.KeepJournals, 20*24*time.Hour)
+	o.Parallel = cmp.Or(o.Parallel, 16)
+	o.Insist = cmp.Or(o.Insist, time.Second)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+		KeepJournals: o.KeepJournals}
+	return s, nil
+}
+
+// Engine returns the store as an engine. Closing it ends nothing: clients have no state.
+func (s *Store) Engine() *engine.Engine {
+	return &engine.Engine{
+		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s,
+		Records: s, Jobs: s.JobStore, Runs: s.RunStore, Secrets: s.Resealing(jobs{s}),
+		ByJournal: true,
+		Newest:    s.Newest,
+		Failed:    s,
+		Close:     func() error { return nil },
+	}
+}
+
+// parallel calls f for 0 … n-1, a bounded number at a time, and waits for all.
+func (s *Store) parallel(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, s.o.Parallel)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	all.Wait()
+}
+
+// Sweep implements engine.Maintenance and does nothing: DynamoDB removes expired items by itself.
+func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
+	return 0, nil
+}

@@ -1,0 +1,121 @@
+package dynamo_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+)
+
+// visibility is in whole seconds, as SQS has it.
+const visibility = time.Second
+
+// fakes are an engine's clients and its store over them.
+type fakes struct {
+	db    *fakeaws.DynamoDB
+	sqs   *fakeaws.SQS
+	store *dynamo.Store
+}
+
+func newFakes(t testing.TB, o dynamo.Options) *fakes {
+	t.Helper()
+	f := &fakes{}
+	f.db, f.sqs = fakeaws.New(t.Errorf)
+	if o.Names == (dynamo.Names{}) {
+		o.Names = fakeaws.Names
+	}
+	if o.Visibility == 0 {
+		o.Visibility = visibility
+	}
+	o.Secrets = enginetest.NewBox()
+	var err error
+	if f.store, err = dynamo.New(f.db, f.sqs, o); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// accounts are AWS behaviors under which every promise of an engine holds, because callers do not notice them. Duplicate
+// and lost answers, which callers notice, are tested in internal/testkit/sim.
+var accounts = []struct {
+	name string
+	has  fakeaws.Account
+}{
+	{"fine", fakeaws.Account{}},
+	{"short pages and receipts", fakeaws.Account{Short: 1}},
+	{"a part of each batch is refused", fakeaws.Account{Refused: 0.6}},
+	{"the index is up to a second behind", fakeaws.Account{Lag: time.Second}},
+	{"requests overtake each other", fakeaws.Account{Slow: 1, SlowFor: time.Millisecond, Torn: 1}},
+	{"all of it", fakeaws.Account{Short: 0.3, Refused: 0.3, Conflict: 0.1, Slow: 0.3, SlowFor: time.Millisecond, Torn: 0.3,
+		Lag: time.Second, TTL: 48 * time.Hour, Capacity: 1, Spent: 0.1}},
+}
+
+// TestEngine runs enginetest over the fakes in each account, each case in a
+// bubble of its own.
+func TestEngine(t *testing.T) {
+	for n, a := range accounts {
+		of := map[*engine.Engine]*fakes{}
+		damage := func(t *testing.T, e *engine.Engine, job core.JobID) {
+			of[e].damage(t, &fakeaws.Names.Jobs, "schedule", map[string]types.AttributeValue{
+				"id": &types.AttributeValueMemberS{Value: "job#" + job.String()}, "part": &types.AttributeValueMemberS{Value: "sched"}})
+		}
+		damageApp := func(t *testing.T, e *engine.Engine, name string) {
+			of[e].damage(t, &fakeaws.Names.State, "body", map[string]types.AttributeValue{
+				"of": &types.AttributeValueMemberS{Value: "app"}, "key": &types.AttributeValueMemberS{Value: name}})
+		}
+		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,
+			Wait:   func(_ *engine.Engine, d time.Duration) { time.Sleep(d) },
+			Damage: damage, DamageApp: damageApp, Open: func(t *testing.T) *engine.Engine {
+				// 2,500 runs of one job fill its partition for three seconds.
+				f := newFakes(t, dynamo.Options{Insist: time.Minute})
+				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
+					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires
+				}
+				e := f.store.Engine()
+				of[e] = f
+				return e
+			}}
+		t.Run(a.name, func(t *testing.T) {
+			for _, c := range enginetest.Cases {
+				t.Run(c.Name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
+				})
+			}
+		})
+	}
+}
+
+// damage makes a field of an item unreadable.
+func (f *fakes) damage(t *testing.T, table *string, field string, key map[string]types.AttributeValue) {
+	t.Helper()
+	faults := f.db.Faults
+	f.db.Faults = nil
+	defer func() { f.db.Faults = faults }()
+	_, err := f.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: table, Key: key,
+		UpdateExpression: aws.String("SET #s = :s"), ExpressionAttributeNames: map[string]string{"#s": field},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":s": &types.AttributeValueMemberS{Value: "{"}}})
+	check.OK(t, err)
+}
+
+// always injects a fault into each request of these operations.
+func always(fault fakeaws.Fault, ops ...string) fakeaws.Faults {
+	return func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+		for _, op := range ops {
+			if op == c.Op {
+				return fault
+			}
+		}
+		return fakeaws.Fault{}
+	}
+}

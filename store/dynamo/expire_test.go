@@ -1,0 +1,311 @@
+package dynamo_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store/dynamo"
+)
+
+// TestFakeExpires: the fake removes items as DynamoDB does: late, and only if they are still expired then.
+func TestFakeExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const late = 48 * time.Hour
+		f := newFakes(t, dynamo.Options{})
+		f.db.TTL = func() time.Duration { return late }
+		key := func(k string) map[string]types.AttributeValue {
+			return map[string]types.AttributeValue{"of": &types.AttributeValueMemberS{Value: "x"}, "key": &types.AttributeValueMemberS{Value: k}}
+		}
+		put := func(k string, expires time.Time) {
+			it := key(k)
+			if !expires.IsZero() {
+				it["expires"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(expires.Unix(), 10)}
+			}
+			_, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &fakeaws.Names.State, Item: it})
+			ok(t, err)
+		}
+		there := func(k string, want bool) {
+			t.Helper()
+			out, err := f.db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &fakeaws.Names.State, Key: key(k),
+				ConsistentRead: aws.Bool(true)})
+			ok(t, err)
+			if is := len(out.Item) > 0; is != want {
+				t.Errorf("%s after %s: %t, want %t", k, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), is, want)
+			}
+		}
+		at := time.Now().Add(time.Hour)
+		put("stays", time.Time{})
+		put("goes", at)
+		put("freed", at)
+		put("freed", time.Time{})
+		put("later", at)
+		put("later", at.Add(time.Hour))
+		time.Sleep(time.Hour + late - time.Second)
+		for _, k := range []string{"stays", "goes", "freed", "later"} {
+			there(k, true)
+		}
+		time.Sleep(time.Second)
+		there("goes", false)
+		there("later", true)
+		time.Sleep(time.Hour)
+		there("later", false)
+		there("freed", true)
+		there("stays", true)
+	})
+}
+
+// items returns the items of a table under one hash key.
+func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) []map[string]types.AttributeValue {
+	t.Helper()
+	out, err := f.db.Query(t.Context(), &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:   aws.String("#h = :v"),
+		ExpressionAttributeNames: map[string]string{"#h": hash}, ExpressionAttributeValues: map[string]types.AttributeValue{":v": v}})
+	ok(t, err)
+	return out.Items
+}
+
+// TestNothingStays: what belongs to a run has no expiry while the run is open, and expires with it: long texts, earlier
+// attempts and the key.
+func TestNothingStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		long := strings.Repeat("long ", 100)
+		number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
+		left := func() []map[string]types.AttributeValue {
+			return append(f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}),
+				f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "key#1"})...)
+		}
+		first, failover, given := oneRun(number(1)), oneRun(number(3)), oneRun(number(4))
+		first.Params, first.Key = &long, "k"
+		failover.Tries = []core.Try{{Address: "http://10.0.0.1:9999/", Message: long}}
+		given.Params, given.Owner, given.Until, given.State = &long, "", time.Time{}, core.Planned
+		second := oneRun(number(2))
+		second.First, second.Attempt, second.Params = first.ID, 2, &long
+		_, err := s.PutKey(ctx, 1, "k", first.ID)
+		ok(t, err)
+		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
+		owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID, Owes: owes}), &first)})...)
+		ok(t, s.Create(ctx, []core.Run{second})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
+		for _, it := range left() {
+			if it["expires"] != nil {
+				t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		ok(t, s.PutRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{
+			seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second),
+			seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
+		})...)
+		for _, it := range left() {
+			if it["expires"] == nil {
+				t.Errorf("all is over, and it never goes: %v", it)
+			}
+		}
+		time.Sleep(30*24*time.Hour - time.Second)
+		if n := len(left()); n != 9 { // four runs, the long texts of each, and a key
+			t.Errorf("%d items, want 9, a moment before their time is over", n)
+		}
+		time.Sleep(time.Second)
+		if list := left(); len(list) > 0 {
+			t.Errorf("their time is over: %v", list)
+		}
+	})
+}
+
+// TestShardsStayUntilTheirBroadcastEnds: one shard of a broadcast takes long and has two attempts. The shard that ended
+// first still exists, so the broadcast succeeds; then all of them are removed.
+func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+		job := oneJob(1)
+		job.Def.Keep.Days, job.Def.Route, job.Def.Retry = 7, core.RouteBroadcast, core.Retry{Max: 1, On: []core.State{core.Failed}}
+		f.create(t, job)
+		fin := finish.New(s, s, finish.Options{})
+		whole := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
+		whole.SentAt, whole.Retries = time.Now(), 1
+		n, err := s.Numbers(ctx, 1, 2)
+		ok(t, err)
+		whole.Spread(core.NumberedRun(1, n), []string{"http://10.0.0.1:1/", "http://10.0.0.2:1/"}, false)
+		list := []core.Run{whole}
+		for i := range whole.Addresses {
+			r := whole.ShardRun(whole.Shard.IDOf(i))
+			r.State, r.Owner, r.Until, r.Address, r.SentAt = core.Running, "x", time.Now().Add(30*time.Second), whole.Addresses[i], time.Now()
+			list = append(list, r)
+		}
+		ok(t, s.Create(ctx, list)...)
+		ok(t, fin.End(ctx, []finish.Result{{Run: list[1].ID, State: core.Succeeded, Reported: true},
+			{Run: list[2].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})...)
+		time.Sleep(20 * 24 * time.Hour)
+		found, _, err := s.Runs(ctx, []core.RunID{list[2].ID})
+		ok(t, err)
+		again := found[list[2].ID].Then
+		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
+			core.Claim{Owner: "y", Until: time.Now().Add(time.Minute)}, "http://10.0.0.2:1/", time.Now(), nil)})...)
+		ok(t, fin.End(ctx, []finish.Result{{Run: again, State: core.Succeeded, Reported: true}})...)
+		found, _, err = s.Runs(ctx, []core.RunID{whole.ID})
+		ok(t, err)
+		if got := found[whole.ID]; got.State != core.Succeeded {
+			t.Errorf("its shards have succeeded, and it is %s: %s (%s)", got.State, got.Reason, got.Message)
+		}
+		time.Sleep(16 * 24 * time.Hour)
+		if left := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}); len(left) > 0 {
+			t.Errorf("their time is over: %v", left)
+		}
+	})
+}
+
+// TestKeptForEver: if a job keeps its runs forever, only keys expire. What belongs to a run does not, nor does a skipped
+// record that had an expiry before.
+func TestKeptForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		long := strings.Repeat("long ", 100)
+		skip := core.Skip{Job: 1, First: 1_800_000_000, Last: 1_800_000_000, Count: 1, Reason: core.ReasonMisfire, Made: time.Now()}
+		f.create(t, oneJob(1))
+		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
+		job := oneJob(2)
+		job.Def.Keep.Days = core.KeepForever
+		f.create(t, job)
+		skip.Job = 2
+		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
+		first, second := oneRun(core.NumberedRun(2, 1)), oneRun(core.NumberedRun(2, 2))
+		first.Params, first.Key = &long, "k"
+		second.First, second.Attempt, second.Params = first.ID, 2, &long
+		_, err := s.PutKey(ctx, 2, "k", first.ID)
+		ok(t, err)
+		ok(t, s.Create(ctx, []core.Run{first, second})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID}), &first)})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
+		time.Sleep(20 * 365 * 24 * time.Hour)
+		if list := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "2"}); len(list) != 4 {
+			t.Errorf("%d items of runs after twenty years, want two runs and the long part of each: %v", len(list), list)
+		}
+		of := func(of string) int {
+			return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: of}))
+		}
+		if got := []int{of("skip#1"), of("skip#2"), of("key#2")}; !slices.Equal(got, []int{0, 1, 0}) {
+			t.Errorf("skipped records of a job that keeps nothing for ever, of one that does, and keys of that: %v, want 0, 1 and 0", got)
+		}
+	})
+}
+
+// busy is an executor that runs a run until gone is set.
+type busy struct{ gone bool }
+
+func (b *busy) Beat(context.Context, *core.App, string) error {
+	if b.gone {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+func (b *busy) Kill(context.Context, *core.App, string, core.JobID) error         { return nil }
+func (b *busy) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
+func (b *busy) Limit(context.Context, string) (time.Duration, error)              { return 0, nil }
+
+// TestLongRunIsWatched: the watchdog finds a run while it is open, even long after the first life of its journal.
+func TestLongRunIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+		f.create(t, oneJob(1))
+		executor := &busy{}
+		w := finish.NewWatchdog(finish.New(s, s, finish.Options{}), s, executor, finish.WatchOptions{})
+		pass := func(d time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Hour) {
+				_, err := w.Pass(ctx)
+				ok(t, err)
+			}
+		}
+		pass(time.Hour)
+		r := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
+		r.SentAt, r.Until = time.Now(), time.Now().Add(30*time.Second)
+		r.Addresses = []string{r.Address} // set by the trigger: the watchdog asks the executor whether it is live
+		r.Journal.Minute = time.Now().Unix() / 60
+		ok(t, s.Create(ctx, []core.Run{r})...)
+		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1,
+			Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
+		state := func() core.State {
+			found, _, err := s.Runs(ctx, []core.RunID{r.ID})
+			ok(t, err)
+			return found[r.ID].State
+		}
+		pass(45 * 24 * time.Hour)
+		if got := state(); got != core.Running {
+			t.Fatalf("after 45 days with a busy executor it is %q", got)
+		}
+		executor.gone = true
+		pass(5 * time.Hour)
+		if got := state(); got != core.Lost {
+			t.Fatalf("its executor is gone, and it is %q", got)
+		}
+	})
+}
+
+// TestPutBackThroughAnOutage: a requeued message that comes due while no process receives is listed until the queue was
+// seen empty. If two messages wait with one due time, the later one counts.
+func TestPutBackThroughAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, dynamo.Options{})
+		ctx := t.Context()
+		slot := core.InstantOf(time.Now().Add(-4 * time.Hour))
+		named := func(want bool) {
+			t.Helper()
+			got, err := f.store.OldestMessage(ctx)
+			ok(t, err)
+			if got.PutBack(slot, slot) != want {
+				t.Fatalf("the slot is named: %t, want %t", !want, want)
+			}
+		}
+		for i, wait := range []time.Duration{30 * time.Minute, time.Minute} {
+			m := ring.Message{Kind: ring.KindFires, Slot: slot,
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i+1)), Slot: slot, Cause: core.CauseRetry}}}
+			for _, err := range f.store.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(wait), Message: m}}) {
+				ok(t, err)
+			}
+		}
+		take := func() {
+			t.Helper()
+			got, err := f.store.Receive(ctx, ring.KindFires, 1)
+			ok(t, err)
+			for _, err := range f.store.Ack(ctx, got) {
+				ok(t, err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		take()
+		named(true) // the other message waits
+		time.Sleep(6 * time.Hour)
+		named(true) // and no process receives it
+		take()
+		named(false)
+	})
+}

@@ -1,0 +1,349 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
+)
+
+// jobs implements store.Jobs.
+type jobs struct{ *Store }
+
+type gotJob = store.Got[*core.Job]
+
+// storedJob is a job as it was read, with the revision of its definition.
+type storedJob struct {
+	gotJob
+	defRev int64
+}
+
+// usable returns nil if a job can be used, or all of it but its secrets.
+func usable(err error) error {
+	if _, is := errors.AsType[*core.Locked[*core.Job]](err); is {
+		return nil
+	}
+	return err
+}
+
+func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
+	if part == store.Planning {
+		read, err := s.readParts(ctx, keysOf(ids, schedKey))
+		found := make(map[core.JobID]gotJob, len(read))
+		for id, p := range read {
+			found[id] = gotJob{Is: &core.Job{Sched: p.sched}, Err: p.err}
+		}
+		return found, err
+	}
+	ids, found := partKnown(ctx, ids)
+	read, err := s.readJobs(ctx, ids)
+	for id, j := range read {
+		found[id] = j.gotJob
+	}
+	return found, err
+}
+
+func keysOf(ids []core.JobID, key func(core.JobID) item) []item {
+	keys := make([]item, len(ids))
+	for i, id := range ids {
+		keys[i] = key(id)
+	}
+	return keys
+}
+
+// readJobs reads jobs. It always reads the sched item, which names the revision of the definition; a cached definition of that
+// revision is not read again. If the two items of a job differ in revision, the job counts as throttled.
+func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { _, is := s.defs.of(id); return is })
+	// A revision's definition never changes, so an older state of one is right if its revision is.
+	var read [2]map[core.JobID]parts
+	var errs [2]error
+	s.parallel(len(errs), func(i int) {
+		if i == 0 {
+			read[0], errs[0] = s.readParts(ctx, keysOf(ids, schedKey))
+		} else if len(unknown) > 0 {
+			read[1], errs[1] = s.readParts(glance.First(ctx), keysOf(unknown, defKey))
+		}
+	})
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	scheds, first := read[0], read[1]
+	var changed []core.JobID
+	for _, id := range ids {
+		p, is := scheds[id]
+		if !is || p.err != nil {
+			continue
+		}
+		d, is := first[id]
+		if !is {
+			d.def, _ = s.defs.of(id)
+		}
+		if p.def = d.def; d.err != nil || d.def.rev != p.defRev {
+			changed = append(changed, id)
+		}
+		scheds[id] = p
+	}
+	if len(changed) > 0 {
+		again, err := s.readParts(ctx, keysOf(changed, defKey))
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range changed {
+			p := scheds[id]
+			p.def, p.err = again[id].def, again[id].err
+			scheds[id] = p
+		}
+	}
+	found := make(map[core.JobID]storedJob, len(scheds))
+	for id, p := range scheds {
+		found[id] = storedJob{s.join(id, &p), p.defRev}
+	}
+	return found, nil
+}
+
+// join decodes a job from its parts.
+func (s *Store) join(id core.JobID, p *parts) gotJob {
+	j := &core.Job{Sched: p.sched, Def: core.Def{ID: id}}
+	if p.err == nil && p.def.rev != p.defRev {
+		p.err = core.ErrThrottled // a change came between the two reads: read again
+	}
+	if p.err != nil {
+		return gotJob{Is: j, Err: p.err}
+	}
+	d, err := decodeDef(p.def.text)
+	if err != nil {
+		return gotJob{Is: j, Err: err}
+	}
+	p.def.days = d.Keep.Days
+	s.defs.note(id, p.def)
+	if j.Def, err = secretbox.Open(s.o.Secrets, d); err != nil {
+		err = j.Locked(err)
+	}
+	return gotJob{Is: j, Err: err}
+}
+
+// parts are the items of a job.
+type parts struct {
+	sched  core.Sched
+	defRev int64 // revision of the definition that the sched item names
+	def    known
+	err    error
+}
+
+func (s *Store) readParts(ctx context.Context, keys []item) (map[core.JobID]parts, error) {
+	read := make(map[core.JobID]parts, len(keys))
+	unread, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
+		id, err := jobOf(stringOf(it, "id"))
+		if err != nil {
+			return err
+		}
+		var p parts
+		if stringOf(it, "part") == "def" {
+			p.def.text = stringOf(it, "def")
+			p.def.rev, p.err = intOf(it, "rev")
+		} else if p.sched, p.err = decodeSched(it); p.err == nil {
+			p.defRev, p.err = intOf(it, "defRev")
+		}
+		p.sched.ID = id
+		read[id] = p
+		return nil
+	})
+	for i := range unread {
+		id, err := jobOf(stringOf(keys[i], "id"))
+		if err != nil {
+			return nil, err
+		}
+		read[id] = parts{sched: core.Sched{ID: id}, err: core.ErrThrottled}
+	}
+	return read, err
+}
+
+func (s jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+	found := map[string]core.JobID{}
+	b := shownBoard(ctx)
+	keys := make([]item, 0, len(names))
+	for _, n := range names {
+		if id := b.ids[app+"/"+n]; id != 0 {
+			found[n] = id
+		} else {
+			keys = append(keys, stateKey(namesOf(app), n))
+		}
+	}
+	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
+		id, err := intOf(it, "job")
+		found[stringOf(it, "key")] = core.JobID(id)
+		return err
+	})
+}
+
+func stringOf(it item, name string) string {
+	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+func intOf(it item, name string) (int64, error) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("an item has no number %q", name)
+	}
+	return strconv.ParseInt(v.Value, 10, 64)
+}
+
+// List reads the list of all jobs, one small item each, and then the jobs.
+func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []gotJob, next core.JobID, err error) {
+	if g := glance.Of(ctx); g != nil {
+		b, err := s.boardOf(ctx, g)
+		if err != nil {
+			return nil, 0, err
+		}
+		list, next = b.list(app, after, limit)
+		return list, next, nil
+	}
+	e := equal("of", text("jobs"))
+	e.test("key", ">", text(listKey(after)))
+	in := e.query(s.o.Names.State)
+	if app == "" {
+		in.Limit = aws.Int32(int32(limit))
+	} else { // a limit would count items before the filter, and few of them may be the app's
+		in.FilterExpression = aws.String(e.name("app") + " = " + e.value("app", text(app)))
+		in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
+	}
+	out, err := s.ask(ctx, in)
+	if err != nil {
+		return nil, 0, answer("table "+s.o.Names.State, err)
+	}
+	if len(out.LastEvaluatedKey) > 0 {
+		if next, err = jobOf(stringOf(out.LastEvaluatedKey, "key")); err != nil {
+			return nil, 0, err
+		}
+	}
+	var ids []core.JobID
+	for i, it := range out.Items {
+		if i == limit {
+			next = ids[limit-1]
+			break
+		}
+		id, err := jobOf(stringOf(it, "key"))
+		if err != nil {
+			return nil, 0, err
+		}
+		ids = append(ids, id)
+	}
+	found, err := s.allJobs(ctx, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range ids {
+		if j, is := found[id]; is {
+			list = append(list, j)
+		}
+	}
+	return list, next, nil
+}
+
+// allJobs reads jobs until none is throttled.
+func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]gotJob, error) {
+	found := map[core.JobID]gotJob{}
+	for left := ids; len(left) > 0; {
+		some, err := s.readJobs(ctx, left)
+		if err != nil {
+			return nil, err
+		}
+		var again []core.JobID
+		for _, id := range left {
+			if j, is := some[id]; is && errors.Is(j.Err, core.ErrThrottled) {
+				again = append(again, id)
+			} else if is {
+				found[id] = j.gotJob
+			}
+		}
+		if len(again) == len(left) && glance.Of(ctx) == nil {
+			return nil, core.ErrThrottled
+		}
+		left, ctx = again, glance.End(ctx) // without strong reads, the two items of a job may be from different times
+	}
+	return found, nil
+}
+
+func listKey(id core.JobID) string { return engine.JobName(id) }
+
+// Numbers adds to a counter. The one of job IDs is the counter of job 0.
+func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("job#"+job.String(), "number"),
+		UpdateExpression: aws.String("ADD #n :n"), ExpressionAttributeNames: map[string]string{"#n": "n"},
+		ExpressionAttributeValues: item{":n": number(n)}, ReturnValues: types.ReturnValueUpdatedNew})
+	if err != nil {
+		return 0, answer("table "+s.o.Names.State, err)
+	}
+	last, err := intOf(out.Attributes, "n")
+	return last - int64(n) + 1, err
+}
+
+// Due lags slightly behind the writes.
+func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) (list []core.DueItem, err error) {
+	from := "0"
+	if after != (core.DueItem{}) {
+		from = planKey(after) + "#" // the next text after it
+	}
+	to := fmt.Sprintf("%010d$", upTo) // after all of that second
+	if err := ctx.Err(); err != nil || from >= to {
+		return nil, err
+	}
+	e := equal("partition", number(partition))
+	e.between("planAt", from, to)
+	in := s.dueIndex(e)
+	in.Limit = aws.Int32(int32(limit))
+	out, err := s.db.Query(ctx, in)
+	if err != nil {
+		return nil, answer("table "+s.o.Names.Jobs, err)
+	}
+	for _, it := range out.Items {
+		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// dueIndex returns a query of the due index, which has no strong reads.
+func (s *Store) dueIndex(e *expr) *dynamodb.QueryInput {
+	in := e.query(s.o.Names.Jobs)
+	in.IndexName, in.ConsistentRead = aws.String("due"), nil
+	return in
+}
+
+func (s jobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	if b := shownBoard(ctx); b.entries != nil {
+		return b.entries[job], nil
+	}
+	var list []core.DueItem
+	err := s.query(ctx, equal("id", text("entry#"+job.String())).query(s.o.Names.Jobs), func(it item) (bool, error) {
+		p, err := intOf(it, "partition")
+		if err != nil {
+			return false, err
+		}
+		d, err := parsePlanKey(stringOf(it, "planAt"), int(p))
+		list = append(list, d)
+		return true, err
+	})
+	return list, err
+}

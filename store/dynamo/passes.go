@@ -1,0 +1,161 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
+)
+
+// A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
+// docs/internals/claim-protocol.md 4.
+
+// leavingFor is how long a mark counts if its owner does not respond.
+const leavingFor = 30 * time.Second
+
+// keepPasses is how long a pass stays that its owner did not remove.
+const keepPasses = time.Hour
+
+// passes are the records that a creation of jobs stores: one for each of its transactions and each app in it.
+type passes struct {
+	nonce  string
+	stored []store.Group
+	open   map[string]bool // apps that accept jobs
+}
+
+func passesOf(app string) string { return "pass#" + app }
+
+func (p *passes) key(part int, app string) store.Key {
+	return store.Key{Kind: passesOf(app), Name: fmt.Sprintf("%s#%d", p.nonce, part)}
+}
+
+// enter stores the passes for parts of creations, and reads which apps accept jobs.
+func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (*passes, error) {
+	p := &passes{nonce: rand.Text(), open: map[string]bool{}}
+	var apps []item
+	expires := s.o.Now().Add(keepPasses)
+	for k, part := range parts {
+		in := map[string]bool{}
+		for _, i := range part {
+			if app := puts[i].Create.Def.App; !in[app] {
+				in[app] = true
+				pass := store.Write{Record: store.Record{Key: p.key(k, app), V: 1, Expires: expires}, Was: store.Any}
+				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(engine.KindApp, app))
+			}
+		}
+	}
+	if err := errors.Join(s.Write(ctx, p.stored...)...); err != nil {
+		return nil, err
+	}
+	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
+		app := stringOf(it, "key")
+		if it["leaving"] == nil {
+			p.open[app] = true
+			return nil
+		}
+		until, err := intOf(it, "leaving")
+		if err != nil || until >= millis(s.o.Now()) {
+			return err
+		}
+		err = s.unmark(ctx, app, until)
+		p.open[app] = err == nil
+		if errors.Is(err, core.ErrRefused) {
+			err = nil // its owner lives, or another took it away
+		}
+		return err
+	})
+}
+
+// leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
+func (s *Store) leave(ctx context.Context, passes []store.Group) error {
+	for i := range passes {
+		passes[i].Writes[0].Delete = true
+	}
+	return errors.Join(s.Write(ctx, passes...)...)
+}
+
+// textsOf returns comparable texts of keys of the state table.
+func textsOf(keys []item) []string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = keyText([]string{"of", "key"}, k)
+	}
+	return list
+}
+
+func (s *Store) unmark(ctx context.Context, app string, until int64) error {
+	e := equal("leaving", number(until))
+	e.remove("leaving")
+	return s.updateApp(ctx, app, e)
+}
+
+func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
+	return s.writeState(ctx, func() error {
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(engine.KindApp, app)))
+		return err
+	})
+}
+
+func deletesApp(w store.Write) bool { return w.Delete && w.Kind == engine.KindApp }
+
+// deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
+func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	until := millis(s.o.Now().Add(leavingFor))
+	mark := condition(w)
+	mark.exists("of")
+	mark.set("leaving", number(until))
+	if err := s.updateApp(ctx, w.Name, mark); err != nil {
+		return err
+	}
+	err := s.deleteMarked(ctx, g, w.Name, until)
+	if err != nil { // so that creating a job need not wait until the mark ends; after a lost answer the app may be gone
+		_ = s.unmark(ctx, w.Name, until)
+	}
+	return err
+}
+
+func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, until int64) error {
+	for {
+		list, err := s.List(ctx, passesOf(name), "", "", keysPerGet)
+		if err != nil {
+			return err
+		}
+		passes := make([]store.Group, len(list))
+		for i := range list {
+			passes[i].Writes = []store.Write{{Record: list[i], Was: store.Any}}
+		}
+		if err := s.leave(ctx, passes); err != nil {
+			return err
+		}
+		if len(list) < keysPerGet {
+			break
+		}
+	}
+	names, err := s.List(ctx, namesOf(name), "", "", 1)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return core.ErrRefused
+	}
+	found, err := s.Executors(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	actions := append(s.changesActions(g.Changes), s.recordActions(g.Writes, until)...)
+	for _, e := range found[name] {
+		if len(actions) == actionsPerTransact {
+			break // the other executors will expire without heartbeats
+		}
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey(engine.KindExecutors(name), e.Address)))
+	}
+	return s.transact(ctx, actions)
+}

@@ -1,0 +1,53 @@
+package dynamo
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+)
+
+// ListDefinitions implements engine.Definitions.
+func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []engine.Definition, next core.JobID, err error) {
+	listed, err := s.Store.List(ctx, "jobs", listKey(after), "", limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	keys, id := make([]item, len(listed)), core.JobID(0)
+	for i := range listed {
+		if id, err = jobOf(listed[i].Name); err != nil {
+			return nil, 0, err
+		}
+		keys[i] = defKey(id)
+	}
+	if len(listed) == limit {
+		next = id
+	}
+	return list, next, s.getAll(ctx, s.o.Names.Jobs, keys, func(it item) error {
+		id, err := jobOf(stringOf(it, "id"))
+		list = append(list, engine.Definition{Job: id, Text: stringOf(it, "def")})
+		return err
+	})
+}
+
+// ReplaceDefinitions implements engine.Definitions.
+func (s jobs) ReplaceDefinitions(ctx context.Context, list []engine.Definition) []error {
+	errs := make([]error, len(list))
+	s.parallel(len(list), func(i int) {
+		e := equal("def", text(list[i].Text))
+		e.set("def", text(list[i].New))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.Jobs, defKey(list[i].Job)))
+		errs[i] = answer("table "+s.o.Names.Jobs, err)
+	})
+	return errs
+}
+
+// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
+func (s *Store) Blank(ctx context.Context) (bool, error) {
+	for _, kind := range []string{engine.KindApp, "channel"} {
+		if found, err := s.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,57 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+)
+
+// noRoom are the codes of requests that DynamoDB rejects because capacity is missing.
+var noRoom = []string{"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
+	"ProvisionedThroughputExceeded", "ThrottlingError"}
+
+// Throttled is an option for the clients of a Store: it calls count for each attempt of a request that DynamoDB throttles,
+// completely or in part.
+func Throttled(count func()) func(*middleware.Stack) error {
+	return func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("tickringThrottled",
+			func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (
+				middleware.DeserializeOutput, middleware.Metadata, error,
+			) {
+				out, meta, err := next.HandleDeserialize(ctx, in)
+				if throttledIn(out.Result, err) {
+					count()
+				}
+				return out, meta, err
+			}), middleware.Before)
+	}
+}
+
+func throttledIn(result any, err error) bool {
+	var canceled *types.TransactionCanceledException
+	if errors.As(err, &canceled) {
+		return slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+			return slices.Contains(noRoom, aws.ToString(r.Code))
+		})
+	}
+	if api, is := errors.AsType[smithy.APIError](err); is {
+		return slices.Contains(noRoom, api.ErrorCode())
+	}
+	switch out := result.(type) {
+	case *dynamodb.BatchGetItemOutput:
+		return len(out.UnprocessedKeys) > 0
+	case *dynamodb.BatchWriteItemOutput:
+		return len(out.UnprocessedItems) > 0
+	case *dynamodb.BatchExecuteStatementOutput:
+		return slices.ContainsFunc(out.Responses, func(r types.BatchStatementResponse) bool {
+			return r.Error != nil && slices.Contains(noRoom, string(r.Error.Code))
+		})
+	}
+	return false
+}

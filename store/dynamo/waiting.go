@@ -1,0 +1,82 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
+)
+
+// keepWaiting is how long a note stays that was not removed: longer than a run waits.
+const keepWaiting = 400 * 24 * time.Hour
+
+// waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
+// records list the waiting runs of a job.
+func waitingKey(id core.RunID) item {
+	return stateKey("waiting/"+id.Job().String(), fmt.Sprintf("%019d", id))
+}
+
+// noteWaiting stores a record for each run that is about to wait, and returns the error of each write. A run is stored after
+// its record, so no run waits without one.
+func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
+	errs := make([]error, len(puts))
+	var of []int
+	for i := range puts {
+		r, c := puts[i].Create, puts[i].Change
+		if r != nil && r.State == core.Queued || c != nil && c.Set&core.RunState != 0 &&
+			(c.To.State == core.Queued || c.To.State == core.Planned && c.Set&core.RunOwner != 0) {
+			of = append(of, i)
+		}
+	}
+	s.parallel(len(of), func(k int) {
+		it, now := waitingKey(runOf(&puts[of[k]])), s.o.Now()
+		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepWaiting).Unix())
+		errs[of[k]] = s.putIf(ctx, it, nil)
+	})
+	return errs
+}
+
+// dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
+// at is before the runs were read or written. If a removal fails, waiting removes the record.
+func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
+	s.parallel(len(ids), func(k int) {
+		older := &expr{}
+		older.test("at", "<=", number(millis(at)))
+		_ = s.deleteIf(ctx, waitingKey(ids[k]), older)
+	})
+}
+
+// waiting reads a page of the records of runs that wait, and the runs.
+func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
+	var ids, over []core.RunID
+	began := s.o.Now()
+	e := equal("of", waitingKey(first)["of"])
+	e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", waitingKey(last)["key"])+" AND "+e.value("hi", waitingKey(first)["key"]))
+	if err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
+		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
+		ids = append(ids, core.RunID(n))
+		return len(ids) < limit, err
+	}); err != nil {
+		return nil, 0, err
+	}
+	found, err := s.allRuns(ctx, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range ids {
+		switch r, is := found[id]; {
+		case is && !r.State.Open():
+			over = append(over, id)
+		case is && r.Owner == "":
+			list = append(list, r)
+		}
+	}
+	s.dropWaiting(ctx, over, began)
+	if len(ids) == limit && ids[limit-1] > last {
+		next = ids[limit-1] - 1
+	}
+	return list, next, nil
+}

@@ -1,0 +1,177 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store/sqlite"
+)
+
+// putJobs stores the jobs of manyRuns.
+func putJobs(b *testing.B, e *engine.Engine, now time.Time, schedule ...func(i int) core.Schedule) {
+	b.Helper()
+	for n := range manyApps {
+		putApp(b, e, fmt.Sprintf("app%02d", n))
+	}
+	putApp(b, e, "rare")
+	list, changes := make([]core.Job, manyJobs), make([]core.Change, manyJobs)
+	for i := range list {
+		id := core.JobID(i + 1)
+		j := &list[i]
+		j.Def = core.Def{ID: id, App: manyApp(i + 1), Name: fmt.Sprintf("job-%d", id), Title: fmt.Sprintf("The job of number %d", id),
+			Author: "lina",
+			Labels: map[string]string{"team": fmt.Sprint(id % 5)}, Handler: "POST /reports/daily", Params: `{"kind": "daily"}`, Created: now}
+		j.Sched = core.Sched{ID: id, App: j.Def.App, State: core.Started, Rev: 1, RevAt: now.Add(-overTime),
+			Next:   core.InstantOf(now) + core.Instant(i),
+			PlanAt: core.InstantOf(now) + core.Instant(i), Seq: 1,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 */5 * * * ?"}}, Timezone: "Europe/Berlin"}}
+		if len(schedule) > 0 {
+			j.Sched.Schedule = schedule[0](i)
+		}
+		j.Normalize()
+		changes[i] = core.Change{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}
+	}
+	for _, err := range e.Manage.CreateJobs(b.Context(), list, changes) {
+		check.OK(b, err)
+	}
+}
+
+func putApp(b *testing.B, e *engine.Engine, name string) {
+	b.Helper()
+	check.OK(b, e.Manage.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
+		App: name}))
+}
+
+// BenchmarkJobs lists a page of ten thousand jobs with a million runs, first by a process
+// that knows nothing yet.
+func BenchmarkJobs(b *testing.B) {
+	e, now := openMany(b)
+	putJobs(b, e, now)
+	fresh := func() *query.Queries { return query.New(e.Manage, query.Options{Now: func() time.Time { return now }}) }
+	page := func(b *testing.B, q *query.Queries, a query.JobsAsk) {
+		a.Limit, a.Recent = 50, 30
+		if p, err := q.JobsNow(b.Context(), a); err != nil || p.All == 0 {
+			b.Fatal(p.All, err)
+		}
+	}
+	ms := func(b *testing.B) { b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page") }
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			page(b, fresh(), query.JobsAsk{})
+		}
+		ms(b)
+	})
+	q := fresh()
+	for partial := true; partial; {
+		p, err := q.JobsNow(b.Context(), query.JobsAsk{})
+		check.OK(b, err)
+		partial = p.Partial
+	}
+	b.Run("home", func(b *testing.B) {
+		for b.Loop() {
+			now = now.Add(time.Second)
+			if h, err := q.Home(b.Context(), nil); err != nil || h.Soon == 0 {
+				b.Fatal(h, err)
+			}
+		}
+		ms(b)
+	})
+	for _, of := range []struct {
+		name string
+		a    query.JobsAsk
+	}{
+		{"number", query.JobsAsk{}},
+		{"name", query.JobsAsk{By: query.ByName}},
+		{"next-down", query.JobsAsk{By: query.ByNext, Down: true}},
+		{"last", query.JobsAsk{By: query.ByLast}},
+		{"failing", query.JobsAsk{Is: []query.Standing{query.IsFailing}}},
+		{"text", query.JobsAsk{JobFilter: query.JobFilter{Text: "of number 7"}}},
+		{"app", query.JobsAsk{JobFilter: query.JobFilter{App: "app07"}}},
+	} {
+		b.Run(of.name, func(b *testing.B) {
+			for b.Loop() {
+				now = now.Add(time.Second) // cached data is outdated each time
+				page(b, q, of.a)
+			}
+			ms(b)
+		})
+	}
+}
+
+// BenchmarkComing measures the upcoming runs of ten thousand jobs of all kinds in a day and in a week.
+func BenchmarkComing(b *testing.B) {
+	e := openDir(b, b.TempDir(), sqlite.Options{})
+	now := time.Now()
+	putJobs(b, e, now, func(i int) core.Schedule {
+		cron := func(form string, of ...any) core.Schedule {
+			return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: fmt.Sprintf(form, of...)}}, Timezone: "Europe/Berlin"}
+		}
+		switch i % 8 {
+		case 0:
+			return cron("%d %d * * * ?", i%60, i%59)
+		case 1:
+			return cron("0 %d %d ? * MON-FRI", i%60, i%24)
+		case 2:
+			return cron("%d * * * * ?", i%60)
+		case 3:
+			return cron("%d */20 6-20 ? * MON-FRI", i%60)
+		case 4:
+			return cron("0 0 2 L-%d * ?", i%30)
+		case 5:
+			s := cron("0 %d 2 * * ?", i%60)
+			s.Any = append(s.Any, core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d */10 * * * ?", i%60)})
+			return s
+		case 6:
+			return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(i%900+30) * time.Second}}}
+		}
+		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
+	})
+	q := query.New(e.Manage, query.Options{Now: func() time.Time { return now }})
+	for _, days := range []time.Duration{1, 7} {
+		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
+			for b.Loop() {
+				s, err := q.ComingShape(b.Context(), query.ComingAsk{For: days * 24 * time.Hour})
+				if err != nil || s.Partial || s.Jobs == 0 {
+					b.Fatal(s, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/shape")
+		})
+	}
+}
+
+// BenchmarkBulkPause pauses ten thousand jobs in one bulk operation, and resumes them.
+func BenchmarkBulkPause(b *testing.B) {
+	e := openDir(b, b.TempDir(), sqlite.Options{})
+	putJobs(b, e, time.Now())
+	a := wiring.New(e, wiring.Options{Plan: plan.Local()})
+	m := a.People(nil, people.Options{})
+	act := func(r bulk.Request) bulk.Result {
+		r.Why = "the database moves"
+		res, err := m.Act(b.Context(), core.Actor{Name: "lina"}, r)
+		if err != nil || res.Done != manyJobs || res.Next != 0 {
+			b.Fatal(res, err)
+		}
+		return res
+	}
+	var paused, undone time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		res := act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
+		paused += time.Since(begin)
+		begin = time.Now()
+		act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})
+		undone += time.Since(begin)
+	}
+	b.ReportMetric(float64(paused.Milliseconds())/float64(b.N), "ms/pause")
+	b.ReportMetric(float64(undone.Milliseconds())/float64(b.N), "ms/undo")
+}
