@@ -114,12 +114,12 @@ func TestWorstIsTheLatest(t *testing.T) {
 	many := s.Create(usecasetest.Spec("many", usecasetest.Every(time.Second)))
 	few := s.Create(usecasetest.Spec("few", usecasetest.Every(time.Minute)))
 	var latest core.RunID
-	for n := range 200 {
+	for n := range 80 {
 		s.ended(&many, 30, func(r *core.Run) {
 			at := r.At + core.Instant(n)
 			r.ID = core.PlannedRun(many.Def.ID, at)
 			r.First, r.At, r.Slot, r.SentAt, r.EndedAt = r.ID, at, at, at.Time(), at.Time().Add(time.Second)
-			if n == 70 {
+			if n == 30 {
 				r.SentAt = r.SentAt.Add(10 * time.Minute)
 				r.EndedAt, latest = r.SentAt, r.ID
 			}

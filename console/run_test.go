@@ -29,6 +29,10 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 		Rev: job.Sched.Rev, Address: "http://10.0.0.7:9999", SentAt: at.Time().Add(20 * time.Millisecond),
 		EndedAt: at.Time().Add(2 * time.Second)}
 	change(&r)
+	defer func(now time.Time) { s.Clock = now }(s.Clock)
+	if s.Clock = r.SentAt; r.SentAt.IsZero() {
+		s.Clock = r.EndedAt
+	}
 	check.OK(s.t, s.E.Finish.Create(usecasetest.Ctx, []core.Run{r})[0])
 	return r
 }

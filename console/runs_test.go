@@ -75,9 +75,9 @@ func TestTypedMomentsGetTheirZone(t *testing.T) {
 func TestShapeOfRuns(t *testing.T) {
 	s := goldenConsole(t)
 	job := s.Create(usecasetest.Spec("shape", usecasetest.Every(time.Minute)))
-	for n := range 40 {
-		s.ended(&job, n+1, func(r *core.Run) {
-			if n%4 == 0 {
+	for n := 40; n > 0; n-- {
+		s.ended(&job, n, func(r *core.Run) {
+			if n%4 == 1 {
 				r.State, r.Reason = core.Failed, core.ReasonHandler
 			}
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}

@@ -11,11 +11,8 @@ import (
 // aliveKey identifies the record whose version is the time of the last call of Alive.
 var aliveKey = store.Key{Kind: "alive", Name: "-"}
 
-func (n *Nouns) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
-	if before, err = n.LastAlive(ctx); err != nil {
-		return before, err
-	}
-	return before, n.write(ctx, store.Write{Record: store.Record{Key: aliveKey, V: core.Millis(now)}, Was: store.Any})
+func (n *Nouns) Alive(ctx context.Context, now time.Time) error {
+	return n.write(ctx, store.Write{Record: store.Record{Key: aliveKey, V: core.Millis(now)}, Was: store.Any})
 }
 
 func (n *Nouns) LastAlive(ctx context.Context) (time.Time, error) {

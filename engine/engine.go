@@ -150,8 +150,8 @@ type Maintenance interface {
 	//     job nor tombstone goes to the dead-letter queue
 	//   - a key while its run is stored
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
-	// Alive records that the scheduler is alive at the time `now`, and returns the previously recorded time.
-	Alive(ctx context.Context, now time.Time) (before time.Time, err error)
+	// Alive records that the scheduler is alive at the time `now`.
+	Alive(ctx context.Context, now time.Time) error
 	// LastAlive returns the time that the last call of Alive recorded; zero if Alive was never called.
 	LastAlive(ctx context.Context) (time.Time, error)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
 
@@ -54,8 +53,15 @@ func NewLetter(at time.Time, body []byte, reason string) core.Letter {
 	return core.Letter{ID: LetterID(at, rand.Text()), At: core.FromMillis(core.Millis(at)), Reason: reason, Body: string(body)}
 }
 
-func (n *Nouns) Bury(ctx context.Context, m ring.Message, reason string) error {
-	return n.KeepLetter(ctx, NewLetter(n.Now(), ring.Encode(m), reason))
+// NewerLetterID returns id, or an ID just before newest if id would not be the first in the list. An empty newest means that
+// there is no message.
+func NewerLetterID(id, newest string) string {
+	var at int64
+	if _, err := fmt.Sscanf(newest, "%d#", &at); err != nil || id < newest {
+		return id
+	}
+	_, message, _ := strings.Cut(id, "#")
+	return fmt.Sprintf("%019d#%s", at-1, message)
 }
 
 func (n *Nouns) KeepLetter(ctx context.Context, l core.Letter) error {

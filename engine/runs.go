@@ -21,7 +21,7 @@ func (n *Nouns) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core
 	for id, g := range got {
 		switch {
 		case g.Err == nil:
-			found[id] = g.Is
+			found[id] = *g.Is
 		case errors.Is(g.Err, core.ErrThrottled):
 			unread = append(unread, id)
 		default:

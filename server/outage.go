@@ -73,7 +73,7 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 		}
 		s.log.Warn("server suspended or clock changed", "gap", gap.Round(time.Second).String())
 	}
-	if _, err := p.engine.Upkeep.Alive(ctx, now); err != nil {
+	if err := p.engine.Upkeep.Alive(ctx, now); err != nil {
 		return err
 	}
 	p.alive.Store(now.UnixMilli())

@@ -470,7 +470,10 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 
 // wake records that the server lives, and the outage before.
 func (s *Server) wake(ctx context.Context, p *parts) error {
-	before, err := p.engine.Upkeep.Alive(ctx, p.upAt)
+	before, err := p.engine.Upkeep.LastAlive(ctx)
+	if err == nil {
+		err = p.engine.Upkeep.Alive(ctx, p.upAt)
+	}
 	if err != nil {
 		return fmt.Errorf("store the heartbeat of the server: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Runs stores runs. Reads are strongly consistent.
 type Runs interface {
-	Get(ctx context.Context, ids []core.RunID) (map[core.RunID]Got[core.Run], error)
+	Get(ctx context.Context, ids []core.RunID) (map[core.RunID]Got[*core.Run], error)
 	// Put makes each write completely or not at all, and returns an error for each: nil, core.ErrRefused if its condition is
 	// not met, core.ErrThrottled, or an unknown result.
 	Put(ctx context.Context, puts []RunPut) []error

@@ -36,7 +36,7 @@ func newFixture(t testing.TB, jobs int) *fixture {
 	f := &fixture{t: t, now: made.Add(time.Hour)}
 	f.e = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }})
 	f.o = restore.Options{Deployment: here, Now: func() time.Time { return f.now }}
-	_, err := f.e.Upkeep.Alive(ctx, made.Add(30*time.Second))
+	err := f.e.Upkeep.Alive(ctx, made.Add(30*time.Second))
 	f.ok(err)
 	f.ok(f.e.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
 	if jobs == 0 {

@@ -81,7 +81,7 @@ func TestWired(t *testing.T) {
 					slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
 					t.Errorf("leases of checked partitions without a holder: %+v, %v", leases, err)
 				}
-				before, err := e.Upkeep.Alive(ctx, time.Now())
+				before, err := e.Upkeep.LastAlive(ctx)
 				if err != nil || before.Equal(began) != c.alive {
 					t.Errorf("sign of life at %v, began %v, %v; want one: %t", before, began, err, c.alive)
 				}
@@ -99,7 +99,7 @@ func TestWiredBadEvent(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	if before, err := e.Upkeep.Alive(t.Context(), time.Now()); err != nil || !before.IsZero() {
+	if before, err := e.Upkeep.LastAlive(t.Context()); err != nil || !before.IsZero() {
 		t.Errorf("sign of life at %v, %v", before, err)
 	}
 }

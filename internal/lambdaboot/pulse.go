@@ -129,8 +129,7 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	if err := p.look(ctx, now); err != nil {
 		return err
 	}
-	_, err := p.e.Upkeep.Alive(ctx, now)
-	return err
+	return p.e.Upkeep.Alive(ctx, now)
 }
 
 // Minutely returns the tasks that a planner runs in addition to its scans, once a minute. The first task records an

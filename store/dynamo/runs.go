@@ -24,12 +24,12 @@ import (
 // runs implements store.Runs.
 type runs struct{ *Store }
 
-func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[core.Run], error) {
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	keys := make([]item, len(ids))
 	for i, id := range ids {
 		keys[i] = runKey(id)
 	}
-	found := make(map[core.RunID]store.Got[core.Run], len(ids))
+	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
 	var list []core.Run
 	var rest []int
 	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
@@ -38,7 +38,7 @@ func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.G
 		case r.ID == 0:
 			return err
 		case err != nil:
-			found[r.ID] = store.Got[core.Run]{Err: err}
+			found[r.ID] = store.Got[*core.Run]{Err: err}
 			return nil
 		case more:
 			rest = append(rest, len(list))
@@ -54,13 +54,13 @@ func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.G
 		return nil, err
 	}
 	for i := range list {
-		found[list[i].ID] = store.Got[core.Run]{Is: list[i]}
+		found[list[i].ID] = store.Got[*core.Run]{Is: &list[i]}
 	}
 	for i := range partial {
-		found[list[i].ID] = store.Got[core.Run]{Err: core.ErrThrottled}
+		found[list[i].ID] = store.Got[*core.Run]{Err: core.ErrThrottled}
 	}
 	for i := range left {
-		found[ids[i]] = store.Got[core.Run]{Err: core.ErrThrottled}
+		found[ids[i]] = store.Got[*core.Run]{Err: core.ErrThrottled}
 	}
 	return found, nil
 }
@@ -71,7 +71,7 @@ func (s *Store) readable(ctx context.Context, ids ...core.RunID) map[core.RunID]
 	got, err := runs{s}.Get(ctx, ids)
 	for id, g := range got {
 		if err == nil && g.Err == nil {
-			found[id] = g.Is
+			found[id] = *g.Is
 		}
 	}
 	return found
@@ -82,7 +82,9 @@ func (s *Store) allRuns(ctx context.Context, ids []core.RunID) (map[core.RunID]c
 	found := make(map[core.RunID]core.Run, len(ids))
 	got, err := runs{s}.Get(ctx, ids)
 	for id, g := range got {
-		found[id], err = g.Is, cmp.Or(err, g.Err)
+		if err = cmp.Or(err, g.Err); g.Err == nil {
+			found[id] = *g.Is
+		}
 	}
 	return found, err
 }

@@ -94,19 +94,21 @@ var runColumns = []runColumn{
 	timeColumn("kill_at", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
 	jsonColumn("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
 	jsonColumn("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }),
-	{"given", core.RunGiven | core.RunPermit | core.RunUnder, hasGiven, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard, r.SentRev,
-			r.Notice}, !hasGiven(r))
+	{"given", core.RunGiven, hasGiven, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.PauseAfter, r.Parent, r.Shard}, !hasGiven(r))
 	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
 		if st.ColumnIsNull(at) {
 			return nil
 		}
 		var g given
 		err := columnJSON(st, at, &g)
-		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent, r.Shard, r.SentRev, r.Notice = g.Pauses, g.Parent, g.Shard, g.SentRev, g.Notice
+		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = g.Params, g.Addresses, g.Key, g.By, g.RerunOf
+		r.PauseAfter, r.Parent, r.Shard = g.Pauses, g.Parent, g.Shard
 		return err
 	}},
+	textColumn("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
+	intColumn("sent_rev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
+	boolColumn("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
 	intColumn("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
 	jsonColumn("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
 	textColumn("keep_log", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
@@ -119,17 +121,14 @@ type given struct {
 	Key       string     `json:"key,omitempty"`
 	By        string     `json:"by,omitempty"`
 	RerunOf   core.RunID `json:"rerunOf,omitempty"`
-	Permit    string     `json:"permit,omitempty"`
 	Pauses    bool       `json:"pauses,omitempty"`
 	Parent    core.RunID `json:"parent,omitempty"`
 	Shard     core.Shard `json:"shard,omitzero"`
-	SentRev   int64      `json:"sentRev,omitempty"`
-	Notice    bool       `json:"notice,omitempty"`
 }
 
 func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0 || r.Shard != core.Shard{} || r.SentRev != 0 || r.Notice
+	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.RerunOf != 0 || r.PauseAfter || r.Parent != 0 ||
+		r.Shard != core.Shard{}
 }
 
 // Statements of the table runs. The columns of selectRuns are the key, runColumns, made and n.
@@ -225,7 +224,7 @@ func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) r
 }
 
 func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
-	return runColumn{name, in, nil,
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) },
 		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
 		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = st.ColumnInt64(at) != 0

@@ -273,12 +273,25 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	return nil
 }
 
+// bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
+// that are newer than the last one it read.
 func bury(tx *tx, body []byte, reason string) error {
-	w, err := engine.LetterWrite(engine.NewLetter(tx.s.now(), body, reason))
+	l := engine.NewLetter(tx.s.now(), body, reason)
+	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ?", values(engine.KindLetter), func(st *sqlite.Stmt) error {
+		l.ID = engine.NewerLetterID(l.ID, st.ColumnText(0))
+		return nil
+	}); err != nil {
+		return err
+	}
+	w, err := engine.LetterWrite(l)
 	if err != nil {
 		return err
 	}
 	return writeRecord(tx, &w)
+}
+
+func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, ring.Encode(m), reason) })
 }
 
 type outgoing struct {

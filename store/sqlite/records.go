@@ -39,11 +39,12 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 
 // List implements store.Records.
 func (s *Store) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
-	q, bound := "SELECT name, v, body, expires FROM records WHERE kind = ? AND name > ?", []any{kind, after}
+	// With plain parameters of kind and LIMIT, SQLite would compile the statement again for each call.
+	q, bound := "SELECT name, v, body, expires FROM records WHERE kind = ? || '' AND name > ?", []any{kind, after}
 	if before != "" {
 		q, bound = q+" AND name < ?", append(bound, before)
 	}
-	err = s.query(ctx, q+" ORDER BY name LIMIT ?", values(append(bound, limit)...), func(st *sqlite.Stmt) error {
+	err = s.query(ctx, q+" ORDER BY name LIMIT ? + 0", values(append(bound, limit)...), func(st *sqlite.Stmt) error {
 		list = append(list, scanRecord(st, kind))
 		return nil
 	})

@@ -142,11 +142,11 @@ func (s *Store) eachRun(c *sqlite.Conn, ids []core.RunID, each func(r *core.Run,
 	return err
 }
 
-func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[core.Run], error) {
-	found := make(map[core.RunID]store.Got[core.Run], len(ids))
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		return s.eachRun(c, ids, func(r *core.Run, bad error) bool {
-			found[r.ID] = store.Got[core.Run]{Is: *r, Err: bad}
+			found[r.ID] = store.Got[*core.Run]{Is: r, Err: bad}
 			return true
 		})
 	})
@@ -177,7 +177,7 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 	for i := range puts {
 		if c := puts[i].Change; err == nil && errs[i] == nil && c != nil && c.Seen == nil {
 			if r, is := found[c.ID]; is && r.Err == nil {
-				c.Seen = &r.Is
+				c.Seen = r.Is
 			}
 		}
 	}

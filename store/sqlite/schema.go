@@ -54,7 +54,8 @@ CREATE TABLE runs (
 	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
 	fixed INTEGER NOT NULL,
 	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER NOT NULL DEFAULT 0,
-	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, given TEXT, data TEXT, place INTEGER NOT NULL DEFAULT 0,
+	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, given TEXT, permit TEXT,
+	sent_rev INTEGER NOT NULL DEFAULT 0, notice INTEGER NOT NULL DEFAULT 0, data TEXT, place INTEGER NOT NULL DEFAULT 0,
 	postrun TEXT, keep_log TEXT
 );
 -- The run of an ID.

@@ -81,7 +81,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
 				s.failed.Add(1)
 			} else if err == nil {
-				if _, err := s.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				if err := s.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
 					t.Errorf("sign of life: %v", err)
 				}
 			}

@@ -108,7 +108,7 @@ func create(t *testing.T, h Harness) {
 	answers(t, storeRuns(t, e, plain, full, bare), "ok", "ok", "ok")
 	found, err := e.Runs.Get(t.Context(), []core.RunID{plain.ID, full.ID, bare.ID, core.NumberedRun(1, 4)})
 	ok(t, err)
-	same(t, "runs", found, map[core.RunID]store.Got[core.Run]{plain.ID: {Is: plain}, full.ID: {Is: full}, bare.ID: {Is: bare}})
+	same(t, "runs", found, map[core.RunID]store.Got[*core.Run]{plain.ID: {Is: &plain}, full.ID: {Is: &full}, bare.ID: {Is: &bare}})
 	other := plain
 	other.Owner, other.Address = "nonce-2", "http://elsewhere/"
 	fresh := run(core.PlannedRun(2, at(60)))
@@ -309,6 +309,12 @@ func runChanges(t *testing.T, h Harness) {
 			return (&core.Run{ID: r.ID}).SkipUnsent(core.ReasonChanged, base.Add(time.Second))
 		}, nil, []func(*core.Run){unowned, nil, func(r *core.Run) { unowned(r); maybe(r) }, closed},
 			[]string{"ok", "refused", "refused", "refused", "refused"}},
+		{"skip for a limit", func(r *core.Run) core.RunPut {
+			return (&core.Run{ID: r.ID}).SkipUnsent(core.ReasonQueueFull, base.Add(time.Second)).Counted("job/1").Under(3, true)
+		}, nil, []func(*core.Run){func(r *core.Run) {
+			unowned(r)
+			r.By, r.Key, r.Params, r.RerunOf, r.PauseAfter = "ann", "k", new(string), 5, true
+		}, closed}, []string{"ok", "refused", "refused"}},
 		{"kill", func(r *core.Run) core.RunPut { return r.Kill("ann", base.Add(time.Second)) }, nil,
 			[]func(*core.Run){nil, closed}, []string{"ok", "refused", "refused"}},
 	} {

@@ -822,13 +822,8 @@ func (p *port) LastAlive(ctx context.Context) (time.Time, error) {
 	return read(p, ctx, "LastAlive", p.truth.LastAlive)
 }
 
-func (p *port) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
-	err = write(p, ctx, "Alive", now, func(ctx context.Context, now time.Time) error {
-		var err error
-		before, err = p.truth.Alive(ctx, now)
-		return err
-	})
-	return before, err
+func (p *port) Alive(ctx context.Context, now time.Time) error {
+	return write(p, ctx, "Alive", now, p.truth.Alive)
 }
 
 func (p *port) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
