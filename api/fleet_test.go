@@ -179,7 +179,6 @@ func (f *fleet) held(many bool) {
 	f.most, f.pages, f.bytes = 0, 0, 0
 }
 
-
 // TestFleetInPages: an audit and a replan of a big fleet on a slow store return in pages. Each page ends within the
 // client's timeout, and the sum covers all jobs.
 func TestFleetInPages(t *testing.T) {
