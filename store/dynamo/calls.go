@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -424,8 +425,9 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 	}
 	batches := slices.Collect(slices.Chunk(unique, writesPerBatch))
 	s.parallel(len(batches), func(b int) {
+		left := batches[b]
 		fail := func(err error) {
-			for _, i := range batches[b] {
+			for _, i := range left {
 				errs[i] = err
 			}
 		}
@@ -433,21 +435,26 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 			fail(err)
 			return
 		}
-		list := make([]types.WriteRequest, len(batches[b]))
-		for k, i := range batches[b] {
-			list[k] = writes[i]
-		}
 		s.insist(ctx, func() bool {
-			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
-			if err == nil {
-				if list = out.UnprocessedItems[table]; len(list) > 0 {
-					err = core.ErrThrottled // some writes may have happened: a put or a delete can be repeated
-				}
-			} else {
-				err, list = answer("table "+table, err), nil
+			list := make([]types.WriteRequest, len(left))
+			for k, i := range left {
+				list[k] = writes[i]
 			}
-			fail(err)
-			return len(list) > 0
+			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
+			if err != nil {
+				fail(answer("table "+table, err))
+				return false
+			}
+			fail(nil)
+			rest := out.UnprocessedItems[table]
+			again := slices.DeleteFunc(slices.Clone(left), func(i int) bool {
+				return !slices.ContainsFunc(rest, func(w types.WriteRequest) bool { return reflect.DeepEqual(w, writes[i]) })
+			})
+			if len(again) == len(rest) { // else all are repeated: a put or a delete can be
+				left = again
+			}
+			fail(core.ErrThrottled)
+			return len(left) > 0
 		})
 	})
 	for i, k := range keys {

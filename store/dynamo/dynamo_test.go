@@ -74,9 +74,13 @@ func TestEngine(t *testing.T) {
 			of[e].damage(t, &fakeaws.Names.State, "body", map[string]types.AttributeValue{
 				"of": &types.AttributeValueMemberS{Value: "app"}, "key": &types.AttributeValueMemberS{Value: name}})
 		}
+		setOwes := func(t *testing.T, e *engine.Engine, run core.RunID, text string) {
+			of[e].set(t, &fakeaws.Names.Runs, "owes", text, map[string]types.AttributeValue{
+				"job": &types.AttributeValueMemberN{Value: run.Job().String()}, "run": &types.AttributeValueMemberN{Value: run.String()}})
+		}
 		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,
 			Wait:   func(_ *engine.Engine, d time.Duration) { time.Sleep(d) },
-			Damage: damage, DamageApp: damageApp, Open: func(t *testing.T) *engine.Engine {
+			Damage: damage, DamageApp: damageApp, SetOwes: setOwes, Open: func(t *testing.T) *engine.Engine {
 				// 2,500 runs of one job fill its partition for three seconds.
 				f := newFakes(t, dynamo.Options{Insist: time.Minute})
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
@@ -99,12 +103,18 @@ func TestEngine(t *testing.T) {
 // damage makes a field of an item unreadable.
 func (f *fakes) damage(t *testing.T, table *string, field string, key map[string]types.AttributeValue) {
 	t.Helper()
+	f.set(t, table, field, "{", key)
+}
+
+// set replaces a field of an item.
+func (f *fakes) set(t *testing.T, table *string, field, text string, key map[string]types.AttributeValue) {
+	t.Helper()
 	faults := f.db.Faults
 	f.db.Faults = nil
 	defer func() { f.db.Faults = faults }()
 	_, err := f.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: table, Key: key,
 		UpdateExpression: aws.String("SET #s = :s"), ExpressionAttributeNames: map[string]string{"#s": field},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":s": &types.AttributeValueMemberS{Value: "{"}}})
+		ExpressionAttributeValues: map[string]types.AttributeValue{":s": &types.AttributeValueMemberS{Value: text}}})
 	check.OK(t, err)
 }
 

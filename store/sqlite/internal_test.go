@@ -21,6 +21,9 @@ import (
 	"github.com/tickring/tickring/engine"
 )
 
+// Key is for tests that damage a run.
+var Key = key
+
 func testStore(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	lock, err := TryLock(dir)

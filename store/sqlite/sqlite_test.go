@@ -62,6 +62,9 @@ func TestEngine(t *testing.T) {
 		DamageApp: func(t *testing.T, e *engine.Engine, name string) {
 			damage(t, dirOf(e), "UPDATE records SET body = '{' WHERE kind = 'app' AND name = ?", name)
 		},
+		SetOwes: func(t *testing.T, e *engine.Engine, run core.RunID, text string) {
+			damage(t, dirOf(e), "UPDATE runs SET owes = ? WHERE key = ?", text, sqlite.Key(run))
+		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
 			check.OK(t, e.Close())
 			return openDir(t, dirOf(e), o)
@@ -69,23 +72,30 @@ func TestEngine(t *testing.T) {
 	})
 }
 
-func damage(t *testing.T, dir, with string, of any) {
+func damage(t *testing.T, dir, with string, args ...any) {
 	c, err := zombie.OpenConn(filepath.Join(dir, "tickring.db"), zombie.OpenReadWrite)
 	check.OK(t, err)
 	defer c.Close()
-	check.OK(t, sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: []any{of}}))
+	check.OK(t, sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: args}))
 }
 
 func BenchmarkEngine(b *testing.B) {
 	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return openDir(b, b.TempDir(), sqlite.Options{}) })
 }
 
-// BenchmarkMillion creates a million sleeping jobs first, which takes a while.
+// BenchmarkMillion creates a million sleeping jobs, or a million waiting runs, first, which takes a while. Neither must change
+// the cost of a tick.
 func BenchmarkMillion(b *testing.B) {
 	for _, n := range []int{1000, 1000000} {
 		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {
 			e := openDir(b, b.TempDir(), sqlite.Options{})
 			enginetest.Sleeping(b, e, n)
+			enginetest.BenchDue(b, e)
+		})
+		b.Run(fmt.Sprintf("Due1000And%dRuns", n), func(b *testing.B) {
+			e := openDir(b, b.TempDir(), sqlite.Options{})
+			enginetest.Sleeping(b, e, 1000)
+			enginetest.WaitingRuns(b, e, n)
 			enginetest.BenchDue(b, e)
 		})
 	}

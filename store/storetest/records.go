@@ -217,6 +217,75 @@ func Races(t *testing.T, r store.Records) {
 	}
 }
 
+// Tables tests what a table returns for a record that it cannot decode, and for a record of a newer version, which has fields
+// that this version does not know. Neither affects the other records.
+func Tables(t *testing.T, r store.Records) {
+	type value struct {
+		Name string `json:"name"`
+		V    int64  `json:"v"`
+	}
+	table := store.Table[value]{Kind: "table", Name: func(v *value) string { return v.Name }, Version: func(v *value) int64 { return v.V }}
+	var groups []store.Group
+	for name, body := range map[string]string{"a": `{"name":"a","v":1}`, "broken": `{"name":"bro`, "empty": "", "newer": `{"name":"newer",
+		"v":1,"since":{"next":"version"}}`, "type": `{"name":7}`, "z": `{"name":"z","v":1}`} {
+		rec := record(name, 1, body)
+		rec.Kind = table.Kind
+		groups = append(groups, single(rec, store.Absent))
+	}
+	for i, err := range r.Write(t.Context(), groups...) {
+		noError(t, fmt.Sprint("write ", i), err)
+	}
+	names := []string{"a", "broken", "empty", "missing", "newer", "type", "z"}
+	listed, err := table.All(t.Context(), r, nil)
+	noError(t, "list", err)
+	found, err := table.Get(t.Context(), r, nil, names...)
+	noError(t, "read", err)
+	alone, err := table.Get(t.Context(), r, nil, "broken")
+	if noError(t, "read", err); len(listed) != 6 || len(found) != 6 || alone["broken"].Err == nil {
+		t.Fatalf("listed %d, found %d, alone %v", len(listed), len(found), alone)
+	}
+	for _, v := range listed {
+		good := v.Name == "a" || v.Name == "newer" || v.Name == "z"
+		for _, got := range []store.Value[value]{v, found[v.Name]} {
+			if got.Name != v.Name || got.V != 1 || (got.Err == nil) != good || good && got.Is != (value{v.Name, 1}) {
+				t.Errorf("%s: %+v", v.Name, got)
+			}
+		}
+	}
+	// A record that cannot be decoded can be replaced and deleted.
+	w, err := table.Put(nil, value{"broken", 2}, 1)
+	noError(t, "encode", err)
+	repair := store.Group{Writes: []store.Write{w, table.Delete("type", 1)}}
+	noError(t, "repair", r.Write(t.Context(), repair)[0])
+	found, err = table.Get(t.Context(), r, nil, "broken", "type")
+	if noError(t, "read", err); len(found) != 1 || found["broken"].Err != nil || found["broken"].Is.V != 2 {
+		t.Errorf("repaired: %+v", found)
+	}
+}
+
+// RefusedOfMany tests that one refused write of a large batch fails no other write.
+func RefusedOfMany(t *testing.T, r store.Records) {
+	const n, bad = 60, 37
+	noError(t, "create", r.Write(t.Context(), single(record(fmt.Sprint("of", bad), 1, "first"), store.Absent))[0])
+	groups, keys := make([]store.Group, n), make([]store.Key, n)
+	for i := range groups {
+		rec := record(fmt.Sprint("of", i), 2, "second")
+		groups[i], keys[i] = single(rec, store.Absent), rec.Key
+	}
+	for i, err := range r.Write(t.Context(), groups...) {
+		if i != bad && err != nil || i == bad && !errors.Is(err, core.ErrRefused) {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	found, err := r.Get(t.Context(), keys...)
+	noError(t, "read", err)
+	for i, k := range keys {
+		if body := string(found[k].Body); found[k].Err == nil && body != "second" && i != bad || i == bad && body != "first" {
+			t.Errorf("record %d: %q, %v", i, body, found[k].Err)
+		}
+	}
+}
+
 func noError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // Benchmarks measures an engine's calls on the path of a fire.
@@ -125,6 +126,19 @@ func Sleeping(b *testing.B, e *engine.Engine, n int) {
 		}
 	}
 	flush()
+}
+
+// WaitingRuns adds n runs to the due index that wait for a far time.
+func WaitingRuns(b *testing.B, e *engine.Engine, n int) {
+	b.Helper()
+	for i := 0; i < n; i += 1000 {
+		list := make([]store.JobPut, 1000)
+		for k := range list {
+			job := core.JobID(k + 1)
+			list[k].Enter = &core.DueItem{PlanAt: at(1e6 + i + k), Job: job, Run: core.NumberedRun(job, uint32(i))}
+		}
+		noErrors(b, e.Jobs.Put(b.Context(), list))
+	}
 }
 
 // BenchDue reads the 1,000 due jobs of Sleeping.

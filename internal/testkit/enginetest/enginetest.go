@@ -33,6 +33,8 @@ type Harness struct {
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
 	// DamageApp makes the stored text of an app unreadable; nil if nothing is stored as text.
 	DamageApp func(t *testing.T, e *engine.Engine, name string)
+	// SetOwes replaces the stored text of Run.Owes; nil if tests cannot write what is stored.
+	SetOwes func(t *testing.T, e *engine.Engine, run core.RunID, text string)
 	// Patience is how long a stale read is repeated; 0: the read is made once.
 	Patience time.Duration
 	// Visibility is the visibility of the engine's queue; 0 is Visibility.
@@ -99,8 +101,11 @@ var Cases = []Case{
 	{"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"ReportLists", reportLists}, {"Clean", clean}, {"CleanCounted", cleanCounted},
 	{"Lists", lists},
+	{"UnreadableRun", unreadableRun}, {"NewerRun", newerRun}, {"RefusedOfMany", refusedOfMany}, {"LongTexts", longTexts},
+	{"WaitingMessages", waitingMessages},
 	{"RecordConditions", ofRecords(storetest.Conditions)}, {"RecordGroups", ofRecords(storetest.Groups)},
 	{"RecordLists", ofRecords(storetest.Lists)}, {"RecordRaces", ofRecords(storetest.Races)},
+	{"RecordTables", ofRecords(storetest.Tables)}, {"RecordRefusedOfMany", ofRecords(storetest.RefusedOfMany)},
 }
 
 func ofRecords(test func(*testing.T, store.Records)) func(*testing.T, Harness) {
