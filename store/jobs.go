@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Got is what a read returns for one key. A key that does not exist has no Got.
+// Got is the result of a read for one key. A key that does not exist has no Got.
 type Got[T any] struct {
 	Is  T
 	Err error // core.ErrThrottled: read again later; otherwise the stored value cannot be used

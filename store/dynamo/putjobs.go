@@ -237,7 +237,7 @@ func (s *Store) nameActions(d *core.Def, rev int64) []types.TransactWriteItem {
 	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, s.listItem(d, rev))}
 }
 
-// updateAll makes updates. Those that change lists of children are made in turn, because two jobs may have the same parent.
+// updateAll makes updates. Updates that change lists of children are made in turn, because two jobs may have the same parent.
 func (s *Store) updateAll(ctx context.Context, puts []store.JobPut, of []int, errs []error) {
 	if len(of) == 0 {
 		return

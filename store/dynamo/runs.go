@@ -198,7 +198,7 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 	return errs
 }
 
-// settle does what follows from writes that were made.
+// settle updates the other items that depend on finished writes.
 func (s *Store) settle(ctx context.Context, puts []store.RunPut, errs []error, began time.Time) {
 	var ended []core.Run
 	var over []core.RunID

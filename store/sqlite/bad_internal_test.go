@@ -96,7 +96,7 @@ func TestFullDiskOfOtherWrites(t *testing.T) {
 	}
 }
 
-// backlog enqueues n messages in another order than that of their times.
+// backlog enqueues n messages in a different order from their times.
 func backlog(tb testing.TB, s *Store, start time.Time, n int) {
 	tb.Helper()
 	const batch = 500

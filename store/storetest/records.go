@@ -217,8 +217,8 @@ func Races(t *testing.T, r store.Records) {
 	}
 }
 
-// Tables tests what a table returns for a record that it cannot decode, and for a record of a newer version, which has fields
-// that this version does not know. Neither affects the other records.
+// Tables tests a read of a record that cannot be decoded, and of a record of a newer version, which has unknown fields. Other
+// records are not affected.
 func Tables(t *testing.T, r store.Records) {
 	type value struct {
 		Name string `json:"name"`

@@ -39,7 +39,8 @@ func NoError(t T, err error) {
 	}
 }
 
-// Equal fails the test if got is not want. The arguments after these say what was compared, as those of fmt.Sprintf.
+// Equal fails the test if got is not want. The last parameters are a format for fmt.Sprintf and its
+// arguments: a name for the compared value.
 func Equal[V comparable](t T, got, want V, what ...any) {
 	t.Helper()
 	if got == want {
@@ -52,7 +53,8 @@ func Equal[V comparable](t T, got, want V, what ...any) {
 	t.Errorf("%sgot %+v, want %+v", label(what), got, want)
 }
 
-// Contains fails the test if text does not contain part. The arguments after these are as those of Equal.
+// Contains fails the test if text does not contain part. The last parameters are as for
+// Equal.
 func Contains(t T, text, part string, what ...any) {
 	t.Helper()
 	if !strings.Contains(text, part) {

@@ -33,7 +33,7 @@ type Harness struct {
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
 	// DamageApp makes the stored text of an app unreadable; nil if nothing is stored as text.
 	DamageApp func(t *testing.T, e *engine.Engine, name string)
-	// SetOwes replaces the stored text of Run.Owes; nil if tests cannot write what is stored.
+	// SetOwes replaces the stored text of Run.Owes; nil if tests cannot change the stored text.
 	SetOwes func(t *testing.T, e *engine.Engine, run core.RunID, text string)
 	// Patience is how long a stale read is repeated; 0: the read is made once.
 	Patience time.Duration

@@ -27,7 +27,7 @@ type jobStep struct {
 func accept(name string, p store.JobPut) jobStep { return jobStep{name: name, put: p} }
 func refuse(name string, p store.JobPut) jobStep { return jobStep{name: name, put: p, refused: true} }
 
-// jobModel is what a store of jobs has after a table of writes.
+// jobModel has the stored values after a table of writes.
 type jobModel struct {
 	jobs    map[core.JobID]core.Job
 	tombs   map[core.JobID]core.Tombstone

@@ -80,7 +80,7 @@ func changeRuns(t *testing.T, e *engine.Engine, list ...core.RunPut) []error {
 	return e.Runs.Put(t.Context(), puts)
 }
 
-// judge makes changes and checks the answers, and that each run is then as RunPut.Apply says, or as before.
+// judge makes changes and checks the answers. Each run must then equal the result of RunPut.Apply, or be unchanged.
 func judge(t *testing.T, e *engine.Engine, list []core.RunPut, want ...string) {
 	t.Helper()
 	runs := map[core.RunID]core.Run{}
