@@ -115,7 +115,8 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
 		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Cause: core.CauseSchedule,
-			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
+			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry,
+			Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
 		check.OK(t, data.Finish.Create(ctx, []core.Run{first})[0])
 		ended := end.End(ctx, []finish.Result{{Run: first.ID, State: core.Failed, At: now}})[0] // its second callback
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)

@@ -39,7 +39,8 @@ func built(dir, bin, _ string) []string { return []string{filepath.Join(bin, fil
 
 func TestExamples(t *testing.T) {
 	bin := t.TempDir()
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./...", "../cmd/tickring").CombinedOutput()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin+string(filepath.Separator), "./...", "../cmd/tickring")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -412,8 +412,8 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	}
 	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records")
 	// A fire in transit is not sent again.
-	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail,
-		Attempt: 1, FixedDelay: true, SentAt: f.Clock}
+	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot,
+		First: tail, Attempt: 1, FixedDelay: true, SentAt: f.Clock}
 	check.OK(t, f.E.Finish.Create(ctx, []core.Run{run})[0])
 	s.Def.Params = "y"
 	f.Save(s)

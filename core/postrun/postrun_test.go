@@ -118,8 +118,8 @@ func (r *rig) drive() {
 
 func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Run {
 	r.t.Helper()
-	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler, Address: address,
-		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), PostRun: core.PostRun{Log: true}}
+	run := core.Run{ID: core.NumberedRun(1, n), App: app, State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		Address: address, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, n), PostRun: core.PostRun{Log: true}}
 	if change != nil {
 		change(&run)
 	}

@@ -78,8 +78,9 @@ func TestNoticeBeforeLog(t *testing.T) {
 				began := time.Now()
 				for i := range n {
 					id := core.NumberedRun(core.JobID(100+i), 1)
-					run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler, Attempt: 1,
-						First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began, PostRun: core.PostRun{Log: true, Notice: true}}
+					run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+						Attempt: 1, First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began,
+						PostRun: core.PostRun{Log: true, Notice: true}}
 					m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began), PostRun: &ring.PostRun{Run: id, PostRun: run.PostRun}}
 					for _, err := range append(e.Finish.Create(t.Context(), []core.Run{run}), e.Ring.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: began, Message: m}})...) {

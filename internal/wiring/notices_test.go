@@ -86,7 +86,8 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
 		log := slog.New(slog.DiscardHandler)
-		r := &told{t: t, e: memory.Open(t, memory.Options{}), answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+		r := &told{t: t, e: memory.Open(t, memory.Options{}),
+			answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
 		r.e.Ring = postRunRing{r.e.Ring, r}
 		r.a = wiring.New(r.e, wiring.Options{Plan: plan.Local(), Log: log})
 		r.tick = r.a.Ticker(tick.Options{ID: "t"})

@@ -79,15 +79,6 @@ func (s *Store) leave(ctx context.Context, passes []store.Group) error {
 	return errors.Join(s.Write(ctx, passes...)...)
 }
 
-// textsOf returns comparable texts of keys of the state table.
-func textsOf(keys []item) []string {
-	list := make([]string, len(keys))
-	for i, k := range keys {
-		list[i] = keyText([]string{"of", "key"}, k)
-	}
-	return list
-}
-
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 	e := equal("leaving", number(until))
 	e.remove("leaving")

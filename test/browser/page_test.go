@@ -137,9 +137,6 @@ func (p *page) manner(m manner) {
 	p.size(p.width, 900)
 }
 
-// close closes the tab before its test ends.
-func (p *page) close() { p.end() }
-
 // answered is the status of the page that is shown.
 func (p *page) answered() int {
 	p.tb.Helper()

@@ -299,7 +299,9 @@ func TestArrives(t *testing.T) {
 		t.Run(fmt.Sprint(c.how, c.ways), func(t *testing.T) {
 			s := (&server{ways: c.ways}).start(t, c.how, trusted)
 			m := failed()
-			check.OK(t, send(t, channel(s.port, c.how, c.l), m, 0))
+			if u := send(t, channel(s.port, c.how, c.l), m, 0); u != nil {
+				t.Fatal(u)
+			}
 			letters := s.got()
 			if len(letters) != 1 {
 				t.Fatalf("%d letters", len(letters))
@@ -431,7 +433,9 @@ func TestNoTextIsACommand(t *testing.T) {
 	}
 	bad.Lines = []string{".", "\r\n.\r\nRCPT TO:<eve@example.com>\r\n", ".\nQUIT"}
 	for _, m := range []notify.Message{plain, bad} {
-		check.OK(t, send(t, channel(s.port, core.TLSNone, core.Chinese), m, 0))
+		if u := send(t, channel(s.port, core.TLSNone, core.Chinese), m, 0); u != nil {
+			t.Fatal(u)
+		}
 	}
 	letters := s.got()
 	if len(letters) != 2 {
