@@ -195,7 +195,8 @@ func TestTroubleIsBounded(t *testing.T) {
 			check.OK(t, r.Err)
 		}
 	}
-	got, err := f.M.Trouble(ctx, nil)
+	long := query.New(f.E.Manage, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
+	got, err := long.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
 		t.Errorf("checked %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
 	}
