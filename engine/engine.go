@@ -87,27 +87,11 @@ type Ring interface {
 	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
-// Queue is the receiving side of the queues that Ring sends to. A dispatcher that runs in a server process reads messages
-// through it. Lambda functions do not use it.
-type Queue interface {
-	// Receive waits until a message of the kind (ring.KindSlow: of the slow queue) is visible or ctx ends. It returns at most
-	// limit visible messages in the order of NotBefore. A received message is invisible to other receivers for the engine's
-	// visibility timeout, then becomes visible again.
-	Receive(ctx context.Context, kind ring.Kind, limit int) ([]Delivery, error)
-	// Ack removes deliveries permanently.
-	Ack(ctx context.Context, done []Delivery) []error
-	// Release makes deliveries visible again at the given time, without an ack.
-	Release(ctx context.Context, back []Delivery, at time.Time) []error
-	// Depth counts messages of a kind: due, waiting for their time, and in flight.
-	Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error)
-}
-
-// Delivery is one message that Receive returned.
-type Delivery struct {
-	ID       int64
-	Receives int // number of times that the message was received, including this time
-	Message  ring.Message
-}
+// Queue and Delivery are the queue of the store.
+type (
+	Queue    = store.Queue
+	Delivery = store.Delivery
+)
 
 // KeepDead is the maximum number of dead-letter messages to keep.
 const KeepDead = 5000

@@ -20,6 +20,7 @@ type Nouns struct {
 	Records  store.Records
 	JobStore store.Jobs
 	RunStore store.Runs
+	Queue    store.Queue
 	Box      *secretbox.Box
 	Now      func() time.Time
 	// Keep returns how long the run records of each job stay; 0 is forever.

@@ -6,10 +6,13 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
 
-// The ports of runs, over store.Runs.
+// The ports of runs and messages, over store.Runs and store.Queue.
+
+func (n *Nouns) OldestMessage(ctx context.Context) (ring.Oldest, error) { return n.Queue.Oldest(ctx) }
 
 func (n *Nouns) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	got, err := n.RunStore.Get(ctx, ids)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tickring/tickring/core"
 )
@@ -10,6 +11,14 @@ import (
 type Got[T any] struct {
 	Is  T
 	Err error // core.ErrThrottled: read again later; otherwise the stored value cannot be used
+}
+
+// Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
+func (g Got[T]) Usable() error {
+	if _, is := errors.AsType[*core.Locked[T]](g.Err); is {
+		return nil
+	}
+	return g.Err
 }
 
 // Part selects what Jobs.Get reads of a job.

@@ -131,12 +131,7 @@ func (t Table[T]) Delete(name string, was int64) Write {
 }
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
-func (v *Value[T]) Usable() error {
-	if _, is := errors.AsType[*core.Locked[T]](v.Err); is {
-		return nil
-	}
-	return v.Err
-}
+func (v *Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
 
 // Reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
 // and the name to continue after; empty is the end. A value that another writer changes at the same time is skipped: that

@@ -226,9 +226,9 @@ func (r *walkRig) state(id core.RunID) core.Run {
 // walkBound is the bound that claim protocol section 6 promises.
 const walkBound = 14 * time.Minute
 
-// TestADayOfSilence: executors that hang, are deaf or slow delay no other executor. Every minute
+// TestSilence: executors that hang, are deaf or slow delay no other executor. Every minute
 // of claims is scanned within the bound, and lost runs elsewhere are closed.
-func TestADayOfSilence(t *testing.T) {
+func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
 		r.s.rate, r.x.slow = 20_000, 2900*time.Millisecond

@@ -45,7 +45,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
 		time.Sleep(time.Hour)
-		_, err := f.store.OldestMessage(t.Context())
+		_, err := f.store.Oldest(t.Context())
 		ok(t, err)
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
@@ -53,7 +53,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 		for last.Receives < ring.MaxReceives {
 			last = f.receiveOne(t)
 			time.Sleep(20 * time.Second)
-			o, err := f.store.OldestMessage(t.Context()) // a planner pass during the processing
+			o, err := f.store.Oldest(t.Context()) // a planner pass during the processing
 			ok(t, err)
 			if !onRing(o, slot) {
 				t.Fatalf("a message of %s ago is on the delay queue, the oldest is reported as of %s ago, and requeued are %v", time.Since(slot.Time()),
@@ -67,7 +67,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 			ok(t, err)
 		}
 		time.Sleep(time.Minute) // as long as its record would last
-		if o, err := f.store.OldestMessage(t.Context()); err != nil || onRing(o, slot) {
+		if o, err := f.store.Oldest(t.Context()); err != nil || onRing(o, slot) {
 			t.Fatalf("it is done, but reported as still on the delay queue: %+v, %v", o, err)
 		}
 	})
@@ -78,7 +78,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 func TestAMessageThatWaitsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
-		_, err := f.store.OldestMessage(t.Context())
+		_, err := f.store.Oldest(t.Context())
 		ok(t, err)
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
@@ -88,7 +88,7 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 		}
 		for range 59 {
 			time.Sleep(time.Minute)
-			o, err := f.store.OldestMessage(t.Context())
+			o, err := f.store.Oldest(t.Context())
 			ok(t, err)
 			if !onRing(o, slot) || time.Since(o.Due) > 10*time.Minute {
 				t.Fatalf("a message of %s ago waits, the oldest is reported as of %s ago, and requeued are %v", time.Since(slot.Time()),
@@ -103,20 +103,20 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 func TestInFlightAfterABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
-		_, err := f.store.OldestMessage(t.Context())
+		_, err := f.store.Oldest(t.Context())
 		ok(t, err)
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
 		for range 20 { // no process receives
 			time.Sleep(time.Minute)
-			o, err := f.store.OldestMessage(t.Context())
+			o, err := f.store.Oldest(t.Context())
 			ok(t, err)
 			if !onRing(o, slot) {
 				t.Fatalf("a message of %s ago is due, the oldest is reported as of %s ago", time.Since(slot.Time()), time.Since(o.Due))
 			}
 		}
 		f.receiveOne(t)
-		if o, err := f.store.OldestMessage(t.Context()); err != nil || !onRing(o, slot) {
+		if o, err := f.store.Oldest(t.Context()); err != nil || !onRing(o, slot) {
 			t.Fatalf("a message of %s ago is in flight, the oldest is reported as of %s ago: %v", time.Since(slot.Time()), time.Since(o.Due), err)
 		}
 	})
@@ -127,7 +127,7 @@ func TestAgeIsNeverOlderThanSQS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
 		f.enqueueAt(t, core.InstantOf(time.Now()), 1)
-		o, err := f.store.OldestMessage(t.Context())
+		o, err := f.store.Oldest(t.Context())
 		ok(t, err)
 		if age := time.Since(o.Due); age != 14*24*time.Hour {
 			t.Fatalf("a message may be as old as %s", age)
@@ -143,7 +143,7 @@ func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
 		f.db.TTL = func() time.Duration { return 0 }
 		read := func(want int) float64 {
 			f.db.Units()
-			o, err := f.store.OldestMessage(t.Context())
+			o, err := f.store.Oldest(t.Context())
 			ok(t, err)
 			if len(o.Back) != want {
 				t.Fatalf("%d slots are behind, want %d", len(o.Back), want)

@@ -35,7 +35,7 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 	}
 	parents := map[core.JobID]*core.Def{}
 	for id, p := range found {
-		if err := usable(p.Err); err != nil {
+		if err := p.Usable(); err != nil {
 			return nil, err
 		}
 		parents[id] = &p.Is.Def

@@ -194,7 +194,7 @@ func TestCosts(t *testing.T) {
 	row("Notices", "the notifications of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
 	row("DueLooks", "one check of a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
 	row("DropLooks", "one check of a job", func() { ok(t, s.DropLooks(ctx, looks)) })
-	row("OldestMessage", "both queues empty", func() { _, err := s.OldestMessage(ctx); ok(t, err) })
+	row("OldestMessage", "both queues empty", func() { _, err := s.Oldest(ctx); ok(t, err) })
 	row("Enqueue", "20 messages", func() {
 		var out []ring.Out
 		for i := range 20 {

@@ -104,7 +104,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		KeepJournals: o.KeepJournals}
 	return s, nil
 }

@@ -279,7 +279,7 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 		slot := core.InstantOf(time.Now().Add(-4 * time.Hour))
 		named := func(want bool) {
 			t.Helper()
-			got, err := f.store.OldestMessage(ctx)
+			got, err := f.store.Oldest(ctx)
 			ok(t, err)
 			if got.PutBack(slot, slot) != want {
 				t.Fatalf("the slot is named: %t, want %t", !want, want)

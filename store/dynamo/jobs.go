@@ -29,14 +29,6 @@ type storedJob struct {
 	defRev int64
 }
 
-// usable returns nil if a job can be used, or all of it but its secrets.
-func usable(err error) error {
-	if _, is := errors.AsType[*core.Locked[*core.Job]](err); is {
-		return nil
-	}
-	return err
-}
-
 func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
 	if part == store.Planning {
 		read, err := s.readParts(ctx, keysOf(ids, schedKey))
@@ -214,7 +206,7 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		return list, next, nil
 	}
 	e := equal("of", text("jobs"))
-	e.test("key", ">", text(listKey(after)))
+	e.test("key", ">", text(engine.JobName(after)))
 	in := e.query(s.o.Names.State)
 	if app == "" {
 		in.Limit = aws.Int32(int32(limit))
@@ -278,8 +270,6 @@ func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]g
 	}
 	return found, nil
 }
-
-func listKey(id core.JobID) string { return engine.JobName(id) }
 
 // Numbers adds to a counter. The one of job IDs is the counter of job 0.
 func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {

@@ -210,7 +210,7 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 			return err
 		}
 		actions = append(actions, none("id").put(t.Jobs, def), none("id").put(t.Jobs, sched),
-			none("of").check(t.State, stateKey(engine.KindTombstone, listKey(j.Def.ID))))
+			none("of").check(t.State, stateKey(engine.KindTombstone, engine.JobName(j.Def.ID))))
 		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
@@ -278,7 +278,7 @@ func relinked(old storedJob, u *store.JobUpdate) []core.Link {
 func (s *Store) update(ctx context.Context, old storedJob, p *store.JobPut) (err error) {
 	u := p.Update
 	for range 3 {
-		switch unusable := usable(old.Err); {
+		switch unusable := old.Usable(); {
 		case unusable != nil:
 			return unusable
 		case old.Is == nil || old.Is.Sched.Rev != u.Seen || old.Is.Sched.Tail != u.SeenTail:
@@ -289,7 +289,7 @@ func (s *Store) update(ctx context.Context, old storedJob, p *store.JobPut) (err
 		}
 		again, failed := s.readJobs(ctx, []core.JobID{u.Job.Def.ID})
 		now := again[u.Job.Def.ID]
-		if failed != nil || usable(now.Err) != nil || now.Is != nil && len(relinked(now, u)) == 0 &&
+		if failed != nil || now.Usable() != nil || now.Is != nil && len(relinked(now, u)) == 0 &&
 			now.Is.Sched.Seq == old.Is.Sched.Seq && now.defRev == old.defRev {
 			return err // it was refused for another reason
 		}
@@ -351,7 +351,7 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 		return err
 	}
 	stored := found[id]
-	switch unusable, old := usable(stored.Err), stored.Is; {
+	switch unusable, old := stored.Usable(), stored.Is; {
 	case unusable != nil:
 		return unusable
 	case old == nil || old.Sched.Rev != p.Delete.Seen || len(old.Def.Children) > 0:
@@ -370,6 +370,6 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	e := equal("rev", number(p.Delete.Seen))
 	e.equals("defRev", number(stored.defRev))
 	actions := append(s.recordActions([]store.Write{tomb}, 0), e.delete(t.Jobs, schedKey(id)), deleteAction(t.Jobs, defKey(id)),
-		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", listKey(id))))
+		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", engine.JobName(id))))
 	return s.transact(ctx, append(append(actions, parents...), s.changesActions(p.Changes)...))
 }

@@ -474,7 +474,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 }
 
 // behindOf lists the due times of runs that were requeued or received again, by the time until which they may be on the
-// delay queue. OldestMessage skips records that are over.
+// delay queue. Oldest skips records that are over.
 const behindOf = "behind"
 
 // behindFrom returns the start of the keys of records that end at until or up to five minutes earlier. So a due time has
@@ -531,11 +531,11 @@ const longestKept = 14 * 24 * time.Hour
 // always in flight would stop the comparison. Messages that are received again are recorded until then.
 func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibility+uncounted) }
 
-// OldestMessage implements finish.Watch, query.Store and lossdetect.Ring. SQS does not report the age of messages, so the
+// Oldest implements store.Queue. SQS does not report the age of messages, so the
 // result is a safe bound. Back has the due times of requeued or redelivered messages that may still be in the queue. Due is
 // set while messages are due or in flight: it is the last time at which there were none. Even if no message is due, a
 // message in flight may be older than all others, because its receivers keep dying.
-func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
+func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // ListDefinitions implements engine.Definitions.
 func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []engine.Definition, next core.JobID, err error) {
-	listed, err := s.Store.List(ctx, "jobs", listKey(after), "", limit)
+	listed, err := s.Store.List(ctx, "jobs", engine.JobName(after), "", limit)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -279,7 +279,7 @@ func TestManyMessages(t *testing.T) {
 	depth(n)
 	read(70)
 	depth(n - seen)
-	if old, err := s.OldestMessage(t.Context()); err != nil || !old.Due.Equal(start.Add(time.Duration(seen)*time.Second)) {
+	if old, err := s.Oldest(t.Context()); err != nil || !old.Due.Equal(start.Add(time.Duration(seen)*time.Second)) {
 		t.Fatalf("the oldest is of %s, %v", old.Due, err)
 	}
 	s.Close()
@@ -287,7 +287,7 @@ func TestManyMessages(t *testing.T) {
 	depth(n - seen)
 	// A requeued message waits in the table and is listed under its due time.
 	put(time.Now().Add(time.Hour), 1, n)
-	if old, err := s.OldestMessage(t.Context()); err != nil || !slices.Equal(old.Back, []core.Instant{1}) || old.Due.Before(start) {
+	if old, err := s.Oldest(t.Context()); err != nil || !slices.Equal(old.Back, []core.Instant{1}) || old.Due.Before(start) {
 		t.Fatalf("with one requeued the oldest is of %s, requeued are %v, %v", old.Due, old.Back, err)
 	}
 	read(n)

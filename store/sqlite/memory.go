@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// OpenMemory opens a store without a directory, which Close discards. It is for tests: it does the same as a store of a
-// file, except that nothing in it waits for real time, so that it also runs in a testing/synctest bubble. The writer and
+// OpenMemory opens a store in memory. Close discards its data. It is for tests: it does the same as a store of a file,
+// except that nothing in it waits for real time, so that it also runs in a testing/synctest bubble. The writer and
 // all readers take turns on one connection.
 func OpenMemory(o Options) (*Store, error) {
 	o.Lock = nil

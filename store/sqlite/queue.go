@@ -547,9 +547,9 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, max(total-due-inFlight, 0), inFlight, err
 }
 
-// OldestMessage implements finish.Watch. It includes all messages of runs without an ack: also in flight, requeued or
+// Oldest implements store.Queue. It includes all messages of runs without an ack: also in flight, requeued or
 // released.
-func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
+func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
 	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest.Note(now, due, slot) })
 	oldest.Sort()

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -180,7 +181,14 @@ func (o *recent) file(tx *tx) error {
 		"INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING": listed,
 		"DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))":                       o.ended,
 	} {
-		if err := execute(tx.Conn, q, func(st *sqlite.Stmt) { err = bindJSON(st, 1, ids, len(ids) == 0) }, nil); err != nil {
+		if len(ids) == 0 {
+			continue
+		}
+		list, err := json.Marshal(ids)
+		if err == nil {
+			err = execute(tx.Conn, q, values(string(list)), nil)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -628,12 +628,8 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 // The order makes that safe: a journal is stored after the claims of its runs, a closed run has stored its follow-ups, and
 // a closed run without follow-ups stays so. A journal that was written again since is kept.
 func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (removed int, err error) {
-	type row struct {
-		store.Key
-		v int64
-	}
 	type candidate struct {
-		row
+		journalRow
 		runs []core.RunID
 	}
 	again := map[string]bool{} // names of journals that the watchdog reads again
@@ -664,7 +660,7 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 			if (j.Key.Minute > cursor || again[from.Name]) && j.HasLeft() || s.recent.someOpen(j.Entries) {
 				return nil
 			}
-			x := candidate{row: row{from, int64(j.V) + 1}}
+			x := candidate{journalRow: journalRow{from, int64(j.V) + 1}}
 			for _, e := range j.Entries {
 				x.runs = append(x.runs, e.Run)
 			}
@@ -678,7 +674,7 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 	if err != nil {
 		return 0, err
 	}
-	var gone []row
+	var gone []journalRow
 	if len(list) > 0 {
 		if err := s.read(ctx, func(c *sqlite.Conn) error {
 			open, err := openBroadcasts(c)
@@ -688,7 +684,7 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 					is, err = open.anyOf(c, list[i].runs)
 				}
 				if !is {
-					gone = append(gone, list[i].row)
+					gone = append(gone, list[i].journalRow)
 				}
 			}
 			return err
@@ -696,22 +692,38 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 			return 0, fmt.Errorf("read runs of journals: %w", err)
 		}
 	}
-	answers := make([]error, len(gone))
-	if len(gone) > 0 {
-		if err := s.write(ctx, false, len(gone), func(tx *tx) error {
-			return eachRow(tx, "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?", gone, answers, func(st *sqlite.Stmt, r *row) error {
-				st.BindText(1, r.Kind)
-				st.BindText(2, r.Name)
-				st.BindInt64(3, r.v)
-				return nil
-			})
-		}); err != nil {
-			return 0, fmt.Errorf("remove journals: %w", err)
-		}
+	if removed, err = s.removeJournals(ctx, gone); err == nil {
+		s.sweepJournal = next
 	}
-	s.sweepJournal = next
-	for _, err := range answers {
-		if err == nil {
+	return removed, err
+}
+
+// journalRow is a journal as it was read.
+type journalRow struct {
+	store.Key
+	v int64
+}
+
+// removeJournals removes journals that were not written again since.
+func (s *Store) removeJournals(ctx context.Context, gone []journalRow) (removed int, err error) {
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	answers := make([]error, len(gone))
+	err = s.write(ctx, false, len(gone), func(tx *tx) error {
+		const q = "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?"
+		return eachRow(tx, q, gone, answers, func(st *sqlite.Stmt, r *journalRow) error {
+			st.BindText(1, r.Kind)
+			st.BindText(2, r.Name)
+			st.BindInt64(3, r.v)
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("remove journals: %w", err)
+	}
+	for _, answer := range answers {
+		if answer == nil {
 			removed++
 		}
 	}

@@ -127,7 +127,7 @@ func newStore(o Options, connections int) *Store {
 		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Box: o.Secrets, Now: s.now, Keep: s.keep}
+	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Queue: s, Box: o.Secrets, Now: s.now, Keep: s.keep}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)
