@@ -8,18 +8,19 @@ import (
 
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Poller passes due messages from a queue to a dispatcher, or checks to a watchdog, in many batches at a time. A batch
 // occupies a place until only executors are left to wait for. The dispatcher limits those waits for each app, so a hanging
 // executor never holds a place; a watchdog waits at most some seconds.
 type Poller struct {
-	Queue    Queue
+	Queue    store.Queue
 	Kind     ring.Kind
 	Messages int // maximum in one batch
 	Places   int
 	// Handle is dispatch.Dispatcher.HandleFreeing for the received messages. For checks too it returns one verdict a message.
-	Handle func(ctx context.Context, got []Delivery, free func()) []dispatch.Verdict
+	Handle func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict
 	// Ready is called before each batch; if it fails, the messages are released. nil: always ready.
 	Ready func(ctx context.Context) error
 	Now   func() time.Time // the clock of the queue; nil: time.Now
@@ -35,7 +36,7 @@ const (
 )
 
 // Messages returns the messages of deliveries.
-func Messages(got []Delivery) []ring.Message {
+func Messages(got []store.Delivery) []ring.Message {
 	msgs := make([]ring.Message, len(got))
 	for i := range got {
 		msgs[i] = got[i].Message
@@ -72,7 +73,7 @@ func (in *Poller) Run(receive, handle context.Context) {
 	}
 }
 
-func (in *Poller) batch(ctx context.Context, got []Delivery, free func()) {
+func (in *Poller) batch(ctx context.Context, got []store.Delivery, free func()) {
 	if in.Ready != nil {
 		if err := in.Ready(ctx); err != nil {
 			in.Log.Error("messages redelivered", "err", err)
@@ -80,7 +81,7 @@ func (in *Poller) batch(ctx context.Context, got []Delivery, free func()) {
 			return
 		}
 	}
-	var acks []Delivery
+	var acks []store.Delivery
 	for i, v := range in.Handle(ctx, got, free) {
 		if v.Ack {
 			acks = append(acks, got[i])
@@ -103,7 +104,7 @@ func (in *Poller) batch(ctx context.Context, got []Delivery, free func()) {
 }
 
 // back releases deliveries until at, but for at least soonest.
-func (in *Poller) back(ctx context.Context, d []Delivery, at time.Time) {
+func (in *Poller) back(ctx context.Context, d []store.Delivery, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnIn)
 	defer cancel()
 	now := time.Now

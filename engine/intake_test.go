@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // hung are calls of the app "deep" that hang until the end, and calls of "fine" to the same address, which are answered at
@@ -71,7 +72,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
 		in := &engine.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
-			Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+			Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 				return d.HandleFreeing(ctx, engine.Messages(got), free)
 			}}
 		now := core.InstantOf(time.Now())

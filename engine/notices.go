@@ -25,11 +25,11 @@ var notices = store.Table[notification.State]{Kind: "notice",
 	}}
 
 func (n *Nouns) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	return readNamed(ctx, n, notices, names)
+	return notices.Read(ctx, n.Store, names...)
 }
 
 func (n *Nouns) PutNotices(ctx context.Context, list []notification.State) []error {
-	return putAll(ctx, n, notices, list, func(s *notification.State) (was int64, expires time.Time) {
+	return notices.SaveAll(ctx, n.Store, list, func(s *notification.State) (was int64, expires time.Time) {
 		if expires = s.Keep(); !expires.IsZero() && expires.Before(n.Now().Add(keepNotices)) {
 			expires = n.Now().Add(keepNotices)
 		}
@@ -45,7 +45,7 @@ func (n *Nouns) writeLooks(ctx context.Context, looks []ring.CheckRequest, drop 
 	for i, l := range looks {
 		records[i] = store.Record{Key: store.Key{Kind: lookKind, Name: fmt.Sprintf("%010d#%d", l.At, l.Job)}, V: 1}
 	}
-	return n.writeFree(ctx, records, drop)
+	return n.WriteAny(ctx, records, drop)
 }
 
 func (n *Nouns) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {

@@ -46,7 +46,7 @@ func (n *Nouns) Reports(ctx context.Context, list string, from, to core.Instant)
 
 func (n *Nouns) ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]report.Record, error) {
 	found, errs := make([][]report.Record, len(at)), make([]error, len(at))
-	atOnce(len(at), func(i int) {
+	store.AtOnce(len(at), func(i int) {
 		after := fmt.Sprintf("%010d#%010d", at[i], math.MaxInt32-int64(job)-1)
 		found[i], errs[i] = n.listReports(ctx, list, after, fmt.Sprintf("%010d$", at[i]), 1)
 	})
@@ -59,7 +59,7 @@ func (n *Nouns) writeReports(ctx context.Context, reports []report.Record, drop 
 		for i, r := range some {
 			records[i] = store.Record{Key: store.Key{Kind: reportKind(r.List), Name: reportName(r.At, r.First)}, V: 1, Body: r.Body}
 		}
-		if err := n.writeFree(ctx, records, drop); err != nil {
+		if err := n.WriteAny(ctx, records, drop); err != nil {
 			return err
 		}
 	}
@@ -82,10 +82,10 @@ func (n *Nouns) DropReports(ctx context.Context, keys []report.Key) error {
 var reportState = store.Key{Kind: "report", Name: "state"}
 
 func (n *Nouns) ReportState(ctx context.Context) (v int64, body []byte, err error) {
-	r, err := n.read(ctx, reportState)
+	r, err := n.Read(ctx, reportState)
 	return r.V, r.Body, err
 }
 
 func (n *Nouns) PutReportState(ctx context.Context, seen int64, body []byte) error {
-	return n.write(ctx, store.Write{Record: store.Record{Key: reportState, V: seen + 1, Body: body}, Was: seen})
+	return n.Write(ctx, store.Write{Record: store.Record{Key: reportState, V: seen + 1, Body: body}, Was: seen})
 }

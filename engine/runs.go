@@ -12,10 +12,12 @@ import (
 
 // The ports of runs and messages, over store.Runs and store.Queue.
 
-func (n *Nouns) OldestMessage(ctx context.Context) (ring.Oldest, error) { return n.Queue.Oldest(ctx) }
+func (n *Nouns) OldestMessage(ctx context.Context) (ring.Oldest, error) {
+	return n.Store.Queue.Oldest(ctx)
+}
 
 func (n *Nouns) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	got, err := n.RunStore.Get(ctx, ids)
+	got, err := n.Store.Runs.Get(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,20 +36,10 @@ func (n *Nouns) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core
 	return found, unread, nil
 }
 
-func (n *Nouns) Create(ctx context.Context, runs []core.Run) []error {
-	puts := make([]store.RunPut, len(runs))
-	for i := range runs {
-		puts[i].Create = &runs[i]
-	}
-	return n.RunStore.Put(ctx, puts)
-}
+func (n *Nouns) Create(ctx context.Context, runs []core.Run) []error { return n.CreateRuns(ctx, runs) }
 
 func (n *Nouns) PutRuns(ctx context.Context, changes []core.RunPut) []error {
-	puts := make([]store.RunPut, len(changes))
-	for i := range changes {
-		puts[i].Change = &changes[i]
-	}
-	return n.RunStore.Put(ctx, puts)
+	return n.ChangeRuns(ctx, changes)
 }
 
 func (n *Nouns) DropRuns(ctx context.Context, runs []core.Run) []error {
@@ -55,43 +47,37 @@ func (n *Nouns) DropRuns(ctx context.Context, runs []core.Run) []error {
 	for i := range runs {
 		puts[i].Drop = &runs[i]
 	}
-	return n.RunStore.Put(ctx, puts)
+	return n.Store.Runs.Put(ctx, puts)
 }
 
 func (n *Nouns) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	return n.RunStore.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]
+	return n.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]
 }
 
 func (n *Nouns) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	return n.RunStore.Put(ctx, []store.RunPut{{Change: &c.Put, Leave: c.Drop, Enter: &c.Entry, Changes: []core.Change{c.Change}}})[0]
+	return n.Store.Runs.Put(ctx, []store.RunPut{{Change: &c.Put, Leave: c.Drop, Enter: &c.Entry, Changes: []core.Change{c.Change}}})[0]
 }
 
 func (n *Nouns) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	return n.RunStore.Span(ctx, first, last, limit)
+	return n.Store.Runs.Span(ctx, first, last, limit)
 }
 
 func (n *Nouns) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-	return n.RunStore.Open(ctx, first, last, false, limit)
+	return n.Store.Runs.Open(ctx, first, last, false, limit)
 }
 
-func (n *Nouns) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
-	last, _ := core.RunRange(job, 0, 0)
-	for next := below - 1; next != 0 && len(list) < limit && err == nil; {
-		var page []core.Run
-		page, next, err = n.RunStore.Open(ctx, next, last, true, limit-len(list))
-		list = append(list, page...)
-	}
-	return list, err
+func (n *Nouns) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error) {
+	return n.WaitingRuns(ctx, job, below, limit)
 }
 
 func (n *Nouns) RecentRuns(ctx context.Context, of store.Recent, from store.RunPlace, limit int) ([]core.Run, store.RunPlace, error) {
-	return n.RunStore.Recent(ctx, of, from, limit)
+	return n.Store.Runs.Recent(ctx, of, from, limit)
 }
 
 func (n *Nouns) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, each int) (map[core.JobID][]core.Run, error) {
-	return n.RunStore.Last(ctx, jobs, upTo, each)
+	return n.Store.Runs.Last(ctx, jobs, upTo, each)
 }
 
 func (n *Nouns) Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (core.JobID, error) {
-	return n.RunStore.Began(ctx, from, to, behind, each)
+	return n.Store.Runs.Began(ctx, from, to, behind, each)
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/store"
 	"net/http"
 	"sync"
 	"time"
@@ -166,7 +167,7 @@ func (s *Server) intake(p *parts) *engine.Poller {
 	return &engine.Poller{
 		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 			return p.disp.HandleFreeing(ctx, engine.Messages(got), free)
 		},
 	}
@@ -188,7 +189,7 @@ func (s *Server) checks(p *parts) *engine.Poller {
 	return &engine.Poller{
 		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
 			defer cancel()
 			verdicts := make([]dispatch.Verdict, len(got))
@@ -211,7 +212,7 @@ func (s *Server) postRuns(p *parts) *engine.Poller {
 	return &engine.Poller{
 		Queue: p.engine.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			verdicts := make([]dispatch.Verdict, len(got))
 			for i, err := range p.postRun.Handle(ctx, engine.Messages(got)) {
 				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {

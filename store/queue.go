@@ -24,6 +24,9 @@ type Queue interface {
 	Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error)
 	// Oldest returns the due time, possibly estimated, of the oldest message of a run, including messages in flight.
 	Oldest(ctx context.Context) (ring.Oldest, error)
+	// Bury moves a message to the dead-letter queue with the reason, so that a message that can never be dispatched is not
+	// lost.
+	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
 // Delivery is one message that Receive returned.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/secretbox"
@@ -49,17 +51,17 @@ func (t Table[T]) Key(name string) Key {
 }
 
 // Get reads values by name. A value that does not exist is not in the map.
-func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names ...string) (map[string]Value[T], error) {
+func (t Table[T]) Get(ctx context.Context, s *Store, names ...string) (map[string]Value[T], error) {
 	keys := make([]Key, len(names))
 	for i, name := range names {
 		keys[i] = t.Key(name)
 	}
-	found, err := r.Get(ctx, keys...)
+	found, err := s.Records.Get(ctx, keys...)
 	values := make(map[string]Value[T], len(found))
 	for i, name := range names {
 		if rec, is := found[keys[i]]; is {
 			rec.Name = name
-			values[name] = t.Value(&rec, box)
+			values[name] = t.Value(&rec, s.Box)
 		}
 	}
 	return values, err
@@ -69,9 +71,9 @@ func (t Table[T]) Get(ctx context.Context, r Records, box *secretbox.Box, names 
 const pageSize = 500
 
 // All reads all values, in the order of their names.
-func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list []Value[T], err error) {
+func (t Table[T]) All(ctx context.Context, s *Store) (list []Value[T], err error) {
 	for after := ""; ; {
-		page, err := t.List(ctx, r, box, after, pageSize)
+		page, err := t.List(ctx, s, after, pageSize)
 		if list = append(list, page...); err != nil || len(page) < pageSize {
 			return list, err
 		}
@@ -80,13 +82,70 @@ func (t Table[T]) All(ctx context.Context, r Records, box *secretbox.Box) (list 
 }
 
 // List reads at most limit values after a name, in the order of their names.
-func (t Table[T]) List(ctx context.Context, r Records, box *secretbox.Box, after string, limit int) ([]Value[T], error) {
-	page, err := r.List(ctx, t.Kind, after, "", limit)
+func (t Table[T]) List(ctx context.Context, s *Store, after string, limit int) ([]Value[T], error) {
+	page, err := s.Records.List(ctx, t.Kind, after, "", limit)
 	list := make([]Value[T], len(page))
 	for i := range page {
-		list[i] = t.Value(&page[i], box)
+		list[i] = t.Value(&page[i], s.Box)
 	}
 	return list, err
+}
+
+// Read reads values by name. A value that cannot be used fails the read.
+func (t Table[T]) Read(ctx context.Context, s *Store, names ...string) (map[string]T, error) {
+	values, err := t.Get(ctx, s, names...)
+	found := make(map[string]T, len(values))
+	for name, v := range values {
+		if err == nil {
+			err = t.usable(&v)
+		}
+		found[name] = v.Is
+	}
+	return found, err
+}
+
+// ReadAll reads all values, in the order of their names. A value that cannot be used fails the read.
+func (t Table[T]) ReadAll(ctx context.Context, s *Store) (list []T, err error) {
+	values, err := t.All(ctx, s)
+	for i := range values {
+		if err == nil {
+			err = t.usable(&values[i])
+		}
+		list = append(list, values[i].Is)
+	}
+	return list, err
+}
+
+// usable returns why a value cannot be used.
+func (t Table[T]) usable(v *Value[T]) error {
+	if err := v.Usable(); err != nil {
+		return fmt.Errorf("read the %s %q: %w", t.Kind, v.Name, err)
+	}
+	return nil
+}
+
+// Save writes a value on the condition that the stored version is seen; 0: that none is stored.
+func (t Table[T]) Save(ctx context.Context, s *Store, seen int64, value T, changes ...core.Change) error {
+	w, err := t.Put(s.Box, value, seen)
+	if err != nil {
+		return err
+	}
+	return s.Write(ctx, w, changes...)
+}
+
+// SaveAll writes each value with the condition and the expiry that `on` returns for it.
+func (t Table[T]) SaveAll(ctx context.Context, s *Store, list []T, on func(*T) (was int64, expires time.Time)) []error {
+	groups := make([]Group, len(list))
+	for i := range list {
+		was, expires := on(&list[i])
+		w, err := t.Put(s.Box, list[i], was)
+		if err != nil {
+			return slices.Repeat([]error{err}, len(list))
+		}
+		w.Expires = expires
+		groups[i].Writes = []Write{w}
+	}
+	return s.Records.Write(ctx, groups...)
 }
 
 // Value decodes a record.
@@ -133,38 +192,38 @@ func (t Table[T]) Delete(name string, was int64) Write {
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
 func (v *Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
 
-// Reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
+// reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
 // and the name to continue after; empty is the end. A value that another writer changes at the same time is skipped: that
 // writer uses the newest key.
-func Reseal[T secretbox.Record[T]](ctx context.Context, t Table[T], r Records, box *secretbox.Box, after string, limit int) (
+func reseal[T secretbox.Record[T]](ctx context.Context, s *Store, t Table[T], after string, limit int) (
 	changed int, next string, err error,
 ) {
-	page, err := r.List(ctx, t.Kind, after, "", limit)
+	page, err := s.Records.List(ctx, t.Kind, after, "", limit)
 	if err != nil {
 		return 0, "", err
 	}
 	t.Seal, t.Open = nil, nil
 	var groups []Group
 	for i := range page {
-		v := t.Value(&page[i], box)
+		v := t.Value(&page[i], s.Box)
 		if v.Err != nil { // damaged: other commands report it
 			continue
 		}
-		resealed, differs, err := secretbox.Reseal(box, v.Is)
+		resealed, differs, err := secretbox.Reseal(s.Box, v.Is)
 		if err != nil {
 			return 0, "", err
 		}
 		if !differs {
 			continue
 		}
-		w, err := t.Put(box, resealed, v.V)
+		w, err := t.Put(s.Box, resealed, v.V)
 		if err != nil {
 			return 0, "", err
 		}
 		w.Expires = page[i].Expires
 		groups = append(groups, Group{Writes: []Write{w}})
 	}
-	for _, err := range r.Write(ctx, groups...) {
+	for _, err := range s.Records.Write(ctx, groups...) {
 		switch {
 		case err == nil:
 			changed++

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
 	"strings"
@@ -18,7 +19,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -115,7 +115,7 @@ func (l *limited) comes() {
 		must(l.t, err)
 		for _, x := range got {
 			if v := l.d.Handle(l.t.Context(), []ring.Message{x.Message})[0]; v.Ack {
-				must(l.t, l.s.Ack(l.t.Context(), []engine.Delivery{x})[0])
+				must(l.t, l.s.Ack(l.t.Context(), []store.Delivery{x})[0])
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestLostPermitsOfAll(t *testing.T) {
 		must(t, err)
 		for _, x := range got {
 			if x.Message.Fires[0].Run == ids[1] || l.d.Handle(t.Context(), []ring.Message{x.Message})[0].Ack {
-				must(t, l.s.Ack(t.Context(), []engine.Delivery{x})[0])
+				must(t, l.s.Ack(t.Context(), []store.Delivery{x})[0])
 			}
 		}
 		l.comes()

@@ -3,6 +3,7 @@ package postrun_test
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"log/slog"
 	"sync"
 	"testing"
@@ -89,7 +90,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				in := &engine.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
-					Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+					Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 						v := make([]dispatch.Verdict, len(got))
 						for i, err := range l.Handle(ctx, engine.Messages(got)) {
 							v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}

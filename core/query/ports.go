@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -82,17 +81,8 @@ type (
 	RunPlace = store.RunPlace
 )
 
-// FailedJobs is a store's list of jobs that may be failing. A store has this list if reading the last runs of all
-// jobs costs too much for a page. A job that is not on the list is not failing, unless the store could not add the
-// job to the list.
-type FailedJobs interface {
-	// FailedJobs returns all jobs on the list, with the time at which each job was added.
-	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
-	// ForgetFailed removes recovered jobs from the list. The argument jobs has the times from FailedJobs, and a job
-	// that was added again after this time stays. Callers remove a job at the earliest ten minutes after it was
-	// added.
-	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
-}
+// FailedJobs is the list of a store.
+type FailedJobs = store.FailedJobs
 
 // Runs reads runs and related records.
 type Runs interface {

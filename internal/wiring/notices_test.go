@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
 	"sync"
@@ -132,7 +133,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 					}
 					return ctx.Err()
 				},
-				Handle: func(_ context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+				Handle: func(_ context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 					return handle(engine.Messages(got), free)
 				}}
 			drivers.Go(func() { in.Run(ctx, ctx) })

@@ -2,18 +2,18 @@ package dynamo_test
 
 import (
 	"context"
+	"github.com/tickring/tickring/store"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
 // receiveOne receives one message of runs, now or later.
-func (f *fakes) receiveOne(t *testing.T) engine.Delivery {
+func (f *fakes) receiveOne(t *testing.T) store.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 		ok(t, err)
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
-		var last engine.Delivery
+		var last store.Delivery
 		for last.Receives < ring.MaxReceives {
 			last = f.receiveOne(t)
 			time.Sleep(20 * time.Second)
@@ -63,7 +63,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 				t.Fatalf("nothing of the last %s is compared, for one message that fails", age)
 			}
 		}
-		for _, err := range f.store.Ack(t.Context(), []engine.Delivery{last}) {
+		for _, err := range f.store.Ack(t.Context(), []store.Delivery{last}) {
 			ok(t, err)
 		}
 		time.Sleep(time.Minute) // as long as its record would last
@@ -83,7 +83,7 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
 		got := f.receiveOne(t)
-		for _, err := range f.store.Release(t.Context(), []engine.Delivery{got}, time.Now().Add(time.Hour)) {
+		for _, err := range f.store.Release(t.Context(), []store.Delivery{got}, time.Now().Add(time.Hour)) {
 			ok(t, err)
 		}
 		for range 59 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +19,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store/dynamo"
@@ -244,7 +244,7 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 		out[i] = ring.Out{Message: ring.Message{Kind: ring.KindFires, Slot: began,
 			Fires: []core.Fire{{Run: ids[i], Rev: 1, At: began, Slot: began, Cause: core.CauseManual}}}}
 	}
-	received := func(t *testing.T, s *dynamo.Store) (got []engine.Delivery) {
+	received := func(t *testing.T, s *dynamo.Store) (got []store.Delivery) {
 		ok(t, s.Enqueue(t.Context(), out)...)
 		for len(got) < n {
 			some, err := s.Receive(t.Context(), ring.KindFires, n)

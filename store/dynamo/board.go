@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/engine"
 )
 
 // board is all jobs as a page shows them.
@@ -32,7 +32,7 @@ const listedDef = 2 << 10
 // listItem returns the item of a job in the list of all jobs. It includes a short definition without secrets, with its
 // revision: reading the list then costs a tenth of reading the items of its jobs.
 func (s *Store) listItem(d *core.Def, rev int64) item {
-	it := stateKey("jobs", engine.JobName(d.ID))
+	it := stateKey("jobs", store.JobName(d.ID))
 	it["app"] = text(d.App)
 	secret := false
 	d.WithSecrets(func(text string) string {
@@ -221,7 +221,7 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	defer cancel()
 	jobs := slices.Collect(maps.Keys(of))
 	s.parallel(len(jobs), func(k int) {
-		it := stateKey(failedOf, engine.JobName(jobs[k]))
+		it := stateKey(failedOf, store.JobName(jobs[k]))
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
 		if s.putIf(ctx, it, nil) == nil {
 			s.failed.Store(jobs[k], now)
@@ -249,7 +249,7 @@ func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time)
 	ids := slices.Sorted(maps.Keys(jobs))
 	errs := make([]error, len(ids))
 	s.parallel(len(ids), func(i int) {
-		errs[i] = s.deleteIf(ctx, stateKey(failedOf, engine.JobName(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
+		errs[i] = s.deleteIf(ctx, stateKey(failedOf, store.JobName(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
 		if errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -40,7 +39,7 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 		}
 		parents[id] = &p.Is.Def
 	}
-	if err := engine.Relink(links, parents); err != nil {
+	if err := store.Relink(links, parents); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -171,7 +171,7 @@ func TestCosts(t *testing.T) {
 	row("PutHealths", "two slow addresses or jobs", func() { first(s.PutHealths(ctx, slow)) })
 	row("Healths", "two slow addresses or jobs", func() { _, err := s.Healths(ctx); ok(t, err) })
 	row("KeepLetter", "one dead-letter message of 1 KB", func() {
-		ok(t, s.KeepLetter(ctx, core.Letter{ID: engine.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
+		ok(t, s.KeepLetter(ctx, core.Letter{ID: store.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
 	})
 	kept := oneRun(core.NumberedRun(1, 12))
 	first(s.Create(ctx, []core.Run{kept}))

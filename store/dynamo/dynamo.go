@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 type DynamoDB interface {
@@ -104,17 +105,20 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
-		KeepJournals: o.KeepJournals}
+	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+		KeepJournals: o.KeepJournals,
+		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Sweep: s.Sweep, Close: func() error { return nil }}}
+	s.Nouns.Store.Secrets = s.Resealing(jobs{s})
 	return s, nil
 }
 
 // Engine returns the store as an engine. Closing it ends nothing: clients have no state.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
-		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Store: s.Nouns.Store,
+		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s,
-		Records: s, Jobs: s.JobStore, Runs: s.RunStore, Secrets: s.Resealing(jobs{s}),
+		Records: s, Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets,
 		ByJournal: true,
 		Newest:    s.Newest,
 		Failed:    s,

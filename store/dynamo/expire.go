@@ -3,13 +3,13 @@ package dynamo
 import (
 	"cmp"
 	"context"
+	"github.com/tickring/tickring/store"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 )
 
 // DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a
@@ -149,5 +149,5 @@ func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	e := equal("v", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
 	e.set("expires", number(at))
-	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(engine.IdempotencyKey(r.ID.Job(), r.Key))))
+	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
@@ -198,9 +198,9 @@ var runAttributes = []runAttribute{
 		if r.Journal.IsZero() {
 			return nil
 		}
-		return text(engine.JournalName(r.Journal))
+		return text(store.JournalName(r.Journal))
 	}, read: func(r *core.Run, it item) (err error) {
-		r.Journal, err = engine.ParseJournalName(stringOf(it, "journal"))
+		r.Journal, err = store.ParseJournalName(stringOf(it, "journal"))
 		return err
 	}},
 	timeAttribute("sentAt", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),

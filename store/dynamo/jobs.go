@@ -13,7 +13,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
@@ -206,7 +205,7 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		return list, next, nil
 	}
 	e := equal("of", text("jobs"))
-	e.test("key", ">", text(engine.JobName(after)))
+	e.test("key", ">", text(store.JobName(after)))
 	in := e.query(s.o.Names.State)
 	if app == "" {
 		in.Limit = aws.Int32(int32(limit))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -45,7 +44,7 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 			if app := puts[i].Create.Def.App; !in[app] {
 				in[app] = true
 				pass := store.Write{Record: store.Record{Key: p.key(k, app), V: 1, Expires: expires}, Was: store.Any}
-				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(engine.KindApp, app))
+				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(store.KindApp, app))
 			}
 		}
 	}
@@ -87,12 +86,12 @@ func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 
 func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	return s.writeState(ctx, func() error {
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(engine.KindApp, app)))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(store.KindApp, app)))
 		return err
 	})
 }
 
-func deletesApp(w store.Write) bool { return w.Delete && w.Kind == engine.KindApp }
+func deletesApp(w store.Write) bool { return w.Delete && w.Kind == store.KindApp }
 
 // deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
 func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
@@ -146,7 +145,7 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 		if len(actions) == actionsPerTransact {
 			break // the other executors will expire without heartbeats
 		}
-		actions = append(actions, deleteAction(s.o.Names.State, stateKey(engine.KindExecutors(name), e.Address)))
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
 	}
 	return s.transact(ctx, actions)
 }

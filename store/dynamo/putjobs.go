@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -210,7 +209,7 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 			return err
 		}
 		actions = append(actions, none("id").put(t.Jobs, def), none("id").put(t.Jobs, sched),
-			none("of").check(t.State, stateKey(engine.KindTombstone, engine.JobName(j.Def.ID))))
+			none("of").check(t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
 		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
@@ -311,7 +310,7 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	if err != nil {
 		return err
 	}
-	links, edges, err := engine.Family(&old.Def, &j.Def, u.Edges)
+	links, edges, err := store.Family(&old.Def, &j.Def, u.Edges)
 	if err != nil {
 		return err
 	}
@@ -362,7 +361,7 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	if err != nil {
 		return err
 	}
-	tomb, err := engine.Bury(p.Delete.Tombstone)
+	tomb, err := store.Bury(p.Delete.Tombstone)
 	if err != nil {
 		return err
 	}
@@ -370,6 +369,6 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	e := equal("rev", number(p.Delete.Seen))
 	e.equals("defRev", number(stored.defRev))
 	actions := append(s.recordActions([]store.Write{tomb}, 0), e.delete(t.Jobs, schedKey(id)), deleteAction(t.Jobs, defKey(id)),
-		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", engine.JobName(id))))
+		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", store.JobName(id))))
 	return s.transact(ctx, append(append(actions, parents...), s.changesActions(p.Changes)...))
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -41,7 +40,7 @@ func decodeRecord(it item) (r store.Record) {
 
 func decodeJournal(it item) (core.Journal, error) {
 	r := decodeRecord(it)
-	return engine.DecodeJournal(&r)
+	return store.DecodeJournal(&r)
 }
 
 // encodeRecord stores a body as text if possible, so that users can read it in the console of AWS.
@@ -117,7 +116,7 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 		e.between("key", low, before)
 	}
 	in := e.query(s.o.Names.State)
-	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != engine.KindHealth) // a strong read costs twice as much
+	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != store.KindHealth) // a strong read costs twice as much
 	err = s.query(ctx, in, func(it item) (bool, error) {
 		r := decodeRecord(it)
 		if r.Name == before { // BETWEEN includes it

@@ -3,13 +3,13 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 )
 
 // Began reads beganJobs jobs at a time and reports up to beganTold runs at a time. It reads up to few runs of a job by ID,
@@ -29,7 +29,7 @@ func (s runs) Began(ctx context.Context, from, to core.Instant, behind core.JobI
 	of := map[core.JobID][]core.RunID{}
 	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end
 	for hour := read / 60; hour <= (end-1)/60; hour++ {
-		e := equal("of", text(engine.KindJournals(hour*60)))
+		e := equal("of", text(store.KindJournals(hour*60)))
 		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(strconv.FormatInt(read, 10)+"."))+" AND "+
 			e.value("hi", text(strconv.FormatInt(end-1, 10)+"/")))
 		if err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {

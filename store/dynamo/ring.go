@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"path"
 	"slices"
@@ -19,7 +20,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 )
 
 // Bounds of SQS.
@@ -191,7 +191,7 @@ func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *c
 func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func(context.Context, *core.Letter) error) error {
 	ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 	at := time.UnixMilli(ms).UTC()
-	l := core.Letter{ID: engine.LetterID(at, aws.ToString(m.MessageId)), At: at,
+	l := core.Letter{ID: store.LetterID(at, aws.ToString(m.MessageId)), At: at,
 		Reason: cmp.Or(aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), movedByQueue), Body: aws.ToString(m.Body)}
 	if err := s.KeepLetter(ctx, l); err != nil {
 		return err
@@ -252,9 +252,9 @@ func (r *receipts) take(id int64) (receipt, bool) {
 	return x, ok
 }
 
-// Receive implements engine.Queue, for dispatch outside Lambda. SQS returns at most ten messages, in no order. An
+// Receive implements store.Queue, for dispatch outside Lambda. SQS returns at most ten messages, in no order. An
 // unreadable message moves to the dead-letter queue; a message in a newer format stays.
-func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
 	q, err := s.queueOf(kind)
 	if err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 			}
 			return nil, answer("queue "+q, err)
 		}
-		var list []engine.Delivery
+		var list []store.Delivery
 		var again []ring.Message
 		for _, m := range out.Messages {
 			body := aws.ToString(m.Body)
@@ -288,14 +288,14 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 			}
 			switch {
 			case errors.Is(err, ring.ErrNewer):
-				s.Release(ctx, []engine.Delivery{{ID: id}}, s.o.Now().Add(time.Minute))
+				s.Release(ctx, []store.Delivery{{ID: id}}, s.o.Now().Add(time.Minute))
 			case err != nil:
 				if s.BuryRaw(ctx, body, err.Error()) == nil {
-					s.Ack(ctx, []engine.Delivery{{ID: id}})
+					s.Ack(ctx, []store.Delivery{{ID: id}})
 				}
 			default:
 				n, _ := strconv.Atoi(m.Attributes[string(sqstypes.MessageSystemAttributeNameApproximateReceiveCount)])
-				list = append(list, engine.Delivery{ID: id, Receives: max(n, 1), Message: msg})
+				list = append(list, store.Delivery{ID: id, Receives: max(n, 1), Message: msg})
 				if n > 1 {
 					again = append(again, msg)
 				}
@@ -328,7 +328,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // eachQueue groups the receipts of deliveries by queue, and makes one call for each queue.
-func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
+func (s *Store) eachQueue(ctx context.Context, list []store.Delivery, tell func(queue string, handles []string) []error) []error {
 	errs := make([]error, len(list))
 	handles, queues := map[string][]string{}, map[string][]int{}
 	for i := range list {
@@ -351,11 +351,11 @@ func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func
 	return errs
 }
 
-func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
+func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
 	return s.eachQueue(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
 }
 
-func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
 	slots := map[core.Instant]time.Time{}
 	for i := range back {
 		if back[i].Message.Kind != ring.KindPostRun {
@@ -445,7 +445,7 @@ func (s *Store) hide(ctx context.Context, queue string, handles []string, at fun
 	})
 }
 
-// Depth implements engine.Queue; SQS counts approximately.
+// Depth implements store.Queue; SQS counts approximately.
 func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
 	q, err := s.queueOf(kind)
 	if err != nil {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -387,7 +386,7 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 		return err
 	}
 	_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: restKey(r.ID)})
-	_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: recordKey(engine.LogKey(r.ID))})
+	_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: recordKey(store.LogKey(r.ID))})
 	return errors.Join(answer("table "+s.o.Names.Runs, err), answer("table "+s.o.Names.State, err2))
 }
 
@@ -514,7 +513,7 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 			}
 			return w.minute(ctx, at, skip, group)
 		}
-		e := equal("of", text(engine.KindJournals(hour*60)))
+		e := equal("of", text(store.KindJournals(hour*60)))
 		e.test("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/"))
 		read := 0
 		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
@@ -693,9 +692,9 @@ func (s *Store) all(ctx context.Context, of string, each func(item) error) error
 
 // Newest implements engine.Engine.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
-	in := equal("of", text(engine.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
+	in := equal("of", text(store.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
 	err = s.query(ctx, in, func(it item) (more bool, err error) {
-		key, err = engine.ParseJournalName(stringOf(it, "key"))
+		key, err = store.ParseJournalName(stringOf(it, "key"))
 		return false, err
 	})
 	return key, err
@@ -753,7 +752,7 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 		e := &expr{}
 		e.exists("v")
 		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(engine.JournalKey(old[i]))))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(store.JournalKey(old[i]))))
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it no longer exists
 		}

@@ -2,14 +2,14 @@ package dynamo
 
 import (
 	"context"
+	"github.com/tickring/tickring/store"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 )
 
-// ListDefinitions implements engine.Definitions.
-func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []engine.Definition, next core.JobID, err error) {
-	listed, err := s.Store.List(ctx, "jobs", engine.JobName(after), "", limit)
+// ListDefinitions implements store.Definitions.
+func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Definition, next core.JobID, err error) {
+	listed, err := s.Store.List(ctx, "jobs", store.JobName(after), "", limit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -25,13 +25,13 @@ func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) 
 	}
 	return list, next, s.getAll(ctx, s.o.Names.Jobs, keys, func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
-		list = append(list, engine.Definition{Job: id, Text: stringOf(it, "def")})
+		list = append(list, store.Definition{Job: id, Text: stringOf(it, "def")})
 		return err
 	})
 }
 
-// ReplaceDefinitions implements engine.Definitions.
-func (s jobs) ReplaceDefinitions(ctx context.Context, list []engine.Definition) []error {
+// ReplaceDefinitions implements store.Definitions.
+func (s jobs) ReplaceDefinitions(ctx context.Context, list []store.Definition) []error {
 	errs := make([]error, len(list))
 	s.parallel(len(list), func(i int) {
 		e := equal("def", text(list[i].Text))
@@ -44,7 +44,7 @@ func (s jobs) ReplaceDefinitions(ctx context.Context, list []engine.Definition) 
 
 // Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
 func (s *Store) Blank(ctx context.Context) (bool, error) {
-	for _, kind := range []string{engine.KindApp, "channel"} {
+	for _, kind := range []string{store.KindApp, "channel"} {
 		if found, err := s.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
 			return false, err
 		}

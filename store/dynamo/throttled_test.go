@@ -49,7 +49,7 @@ func TestOneThrottledKeyFailsNoOther(t *testing.T) {
 		}
 		records, err := e.Records.Get(ctx, keys...)
 		ok(t, err)
-		values, err := table.Get(ctx, e.Records, nil, names...)
+		values, err := table.Get(ctx, e.Store, names...)
 		ok(t, err)
 		whole, err := e.Jobs.Get(ctx, store.Whole, ids)
 		ok(t, err)

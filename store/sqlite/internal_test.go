@@ -18,7 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // Key is for tests that damage a run.
@@ -299,7 +299,7 @@ func TestDeadBounded(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Now: func() time.Time { return now }})
 	const more = 30
 	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
-		for i := range engine.KeepDead + more {
+		for i := range store.KeepDead + more {
 			now = now.Add(time.Nanosecond)
 			if err := bury(tx, nil, fmt.Sprint(i)); err != nil {
 				return err
@@ -319,8 +319,8 @@ func TestDeadBounded(t *testing.T) {
 		}
 	}
 	sweep()
-	list, err := s.Letters(t.Context(), "", 2*engine.KeepDead)
-	if err != nil || len(list) != engine.KeepDead || list[len(list)-1].Reason != fmt.Sprint(more) {
+	list, err := s.Letters(t.Context(), "", 2*store.KeepDead)
+	if err != nil || len(list) != store.KeepDead || list[len(list)-1].Reason != fmt.Sprint(more) {
 		t.Fatalf("%d dead letters, %v", len(list), err)
 	}
 	now = now.Add(15 * 24 * time.Hour)
@@ -329,7 +329,7 @@ func TestDeadBounded(t *testing.T) {
 	}
 	now = now.Add(6 * 24 * time.Hour)
 	for range 10 { // some in each call
-		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 2*engine.KeepDead); err != nil {
+		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 2*store.KeepDead); err != nil {
 			t.Fatal(err)
 		}
 	}

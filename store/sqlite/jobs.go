@@ -11,7 +11,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
@@ -256,7 +255,7 @@ func (w *jobWrite) put(tx *tx, group *store.Group) error {
 		c.Tail, c.PauseUntil, c.PauseBy, c.PauseWhy, c.PlanError, c.Compared, w.spec}
 	old, seen := &core.Def{}, int64(0)
 	if u := w.Update; u == nil {
-		bound = append(bound, engine.KindApp, engine.KindTombstone, engine.JobName(d.ID))
+		bound = append(bound, store.KindApp, store.KindTombstone, store.JobName(d.ID))
 	} else {
 		q, bound, seen = updateJob, append(bound, u.Seen, u.SeenTail), u.Edges
 		if stored, err := readDef(tx, d.ID); err != nil {
@@ -265,7 +264,7 @@ func (w *jobWrite) put(tx *tx, group *store.Group) error {
 			old = stored
 		}
 	}
-	links, edges, err := engine.Family(old, d, seen)
+	links, edges, err := store.Family(old, d, seen)
 	if err != nil {
 		return err
 	}
@@ -308,7 +307,7 @@ func deleteJob(tx *tx, d *store.JobDelete, group *store.Group) error {
 	if err := execute(tx.Conn, "DELETE FROM def WHERE id = ?", values(d.Job), nil); err != nil {
 		return err
 	}
-	tomb, err := engine.Bury(d.Tombstone)
+	tomb, err := store.Bury(d.Tombstone)
 	if err != nil {
 		return err
 	}
@@ -342,7 +341,7 @@ func readParents(tx *tx, links []core.Link) (map[core.JobID]*core.Def, error) {
 			parents[l.Parent] = d
 		}
 	}
-	return parents, engine.Relink(links, parents)
+	return parents, store.Relink(links, parents)
 }
 
 func putDefs(tx *tx, defs map[core.JobID]*core.Def) error {

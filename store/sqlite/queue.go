@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"sync"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 )
 
 // The kinds of messages, as stored.
@@ -276,14 +276,14 @@ func (s *Store) refill(tx *tx, q *queue) error {
 // bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
 // that are newer than the last one it read.
 func bury(tx *tx, body []byte, reason string) error {
-	l := engine.NewLetter(tx.s.now(), body, reason)
-	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ?", values(engine.KindLetter), func(st *sqlite.Stmt) error {
-		l.ID = engine.NewerLetterID(l.ID, st.ColumnText(0))
+	l := store.NewLetter(tx.s.now(), body, reason)
+	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ?", values(store.KindLetter), func(st *sqlite.Stmt) error {
+		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
 		return nil
 	}); err != nil {
 		return err
 	}
-	w, err := engine.LetterWrite(l)
+	w, err := store.LetterWrite(l)
 	if err != nil {
 		return err
 	}
@@ -377,7 +377,7 @@ func copyMessage(m ring.Message) ring.Message {
 	return m
 }
 
-func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
 	k, err := kindOf(kind)
 	if err != nil {
 		return nil, err
@@ -416,7 +416,7 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 
 // receive takes the visible messages. If there are none, it returns how long to wait: negative if no time is known, 0 if
 // the table must be read first.
-func (s *Store) receive(q *queue, limit int) (got []engine.Delivery, next time.Duration, wake <-chan struct{}, err error) {
+func (s *Store) receive(q *queue, limit int) (got []store.Delivery, next time.Duration, wake <-chan struct{}, err error) {
 	now := s.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -429,7 +429,7 @@ func (s *Store) receive(q *queue, limit int) (got []engine.Delivery, next time.D
 		m.receives++
 		m.at, m.inFlight = now.Add(s.visibility), true
 		heap.Push(&q.flight, m)
-		got = append(got, engine.Delivery{ID: m.id, Receives: m.receives, Message: copyMessage(m.body)})
+		got = append(got, store.Delivery{ID: m.id, Receives: m.receives, Message: copyMessage(m.body)})
 	}
 	if len(got) > 0 {
 		return got, 0, nil, nil
@@ -460,11 +460,11 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// Ack implements engine.Queue. A missing message is not an error.
-func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
-	return batch(ctx, s, true, done, func(tx *tx, done []engine.Delivery, answers []error) error {
+// Ack implements store.Queue. A missing message is not an error.
+func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
+	return batch(ctx, s, true, done, func(tx *tx, done []store.Delivery, answers []error) error {
 		removed := make([]error, len(done))
-		if err := eachRow(tx, "DELETE FROM ring WHERE id = ?", done, removed, func(st *sqlite.Stmt, d *engine.Delivery) error {
+		if err := eachRow(tx, "DELETE FROM ring WHERE id = ?", done, removed, func(st *sqlite.Stmt, d *store.Delivery) error {
 			st.BindInt64(1, d.ID)
 			return nil
 		}); err != nil {
@@ -492,9 +492,9 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	})
 }
 
-// Release implements engine.Queue. It is not durable: after a restart the message is visible at its own time. A delivery
+// Release implements store.Queue. It is not durable: after a restart the message is visible at its own time. A delivery
 // that another receiver has received since does not change.
-func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
 	answers := make([]error, len(back))
 	for i, d := range back {
 		k, err := kindOf(d.Message.Queue())

@@ -7,7 +7,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -89,7 +88,7 @@ func met(tx *tx, writes []store.Write) (answer, err error) {
 		if !w.Meets(v) {
 			answer = core.ErrRefused
 		}
-		if w.Delete && w.Kind == engine.KindApp {
+		if w.Delete && w.Kind == store.KindApp {
 			err = execute(tx.Conn, "SELECT 1 FROM sched WHERE app = ? LIMIT 1", values(w.Name), func(*sqlite.Stmt) error {
 				answer = core.ErrRefused
 				return nil
@@ -119,8 +118,8 @@ func writeGroup(tx *tx, g *store.Group) error {
 func writeRecord(tx *tx, w *store.Write) error {
 	if w.Delete {
 		err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(w.Kind, w.Name), nil)
-		if err == nil && w.Kind == engine.KindApp {
-			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(engine.KindExecutors(w.Name)), nil)
+		if err == nil && w.Kind == store.KindApp {
+			err = execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(store.KindExecutors(w.Name)), nil)
 		}
 		return err
 	}

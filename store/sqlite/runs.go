@@ -336,19 +336,19 @@ func removeRun(tx *tx, n int64) error {
 	if err := execute(tx.Conn, "SELECT key, coalesce(json_extract(given, '$.key'), ''), ended FROM runs WHERE n = ?", values(n),
 		func(st *sqlite.Stmt) error {
 			run, bound = runOf(st.ColumnInt64(0)), st.ColumnText(1)
-			until = core.FromMillis(st.ColumnInt64(2)).Add(engine.KeyFor).Unix()
+			until = core.FromMillis(st.ColumnInt64(2)).Add(store.KeyFor).Unix()
 			return nil
 		}); err != nil {
 		return err
 	}
 	if bound != "" {
-		k := engine.IdempotencyKey(run.Job(), bound)
+		k := store.IdempotencyKey(run.Job(), bound)
 		if err := execute(tx.Conn, "UPDATE records SET expires = ? WHERE kind = ? AND name = ? AND v = ?",
 			values(until, k.Kind, k.Name, run), nil); err != nil {
 			return err
 		}
 	}
-	log := engine.LogKey(run)
+	log := store.LogKey(run)
 	if err := execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(log.Kind, log.Name), nil); err != nil {
 		return err
 	}
@@ -479,12 +479,12 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			"WHERE kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 9) AS INTEGER) > ?4)", upTo},
 		{"records", "expires < ?1", now.Unix()},
 		{"records", fmt.Sprintf("kind = ?1 AND name > (SELECT name FROM records WHERE kind = ?1 ORDER BY name LIMIT 1 OFFSET %d)",
-			engine.KeepDead-1), engine.KindLetter},
+			store.KeepDead-1), store.KindLetter},
 	} {
 		if removed >= limit || err != nil {
 			break
 		}
-		bound := []any{d.before, min(limit-removed, sweepSlice), engine.KindJournals(upTo), cursor}
+		bound := []any{d.before, min(limit-removed, sweepSlice), store.KindJournals(upTo), cursor}
 		if !strings.Contains(d.where, "?3") {
 			bound = bound[:2]
 		}
@@ -652,7 +652,7 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 			}
 			from = store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}
 			seen++
-			j, err := engine.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
+			j, err := store.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
 			if err != nil {
 				return nil // its age will remove it
 			}
@@ -735,7 +735,7 @@ func (s *Store) removeJournals(ctx context.Context, gone []journalRow) (removed 
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old []core.JobID
 	if err := s.query(ctx, `SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?)
- WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(engine.KindTombstone, before),
+ WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)`, values(store.KindTombstone, before),
 		func(st *sqlite.Stmt) error {
 			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
 				old = append(old, job)
@@ -765,8 +765,8 @@ func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (remove
 			for _, d := range []struct {
 				where string
 				is    any
-			}{{"records WHERE kind = '" + engine.KindTombstone + "' AND name", engine.JobName(job)}, {"counters WHERE job", job},
-				{"records WHERE kind", engine.ScriptKind(job)}} {
+			}{{"records WHERE kind = '" + store.KindTombstone + "' AND name", store.JobName(job)}, {"counters WHERE job", job},
+				{"records WHERE kind", store.ScriptKind(job)}} {
 				if err := execute(tx.Conn, "DELETE FROM "+d.where+" = ?", values(d.is), nil); err != nil {
 					return err
 				}

@@ -65,9 +65,10 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
-		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Store: s.Nouns.Store,
+		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
 		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s,
-		Jobs: s.JobStore, Runs: s.RunStore, Secrets: s.Resealing(jobs{s}), Writes: s.writes.Load, Close: s.Close,
+		Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets, Writes: s.writes.Load, Close: s.Close,
 	}
 }
 
@@ -127,7 +128,9 @@ func newStore(o Options, connections int) *Store {
 		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Records: s, JobStore: jobs{s}, RunStore: runs{s}, Queue: s, Box: o.Secrets, Now: s.now, Keep: s.keep}
+	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
+		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}}
+	s.Nouns.Store.Secrets = s.Resealing(jobs{s})
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
 		s.queues[i] = newQueue(i, o.CachedMessages)

@@ -236,11 +236,11 @@ func Tables(t *testing.T, r store.Records) {
 		noError(t, fmt.Sprint("write ", i), err)
 	}
 	names := []string{"a", "broken", "empty", "missing", "newer", "type", "z"}
-	listed, err := table.All(t.Context(), r, nil)
+	listed, err := table.All(t.Context(), &store.Store{Records: r})
 	noError(t, "list", err)
-	found, err := table.Get(t.Context(), r, nil, names...)
+	found, err := table.Get(t.Context(), &store.Store{Records: r}, names...)
 	noError(t, "read", err)
-	alone, err := table.Get(t.Context(), r, nil, "broken")
+	alone, err := table.Get(t.Context(), &store.Store{Records: r}, "broken")
 	if noError(t, "read", err); len(listed) != 6 || len(found) != 6 || alone["broken"].Err == nil {
 		t.Fatalf("listed %d, found %d, alone %v", len(listed), len(found), alone)
 	}
@@ -257,7 +257,7 @@ func Tables(t *testing.T, r store.Records) {
 	noError(t, "encode", err)
 	repair := store.Group{Writes: []store.Write{w, table.Delete("type", 1)}}
 	noError(t, "repair", r.Write(t.Context(), repair)[0])
-	found, err = table.Get(t.Context(), r, nil, "broken", "type")
+	found, err = table.Get(t.Context(), &store.Store{Records: r}, "broken", "type")
 	if noError(t, "read", err); len(found) != 1 || found["broken"].Err != nil || found["broken"].Is.V != 2 {
 		t.Errorf("repaired: %+v", found)
 	}

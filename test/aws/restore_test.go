@@ -3,6 +3,7 @@ package aws_test
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -102,7 +103,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 				for i := range got {
 					msgs[i] = got[i].Message
 				}
-				var done []engine.Delivery
+				var done []store.Delivery
 				for i, v := range d.Handle(ctx, msgs) {
 					if v.Ack {
 						done = append(done, got[i])

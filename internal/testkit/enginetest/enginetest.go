@@ -350,7 +350,7 @@ func limited(t *testing.T) context.Context {
 }
 
 // receive waits for one receipt of fires.
-func receive(t *testing.T, e *engine.Engine, limit int) []engine.Delivery {
+func receive(t *testing.T, e *engine.Engine, limit int) []store.Delivery {
 	t.Helper()
 	got, err := e.Queue.Receive(limited(t), ring.KindFires, limit)
 	ok(t, err)

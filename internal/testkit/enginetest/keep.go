@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"github.com/tickring/tickring/store"
 	"strings"
 	"testing"
 	"time"
@@ -153,7 +154,7 @@ func keyOfRemoved(t *testing.T, h Harness) {
 	p.pass(t, 23*time.Hour)
 	p.bound(t, "k", other, old)
 	p.pass(t, 2*time.Hour)
-	k := engine.IdempotencyKey(1, "k")
+	k := store.IdempotencyKey(1, "k")
 	if found, err := p.Records.Get(t.Context(), k); err != nil || found[k].V != 0 && !h.Expires {
 		t.Errorf("the key stays: %+v, %v", found[k], err)
 	}

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/store"
 	"slices"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func queueVisibility(t *testing.T, h Harness) {
 	slot := core.InstantOf(now)
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))},
 		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 2))}}))
-	var first []engine.Delivery
+	var first []store.Delivery
 	var started time.Time // the last receipt, at the earliest
 	for len(first) < 2 {
 		started = time.Now()
@@ -123,7 +124,7 @@ func queueVisibility(t *testing.T, h Harness) {
 func queueWakes(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	slot := core.InstantOf(time.Now())
-	got := make(chan []engine.Delivery, 1)
+	got := make(chan []store.Delivery, 1)
 	wait, cancel := context.WithCancel(limited(t))
 	defer cancel()
 	go func() {

@@ -38,7 +38,7 @@ func New(t testing.TB, o Options) *Store {
 // DamageApp makes the stored text of an app unreadable.
 func DamageApp(t testing.TB, s store.Records, name string) {
 	t.Helper()
-	key := store.Key{Kind: engine.KindApp, Name: name}
+	key := store.Key{Kind: store.KindApp, Name: name}
 	found, err := s.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)

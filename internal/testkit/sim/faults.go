@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 )
 
 // errUnknown is the answer after which nothing may be concluded.
@@ -760,7 +760,7 @@ func (p *port) RemoveExecutor(ctx context.Context, app, address string, seen tim
 
 // Receive delivers messages with the weak guarantees of a queue. Some messages are delayed, some by 15 minutes, and
 // some are also delivered to another process.
-func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
 	fate, d, _ := p.begin(ctx, "Receive", false)
 	if fate == Before || fate == Throttled {
 		p.in.p.w.sleep(ctx, time.Second)
@@ -798,12 +798,12 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		case d.chance(0.02 * w.cfg.Rate):
 			w.count("reordered", 1)
 			w.troubleOf(time.Now(), time.Now().Add(5*time.Second), runsOn(&m)...)
-			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
+			p.truth.Release(context.Background(), []store.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
 		case fires && d.chance(0.001*w.cfg.Rate):
 			w.count("15 minutes late", 1)
 			w.troubleOf(time.Now(), time.Now().Add(15*time.Minute+w.deployed.visibility), runsOn(&m)...)
 			w.troubleLeft(time.Now().Add(15*time.Minute + w.deployed.visibility))
-			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(15*time.Minute))
+			p.truth.Release(context.Background(), []store.Delivery{m}, time.Now().Add(15*time.Minute))
 		case d.chance(0.002 * w.cfg.Rate):
 			w.count("lost delivery", 1) // comes again after its visibility
 			w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), runsOn(&m)...)
@@ -841,7 +841,7 @@ func (p *port) KeptLog(ctx context.Context, run core.RunID) (k core.KeptLog, is 
 }
 
 // runsOn are the runs of a message.
-func runsOn(d *engine.Delivery) []core.RunID {
+func runsOn(d *store.Delivery) []core.RunID {
 	ids := make([]core.RunID, len(d.Message.Fires))
 	for i, f := range d.Message.Fires {
 		ids[i] = f.Run
@@ -855,15 +855,15 @@ func runsOn(d *engine.Delivery) []core.RunID {
 	return ids
 }
 
-func (p *port) Ack(ctx context.Context, done []engine.Delivery) []error {
+func (p *port) Ack(ctx context.Context, done []store.Delivery) []error {
 	return writes(p, ctx, "Ack", done, p.truth.Ack)
 }
 
-func (p *port) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+func (p *port) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
 	for i := range back {
 		p.in.p.w.putBack(&back[i], at)
 	}
-	return writes(p, ctx, "Release", back, func(ctx context.Context, back []engine.Delivery) []error {
+	return writes(p, ctx, "Release", back, func(ctx context.Context, back []store.Delivery) []error {
 		return p.truth.Release(ctx, back, at)
 	})
 }

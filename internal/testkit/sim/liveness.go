@@ -3,13 +3,13 @@ package sim
 import (
 	"cmp"
 	"context"
+	"github.com/tickring/tickring/store"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 )
 
 // The rule of liveness: every due instant is decided within a bound that the world's faults
@@ -197,7 +197,7 @@ func (w *World) troubleLeft(until time.Time) {
 // putBack records that a message comes again at a moment. If a foreign claim is in its way,
 // this is the claim's end, which is as long as a call may last. Until then no check judges the
 // untouched runs of its slot, for any runs of the message.
-func (w *World) putBack(d *engine.Delivery, at time.Time) {
+func (w *World) putBack(d *store.Delivery, at time.Time) {
 	slot := d.Message.Slot
 	if d.Message.Kind == ring.KindPostRun || !at.After(slot.Time().Add(ring.PutBackAfter)) {
 		return

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -184,7 +184,7 @@ func (w *World) redrive(drop bool) {
 
 // lose removes messages from the delay queue if no dispatcher holds them, and all their runs
 // are unowned and in one of states; Planned includes runs without a record.
-func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.Delivery) {
+func (t *truth) lose(heals time.Duration, states ...core.State) (list []store.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waits := map[core.RunID]bool{}
@@ -200,7 +200,7 @@ func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.D
 	if t.cloud == nil {
 		for id, m := range t.onRing {
 			if all(&m) {
-				list = append(list, engine.Delivery{ID: id, Message: m})
+				list = append(list, store.Delivery{ID: id, Message: m})
 			}
 		}
 		t.Store.Ack(bg, list)
@@ -211,7 +211,7 @@ func (t *truth) lose(heals time.Duration, states ...core.State) (list []engine.D
 				msg, err := ring.Decode([]byte(m.Body))
 				is := err == nil && all(&msg)
 				if is {
-					list = append(list, engine.Delivery{ID: m.ID, Message: msg})
+					list = append(list, store.Delivery{ID: m.ID, Message: msg})
 				}
 				return is
 			})

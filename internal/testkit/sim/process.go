@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"github.com/tickring/tickring/store"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 )
 
 // process is one of the programs of a deployment: it is killed at any instant and started again
@@ -43,7 +43,7 @@ type incarnation struct {
 	died   time.Time // set before dead
 	port   *port
 	// deliver hands a message to a dispatcher past the queue: a duplicate.
-	deliver func([]engine.Delivery)
+	deliver func([]store.Delivery)
 }
 
 func (p *process) now() time.Time {
@@ -201,7 +201,7 @@ func hashOf(s string) uint64 {
 // knowledge of it, gathered by the calls that it makes.
 type invocation struct {
 	in    *incarnation
-	got   []engine.Delivery
+	got   []store.Delivery
 	began time.Time
 	until time.Time                // until of its claims, by a right clock
 	fires map[core.RunID]core.Fire // the newest copy of each

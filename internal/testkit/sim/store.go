@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -39,7 +40,7 @@ type Store interface {
 	registry.Store
 	people.Store
 	engine.Ring
-	engine.Queue
+	store.Queue
 	engine.Maintenance
 	postrun.Keeper
 	notification.States
@@ -326,7 +327,7 @@ func (c *cloud) hidden(m fakeaws.Message, what string) {
 	if msg, err := ring.Decode([]byte(m.Body)); err == nil {
 		c.w.count(what, 1)
 		now := time.Now()
-		c.w.troubleOf(now, now.Add(c.w.deployed.visibility), runsOn(&engine.Delivery{Message: msg})...)
+		c.w.troubleOf(now, now.Add(c.w.deployed.visibility), runsOn(&store.Delivery{Message: msg})...)
 	}
 }
 

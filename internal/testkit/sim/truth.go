@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"iter"
 	"maps"
 	"reflect"
@@ -17,7 +18,6 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/engine"
 )
 
 // truth is the real store, without faults. It keeps a mirror of frequent reads, and asserts
@@ -631,7 +631,7 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 }
 
 // received records which process received messages.
-func (t *truth) received(in *incarnation, got []engine.Delivery) {
+func (t *truth) received(in *incarnation, got []store.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range got {
@@ -645,10 +645,10 @@ func (t *truth) received(in *incarnation, got []engine.Delivery) {
 }
 
 // loses removes the messages of an app from the ring by hand, without an ack.
-func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
+func (t *truth) loses(got []store.Delivery) []store.Delivery {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
+	return slices.DeleteFunc(got, func(d store.Delivery) bool {
 		if len(d.Message.Fires) == 0 { // a check
 			return false
 		}
@@ -666,11 +666,11 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 }
 
 // byHand removes a message from the ring. It is no ack, so no process answers for its fires.
-func (t *truth) byHand(d engine.Delivery, what string) {
+func (t *truth) byHand(d store.Delivery, what string) {
 	if t.cloud != nil {
 		t.observed(bg)
 	}
-	t.Store.Ack(bg, []engine.Delivery{d})
+	t.Store.Ack(bg, []store.Delivery{d})
 	if t.cloud != nil {
 		t.cloud.sights() // of this, which is no ack
 	}
@@ -688,7 +688,7 @@ func (t *truth) healed() time.Duration {
 	return 4 * time.Minute
 }
 
-func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
+func (t *truth) Ack(ctx context.Context, done []store.Delivery) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs := t.Store.Ack(ctx, done)

@@ -18,6 +18,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
 	"strings"
@@ -384,20 +385,20 @@ func (w *World) dispatcher(in *incarnation) {
 			wake := d.Waker()
 			in.spawn(func() { w.beats(in, wake) })
 		}
-		in.delivers(func(got []engine.Delivery) { w.handle(in, d, got) })
+		in.delivers(func(got []store.Delivery) { w.handle(in, d, got) })
 		in.spawn(func() { w.intake(in, d, ring.KindSlow).Run(in.ctx, in.ctx) })
 		w.intake(in, d, ring.KindFires).Run(in.ctx, in.ctx)
 		return
 	}
 	fast, slow := &instances{made: made}, &instances{made: made} // of two functions
-	in.delivers(func(got []engine.Delivery) { fast.invoke(func(d *dispatch.Dispatcher) { w.handle(in, d, got) }) })
+	in.delivers(func(got []store.Delivery) { fast.invoke(func(d *dispatch.Dispatcher) { w.handle(in, d, got) }) })
 	in.spawn(func() { w.takes(in, slow, ring.KindSlow) })
 	in.spawn(func() { w.checks(in, in.watchdog()) })
 	w.takes(in, fast, ring.KindFires)
 }
 
 // delivers sets how a delivery comes to the process without the queue.
-func (in *incarnation) delivers(how func([]engine.Delivery)) {
+func (in *incarnation) delivers(how func([]store.Delivery)) {
 	in.p.mu.Lock()
 	defer in.p.mu.Unlock()
 	in.deliver = how
@@ -443,11 +444,11 @@ func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 
 // bySlot mostly makes a batch of each slot, so that the reads of an invocation are known for
 // certain; some stay mixed.
-func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
+func bySlot(d *dice, got []store.Delivery) [][]store.Delivery {
 	if d.n(5) == 0 {
-		return [][]engine.Delivery{got}
+		return [][]store.Delivery{got}
 	}
-	parts := map[core.Instant][]engine.Delivery{}
+	parts := map[core.Instant][]store.Delivery{}
 	var order []core.Instant
 	for _, d := range got {
 		if parts[d.Message.Slot] == nil {
@@ -455,7 +456,7 @@ func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
 		}
 		parts[d.Message.Slot] = append(parts[d.Message.Slot], d)
 	}
-	list := make([][]engine.Delivery, 0, len(parts))
+	list := make([][]store.Delivery, 0, len(parts))
 	for _, s := range order {
 		list = append(list, parts[s])
 	}
@@ -463,8 +464,8 @@ func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
 }
 
 // handle is one invocation of the function: dispatch, then ack or release.
-func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery) {
-	var done []engine.Delivery
+func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []store.Delivery) {
+	var done []store.Delivery
 	for i, v := range w.batch(in.ctx, in, d, got, func() {}) {
 		switch {
 		case v.Ack:
@@ -486,7 +487,7 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Poller {
 	return &engine.Poller{
 		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
-		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 			limit, _ := in.p.dice("limit")
 			verdicts := map[int64]dispatch.Verdict{}
 			var mu sync.Mutex
@@ -530,12 +531,12 @@ const places = 6
 // ownClock is the queue for a process with its own clock.
 type ownClock struct{ *port }
 
-func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+func (q ownClock) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
 	return q.port.Release(ctx, back, at.Add(-q.in.p.drift()))
 }
 
 // batch dispatches messages, and records their effects for the checker.
-func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
+func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []store.Delivery, free func()) []dispatch.Verdict {
 	inv := &invocation{in: in, got: got, began: time.Now(), until: time.Now().Add(w.deployed.invocation + time.Second),
 		fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{},
 		waits: map[core.RunID]bool{}}
@@ -574,7 +575,7 @@ func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatch
 }
 
 // duplicate brings a delivery to another dispatcher too.
-func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
+func (w *World) duplicate(m store.Delivery, after time.Duration, to int) {
 	w.after(after, func() {
 		if w.closing() {
 			return
@@ -584,7 +585,7 @@ func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
 			deliver := in.deliver
 			in.p.mu.Unlock()
 			if deliver != nil {
-				deliver([]engine.Delivery{m})
+				deliver([]store.Delivery{m})
 			}
 		}
 	})
@@ -617,10 +618,10 @@ func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 				ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
 				defer cancel()
 				if err := d.Check(ctx, m.Message.Check); err != nil {
-					in.port.Release(in.ctx, []engine.Delivery{m}, time.Now().Add(2*time.Second))
+					in.port.Release(in.ctx, []store.Delivery{m}, time.Now().Add(2*time.Second))
 					return
 				}
-				in.port.Ack(in.ctx, []engine.Delivery{m})
+				in.port.Ack(in.ctx, []store.Delivery{m})
 			})
 		}
 	}

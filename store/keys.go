@@ -1,6 +1,7 @@
-package engine
+package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // KeyFor is how long an idempotency key binds after its run has ended, and if it never had one, after it was bound.
@@ -16,19 +16,19 @@ const KeyFor = 24 * time.Hour
 
 // IdempotencyKey identifies the record of an idempotency key. The version is the run to which the key is bound, and the body
 // is when it was bound. The record expires some time after the run has ended.
-func IdempotencyKey(job core.JobID, key string) store.Key {
-	return store.Key{Kind: "key#" + job.String(), Name: key}
+func IdempotencyKey(job core.JobID, key string) Key {
+	return Key{Kind: "key#" + job.String(), Name: key}
 }
 
-func (n *Nouns) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
-	now := n.Now()
-	w := store.Write{Record: store.Record{Key: IdempotencyKey(job, key), V: int64(run),
-		Body: strconv.AppendInt(nil, core.Millis(now), 10)}, Was: store.Absent}
-	err := n.write(ctx, w)
+func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
+	now := s.Now()
+	w := Write{Record: Record{Key: IdempotencyKey(job, key), V: int64(run),
+		Body: strconv.AppendInt(nil, core.Millis(now), 10)}, Was: Absent}
+	err := s.Write(ctx, w)
 	if !errors.Is(err, core.ErrRefused) {
 		return run, err
 	}
-	bound, err := n.read(ctx, w.Key)
+	bound, err := s.Read(ctx, w.Key)
 	if err != nil {
 		return 0, err
 	}
@@ -42,16 +42,14 @@ func (n *Nouns) PutKey(ctx context.Context, job core.JobID, key string, run core
 	case !core.FromMillis(at).Before(since):
 		return id, nil
 	}
-	old, unread, err := n.Runs(ctx, []core.RunID{id})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
-	if err != nil {
+	runs, err := s.Runs.Get(ctx, []core.RunID{id})
+	old, is := runs[id]
+	if err = cmp.Or(err, old.Err); err != nil {
 		return 0, err
 	}
-	if r, is := old[id]; is && (r.State.Open() || r.EndedAt.After(since)) {
+	if is && (old.Is.State.Open() || old.Is.EndedAt.After(since)) {
 		return id, nil
 	}
 	w.Was = bound.V
-	return run, n.write(ctx, w)
+	return run, s.Write(ctx, w)
 }

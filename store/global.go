@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // storedGlobal is core.Global as it is stored: each time is in milliseconds.
@@ -35,7 +34,7 @@ type storedLoss struct {
 
 const globalName = "-"
 
-var globals = store.Table[core.Global]{Kind: "global",
+var globals = Table[core.Global]{Kind: "global",
 	Name:    func(*core.Global) string { return globalName },
 	Version: func(g *core.Global) int64 { return g.Rev },
 	Encode: func(g *core.Global) ([]byte, error) {
@@ -44,7 +43,7 @@ var globals = store.Table[core.Global]{Kind: "global",
 			DownAt: core.Millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening, Notify: g.Notify,
 			Loss: storedLoss{From: g.Loss.From, Next: g.Loss.Next, At: core.Millis(g.Loss.At), Again: g.Loss.Again}})
 	},
-	Decode: func(r *store.Record) (core.Global, error) {
+	Decode: func(r *Record) (core.Global, error) {
 		var v storedGlobal
 		err := json.Unmarshal(r.Body, &v)
 		return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable,
@@ -53,16 +52,49 @@ var globals = store.Table[core.Global]{Kind: "global",
 			Loss: core.Loss{From: v.Loss.From, Next: v.Loss.Next, At: core.FromMillis(v.Loss.At), Again: v.Loss.Again}}, err
 	}}
 
-// Global returns a zero core.Global before the first PutGlobal.
-func (n *Nouns) Global(ctx context.Context) (core.Global, error) {
-	values, err := globals.Get(ctx, n.Records, n.Box, globalName)
+// Global returns the item with the state of the whole deployment, zero before the first PutGlobal. It returns an error if the
+// data belongs to another deployment.
+func (s *Store) Global(ctx context.Context) (core.Global, error) {
+	values, err := globals.Get(ctx, s, globalName)
 	v := values[globalName]
-	return v.Is, cmp.Or(err, v.Err)
+	if err = cmp.Or(err, v.Err); err == nil && s.Deployment != "" {
+		err = v.Is.Admits(s.Deployment)
+	}
+	return v.Is, err
+}
+
+// Fence returns an error if the data belongs to another deployment. It is for writes that do not read the global item anyway:
+// allocating numbers, and creating the follow-ups of ended runs. On the queue of an inactive deployment a message would wait
+// forever and count as sent. Writes that are correct from any deployment need no fence: ends of runs, the permits that they
+// free, heartbeats and kept logs. A process keeps acting on data that it read before the fence until its invocation ends.
+func (s *Store) Fence(ctx context.Context) error {
+	if s.Deployment == "" {
+		return nil
+	}
+	_, err := s.Global(ctx)
+	return err
+}
+
+// Own returns the global item like Global. Data without an owner becomes the data of this deployment, so that no other
+// deployment can use a copy.
+func (s *Store) Own(ctx context.Context) (core.Global, error) {
+	g, err := s.Global(ctx)
+	if err != nil || s.Deployment == "" || g.Holder != "" || g.Opening {
+		return g, err
+	}
+	bound := g
+	bound.Holder, bound.Generation, bound.Rev = s.Deployment, max(g.Generation, 1), g.Rev+1
+	if err := s.PutGlobal(ctx, g.Rev, bound); err != nil {
+		return g, err // another process bound it first: the next pass reads the owner
+	}
+	return bound, nil
 }
 
 // PutGlobal sets Past itself: to the earlier pauses and the one that g ends.
-func (n *Nouns) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	old, err := n.Global(ctx) // the condition of the write checks that it is unchanged
+func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	any := *s
+	any.Deployment = ""
+	old, err := any.Global(ctx) // the condition of the write checks that it is unchanged
 	switch {
 	case err != nil:
 		return err
@@ -70,5 +102,5 @@ func (n *Nouns) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 		return core.ErrRefused
 	}
 	g.Past = old.Past.After(old.Pause, encodePause(g.Pause).decode()) // compared in milliseconds
-	return put(ctx, n, globals, seen, g)
+	return globals.Save(ctx, s, seen, g)
 }

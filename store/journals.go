@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // KindJournals is the kind of the journals of an hour. A journal has the version of its record, less 1.
@@ -32,12 +31,12 @@ func ParseJournalName(name string) (core.JournalKey, error) {
 }
 
 // JournalKey identifies the record of a journal.
-func JournalKey(k core.JournalKey) store.Key {
-	return store.Key{Kind: KindJournals(k.Minute), Name: JournalName(k)}
+func JournalKey(k core.JournalKey) Key {
+	return Key{Kind: KindJournals(k.Minute), Name: JournalName(k)}
 }
 
 // DecodeJournal returns the journal of a record.
-func DecodeJournal(r *store.Record) (j core.Journal, err error) {
+func DecodeJournal(r *Record) (j core.Journal, err error) {
 	if err = r.Err; err == nil {
 		j.Key, err = ParseJournalName(r.Name)
 	}
@@ -50,17 +49,17 @@ func DecodeJournal(r *store.Record) (j core.Journal, err error) {
 	return j, err
 }
 
-func (n *Nouns) PutJournal(ctx context.Context, j core.Journal) error {
-	return n.write(ctx, store.Write{Was: store.Lower, Record: store.Record{Key: JournalKey(j.Key), V: int64(j.V) + 1,
-		Body: core.EncodeEntries(j.Entries), Expires: expires(n.Now(), n.KeepJournals)}})
+func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
+	return s.Write(ctx, Write{Was: Lower, Record: Record{Key: JournalKey(j.Key), V: int64(j.V) + 1,
+		Body: core.EncodeEntries(j.Entries), Expires: expires(s.Now(), s.KeepJournals)}})
 }
 
-func (n *Nouns) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
-	names := make([]store.Key, len(keys))
+func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	names := make([]Key, len(keys))
 	for i, k := range keys {
 		names[i] = JournalKey(k)
 	}
-	records, err := n.Records.Get(ctx, names...)
+	records, err := s.Records.Get(ctx, names...)
 	found := make(map[core.JournalKey]core.Journal, len(records))
 	for i, k := range keys {
 		if r, is := records[names[i]]; is && err == nil {
@@ -71,13 +70,13 @@ func (n *Nouns) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 }
 
 // JournalsAt reads the journals of a minute after a key, in the order of suffixes and nonces.
-func (n *Nouns) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
+func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
 	begin := strconv.FormatInt(minute, 10)
 	from := begin + "."
 	if !after.IsZero() {
 		from = JournalName(after)
 	}
-	page, err := n.Records.List(ctx, KindJournals(minute), from, begin+"/", limit)
+	page, err := s.Records.List(ctx, KindJournals(minute), from, begin+"/", limit)
 	list := make([]core.Journal, len(page))
 	for i := 0; i < len(page) && err == nil; i++ {
 		list[i], err = DecodeJournal(&page[i])
@@ -91,21 +90,21 @@ func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(
 // KindRevisit is the start of the kinds of revisits, before the minute.
 const KindRevisit = "revisit#"
 
-func (n *Nouns) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	records := make([]store.Record, len(keys))
+func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	records := make([]Record, len(keys))
 	for i, k := range keys {
-		records[i] = store.Record{Key: store.Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,
-			Expires: expires(n.Now(), n.KeepJournals)}
+		records[i] = Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,
+			Expires: expires(s.Now(), s.KeepJournals)}
 	}
-	return n.writeFree(ctx, records, false)
+	return s.WriteAny(ctx, records, false)
 }
 
-func (n *Nouns) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
+func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
 	from := ""
 	if !after.IsZero() {
 		from = JournalName(after)
 	}
-	page, err := n.Records.List(ctx, kindRevisits(minute), from, "", limit)
+	page, err := s.Records.List(ctx, kindRevisits(minute), from, "", limit)
 	list := make([]core.JournalKey, len(page))
 	for i := 0; i < len(page) && err == nil; i++ {
 		list[i], err = ParseJournalName(page[i].Name)
@@ -113,10 +112,10 @@ func (n *Nouns) Revisits(ctx context.Context, minute int64, after core.JournalKe
 	return list, err
 }
 
-func (n *Nouns) DropRevisits(ctx context.Context, minute int64) error {
-	page, err := n.Records.List(ctx, kindRevisits(minute), "", "", math.MaxInt32)
+func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
+	page, err := s.Records.List(ctx, kindRevisits(minute), "", "", math.MaxInt32)
 	if err != nil {
 		return err
 	}
-	return n.writeFree(ctx, page, true)
+	return s.WriteAny(ctx, page, true)
 }

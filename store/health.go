@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // KindHealth is the kind of the records of jobs and addresses that are slow or were until recently. It is listed every few
@@ -17,7 +16,7 @@ const KindHealth = "health"
 // keepHealth is how long a health stays after its measurement.
 const keepHealth = 24 * time.Hour
 
-var healths = store.Table[core.Health]{Kind: KindHealth,
+var healths = Table[core.Health]{Kind: KindHealth,
 	Name:    func(h *core.Health) string { return h.Of },
 	Version: func(h *core.Health) int64 { return core.Millis(h.At) },
 	Encode: func(h *core.Health) ([]byte, error) {
@@ -26,35 +25,35 @@ var healths = store.Table[core.Health]{Kind: KindHealth,
 		}
 		return []byte{}, nil
 	},
-	Decode: func(r *store.Record) (core.Health, error) {
+	Decode: func(r *Record) (core.Health, error) {
 		return core.Health{Of: r.Name, Slow: len(r.Body) > 0, At: core.FromMillis(r.V)}, nil
 	}}
 
-func (n *Nouns) Healths(ctx context.Context) ([]core.Health, error) { return readAll(ctx, n, healths) }
+func (s *Store) Healths(ctx context.Context) ([]core.Health, error) { return healths.ReadAll(ctx, s) }
 
-func (n *Nouns) PutHealths(ctx context.Context, list []core.Health) []error {
-	return putAll(ctx, n, healths, list, func(h *core.Health) (int64, time.Time) { return store.Lower, h.At.Add(keepHealth) })
+func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
+	return healths.SaveAll(ctx, s, list, func(h *core.Health) (int64, time.Time) { return Lower, h.At.Add(keepHealth) })
 }
 
 // keepUses is how long the counts of a job stay after their last write.
 const keepUses = 48 * time.Hour
 
-var uses = store.Table[core.Uses]{Kind: "uses", Spread: true,
+var uses = Table[core.Uses]{Kind: "uses", Spread: true,
 	Name:    func(u *core.Uses) string { return u.Job.String() },
 	Version: func(u *core.Uses) int64 { return core.Millis(u.Since) }, // no write has a condition
 	Encode:  func(u *core.Uses) ([]byte, error) { return json.Marshal(u.Counts) },
-	Decode: func(r *store.Record) (core.Uses, error) {
+	Decode: func(r *Record) (core.Uses, error) {
 		u := core.Uses{Since: core.FromMillis(r.V)}
 		err := json.Unmarshal(r.Body, &u.Counts)
 		return u, err
 	}}
 
-func (n *Nouns) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
+func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
 	names := make([]string, len(jobs))
 	for i, id := range jobs {
 		names[i] = id.String()
 	}
-	values, err := uses.Get(ctx, n.Records, n.Box, names...)
+	values, err := uses.Get(ctx, s, names...)
 	found := make(map[core.JobID]core.Uses, len(values))
 	for i, id := range jobs {
 		v, is := values[names[i]]
@@ -70,6 +69,6 @@ func (n *Nouns) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]cor
 	return found, err
 }
 
-func (n *Nouns) PutUses(ctx context.Context, list []core.Uses) []error {
-	return putAll(ctx, n, uses, list, func(*core.Uses) (int64, time.Time) { return store.Any, n.Now().Add(keepUses) })
+func (s *Store) PutUses(ctx context.Context, list []core.Uses) []error {
+	return uses.SaveAll(ctx, s, list, func(*core.Uses) (int64, time.Time) { return Any, s.Now().Add(keepUses) })
 }

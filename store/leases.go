@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 type storedLease struct {
@@ -14,13 +13,13 @@ type storedLease struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-var leases = store.Table[core.Lease]{Kind: "lease",
+var leases = Table[core.Lease]{Kind: "lease",
 	Name:    func(l *core.Lease) string { return l.Name },
 	Version: leaseVersion,
 	Encode: func(l *core.Lease) ([]byte, error) {
 		return json.Marshal(storedLease{l.Owner, core.FromMillis(core.Millis(l.Until))})
 	},
-	Decode: func(r *store.Record) (core.Lease, error) {
+	Decode: func(r *Record) (core.Lease, error) {
 		var v storedLease
 		err := json.Unmarshal(r.Body, &v)
 		return core.Lease{Name: r.Name, Owner: v.Owner, Epoch: r.V / 2, Until: v.Until}, err
@@ -30,19 +29,19 @@ var leases = store.Table[core.Lease]{Kind: "lease",
 func leaseVersion(l *core.Lease) int64 {
 	switch {
 	case *l == core.Lease{}:
-		return store.Absent
+		return Absent
 	case l.Owner == "":
 		return 2*l.Epoch + 1
 	}
 	return 2 * l.Epoch
 }
 
-func (n *Nouns) Leases(ctx context.Context) ([]core.Lease, error) { return readAll(ctx, n, leases) }
+func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) { return leases.ReadAll(ctx, s) }
 
-func (n *Nouns) PutLease(ctx context.Context, seen, l core.Lease) error {
-	return put(ctx, n, leases, leaseVersion(&seen), l)
+func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
+	return leases.Save(ctx, s, leaseVersion(&seen), l)
 }
 
-func (n *Nouns) DropLease(ctx context.Context, seen core.Lease) error {
-	return n.write(ctx, leases.Delete(seen.Name, leaseVersion(&seen)))
+func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
+	return s.Write(ctx, leases.Delete(seen.Name, leaseVersion(&seen)))
 }

@@ -1,4 +1,4 @@
-package engine
+package store
 
 import "github.com/tickring/tickring/core"
 

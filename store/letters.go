@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // Bounds of a dead-letter message.
@@ -22,13 +21,13 @@ const (
 const KindLetter = "letter"
 
 // letters are dead-letter messages. The version is the time of the message.
-var letters = store.Table[core.Letter]{Kind: KindLetter,
+var letters = Table[core.Letter]{Kind: KindLetter,
 	Name:    func(l *core.Letter) string { return l.ID },
 	Version: func(l *core.Letter) int64 { return core.Millis(l.At) },
-	Encode:  func(l *core.Letter) ([]byte, error) { return store.EncodeHead(l, []byte(l.Body)) },
-	Decode: func(r *store.Record) (core.Letter, error) {
+	Encode:  func(l *core.Letter) ([]byte, error) { return EncodeHead(l, []byte(l.Body)) },
+	Decode: func(r *Record) (core.Letter, error) {
 		l := core.Letter{ID: r.Name}
-		body, err := store.DecodeHead(r.Body, &l)
+		body, err := DecodeHead(r.Body, &l)
 		l.Body = string(body)
 		return l, err
 	}}
@@ -39,11 +38,11 @@ func LetterID(at time.Time, message string) string {
 }
 
 // LetterWrite returns the write of a dead-letter message. A body that is too long is truncated.
-func LetterWrite(l core.Letter) (store.Write, error) {
+func LetterWrite(l core.Letter) (Write, error) {
 	if len(l.Body) > maxLetter {
 		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
 	}
-	w, err := letters.Put(nil, l, store.Any)
+	w, err := letters.Put(nil, l, Any)
 	w.Expires = l.At.Add(keepLetters)
 	return w, err
 }
@@ -64,27 +63,27 @@ func NewerLetterID(id, newest string) string {
 	return fmt.Sprintf("%019d#%s", at-1, message)
 }
 
-func (n *Nouns) KeepLetter(ctx context.Context, l core.Letter) error {
+func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	w, err := LetterWrite(l)
 	if err != nil {
 		return err
 	}
-	return n.write(ctx, w)
+	return s.Write(ctx, w)
 }
 
-func (n *Nouns) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
+func (s *Store) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
 	if after != "" && !strings.Contains(after, "#") {
 		return nil, core.Invalid("after", after, "expected the ID of a dead-letter message: use the value of next from the previous page")
 	}
-	page, err := n.Records.List(ctx, KindLetter, after, "", limit)
+	page, err := s.Records.List(ctx, KindLetter, after, "", limit)
 	list := make([]core.Letter, len(page))
 	for i := 0; i < len(page) && err == nil; i++ {
 		v := letters.Value(&page[i], nil)
-		list[i], err = v.Is, unread(letters, &v)
+		list[i], err = v.Is, letters.usable(&v)
 	}
 	return list, err
 }
 
-func (n *Nouns) DropLetter(ctx context.Context, id string) error {
-	return n.write(ctx, letters.Delete(id, store.Any))
+func (s *Store) DropLetter(ctx context.Context, id string) error {
+	return s.Write(ctx, letters.Delete(id, Any))
 }

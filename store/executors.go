@@ -1,14 +1,12 @@
-package engine
+package store
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // keepExecutors is how long an executor stays after its last heartbeat; one that never sent any stays until it is removed.
@@ -23,8 +21,8 @@ type storedExecutor struct {
 }
 
 // executorsOf returns the table of an app's executors.
-func executorsOf(app string) store.Table[core.Executor] {
-	return store.Table[core.Executor]{Kind: KindExecutors(app),
+func executorsOf(app string) Table[core.Executor] {
+	return Table[core.Executor]{Kind: KindExecutors(app),
 		Name:    func(e *core.Executor) string { return e.Address },
 		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) + 1 },
 		Encode: func(e *core.Executor) ([]byte, error) {
@@ -34,7 +32,7 @@ func executorsOf(app string) store.Table[core.Executor] {
 			}
 			return json.Marshal(v)
 		},
-		Decode: func(r *store.Record) (core.Executor, error) {
+		Decode: func(r *Record) (core.Executor, error) {
 			var v storedExecutor
 			err := json.Unmarshal(r.Body, &v)
 			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V - 1), Since: core.FromMillis(v.Since),
@@ -50,9 +48,9 @@ func executorsOf(app string) store.Table[core.Executor] {
 func KindExecutors(app string) string { return "executors#" + app }
 
 // Executors returns the executors of apps, in the order of addresses.
-func (n *Nouns) Executors(ctx context.Context, names []string) (map[string][]core.Executor, error) {
+func (s *Store) Executors(ctx context.Context, names []string) (map[string][]core.Executor, error) {
 	lists, errs := make([][]core.Executor, len(names)), make([]error, len(names))
-	atOnce(len(names), func(i int) { lists[i], errs[i] = readAll(ctx, n, executorsOf(names[i])) })
+	AtOnce(len(names), func(i int) { lists[i], errs[i] = executorsOf(names[i]).ReadAll(ctx, s) })
 	found := make(map[string][]core.Executor, len(names))
 	for i, name := range names {
 		if len(lists[i]) > 0 {
@@ -62,48 +60,27 @@ func (n *Nouns) Executors(ctx context.Context, names []string) (map[string][]cor
 	return found, errors.Join(errs...)
 }
 
-func (n *Nouns) PutExecutor(ctx context.Context, e core.Executor) error {
-	w, err := executorsOf(e.App).Put(nil, e, store.Any)
+func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
+	w, err := executorsOf(e.App).Put(nil, e, Any)
 	if err != nil {
 		return err
 	}
 	if !e.Beat.IsZero() {
 		w.Expires = e.Beat.Add(keepExecutors)
 	}
-	return n.write(ctx, w)
+	return s.Write(ctx, w)
 }
 
-func (n *Nouns) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	t := executorsOf(app)
 	if seen.IsZero() {
-		return n.write(ctx, t.Delete(address, store.Any))
+		return s.Write(ctx, t.Delete(address, Any))
 	}
-	err := n.write(ctx, t.Delete(address, core.Millis(seen)+1))
+	err := s.Write(ctx, t.Delete(address, core.Millis(seen)+1))
 	if errors.Is(err, core.ErrRefused) {
-		if r, err := n.read(ctx, store.Key{Kind: t.Kind, Name: address}); err != nil || r.V == 0 {
+		if r, err := s.Read(ctx, Key{Kind: t.Kind, Name: address}); err != nil || r.V == 0 {
 			return err
 		}
 	}
 	return err
-}
-
-// maxAtOnce is how many requests one call makes at the same time.
-const maxAtOnce = 16
-
-// atOnce calls do for 0 to n-1, at most maxAtOnce at the same time, and waits for all.
-func atOnce(n int, do func(i int)) {
-	if n == 1 {
-		do(0)
-		return
-	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, maxAtOnce)
-	for i := range n {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			do(i)
-		})
-	}
-	all.Wait()
 }

@@ -1,4 +1,4 @@
-package engine
+package store
 
 import (
 	"context"
@@ -8,26 +8,25 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // keepPermits is how long an item without holders and waiters stays after its last write. Then its version begins at 1 again,
 // so the time is longer than any write can be under way.
 const keepPermits = 48 * time.Hour
 
-var permits = store.Table[core.Permits]{Kind: "permit", Spread: true,
+var permits = Table[core.Permits]{Kind: "permit", Spread: true,
 	Name:    func(p *core.Permits) string { return p.Name },
 	Version: func(p *core.Permits) int64 { return p.V },
 	Encode:  encodePermits, Decode: decodePermits}
 
-func (n *Nouns) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	return readNamed(ctx, n, permits, names)
+func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	return permits.Read(ctx, s, names...)
 }
 
-func (n *Nouns) PutPermits(ctx context.Context, list []core.Permits) []error {
-	return putAll(ctx, n, permits, list, func(p *core.Permits) (was int64, expires time.Time) {
+func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
+	return permits.SaveAll(ctx, s, list, func(p *core.Permits) (was int64, expires time.Time) {
 		if len(p.Holders)+len(p.Queue) == 0 && p.Join == nil {
-			expires = n.Now().Add(keepPermits)
+			expires = s.Now().Add(keepPermits)
 		}
 		return p.V - 1, expires
 	})
@@ -59,7 +58,7 @@ func encodePermits(p *core.Permits) (b []byte, err error) {
 	return append(b, join...), err
 }
 
-func decodePermits(r *store.Record) (core.Permits, error) {
+func decodePermits(r *Record) (core.Permits, error) {
 	b, bad := r.Body, false
 	skip := func(n int) {
 		if bad = bad || n <= 0; !bad {

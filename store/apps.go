@@ -1,14 +1,12 @@
-package engine
+package store
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/netip"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 type storedApp struct {
@@ -31,7 +29,7 @@ type storedApp struct {
 // KindApp is the kind of the records of apps.
 const KindApp = "app"
 
-var apps = store.Sealed(store.Table[core.App]{Kind: KindApp,
+var apps = Sealed(Table[core.App]{Kind: KindApp,
 	Name:    func(a *core.App) string { return a.Name },
 	Version: func(a *core.App) int64 { return a.Rev },
 	Encode: func(a *core.App) ([]byte, error) {
@@ -39,7 +37,7 @@ var apps = store.Sealed(store.Table[core.App]{Kind: KindApp,
 			Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call, Notify: a.Notify,
 			Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: core.Millis(a.Created)})
 	},
-	Decode: func(r *store.Record) (core.App, error) {
+	Decode: func(r *Record) (core.App, error) {
 		var v storedApp
 		err := json.Unmarshal(r.Body, &v)
 		return core.App{Name: r.Name, Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
@@ -47,54 +45,23 @@ var apps = store.Sealed(store.Table[core.App]{Kind: KindApp,
 			Pause: v.Pause.decode(), Past: v.Past.decode(), Created: core.FromMillis(v.Created)}, err
 	}})
 
-// Apps reads apps by name.
-func (n *Nouns) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	found := make(map[string]core.App, len(names))
-	values, err := apps.Get(ctx, n.Records, n.Box, names...)
-	if err != nil {
-		return found, nil, err
-	}
-	var bad core.UnreadableApps
-	var unread []string
-	for name, v := range values {
-		switch {
-		case errors.Is(v.Err, core.ErrThrottled):
-			unread = append(unread, name)
-		case v.Err != nil:
-			bad.Add(name, v.Err)
-		default:
-			found[name] = v.Is
-		}
-	}
-	return found, unread, bad.Err()
+// Apps reads apps by name. Apps that do not exist are not in the result.
+func (s *Store) Apps(ctx context.Context, names ...string) (map[string]Value[core.App], error) {
+	return apps.Get(ctx, s, names...)
 }
 
 // ListApps returns all apps in the order of names.
-func (n *Nouns) ListApps(ctx context.Context) (list []core.App, err error) {
-	values, err := apps.All(ctx, n.Records, n.Box)
-	if err != nil {
-		return list, err
-	}
-	var bad core.UnreadableApps
-	for i := range values {
-		switch v := &values[i]; {
-		case errors.Is(v.Err, core.ErrThrottled):
-			return list, v.Err
-		case v.Err != nil:
-			bad.Add(v.Name, v.Err)
-		default:
-			list = append(list, v.Is)
-		}
-	}
-	return list, bad.Err()
+func (s *Store) ListApps(ctx context.Context) ([]Value[core.App], error) {
+	return apps.All(ctx, s)
 }
 
 // KindChanged lists the apps that have change records: an app from its creation on, also after it was deleted.
 const KindChanged = "changed"
 
-// PutApp stores an app. The condition of the write ensures that no pause of the stored app is lost.
-func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	rec, err := n.read(ctx, store.Key{Kind: KindApp, Name: a.Name})
+// PutApp stores an app on the condition that the stored Rev equals seen, so that no pause of the stored app is lost. If seen is
+// 0, the app must not exist.
+func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	rec, err := s.Read(ctx, Key{Kind: KindApp, Name: a.Name})
 	if err != nil {
 		return err
 	}
@@ -106,13 +73,19 @@ func (n *Nouns) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		}
 		a.Past = was.Past.After(was.Pause, encodePause(a.Pause).decode()) // compared in milliseconds
 	}
-	w, err := apps.Put(n.Box, a, seen)
+	w, err := apps.Put(s.Box, a, seen)
 	if err != nil {
 		return err
 	}
-	writes := []store.Write{w}
+	writes := []Write{w}
 	if seen == 0 {
-		writes = append(writes, store.Write{Record: store.Record{Key: store.Key{Kind: KindChanged, Name: a.Name}, V: 1}, Was: store.Any})
+		writes = append(writes, Write{Record: Record{Key: Key{Kind: KindChanged, Name: a.Name}, V: 1}, Was: Any})
 	}
-	return n.Records.Write(ctx, store.Group{Writes: writes, Changes: []core.Change{c}})[0]
+	return s.Records.Write(ctx, Group{Writes: writes, Changes: []core.Change{c}})[0]
+}
+
+// DeleteApp deletes an app on the condition that the stored Rev equals seen and the app has no jobs. The store also deletes
+// the app's executors.
+func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	return s.Write(ctx, apps.Delete(name, seen), c)
 }

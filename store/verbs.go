@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+)
+
+// CreateRuns stores new runs, each on the condition that it is not stored.
+func (s *Store) CreateRuns(ctx context.Context, runs []core.Run) []error {
+	puts := make([]RunPut, len(runs))
+	for i := range runs {
+		puts[i].Create = &runs[i]
+	}
+	return s.Runs.Put(ctx, puts)
+}
+
+// ChangeRuns changes stored runs, each on the condition in its core.RunPut.
+func (s *Store) ChangeRuns(ctx context.Context, changes []core.RunPut) []error {
+	puts := make([]RunPut, len(changes))
+	for i := range changes {
+		puts[i].Change = &changes[i]
+	}
+	return s.Runs.Put(ctx, puts)
+}
+
+// WaitingRuns reads open runs of a job that have no owner, with IDs lower than below, in descending order. They include all
+// queued and released runs. Fewer than limit runs mean that no runs follow.
+func (s *Store) WaitingRuns(ctx context.Context, job core.JobID, below core.RunID, limit int) (list []core.Run, err error) {
+	last, _ := core.RunRange(job, 0, 0)
+	for next := below - 1; next != 0 && len(list) < limit && err == nil; {
+		var page []core.Run
+		page, next, err = s.Runs.Open(ctx, next, last, true, limit-len(list))
+		list = append(list, page...)
+	}
+	return list, err
+}
+
+// RunNumbers allocates n consecutive run numbers of a job and returns the first.
+func (s *Store) RunNumbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
+	if err := s.Fence(ctx); err != nil {
+		return 0, err
+	}
+	first, err := s.Jobs.Numbers(ctx, job, n)
+	return uint32(first), err
+}
+
+// JobIDs allocates n consecutive job IDs and returns the first.
+func (s *Store) JobIDs(ctx context.Context, n int) (core.JobID, error) {
+	if err := s.Fence(ctx); err != nil {
+		return 0, err
+	}
+	first, err := s.Jobs.Numbers(ctx, 0, n)
+	return core.JobID(first), err
+}
+
+// Advance updates the planning fields of jobs, each on the condition that the stored Rev, Next and Tail equal its fields.
+func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
+	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut {
+		if a.Change == nil {
+			return JobPut{Advance: a}
+		}
+		return JobPut{Advance: a, Changes: []core.Change{*a.Change}}
+	})
+}
+
+// Enter adds entries to the due index. An entry that exists is not an error.
+func (s *Store) Enter(ctx context.Context, entries []core.DueItem) []error {
+	return putJobs(ctx, s, entries, func(d *core.DueItem) JobPut { return JobPut{Enter: d} })
+}
+
+// Leave removes entries from the due index. A missing entry is not an error.
+func (s *Store) Leave(ctx context.Context, entries []core.DueItem) []error {
+	return putJobs(ctx, s, entries, func(d *core.DueItem) JobPut { return JobPut{Leave: d} })
+}
+
+// putJobs makes one write of each item.
+func putJobs[T any](ctx context.Context, s *Store, items []T, put func(item *T) JobPut) []error {
+	puts := make([]JobPut, len(items))
+	for i := range items {
+		puts[i] = put(&items[i])
+	}
+	return s.Jobs.Put(ctx, puts)
+}
