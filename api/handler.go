@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
@@ -58,8 +57,6 @@ type Options struct {
 	Facts func(ctx context.Context, l words.Language) client.Facts
 	// Answer returns the last response of an executor address; nil means that no responses are recorded.
 	Answer Answer
-	// Dead reads the dead-letter messages; nil means that the deployment keeps no dead-letter messages.
-	Dead operate.DeadLetters
 	// Notices returns the state of notifications and channels; nil means that the state is unknown.
 	Notices Notices
 	// Reports returns the statistics of runs by hour and day; nil means no reports.

@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
@@ -57,7 +56,7 @@ type Engine struct {
 	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
-	Failed query.FailedJobs
+	Failed store.FailedJobs
 	// Close stops the engine and releases its files.
 	Close func() error
 }

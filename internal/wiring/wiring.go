@@ -108,8 +108,7 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 // no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
-	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
-	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+	return people.New(a.Engine.Store, a.Finish, killer, o)
 }
 
 // Access returns the access control of users. token is the admin token.
