@@ -164,7 +164,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	s := *f.e.Store
 	f.ring = &counting{Queue: s.Queue}
 	s.Jobs, s.Runs, s.Records, s.Queue = slowJobs{s.Jobs, f.slow}, slowRuns{s.Runs, f.slow}, slowRecords{s.Records, f.slow}, f.ring
-	m := people.New(&s, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f,
+	m := people.New(&s, finish.New(f.e.Store, finish.Options{Plan: plan.Local()}), f,
 		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {

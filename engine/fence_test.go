@@ -88,7 +88,7 @@ func TestFencedDispatch(t *testing.T) {
 	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
 		who, acks := c.who, c.acks
 		e := engine.Fenced(data, who)
-		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
+		end := finish.New(e.Store, finish.Options{Plan: plan.AWS()})
 		v := dispatch.New(e.Dispatch, e.Ring, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
 		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{id})
@@ -112,7 +112,7 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		check.OK(t, data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
 			Rev: 1}))
 		e := engine.Fenced(data, c.who)
-		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
+		end := finish.New(e.Store, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
 		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Cause: core.CauseSchedule,
 			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry,

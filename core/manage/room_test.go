@@ -72,7 +72,7 @@ func newCrowded(t *testing.T) (*crowded, *people.People) {
 	s := *e.Store
 	c := &crowded{Jobs: s.Jobs, s: e.Store, calls: map[string]int{}}
 	s.Jobs = c
-	m := people.New(&s, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
+	m := people.New(&s, finish.New(e.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
 	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }

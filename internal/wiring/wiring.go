@@ -73,8 +73,7 @@ func New(e *engine.Engine, o Options) *Assembly {
 	if o.Deployment != "" {
 		a.Engine = engine.Fenced(e, o.Deployment)
 	}
-	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Lists: e.ByJournal, Log: o.Log,
-		Closed: o.Closed})
+	a.Finish = finish.New(a.Engine.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
 	return a
 }
 
@@ -101,7 +100,7 @@ func (a *Assembly) Dead() *dispatch.Dead {
 // Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
+	return finish.NewWatchdog(a.Finish, of, o)
 }
 
 // People returns the operations of users. The parameter killer sends kill requests, and may be nil if the caller kills
