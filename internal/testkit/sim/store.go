@@ -14,7 +14,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -35,8 +34,8 @@ type Store interface {
 	tick.Leases
 	dispatch.Store
 	dispatch.Healths
-	finish.Store
-	finish.Watch
+	engine.FinishStore
+	engine.WatchStore
 	registry.Store
 	people.Store
 	engine.Ring
