@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notification"
@@ -17,7 +16,6 @@ import (
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/store"
@@ -42,8 +40,6 @@ type Engine struct {
 	PostRun  postrun.Store
 	Notices  NoticeStore
 	Upkeep   Maintenance
-	Report   report.Store
-	People   access.Store
 	Secrets  store.Secrets // nil if secrets are not encrypted
 	Records  store.Records
 	Jobs     store.Jobs

@@ -20,7 +20,9 @@ import (
 // A process keeps acting on data that it read before the fence until its invocation ends. Writes that are correct from any
 // deployment are not fenced: ends of runs, the permits that they free, heartbeats and kept logs.
 func Fenced(e *Engine, deployment string) *Engine {
-	f := *e
+	f, s := *e, *e.Store
+	s.Deployment = deployment
+	f.Store = &s
 	f.Tick = fencedTick{e.Tick, deployment}
 	f.Dispatch = fencedDispatch{e.Dispatch, deployment}
 	f.Finish = fencedFinish{e.Finish, deployment}

@@ -22,7 +22,7 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	clock := func() time.Time { return now }
 	e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF", Now: clock})
 	check.OK(t, err)
-	check.OK(t, report.New(e.Report, report.Options{Now: clock}).Pass(t.Context()))
+	check.OK(t, report.New(e.Store, report.Options{Now: clock}).Pass(t.Context()))
 	now = now.Add(55 * 24 * time.Hour)
 	var ids []core.RunID
 	for i := range uint32(3) {

@@ -226,7 +226,7 @@ func testServer(t testing.TB) *httptest.Server {
 		Dead:      data.Dead, Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
-			doctor.Gather(ctx, data, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
+			doctor.Gather(ctx, data.Store, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
 			return f
 		}, Restore: a.Restorer(restore.Options{}), Reports: reports})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

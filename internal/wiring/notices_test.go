@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
@@ -126,7 +127,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		each(10*time.Second, func() error { _, err := dead.Pass(ctx); return err })
 		each(time.Minute, func() error { _, err := notices.Pass(ctx); return err })
 		take := func(kind ring.Kind, messages, places int, handle func(list []ring.Message, free func()) []dispatch.Verdict) {
-			in := &engine.Poller{Queue: r.e.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
+			in := &poller.Poller{Queue: r.e.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
 				Ready: func(ctx context.Context) error {
 					for kind == ring.KindFires && r.isIdle() && ctx.Err() == nil {
 						time.Sleep(time.Second)
@@ -134,7 +135,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 					return ctx.Err()
 				},
 				Handle: func(_ context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
-					return handle(engine.Messages(got), free)
+					return handle(poller.Messages(got), free)
 				}}
 			drivers.Go(func() { in.Run(ctx, ctx) })
 		}
