@@ -130,7 +130,7 @@ func newHandler(t testing.TB) *fixture {
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
-	f.o = api.Options{Token: token, ReadToken: readToken, Access: f.access, Dead: f.e.Dead,
+	f.o = api.Options{Token: token, ReadToken: readToken, Access: f.access, Dead: f.e.Store,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		Facts: func(context.Context, words.Language) client.Facts {
 			return client.Facts{Executors: []client.Executor{{App: "shop"}, {App: "pay"}}, Refused: []client.RefusedExecutor{{App: "pay"}}}

@@ -131,7 +131,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
 	f := &fleet{t: t, e: memory.Open(t, memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
-	check.OK(t, f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
+	check.OK(t, f.e.Store.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
 	jobs := make([]core.Job, 0, n)
 	for i := range n {
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "demo", Created: now()}}

@@ -165,7 +165,7 @@ const batch, dispatches = 20, 256
 
 func (s *Server) intake(p *parts) *poller.Poller {
 	return &poller.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
+		Queue: p.store.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 			return p.disp.HandleFreeing(ctx, poller.Messages(got), free)
@@ -187,7 +187,7 @@ func (s *Server) checks(p *parts) *poller.Poller {
 		return dispatch.Verdict{Ack: true}
 	}
 	return &poller.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
+		Queue: p.store.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
@@ -210,7 +210,7 @@ const postRunBatch, postRunBatches = 50, 32
 // post-run returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
 func (s *Server) postRuns(p *parts) *poller.Poller {
 	return &poller.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
+		Queue: p.store.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			verdicts := make([]dispatch.Verdict, len(got))
@@ -263,7 +263,7 @@ func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 			return nil
 		}
 		for {
-			n, err := p.engine.Upkeep.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
+			n, err := p.store.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
 			if err != nil || n == 0 {
 				return err
 			}
