@@ -2,6 +2,7 @@
 package memory
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/tickring/tickring/core"
@@ -55,13 +56,11 @@ func DamageApp(t testing.TB, s store.Records, name string) {
 func Run(t testing.TB, s *store.Store, id core.RunID) (r core.Run) {
 	t.Helper()
 	found, err := s.Runs.Get(t.Context(), []core.RunID{id})
-	if g, is := found[id]; err == nil && is {
-		if err = g.Err; err == nil {
-			return *g.Is
-		}
-	}
-	if err != nil {
+	g := found[id]
+	if err = cmp.Or(err, g.Err); err != nil {
 		t.Error(err)
+	} else if g.Is != nil {
+		r = *g.Is
 	}
 	return r
 }
