@@ -89,7 +89,7 @@ func TestFencedDispatch(t *testing.T) {
 		who, acks := c.who, c.acks
 		e := engine.Fenced(data, who)
 		end := finish.New(e.Store, finish.Options{Plan: plan.AWS()})
-		v := dispatch.New(e.Dispatch, e.Ring, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
+		v := dispatch.New(e.Store, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
 		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{id})
 		if err != nil || rerr != nil || v[0].Ack != acks || !acks &&

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -61,7 +61,7 @@ func TestPulse(t *testing.T) {
 
 // refusing is a store that fails for a while.
 type refusing struct {
-	dispatch.Store
+	engine.DispatchStore
 	until *time.Time
 }
 
@@ -69,7 +69,7 @@ func (r refusing) Global(ctx context.Context) (core.Global, error) {
 	if time.Now().Before(*r.until) {
 		return core.Global{}, core.ErrThrottled
 	}
-	return r.Store.Global(ctx)
+	return r.DispatchStore.Global(ctx)
 }
 
 // TestPulseOfARefusingStore: a stored heartbeat is up to a minute old. So a minute in which the store rejects everything
