@@ -24,6 +24,7 @@ import (
 	"github.com/tickring/tickring/internal/fairsem"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -60,8 +61,8 @@ type Options struct {
 	Answer Answer
 	// Dead reads the dead-letter messages; nil means that the deployment keeps no dead-letter messages.
 	Dead operate.DeadLetters
-	// Notices returns the state of notifications and channels; nil means that the state is unknown.
-	Notices Notices
+	// Notices has the state of notifications and channels; nil means that the state is unknown.
+	Notices *store.Store
 	// Reports returns the statistics of runs by hour and day; nil means no reports.
 	Reports *report.Reports
 	// Restore starts a new generation of the data; nil means that no other deployment can have the data.

@@ -7,8 +7,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 )
 
 // Fenced wraps e for the processes of one deployment. Each planner pass, dispatch and watchdog check first reads the
@@ -25,7 +23,6 @@ func Fenced(e *Engine, deployment string) *Engine {
 	f.Dispatch = fencedDispatch{e.Dispatch, deployment}
 	f.Finish = fencedFinish{e.Finish, deployment}
 	f.Manage = fencedManage{e.Manage, deployment}
-	f.Notices = fencedNotices{e.Notices, deployment}
 	return &f
 }
 
@@ -37,16 +34,16 @@ func admitted(deployment string, g core.Global, err error) (core.Global, error) 
 }
 
 type fencedTick struct {
-	tick.Store
+	Tick
 	deployment string
 }
 
 func (f fencedTick) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Store.Global(ctx)
+	g, err := f.Tick.Global(ctx)
 	if err == nil && g.Holder == "" && !g.Opening && f.deployment != "" {
 		bound := g
 		bound.Holder, bound.Generation, bound.Rev = f.deployment, max(g.Generation, 1), g.Rev+1
-		if err := f.Store.PutGlobal(ctx, g.Rev, bound); err != nil {
+		if err := f.Tick.PutGlobal(ctx, g.Rev, bound); err != nil {
 			return g, err // another process bound it first: the next pass reads the owner
 		}
 		g = bound
@@ -72,24 +69,6 @@ type fencedFinish struct {
 func (f fencedFinish) Global(ctx context.Context) (core.Global, error) {
 	g, err := f.Store.Global(ctx)
 	return admitted(f.deployment, g, err)
-}
-
-// fencedNotices stops a fenced deployment from sending notifications: each notification reads the global item first.
-type fencedNotices struct {
-	NoticeStore
-	deployment string
-}
-
-func (f fencedNotices) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.NoticeStore.Global(ctx)
-	return admitted(f.deployment, g, err)
-}
-
-func (f fencedNotices) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error) {
-	if _, err := f.Global(ctx); err != nil {
-		return nil, err
-	}
-	return f.NoticeStore.DueLooks(ctx, upTo, limit)
 }
 
 func (f fencedFinish) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {

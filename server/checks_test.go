@@ -48,7 +48,7 @@ func TestChecksWaitForNobody(t *testing.T) {
 		check.OK(t, err)
 		t.Cleanup(x.Close)
 		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
-		check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
+		check.OK(t, p.engine.Store.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
 			Since: now.Add(-time.Hour)}))
 		return x.URL()
 	}

@@ -68,7 +68,7 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 	now := time.Now().UTC()
 	if gap := s.gap(p, now); gap.Abs() > s.o.OutageAfter {
 		from := now.Add(-max(gap, 0))
-		if err := registry.NoteOutage(ctx, p.engine.Tick, from, now, s.o.Expiry); err != nil {
+		if err := registry.NoteOutage(ctx, p.engine.Store, from, now, s.o.Expiry); err != nil {
 			return err
 		}
 		s.log.Warn("server suspended or clock changed", "gap", gap.Round(time.Second).String())

@@ -29,7 +29,7 @@ func TestSleep(t *testing.T) {
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)
 	// The state before: a heartbeat, and an accepted run.
-	check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
+	check.OK(t, p.engine.Store.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
 		Since: slept.Add(-time.Hour)}))
 	p.aliveMu.Lock() // a sign of life that is under way would be the later one
 	p.alive.Store(slept.UnixMilli())
@@ -91,7 +91,7 @@ func TestNoteOutage(t *testing.T) {
 		{-100, 3000, -100}, // by a clock that was wrong
 		{0, 0, -100},
 	} {
-		check.OK(t, registry.NoteOutage(t.Context(), s.parts.engine.Tick, at(c.from), at(c.to), 90*time.Second))
+		check.OK(t, registry.NoteOutage(t.Context(), s.parts.engine.Store, at(c.from), at(c.to), 90*time.Second))
 		g, err := s.parts.engine.Manage.Global(t.Context())
 		if err != nil || !g.DownAt.Equal(at(c.down)) || !g.UpSince.Equal(at(c.to)) {
 			t.Errorf("%+v: down %s, up %s, %v", c, g.DownAt.Sub(now), g.UpSince.Sub(now), err)

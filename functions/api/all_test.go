@@ -64,7 +64,7 @@ func TestAllDoors(t *testing.T) {
 	if h.ServeHTTP(page, r); !strings.Contains(page.Body.String(), c.Deployment) {
 		t.Errorf("the console does not say of which deployment it is: %d %s", page.Code, page.Body)
 	}
-	list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+	list, err := e.Store.Executors(t.Context(), []string{"billing"})
 	if err != nil || len(list["billing"]) != 1 {
 		t.Errorf("registered: %v, %v", list, err)
 	}
@@ -91,7 +91,7 @@ func TestPathsThatNoRouteNames(t *testing.T) {
 			t.Errorf("%s: %d %s %v", path, got.StatusCode, got.Body, err)
 		}
 	}
-	if list, err := e.Registry.Executors(t.Context(), []string{"billing"}); err != nil || len(list["billing"]) != 2 {
+	if list, err := e.Store.Executors(t.Context(), []string{"billing"}); err != nil || len(list["billing"]) != 2 {
 		t.Errorf("registered: %v, %v", list, err)
 	}
 }

@@ -43,7 +43,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	there := func() int {
 		t.Helper()
-		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+		list, err := e.Store.Executors(t.Context(), []string{"billing"})
 		check.OK(t, err)
 		return len(list["billing"])
 	}

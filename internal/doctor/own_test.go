@@ -12,22 +12,12 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
-
-// behind is a store whose delay queue is late.
-type behind struct {
-	tick.Store
-	due time.Time
-	err error
-}
-
-func (b behind) OldestMessage(context.Context) (ring.Oldest, error) {
-	return ring.Oldest{Due: b.due}, b.err
-}
 
 // TestUncomparedFrom: uncompared time reaches back at most to the first job, because nothing was due before. Unreadable
 // jobs are named.
@@ -48,18 +38,20 @@ func TestUncomparedFrom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-			if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			if err := e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 				t.Fatal(err)
 			}
 			if !c.first.IsZero() {
 				j := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "sweep", Handler: "demo", Created: c.first},
 					Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1, RevAt: c.first}}
 				j.Normalize()
-				if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+				if err := e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 					t.Fatal(err)
 				}
 			}
-			e.Tick = behind{e.Tick, c.behind, c.err}
+			e.Store.Queue = hook.Queue{Queue: e.Store.Queue, DoOldest: func(context.Context) (ring.Oldest, error) {
+				return ring.Oldest{Due: c.behind}, c.err
+			}}
 			var f client.Facts
 			var log strings.Builder
 			Gather(t.Context(), e, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
@@ -75,14 +67,14 @@ func TestUncomparedFrom(t *testing.T) {
 func TestApps(t *testing.T) {
 	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
+		if err := e.Store.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Registry.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
+	if err := e.Store.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
 		t.Fatal(err)
 	}
-	memory.DamageApp(t, e.Records, "broken")
+	memory.DamageApp(t, e.Store.Records, "broken")
 	f := here()
 	Gather(t.Context(), e, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
 	var levels []Level
@@ -99,24 +91,11 @@ func TestApps(t *testing.T) {
 	golden.New(t).Equal(t, "apps", findingTexts(list))
 }
 
-// unreadable is a store that cannot read one job.
-type unreadable struct {
-	tick.Store
-	job core.JobID
-}
-
-func (u unreadable) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	if slices.Contains(jobs, u.job) {
-		return nil, nil, core.Unreadable{u.job: errors.New("no key")}
-	}
-	return u.Store.Scheds(ctx, jobs)
-}
-
 // TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
 func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
 		e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		if err := e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		for id, ago := range map[core.JobID]time.Duration{1: time.Minute, 2: time.Second} {
@@ -124,11 +103,17 @@ func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "j" + id.String(), Handler: "demo"},
 				Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: now, Next: at, PlanAt: at}}
 			j.Normalize()
-			if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+			if err := e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
-		e.Tick = unreadable{e.Tick, bad}
+		jobs := e.Store.Jobs
+		e.Store.Jobs = hook.Jobs{Jobs: jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
+			if ids[0] == bad {
+				return hook.JobMap{bad: {Err: errors.New("no key")}}, nil
+			}
+			return jobs.Get(ctx, part, ids)
+		}}
 		var f client.Facts
 		Gather(t.Context(), e, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
 		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestPulse: after a time without planning, the first process records it once, from the last sign of life on. Minutes
@@ -21,14 +20,14 @@ import (
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		tick, sends := NewPulse(e, slog.New(slog.DiscardHandler)), NewPulse(e, slog.New(slog.DiscardHandler))
+		tick, sends := NewPulse(e.Store, slog.New(slog.DiscardHandler)), NewPulse(e.Store, slog.New(slog.DiscardHandler))
 		do := func(err error) {
 			t.Helper()
 			check.OK(t, err)
 		}
 		noted := func(down, up time.Time) {
 			t.Helper()
-			g, err := e.Tick.Global(t.Context())
+			g, err := e.Store.Global(t.Context())
 			do(err)
 			if !g.DownAt.Equal(down) || !g.UpSince.Equal(up) {
 				t.Fatalf("noted %s to %s, want %s to %s", g.DownAt, g.UpSince, down, up)
@@ -48,7 +47,7 @@ func TestPulse(t *testing.T) {
 		do(sends.Look(t.Context()))
 		noted(last, up)
 		time.Sleep(30 * time.Second)
-		do(NewPulse(e, slog.New(slog.DiscardHandler)).Look(t.Context())) // another process
+		do(NewPulse(e.Store, slog.New(slog.DiscardHandler)).Look(t.Context())) // another process
 		noted(last, up)
 		do(tick.Beat(t.Context()))
 		noted(last, up)
@@ -59,17 +58,17 @@ func TestPulse(t *testing.T) {
 	})
 }
 
-// refusing is a store that fails for a while.
+// refusing is a store whose reads fail for a while.
 type refusing struct {
-	dispatch.Store
+	store.Records
 	until *time.Time
 }
 
-func (r refusing) Global(ctx context.Context) (core.Global, error) {
+func (r refusing) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
 	if time.Now().Before(*r.until) {
-		return core.Global{}, core.ErrThrottled
+		return nil, core.ErrThrottled
 	}
-	return r.Store.Global(ctx)
+	return r.Records.Get(ctx, keys...)
 }
 
 // TestPulseOfARefusingStore: a stored heartbeat is up to a minute old. So a minute in which the store rejects everything
@@ -78,12 +77,12 @@ func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
 		var until time.Time
-		e.Dispatch = refusing{e.Dispatch, &until}
-		sends := NewPulse(e, slog.New(slog.DiscardHandler))
+		e.Store.Records = refusing{e.Store.Records, &until}
+		sends := NewPulse(e.Store, slog.New(slog.DiscardHandler))
 		live := func(age time.Duration) bool {
 			t.Helper()
 			check.OK(t, sends.Look(t.Context()))
-			g, err := e.Tick.Global(t.Context())
+			g, err := e.Store.Global(t.Context())
 			check.OK(t, err)
 			x := core.Executor{App: "a", Address: "http://10.0.0.1:1", Beat: time.Now().Add(-age)}
 			return len(core.Live([]core.Executor{x}, g, time.Now(), core.BeatExpiry)) == 1
@@ -119,16 +118,16 @@ func TestPulseOfARefusingStore(t *testing.T) {
 }
 
 // far is a slow store.
-type far struct{ tick.Store }
+type far struct{ store.Records }
 
-func (f far) Global(ctx context.Context) (core.Global, error) {
+func (f far) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
 	time.Sleep(5 * time.Millisecond) // of the bubble
-	return f.Store.Global(ctx)
+	return f.Records.Get(ctx, keys...)
 }
 
-func (f far) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+func (f far) Write(ctx context.Context, groups ...store.Group) []error {
 	time.Sleep(5 * time.Millisecond)
-	return f.Store.PutGlobal(ctx, seen, g)
+	return f.Records.Write(ctx, groups...)
 }
 
 // TestPulsesOfManyAfterRefusals: all processes come at once when the store answers again. One of them records the outage,
@@ -137,10 +136,10 @@ func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
 		var until time.Time
-		e.Dispatch, e.Tick = refusing{e.Dispatch, &until}, far{e.Tick}
+		e.Store.Records = refusing{far{e.Store.Records}, &until}
 		many := make([]*Pulse, 50)
 		for i := range many {
-			many[i] = NewPulse(e, slog.New(slog.DiscardHandler))
+			many[i] = NewPulse(e.Store, slog.New(slog.DiscardHandler))
 		}
 		refused := func() int32 {
 			var all sync.WaitGroup
@@ -165,7 +164,7 @@ func TestPulsesOfManyAfterRefusals(t *testing.T) {
 		if n := refused(); n != 0 {
 			t.Errorf("%d of %d processes may not judge yet, though it is noted", n, len(many))
 		}
-		g, err := e.Tick.Global(t.Context())
+		g, err := e.Store.Global(t.Context())
 		if err != nil || g.DownAt.After(until.Add(-30*time.Second)) || g.UpSince.Before(until) {
 			t.Errorf("noted %s to %s, %v", g.DownAt, g.UpSince, err)
 		}

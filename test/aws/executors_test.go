@@ -193,7 +193,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}
 	}
 	// The consumer has sent a heartbeat.
-	all, err := e.Registry.Executors(t.Context(), []string{"pay"})
+	all, err := e.Store.Executors(t.Context(), []string{"pay"})
 	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
 		t.Errorf("%+v %v", list, err)
 	}

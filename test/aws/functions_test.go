@@ -59,7 +59,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("the metadata service: %s", got)
 		}
 		check.Contains(t, s.ok(t, document(t, "registry/testdata/httpapi.json")), `\"code\":200`, "an executor")
-		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+		list, err := e.Store.Executors(t.Context(), []string{"billing"})
 		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999" {
 			t.Errorf("registered %+v, %v", list, err)
 		}

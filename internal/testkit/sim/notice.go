@@ -61,7 +61,7 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 		return // deleted jobs notify no one
 	}
 	name := notification.JobName(id.Job())
-	found, err := t.Store.Notices(bg, []string{name})
+	found, err := notification.States(bg, t.Store.Engine().Store, name)
 	if err != nil {
 		t.fail(id, "the notices of run %d cannot be read: %v", id, err)
 		return
@@ -73,14 +73,6 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 		}
 	}
 	t.fail(id, "run %d is %s, owes no notice any more, and was not counted: %+v", id, was.State, found[name].Told)
-}
-
-func (p *port) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	return read(p, ctx, "Notices", func(ctx context.Context) (map[string]notification.State, error) { return p.truth.Notices(ctx, names) })
-}
-
-func (p *port) PutNotices(ctx context.Context, list []notification.State) []error {
-	return writes(p, ctx, "PutNotices", list, p.truth.PutNotices)
 }
 
 func (p *port) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {

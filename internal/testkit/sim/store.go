@@ -15,13 +15,10 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
@@ -31,21 +28,20 @@ import (
 
 // Store has the state of a simulated deployment. Each engine implements Store with its own code.
 type Store interface {
-	tick.Store
-	tick.Leases
+	engine.Tick
+	engine.Leases
 	dispatch.Store
 	dispatch.Healths
 	finish.Store
 	finish.Watch
-	registry.Store
+	engine.Registry
 	people.Store
 	engine.Ring
 	store.Queue
 	engine.Maintenance
 	postrun.Keeper
-	notification.States
-	notification.Looks
-	notification.ChannelStore
+	engine.NoticeStore
+	Engine() *engine.Engine
 }
 
 var (
