@@ -58,7 +58,7 @@ var teller = core.Actor{Name: "ann"}
 
 // postRunRing fails as the test sets.
 type postRunRing struct {
-	engine.Ring
+	store.Queue
 	r *told
 }
 
@@ -77,7 +77,7 @@ func (a postRunRing) Enqueue(ctx context.Context, out []ring.Out) []error {
 			errs[i] = fail
 			continue
 		}
-		errs[i] = a.Ring.Enqueue(ctx, out[i:i+1])[0]
+		errs[i] = a.Queue.Enqueue(ctx, out[i:i+1])[0]
 	}
 	return errs
 }
@@ -89,7 +89,9 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		log := slog.New(slog.DiscardHandler)
 		r := &told{t: t, e: memory.Open(t, memory.Options{}),
 			answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
-		r.e.Ring = postRunRing{r.e.Ring, r}
+		s := *r.e.Store
+		s.Queue = postRunRing{s.Queue, r}
+		r.e.Store, r.e.Ring = &s, s.Queue
 		r.a = wiring.New(r.e, wiring.Options{Plan: plan.Local(), Log: log})
 		r.tick = r.a.Ticker(tick.Options{ID: "t"})
 		r.m = r.a.People(r, people.Options{Manage: manage.Options{Notifier: r}})
