@@ -188,7 +188,7 @@ func TestClocks(t *testing.T) {
 		s.shows("tr", "/console/executors/shop", mark)
 	}
 	beat := func(c core.Clock) {
-		check.OK(t, s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
+		check.OK(t, s.E.Store.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
 			Since: s.Clock, Clock: c}))
 	}
 	beat(core.Clock{})

@@ -99,7 +99,7 @@ func TestWhatComesOfAJob(t *testing.T) {
 	move := func(change func(*core.Advance)) {
 		to := s.Job("shop/after").Sched.Stay()
 		change(&to)
-		check.OK(t, s.E.Tick.Advance(t.Context(), []core.Advance{to})[0])
+		check.OK(t, s.E.Store.Advance(t.Context(), []core.Advance{to})[0])
 	}
 	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
 	s.shows(".answer,.muted", page)

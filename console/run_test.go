@@ -259,7 +259,7 @@ func TestRunAgainAmongMany(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger"}`)
 	for i := range 52 {
-		check.OK(t, s.E.Registry.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
+		check.OK(t, s.E.Store.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
 			Beat: s.Clock, Since: s.Clock}))
 	}
 	job := s.Job("shop/ledger")
