@@ -13,32 +13,42 @@ import (
 )
 
 // The four interfaces of a store as one process sees them. Each call gets its faults (faults.go), and each write goes
-// through the truth (truth.go).
+// through the truth (writes.go).
 type (
-	records struct{ *incarnation }
-	jobs    struct{ *incarnation }
-	runs    struct{ *incarnation }
-	queue   struct{ *incarnation }
+	records struct {
+		*incarnation
+		store.Records
+	}
+	jobs struct {
+		*incarnation
+		store.Jobs
+	}
+	runs struct {
+		*incarnation
+		store.Runs
+	}
+	queue struct {
+		*incarnation
+		store.Queue
+	}
 )
 
 // opens returns the store of the process.
 func (in *incarnation) opens() *store.Store {
-	s := *in.real()
-	s.Records, s.Jobs, s.Runs, s.Queue = records{in}, jobs{in}, runs{in}, queue{in}
+	real := in.truth().store
+	s := *real
+	s.Records, s.Jobs, s.Runs, s.Queue = records{in, s.Records}, jobs{in, s.Jobs}, runs{in, s.Runs}, queue{in, s.Queue}
 	s.Keep = func(ctx context.Context, jobs ...core.JobID) []time.Duration {
-		return in.real().Keep(in.asks(ctx, "keep", true), jobs...)
+		return real.Keep(in.asks(ctx, "keep", true), jobs...)
 	}
 	return &s
 }
 
-// real is the store without faults, whose writes the truth does not see.
-func (in *incarnation) real() *store.Store { return in.truth().store }
-
 func (in *incarnation) truth() *truth { return in.p.w.truth }
 
-// kindOf returns the kind of a record, without the name that a spread kind has.
-func kindOf(k store.Key) string {
-	kind, _, _ := strings.Cut(k.Kind, "#")
+// kindOf returns a kind of records, without the name that a spread kind has.
+func kindOf(kind string) string {
+	kind, _, _ = strings.Cut(kind, "#")
 	return kind
 }
 
@@ -47,10 +57,10 @@ func (x records) Get(ctx context.Context, keys ...store.Key) (map[store.Key]stor
 		return nil, nil
 	}
 	began, clock := time.Now(), time.Time{}
-	found, err := keyed(x.incarnation, ctx, "get "+kindOf(keys[0]), keys, store.Record{Err: core.ErrThrottled},
+	found, err := keyed(x.incarnation, ctx, "get "+kindOf(keys[0].Kind), keys, store.Record{Err: core.ErrThrottled},
 		func(r store.Record) error { return r.Err }, func(ctx context.Context, keys []store.Key) (map[store.Key]store.Record, error) {
 			clock = x.p.now()
-			return x.real().Records.Get(ctx, keys...)
+			return x.Records.Get(ctx, keys...)
 		})
 	if inv := invocationOf(ctx); inv != nil && err == nil {
 		inv.sawRecords(keys, found, began, clock)
@@ -58,17 +68,20 @@ func (x records) Get(ctx context.Context, keys ...store.Key) (map[store.Key]stor
 	return found, err
 }
 
-func (x records) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	return read(x.incarnation, ctx, "list "+kindOf(store.Key{Kind: kind}), func(ctx context.Context) ([]store.Record, error) {
-		return x.real().Records.List(ctx, kind, after, before, limit)
+func (x records) List(ctx context.Context, kind, after, before string, n int) (l []store.Record, err error) {
+	op := "list " + kindOf(kind)
+	err = x.read(ctx, op, func(ctx context.Context) (err error) {
+		l, err = x.Records.List(ctx, kind, after, before, n)
+		return err
 	})
+	return l, err
 }
 
 // Write records the duration and the failures of writes of journals, also if the process dies while it waits for the answer.
 func (x records) Write(ctx context.Context, groups ...store.Group) []error {
 	kind := "change"
 	if len(groups) > 0 && len(groups[0].Writes) > 0 {
-		kind = kindOf(groups[0].Writes[0].Key)
+		kind = kindOf(groups[0].Writes[0].Kind)
 	}
 	err := errUnknown // for a process that dies during the call
 	if kind == "journal" {
@@ -80,13 +93,9 @@ func (x records) Write(ctx context.Context, groups ...store.Group) []error {
 }
 
 func (x jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	op := "Jobs"
-	if part == store.Planning {
-		op = "Scheds"
-	}
-	began := time.Now()
+	op, began := map[store.Part]string{store.Whole: "Jobs", store.Planning: "Scheds"}[part], time.Now()
 	found, err := got(x.incarnation, ctx, op, ids, func(ctx context.Context, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-		return x.real().Jobs.Get(ctx, part, ids)
+		return x.Jobs.Get(ctx, part, ids)
 	})
 	if inv := invocationOf(ctx); inv != nil && err == nil && part == store.Whole {
 		inv.sawJobs(ids, found, began)
@@ -97,29 +106,23 @@ func (x jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[c
 	return found, err
 }
 
-func (x jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
-	return read(x.incarnation, ctx, "JobIDs", func(ctx context.Context) (map[string]core.JobID, error) {
-		return x.real().Jobs.Named(ctx, app, names)
-	})
+func (x jobs) Named(ctx context.Context, app string, names []string) (ids map[string]core.JobID, err error) {
+	err = x.read(ctx, "JobIDs", func(ctx context.Context) (err error) { ids, err = x.Jobs.Named(ctx, app, names); return err })
+	return ids, err
 }
 
-func (x jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []store.Got[*core.Job], next core.JobID, err error) {
-	list, err = read(x.incarnation, ctx, "ListJobs", func(ctx context.Context) (list []store.Got[*core.Job], err error) {
-		list, next, err = x.real().Jobs.List(ctx, app, after, limit)
-		return list, err
-	})
-	for i, g := range list {
-		list[i] = x.readable(g.Is.Def.ID, g)
+func (x jobs) List(ctx context.Context, app string, after core.JobID, n int) (l []store.Got[*core.Job], next core.JobID, err error) {
+	err = x.read(ctx, "ListJobs", func(ctx context.Context) (err error) { l, next, err = x.Jobs.List(ctx, app, after, n); return err })
+	for i, g := range l {
+		l[i] = x.readable(g.Is.Def.ID, g)
 	}
-	return list, next, err
+	return l, next, err
 }
 
 // Due returns jobs that are due, from an index that lags behind the writes. The list can be incomplete.
-func (x jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	items, err := read(x.incarnation, ctx, "Due", func(ctx context.Context) ([]core.DueItem, error) {
-		return x.real().Jobs.Due(ctx, partition, upTo, after, limit)
-	})
+func (x jobs) Due(ctx context.Context, part int, upTo core.Instant, after core.DueItem, n int) (items []core.DueItem, err error) {
 	w := x.p.w
+	err = x.read(ctx, "Due", func(ctx context.Context) (err error) { items, err = x.Jobs.Due(ctx, part, upTo, after, n); return err })
 	// A partition is read to its end before it is given up: StableFor after the last item came.
 	if err != nil || x.calm || !w.faulty.Load() || upTo == core.Horizon {
 		return items, err
@@ -135,8 +138,8 @@ func (x jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 			}
 			return hidden
 		})
-		for _, old := range w.truth.oldDue(partition) {
-			if after.Less(old) && old.PlanAt <= upTo && !slices.Contains(items, old) && len(items) < limit {
+		for _, old := range w.truth.oldDue(part) {
+			if after.Less(old) && old.PlanAt <= upTo && !slices.Contains(items, old) && len(items) < n {
 				items = append(items, old)
 			}
 		}
@@ -152,48 +155,43 @@ func (x jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		items = items[:1+d.n(len(items)-1)]
 	}
 	if after == (core.DueItem{}) {
-		w.truth.noteDue(partition, fresh)
+		w.truth.noteDue(part, fresh)
 	}
 	return items, nil
 }
 
-func (x jobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
-	return read(x.incarnation, ctx, "Entries", func(ctx context.Context) ([]core.DueItem, error) { return x.real().Jobs.Entries(ctx, job) })
+func (x jobs) Entries(ctx context.Context, job core.JobID) (l []core.DueItem, err error) {
+	err = x.read(ctx, "Entries", func(ctx context.Context) (err error) { l, err = x.Jobs.Entries(ctx, job); return err })
+	return l, err
 }
 
 func (x jobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	sent := slices.Clone(puts) // its caller may use its own again before a late write
-	for i := range sent {
-		p := &sent[i]
+	puts = slices.Clone(puts) // its caller may use its own again before a late write
+	for i := range puts {
+		p := &puts[i]
 		p.Create, p.Update, p.Delete, p.Advance = copyOf(p.Create), copyOf(p.Update), copyOf(p.Delete), copyOf(p.Advance)
 		p.Enter, p.Leave = copyOf(p.Enter), copyOf(p.Leave)
 	}
-	return writes(x.incarnation, ctx, jobVerb(sent), sent, x.truth().putJobs)
+	return writes(x.incarnation, ctx, jobVerb(puts), puts, x.truth().putJobs)
 }
 
 // copyOf returns a copy of a value, nil for none.
 func copyOf[T any](of *T) *T {
-	if of == nil {
-		return nil
+	if of != nil {
+		is := *of
+		return &is
 	}
-	is := *of
-	return &is
+	return nil
 }
 
 func (x jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
-	op := "Numbers"
-	if job == 0 {
-		op = "NewJobIDs"
-	}
-	err = write(x.incarnation, ctx, op, func(ctx context.Context) (err error) {
-		first, err = x.real().Jobs.Numbers(ctx, job, n)
-		return err
-	})
+	op := map[bool]string{false: "Numbers", true: "NewJobIDs"}[job == 0]
+	err = x.write(ctx, op, func(ctx context.Context) (err error) { first, err = x.Jobs.Numbers(ctx, job, n); return err })
 	return first, err
 }
 
 func (x runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	return got(x.incarnation, ctx, "Runs", ids, x.real().Runs.Get)
+	return got(x.incarnation, ctx, "Runs", ids, x.Runs.Get)
 }
 
 func (x runs) Put(ctx context.Context, puts []store.RunPut) []error {
@@ -210,42 +208,30 @@ func (x runs) Put(ctx context.Context, puts []store.RunPut) []error {
 	return errs
 }
 
-func (x runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	return read(x.incarnation, ctx, "Span", func(ctx context.Context) ([]core.Run, error) {
-		return x.real().Runs.Span(ctx, first, last, limit)
-	})
+func (x runs) Span(ctx context.Context, first, last core.RunID, n int) (l []core.Run, err error) {
+	err = x.read(ctx, "Span", func(ctx context.Context) (err error) { l, err = x.Runs.Span(ctx, first, last, n); return err })
+	return l, err
 }
 
-func (x runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (list []core.Run, next core.RunID, err error) {
-	op := "OpenRuns"
-	if waiting {
-		op = "Waiting"
-	}
-	list, err = read(x.incarnation, ctx, op, func(ctx context.Context) (list []core.Run, err error) {
-		list, next, err = x.real().Runs.Open(ctx, first, last, waiting, limit)
-		return list, err
-	})
-	return list, next, err
+func (x runs) Open(ctx context.Context, first, last core.RunID, w bool, n int) (l []core.Run, next core.RunID, err error) {
+	op := map[bool]string{false: "OpenRuns", true: "Waiting"}[w]
+	err = x.read(ctx, op, func(ctx context.Context) (err error) { l, next, err = x.Runs.Open(ctx, first, last, w, n); return err })
+	return l, next, err
 }
 
-func (x runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (list []core.Run, next store.RunPlace, err error) {
-	list, err = read(x.incarnation, ctx, "Recent", func(ctx context.Context) (list []core.Run, err error) {
-		list, next, err = x.real().Runs.Recent(ctx, of, from, limit)
-		return list, err
-	})
-	return list, next, err
+func (x runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, n int) (l []core.Run, next store.RunPlace, err error) {
+	err = x.read(ctx, "Recent", func(ctx context.Context) (err error) { l, next, err = x.Runs.Recent(ctx, of, from, n); return err })
+	return l, next, err
 }
 
-func (x runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
-	return read(x.incarnation, ctx, "Last", func(ctx context.Context) (map[core.JobID][]core.Run, error) {
-		return x.real().Runs.Last(ctx, jobs, upTo, n)
-	})
+func (x runs) Last(ctx context.Context, of []core.JobID, upTo core.Instant, n int) (l map[core.JobID][]core.Run, err error) {
+	err = x.read(ctx, "Last", func(ctx context.Context) (err error) { l, err = x.Runs.Last(ctx, of, upTo, n); return err })
+	return l, err
 }
 
-func (x runs) Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (core.JobID, error) {
-	return read(x.incarnation, ctx, "Began", func(ctx context.Context) (core.JobID, error) {
-		return x.real().Runs.Began(ctx, from, to, behind, each)
-	})
+func (x runs) Began(ctx context.Context, a, b core.Instant, job core.JobID, each func([]core.Run)) (until core.JobID, err error) {
+	err = x.read(ctx, "Began", func(ctx context.Context) (err error) { until, err = x.Runs.Began(ctx, a, b, job, each); return err })
+	return until, err
 }
 
 // Enqueue makes some messages of scheduled runs visible slightly too early, because an SQS queue counts delays in
@@ -282,7 +268,7 @@ func (x queue) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.
 		w.sleep(ctx, time.Second)
 		return nil, errUnknown
 	}
-	got, err := x.real().Queue.Receive(x.asks(ctx, "Receive", true), kind, limit)
+	got, err := x.Queue.Receive(x.asks(ctx, "Receive", true), kind, limit)
 	came := time.Now()
 	if err != nil && w.truth.cloud != nil {
 		w.truth.cloud.unheard(kind)
@@ -313,7 +299,7 @@ func (x queue) mislaid(got []store.Delivery, d *dice) (kept []store.Delivery) {
 		w.count(what, 1)
 		w.troubleOf(now, now.Add(forgotten), runsOn(&m)...)
 		if after > 0 {
-			x.real().Queue.Release(bg, []store.Delivery{m}, now.Add(after))
+			x.Queue.Release(bg, []store.Delivery{m}, now.Add(after))
 		}
 	}
 	for _, m := range got {
@@ -363,22 +349,20 @@ func (x queue) Release(ctx context.Context, back []store.Delivery, at time.Time)
 		x.p.w.putBack(&back[i], at)
 	}
 	return writes(x.incarnation, ctx, "Release", back, func(ctx context.Context, back []store.Delivery) []error {
-		return x.real().Queue.Release(ctx, back, at)
+		return x.Queue.Release(ctx, back, at)
 	})
 }
 
-func (x queue) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
-	due, err = read(x.incarnation, ctx, "Depth", func(ctx context.Context) (due int, err error) {
-		due, waiting, inFlight, err = x.real().Queue.Depth(ctx, kind)
-		return due, err
-	})
+func (x queue) Depth(ctx context.Context, k ring.Kind) (due, waiting, inFlight int, err error) {
+	err = x.read(ctx, "Depth", func(ctx context.Context) (err error) { due, waiting, inFlight, err = x.Queue.Depth(ctx, k); return err })
 	return due, waiting, inFlight, err
 }
 
-func (x queue) Oldest(ctx context.Context) (ring.Oldest, error) {
-	return read(x.incarnation, ctx, "Oldest", x.real().Queue.Oldest)
+func (x queue) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
+	err = x.read(ctx, "Oldest", func(ctx context.Context) (err error) { oldest, err = x.Queue.Oldest(ctx); return err })
+	return oldest, err
 }
 
 func (x queue) Bury(ctx context.Context, m ring.Message, reason string) error {
-	return write(x.incarnation, ctx, "Bury", func(ctx context.Context) error { return x.real().Queue.Bury(ctx, m, reason) })
+	return x.write(ctx, "Bury", func(ctx context.Context) error { return x.Queue.Bury(ctx, m, reason) })
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,11 +183,10 @@ func (in *incarnation) wait(ctx context.Context, d time.Duration) error {
 }
 
 // read makes one call that changes nothing.
-func read[T any](in *incarnation, ctx context.Context, op string, do func(ctx context.Context) (T, error)) (v T, err error) {
+func (in *incarnation) read(ctx context.Context, op string, do func(ctx context.Context) error) (err error) {
 	if in.calm {
 		return do(ctx)
 	}
-	var zero T
 	ctx = in.asks(ctx, op, true)
 	took := invocationOf(ctx).begins()
 	defer func() { took(err) }()
@@ -194,26 +194,23 @@ func read[T any](in *incarnation, ctx context.Context, op string, do func(ctx co
 	switch fate {
 	case Before, Lost, After:
 		_ = in.wait(ctx, delay)
-		return zero, errUnknown
+		return errUnknown
 	case Throttled:
-		return zero, core.ErrThrottled
+		return core.ErrThrottled
 	}
 	first := delay
 	if fate == Slow || d.chance(0.5) {
 		first = 0
 	}
 	if err := in.wait(ctx, first); err != nil {
-		return zero, err
+		return err
 	}
-	v, err = do(ctx)
-	if fate == KillAfter {
+	if err = do(ctx); fate == KillAfter {
 		in.die()
 	}
-	if werr := in.wait(ctx, delay-first); werr != nil && err == nil {
-		return zero, werr
-	}
+	err = cmp.Or(err, in.wait(ctx, delay-first))
 	in.alive()
-	return v, err
+	return err
 }
 
 // writes makes one call of many writes, each with its own result.
@@ -329,14 +326,14 @@ func arrive[T any](in *incarnation, ctx context.Context, items []T, fates []Fate
 }
 
 // write makes one call of one write.
-func write(in *incarnation, ctx context.Context, op string, do func(ctx context.Context) error) error {
-	return writes(in, ctx, op, make([]struct{}, 1), func(ctx context.Context, _ []struct{}) []error { return []error{do(ctx)} })[0]
+func (in *incarnation) write(ctx context.Context, op string, do func(ctx context.Context) error) error {
+	return writes(in, ctx, op, make([]int, 1), func(ctx context.Context, _ []int) []error { return []error{do(ctx)} })[0]
 }
 
 // keyed makes one read of many keys. The store has no room for some of them, which get the answer unread.
 func keyed[K comparable, V any](in *incarnation, ctx context.Context, op string, keys []K, unread V, errOf func(V) error,
 	do func(ctx context.Context, keys []K) (map[K]V, error),
-) (map[K]V, error) {
+) (found map[K]V, err error) {
 	ask, left, w := keys, []K(nil), in.p.w
 	if w.faulty.Load() && !in.calm {
 		if d, _ := in.p.dice(op + " short"); d.chance(0.02 * w.cfg.Rate) {
@@ -352,8 +349,7 @@ func keyed[K comparable, V any](in *incarnation, ctx context.Context, op string,
 			w.trouble(context.WithoutCancel(ctx), in, op, 0)
 		}
 	}
-	found, err := read(in, ctx, op, func(ctx context.Context) (map[K]V, error) { return do(ctx, ask) })
-	if err != nil {
+	if err := in.read(ctx, op, func(ctx context.Context) (err error) { found, err = do(ctx, ask); return err }); err != nil {
 		return nil, err
 	}
 	for _, k := range left {

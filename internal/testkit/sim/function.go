@@ -134,7 +134,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 		return a.Ticker(tick.Invoked(o)).Beats(tick.Invocation{
 			Wake: wake, Reserve: d.reserve,
 			Another: func(ctx context.Context, wake tick.Wake) error {
-				return write(in, ctx, "Another", func(context.Context) error {
+				return in.write(ctx, "Another", func(context.Context) error {
 					w.after(60*time.Millisecond, func() { f.invoke(wake) }) // until the cloud has begun it
 					return nil
 				})

@@ -19,7 +19,7 @@ type ear struct{ in *incarnation }
 
 // Send implements notification.Sender.
 func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
-	err := write(e.in, ctx, "Notice", func(context.Context) error {
+	err := e.in.write(ctx, "Notice", func(context.Context) error {
 		e.in.p.w.count("told: "+m.Event, 1)
 		return nil
 	})

@@ -52,11 +52,12 @@ func keepLog(d *dice, def *core.Def) {
 
 // Log returns one log line of the run, or an error if the executor is not reachable.
 func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
-	text, err = read(s.in, ctx, "Log", func(ctx context.Context) (string, error) {
-		if err := s.in.p.w.execs.hears(ctx, run.Address); err != nil || from > 1 {
-			return "", err
+	err = s.in.read(ctx, "Log", func(ctx context.Context) error {
+		err := s.in.p.w.execs.hears(ctx, run.Address)
+		if err == nil && from <= 1 {
+			text = fmt.Sprintf("the log of run %d\n", run.ID)
 		}
-		return fmt.Sprintf("the log of run %d\n", run.ID), nil
+		return err
 	})
 	if err != nil || text == "" {
 		return "", from, false, err

@@ -258,6 +258,9 @@ func (inv *invocation) roughly() {
 // sawRecords records which apps, journals and global item the invocation read, and when the read began. Of journals it
 // records the entries, and the time of the request by the clock of the invocation: a late answer counts as an early read.
 func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Record, began, clock time.Time) {
+	if inv == nil {
+		return
+	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	for _, k := range keys {
@@ -267,7 +270,7 @@ func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Re
 			inv.appsRead = began
 		case k.Kind == "global" && inv.allRead.IsZero():
 			inv.allRead = began
-		case kindOf(k) == "journal":
+		case kindOf(k.Kind) == "journal":
 			l := looked{clock: clock, settled: map[core.RunID]bool{}}
 			j, _ := store.DecodeJournal(&r)
 			for _, e := range j.Entries {
@@ -283,6 +286,9 @@ func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Re
 
 // sawJobs records when the first read of each job began.
 func (inv *invocation) sawJobs(ids []core.JobID, found map[core.JobID]store.Got[*core.Job], began time.Time) {
+	if inv == nil {
+		return
+	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	for _, id := range ids {

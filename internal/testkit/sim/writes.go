@@ -47,7 +47,7 @@ func (t *truth) putRecords(ctx context.Context, groups []store.Group) []error {
 	var keys []store.Key
 	for i := range groups {
 		for k := range groups[i].Writes {
-			if w := &groups[i].Writes[k]; slices.Contains(watched, kindOf(w.Key)) {
+			if w := &groups[i].Writes[k]; slices.Contains(watched, kindOf(w.Kind)) {
 				writes, of, keys = append(writes, w), append(of, i), append(keys, w.Key)
 			}
 		}
@@ -70,7 +70,7 @@ func (t *truth) putRecords(ctx context.Context, groups []store.Group) []error {
 // written asserts the rules for a record that was written.
 func (t *truth) written(ctx context.Context, w *store.Write, before, after *store.Store) {
 	_, of, _ := strings.Cut(w.Kind, "#")
-	switch kindOf(w.Key) {
+	switch kindOf(w.Kind) {
 	case "app":
 		found, _ := after.Apps(bg, w.Name)
 		a := found[w.Name].Is
