@@ -146,7 +146,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	}
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
-	m := people.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f,
+	m := people.New(f.slow, f.ring, finish.New(f.e.Store, finish.Options{Plan: plan.Local()}), f,
 		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {

@@ -361,7 +361,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/ledger/trigger", `{"key":"now"}`)
 	run, err := s.M.Find(t.Context(), "shop/ledger#now")
 	check.OK(t, err)
-	end := finish.New(s.E.Finish, s.E.Ring, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
+	end := finish.New(s.E.Store, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
 	check.OK(t, end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0])
 	s.shows("table", page)
 }

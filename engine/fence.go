@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 )
@@ -18,8 +17,9 @@ import (
 // A process keeps acting on data that it read before the fence until its invocation ends. Writes that are correct from any
 // deployment are not fenced: ends of runs, the permits that they free, heartbeats and kept logs.
 func Fenced(e *Engine, deployment string) *Engine {
-	f := *e
-	f.Tick = fencedTick{e.Tick, deployment}
+	f, s := *e, *e.Store
+	s.Deployment = deployment
+	f.Store = &s
 	f.Dispatch = fencedDispatch{e.Dispatch, deployment}
 	f.Finish = fencedFinish{e.Finish, deployment}
 	f.Manage = fencedManage{e.Manage, deployment}
@@ -33,31 +33,13 @@ func admitted(deployment string, g core.Global, err error) (core.Global, error) 
 	return g, err
 }
 
-type fencedTick struct {
-	Tick
-	deployment string
-}
-
-func (f fencedTick) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Tick.Global(ctx)
-	if err == nil && g.Holder == "" && !g.Opening && f.deployment != "" {
-		bound := g
-		bound.Holder, bound.Generation, bound.Rev = f.deployment, max(g.Generation, 1), g.Rev+1
-		if err := f.Tick.PutGlobal(ctx, g.Rev, bound); err != nil {
-			return g, err // another process bound it first: the next pass reads the owner
-		}
-		g = bound
-	}
-	return admitted(f.deployment, g, err)
-}
-
 type fencedDispatch struct {
-	dispatch.Store
+	DispatchStore
 	deployment string
 }
 
 func (f fencedDispatch) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Store.Global(ctx)
+	g, err := f.DispatchStore.Global(ctx)
 	return admitted(f.deployment, g, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -27,7 +28,8 @@ func TestFenced(t *testing.T) {
 		_, errs["numbers of a retry"] = e.Finish.Numbers(ctx, 1, 1)
 		_, errs["numbers of a trigger"] = e.Manage.Numbers(ctx, 1, 1)
 		_, errs["numbers of jobs"] = e.Manage.NewJobIDs(ctx, 1)
-		_, errs["tick"] = e.Tick.Global(ctx)
+		_, errs["tick"] = e.Store.Own(ctx)
+		_, errs["notifications"] = notification.New(e.Store, nil, notification.Options{}).Pass(ctx)
 		return errs
 	}
 	work := func(e *engine.Engine, can bool) {
@@ -39,7 +41,7 @@ func TestFenced(t *testing.T) {
 		}
 	}
 	work(here, true) // unowned data, bound at the latest by its first planner pass
-	g, err := data.Tick.Global(ctx)
+	g, err := data.Store.Global(ctx)
 	if err != nil || g.Holder != "eu-central-1/state" || g.Generation != 1 {
 		t.Fatalf("%+v, %v", g, err)
 	}
@@ -64,7 +66,7 @@ func TestFenced(t *testing.T) {
 	// The data of a local file is never bound to a deployment.
 	file := memory.Open(t, memory.Options{})
 	work(engine.Fenced(file, ""), true)
-	if g, err := file.Tick.Global(ctx); err != nil || g.Holder != "" {
+	if g, err := file.Store.Global(ctx); err != nil || g.Holder != "" {
 		t.Errorf("%+v, %v", g, err)
 	}
 }
@@ -88,8 +90,8 @@ func TestFencedDispatch(t *testing.T) {
 	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
 		who, acks := c.who, c.acks
 		e := engine.Fenced(data, who)
-		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
-		v := dispatch.New(e.Dispatch, e.Ring, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
+		end := finish.New(e.Store, finish.Options{Plan: plan.AWS()})
+		v := dispatch.New(e.Store, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
 		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{id})
 		if err != nil || rerr != nil || v[0].Ack != acks || !acks &&
@@ -112,7 +114,7 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 		check.OK(t, data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
 			Rev: 1}))
 		e := engine.Fenced(data, c.who)
-		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
+		end := finish.New(e.Store, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
 		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Cause: core.CauseSchedule,
 			Reason: core.ReasonHandler, Attempt: 1, EndedAt: now, Then: retry,

@@ -92,7 +92,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 
 func start(e *engine.Engine, o callback.Options) *callback.Callback {
 	o.Now = func() time.Time { return now }
-	end := finish.New(e.Finish, e.Ring, finish.Options{Now: o.Now, Plan: plan.Local()})
+	end := finish.New(e.Store, finish.Options{Now: o.Now, Plan: plan.Local()})
 	return callback.New(e.Manage, end, o)
 }
 
@@ -243,7 +243,7 @@ func TestUnreadableApp(t *testing.T) {
 	other.First = other.ID
 	check.OK(t, e.Finish.Create(ctx, []core.Run{other})[0])
 	memory.DamageApp(t, e.Records, "ledger")
-	c := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
+	c := callback.New(e.Manage, finish.New(e.Store, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
 	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {
 		t.Errorf("%v", errs)

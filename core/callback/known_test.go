@@ -44,7 +44,7 @@ func newDoor(t *testing.T, runs int) *door {
 	e, ids := open(t, runs)
 	d := &door{t: t, e: e, ids: ids, store: &counted{Store: e.Manage}, now: now}
 	clock := func() time.Time { return d.now }
-	end := finish.New(e.Finish, e.Ring, finish.Options{Now: clock, Plan: plan.Local()})
+	end := finish.New(e.Store, finish.Options{Now: clock, Plan: plan.Local()})
 	d.c = callback.New(d.store, end, callback.Options{Now: clock, TokenFor: tokenFor})
 	return d
 }

@@ -50,7 +50,7 @@ func TestWindowsAreReadTogether(t *testing.T) {
 	for window, whole := range map[time.Duration]int{0: 3, 8 * time.Minute: 3, 4 * time.Minute: 6, time.Minute: 24} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			r := newWatchRig(t)
-			r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{Window: window})
+			r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{Window: window})
 			r.job(1, nil)
 			r.minutely(1, minutes, succeeded)
 			r.walked(minutes)

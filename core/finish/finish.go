@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of a Finish. A field with its zero value gets its default.
@@ -24,9 +25,6 @@ type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
 	Log  *slog.Logger
-	// Lists reports whether the store finds runs by journal. If it does, each run that is closed without a claim is named in a
-	// journal.
-	Lists bool
 	// Closed is called with each run that this process closed. The function must not block. nil: no call.
 	Closed func(r *core.Run)
 }
@@ -34,19 +32,26 @@ type Options struct {
 // Finish ends runs and creates their follow-ups.
 type Finish struct {
 	store Store
+	watch Watch
 	ring  Ring
+	named bool // runs that end unclaimed are named in a journal
 	o     Options
 }
 
-// New returns a Finish.
-func New(store Store, ring Ring, o Options) *Finish {
+// New returns a Finish. If s finds runs by journal, each run that is closed without a claim is named in a journal.
+func New(s *store.Store, o Options) *Finish {
+	p := ports{s}
+	return newOver(p, p, s.Queue, s.ByJournal, o)
+}
+
+func newOver(store Store, watch Watch, ring Ring, lists bool, o Options) *Finish {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Finish{store: store, ring: ring, o: o}
+	return &Finish{store: store, watch: watch, ring: ring, named: lists, o: o}
 }
 
 // A Result is the end of a run, as reported by an executor, a dispatcher or the watchdog.
@@ -286,7 +291,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 // closes set that journal, so that lists have each of them once, even if its message never comes. list returns the closes to
 // write: a run whose journal is not stored stays open, with its error in errs. at has the places of the closes in errs.
 func (f *Finish) list(ctx context.Context, closes []core.RunPut, at []int, errs []error) (listed []core.RunPut, places []int) {
-	if !f.o.Lists {
+	if !f.named {
 		return closes, at
 	}
 	minute := f.o.Now().Unix() / 60
@@ -321,7 +326,7 @@ const inJournal = 1000
 
 // journal stores a journal that names runs, at most inJournal, and returns its key. If lists need no journals, the key is zero.
 func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, _ error) {
-	if !f.o.Lists || len(runs) == 0 {
+	if !f.named || len(runs) == 0 {
 		return key, nil
 	}
 	j := core.Journal{Key: core.NewJournalKey(rand.Text(), f.o.Now()), V: 1}

@@ -115,7 +115,7 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.f = finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(), Lists: c.lists,
+			r.f = finish.NewOver(r.s, c.lists, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(),
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			id := core.NumberedRun(1, 1)
@@ -654,7 +654,7 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 			r := newRig(t)
 			o := plan.Local()
 			o.SlowLane = lane
-			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o,
+			f := finish.NewOver(r.s, false, finish.Options{Now: func() time.Time { return r.now }, Plan: o,
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })

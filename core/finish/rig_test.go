@@ -209,7 +209,7 @@ func newRig(t *testing.T) *rig {
 		return r.now
 	}
 	r.s = &store{Store: memory.New(t, memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
-	r.f = finish.New(r.s, r.s, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
+	r.f = finish.NewOver(r.s, false, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: begin, App: "orders"}))
 	return r

@@ -122,13 +122,13 @@ func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
 	r := &walkRig{t: t, s: &slowStore{Store: memory.New(t, memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
-	f := finish.New(r.s, r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
+	f := finish.NewOver(r.s, false, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {
 			r.x.mu.Lock()
 			defer r.x.mu.Unlock()
 			r.closed[run.ID] = time.Now()
 		}})
-	r.w = finish.NewWatchdog(f, r.s, r.x, o)
+	r.w = finish.NewWatchdogOver(f, r.s, r.x, o)
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: walked, Rev: 1}, core.Change{ID: 1, App: walked}))
 	r.pass()
 	return r

@@ -46,8 +46,8 @@ type Watchdog struct {
 	ahead ahead
 }
 
-// NewWatchdog returns a Watchdog.
-func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
+// NewWatchdog returns a Watchdog over the store of f.
+func NewWatchdog(f *Finish, p Prober, o WatchOptions) *Watchdog {
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
 	o.BehindMax = cmp.Or(o.BehindMax, 24*o.Behind)
 	o.Window = cmp.Or(o.Window, o.Behind*4/5)
@@ -62,7 +62,7 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	o.MinutesAPass = cmp.Or(o.MinutesAPass, 120)
 	o.PageJournals = cmp.Or(o.PageJournals, 100)
 	o.Asked = cmp.Or(o.Asked, 200)
-	return &Watchdog{f: f, w: w, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
+	return &Watchdog{f: f, w: f.watch, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
 // Pass reads the journals of each minute since the last pass, and the journals that are scheduled to be read again. Then it

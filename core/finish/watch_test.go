@@ -48,7 +48,7 @@ type watchRig struct {
 
 func newWatchRig(t *testing.T) *watchRig {
 	r := &watchRig{rig: newRig(t), p: &probe{}}
-	r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{})
+	r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{})
 	return r
 }
 
@@ -417,7 +417,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute,
 		31 * time.Hour: time.Nanosecond} {
 		r := newWatchRig(t)
-		r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
+		r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
 		r.job(1, nil)
 		r.sent(nil)
 		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // the right position of the cursor
@@ -554,7 +554,7 @@ func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.now = begin.Add(20 * time.Minute)
-	other := finish.NewWatchdog(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p,
+	other := finish.NewWatchdogOver(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p,
 		finish.WatchOptions{})
 	if _, err := other.Pass(t.Context()); err != nil {
 		t.Error(err)
@@ -588,7 +588,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r.registered(0)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
 	walks := 0
-	w := finish.NewWatchdog(r.f, passing{r.s, func() {
+	w := finish.NewWatchdogOver(r.f, passing{r.s, func() {
 		if walks++; walks == 1 {
 			r.must(r.s.MoveCursor(t.Context(), key.Minute+5, key.Minute+8))
 		}

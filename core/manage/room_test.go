@@ -67,7 +67,7 @@ func (c *crowded) NewJobIDs(ctx context.Context, n int) (core.JobID, error) {
 func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
 	c := &crowded{Store: memory.New(t, memory.Options{}), calls: map[string]int{}}
-	m := people.New(c, c.Store, finish.New(c.Store, c.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
+	m := people.New(c, c.Store, finish.New(c.Store.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
 	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }

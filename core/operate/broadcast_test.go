@@ -82,7 +82,7 @@ func TestKillBroadcast(t *testing.T) {
 	if res, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil || len(res.Cancelled) != 0 {
 		t.Errorf("asked again: %+v %v", res, err)
 	}
-	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
+	end := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
 	must(t, end.End(ctx, []finish.Result{failed})[0])
 	if got := f.states(whole.ID, shards[0].ID); !slices.Equal(got, []string{"killed person killed by ann", "killed person killed by ann"}) {
@@ -127,7 +127,7 @@ func TestRerunOfBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
-	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
+	end := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
 	must(t, end.End(ctx, []finish.Result{failed})[0])
 	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/reindex"}, DryRun: true})

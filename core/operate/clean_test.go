@@ -236,7 +236,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		t.Errorf("cleaned %d, held %d, want one each", cleaned, held)
 	}
 	last := put(core.Running)
-	fin := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
+	fin := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
 	must(t, fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}})...)
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)

@@ -33,7 +33,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			return w.eng.Store.Jobs.Put(w.t.Context(), puts)
 		}, false},
 		"made longer by a person who was faster": {func(w *world, until time.Time, puts []store.JobPut) []error {
-			end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
+			end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
 			before := people.New(w.eng.Manage, w.eng.Ring, end, nil,
 				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
@@ -54,7 +54,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 				w := newWorld(t, 1)
-				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
+				end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
 				tk := tick.New(w.s, tick.Options{ID: "t", Plan: plan.Local()})
 				m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: plan.Local()})
 				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
@@ -149,7 +149,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 						}
 						return w.eng.Store.Queue.Enqueue(ctx, out)
 					}}
-					end := finish.New(w.eng.Finish, w.s.Queue, finish.Options{Plan: o})
+					end := finish.New(w.s, finish.Options{Plan: o})
 					m := people.New(w.eng.Manage, w.s.Queue, end, nil, people.Options{Plan: o})
 					check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
@@ -222,7 +222,7 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
-		end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o})
+		end := finish.New(w.eng.Store, finish.Options{Plan: o})
 		m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: o})
 		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,12 +15,12 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 const run = core.RunID(30282209332) // of the documents
@@ -85,25 +86,22 @@ func TestCallbacks(t *testing.T) {
 }
 
 // refusing is a store that accepts no ends of runs.
-type refusing struct{ finish.Store }
+type refusing struct{ store.Runs }
 
-func (refusing) PutRuns(_ context.Context, puts []core.RunPut) []error {
-	errs := make([]error, len(puts))
-	for i := range errs {
-		errs[i] = core.ErrThrottled
-	}
-	return errs
+func (refusing) Put(_ context.Context, puts []store.RunPut) []error {
+	return slices.Repeat([]error{core.ErrThrottled}, len(puts))
 }
 
 // What cannot be stored is not answered as stored: the executor sends it again.
 func TestCallbackNotStored(t *testing.T) {
 	e := open(t)
-	store := e.Finish
-	e.Finish = refusing{store}
+	s, full := e.Store, *e.Store
+	full.Runs = refusing{s.Runs}
+	e.Store = &full
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
 		t.Errorf("answered %s", body)
 	}
-	e.Finish = store
+	e.Store = s
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
 		t.Errorf("answered %s, the run is %s", body, state(t, e))
 	}

@@ -86,7 +86,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(t, memory.Options{})
-	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
+	s = &trouble{Engine: e, finish: finish.New(e.Store, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
 	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(e.Pull, s, s, pullqueue.Options{Log: log}),

@@ -72,11 +72,8 @@ func New(e *engine.Engine, o Options) *Assembly {
 	a := &Assembly{Engine: e, data: e, o: o}
 	if o.Deployment != "" {
 		a.Engine = engine.Fenced(e, o.Deployment)
-		s := *e.Store
-		s.Deployment, a.Engine.Store = o.Deployment, &s
 	}
-	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Lists: e.ByJournal, Log: o.Log,
-		Closed: o.Closed})
+	a.Finish = finish.New(a.Engine.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
 	return a
 }
 
@@ -88,22 +85,18 @@ func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	o.Uses, o.Lists = a.Engine.Uses, a.Engine.ByJournal
-	if o.Health = nil; a.o.Plan.SlowLane {
-		o.Health = a.Engine.Health
-	}
-	return dispatch.New(a.Engine.Dispatch, a.Engine.Ring, to, a.Finish, o)
+	o.SlowQueue = a.o.Plan.SlowLane
+	return dispatch.New(a.Engine.Store, to, a.Finish, o)
 }
 
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now,
-		a.Engine.ByJournal, a.o.Log)
+	return dispatch.NewDead(a.Engine.Store, a.Finish, a.o.Now, a.o.Log)
 }
 
 // Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
+	return finish.NewWatchdog(a.Finish, of, o)
 }
 
 // People returns the operations of users. The parameter killer sends kill requests, and may be nil if the caller kills

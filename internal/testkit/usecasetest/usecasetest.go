@@ -70,7 +70,7 @@ func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
-	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: now, Plan: plan.Local()})
+	end := finish.New(f.E.Store, finish.Options{Now: now, Plan: plan.Local()})
 	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Report, report.Options{Now: now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
