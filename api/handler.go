@@ -57,8 +57,8 @@ type Options struct {
 	Facts func(ctx context.Context, l words.Language) client.Facts
 	// Answer returns the last response of an executor address; nil means that no responses are recorded.
 	Answer Answer
-	// Notices returns the state of notifications and channels; nil means that the state is unknown.
-	Notices Notices
+	// Notices has the state of notifications and channels; nil means that the state is unknown.
+	Notices *store.Store
 	// Reports returns the statistics of runs by hour and day; nil means no reports.
 	Reports *report.Reports
 	// Restore starts a new generation of the data; nil means that no other deployment can have the data.

@@ -8,16 +8,11 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/store"
 )
 
-// Notices reads the notification state of jobs and channels. Jobs and channels without a stored state are missing in
-// the results.
-type Notices interface {
-	Notices(ctx context.Context, names []string) (map[string]notification.State, error)
-}
-
 // Troubles returns the delivery problems of the channels that do not accept notifications, sorted by channel name.
-func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[string]*client.ChannelTrouble, error) {
+func Troubles(ctx context.Context, of *store.Store, channels []core.Channel) (map[string]*client.ChannelTrouble, error) {
 	if of == nil || len(channels) == 0 {
 		return nil, nil
 	}
@@ -25,7 +20,7 @@ func Troubles(ctx context.Context, of Notices, channels []core.Channel) (map[str
 	for i := range channels {
 		names[i] = notification.ChannelName(channels[i].Name)
 	}
-	found, err := of.Notices(ctx, names)
+	found, err := notification.States(ctx, of, names...)
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
@@ -50,12 +45,12 @@ func later(a, b time.Time) time.Time {
 }
 
 // noticeState returns the notification state of a job.
-func noticeState(ctx context.Context, of Notices, job core.JobID) (st notification.State, err error) {
+func noticeState(ctx context.Context, of *store.Store, job core.JobID) (st notification.State, err error) {
 	if of == nil {
 		return st, nil
 	}
 	name := notification.JobName(job)
-	found, err := of.Notices(ctx, []string{name})
+	found, err := notification.States(ctx, of, name)
 	if err != nil {
 		return st, core.Retryable(err)
 	}
@@ -63,7 +58,7 @@ func noticeState(ctx context.Context, of Notices, job core.JobID) (st notificati
 }
 
 // noticeOf returns the status of the notification of a run; nil means that there is none.
-func noticeOf(ctx context.Context, of Notices, r *core.Run) (*client.RunNotification, error) {
+func noticeOf(ctx context.Context, of *store.Store, r *core.Run) (*client.RunNotification, error) {
 	if core.EndEvent(r) == "" || !r.Notice { // saves a read for successful runs
 		return nil, nil
 	}
@@ -91,7 +86,7 @@ func waitingOf(p *notification.Pending) client.WaitingNotification {
 }
 
 // noticesOf returns the notifications of a job; nil means none.
-func noticesOf(ctx context.Context, of Notices, job core.JobID) (*client.JobNotifications, error) {
+func noticesOf(ctx context.Context, of *store.Store, job core.JobID) (*client.JobNotifications, error) {
 	st, err := noticeState(ctx, of, job)
 	if err != nil || len(st.Told)+len(st.Pending) == 0 {
 		return nil, err

@@ -1,21 +1,15 @@
 package api_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
-
-// known is a fixed state of notifications.
-type known map[string]notification.State
-
-func (k known) Notices(context.Context, []string) (map[string]notification.State, error) {
-	return k, nil
-}
 
 // TestTroubles: the trouble of a deleted channel is not reported for a newer channel of the same name.
 func TestTroubles(t *testing.T) {
@@ -25,14 +19,16 @@ func TestTroubles(t *testing.T) {
 			Last:  at.Add(time.Duration(last) * time.Hour),
 			Error: "410 Gone", GivenUp: 2}}
 	}
-	k := known{notification.ChannelName("old"): is(-3, -1), notification.ChannelName("both"): is(-3, 1),
-		notification.ChannelName("new"):  is(1, 2),
-		notification.ChannelName("well"): {}}
+	s := memory.Open(t, memory.Options{}).Store
+	for name, st := range map[string]notification.State{"old": is(-3, -1), "both": is(-3, 1), "new": is(1, 2), "well": {}} {
+		st.Name, st.V = notification.ChannelName(name), 1
+		check.OK(t, notification.PutState(t.Context(), s, st))
+	}
 	var list []core.Channel
 	for _, name := range []string{"old", "both", "new", "well", "unknown"} {
 		list = append(list, core.Channel{Name: name, Created: at})
 	}
-	got, err := api.Troubles(t.Context(), k, list)
+	got, err := api.Troubles(t.Context(), s, list)
 	if err != nil || len(got) != 2 || got["both"] == nil || got["new"] == nil {
 		t.Fatalf("%+v, %v", got, err)
 	}

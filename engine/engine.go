@@ -7,26 +7,23 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/store"
 )
 
 // Engine is one open store with its queues.
 type Engine struct {
 	Store    *store.Store
-	Tick     tick.Store
-	Leases   tick.Leases
+	Tick     Tick
+	Leases   Leases
 	Dispatch DispatchStore
 	Finish   FinishStore
 	Watch    WatchStore
-	Registry registry.Store
+	Registry Registry
 	Manage   people.Store
 	Ring     Ring
 	Queue    store.Queue
@@ -82,14 +79,35 @@ type WatchStore interface {
 	Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error)
 }
 
-// NoticeStore is the storage that notifications are created from.
-type NoticeStore interface {
-	notification.Reads
-	notification.Ends
-	notification.States
-	notification.Looks
-	notification.ChannelStore
-}
+// Tick, Leases, Registry and NoticeStore are for the users of an engine that do not take a *store.Store yet.
+type (
+	Tick interface {
+		Global(ctx context.Context) (core.Global, error)
+		PutGlobal(ctx context.Context, seen int64, g core.Global) error
+		Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
+		Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error)
+		Advance(ctx context.Context, moves []core.Advance) []error
+		PutSkips(ctx context.Context, skips []core.Skip) []error
+		RemoveEntries(ctx context.Context, entries []core.DueItem) []error
+		OldestMessage(ctx context.Context) (ring.Oldest, error)
+	}
+	Leases interface {
+		Leases(ctx context.Context) ([]core.Lease, error)
+		PutLease(ctx context.Context, seen, l core.Lease) error
+		DropLease(ctx context.Context, seen core.Lease) error
+	}
+	Registry interface {
+		Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+		PutExecutor(ctx context.Context, e core.Executor) error
+		RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
+	}
+	NoticeStore interface {
+		PutLooks(ctx context.Context, looks []ring.CheckRequest) error
+		DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error)
+		DropLooks(ctx context.Context, looks []ring.CheckRequest) error
+		Channels(ctx context.Context, names []string) (map[string]core.Channel, error)
+	}
+)
 
 // Ring is the sending side of the queues of runs, slow runs, checks and post-run work.
 type Ring interface {

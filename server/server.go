@@ -400,7 +400,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
-	p.probe = probe.New(eng.Manage, p.sender, o.ProbeEvery/2)
+	p.probe = probe.New(eng.Store, p.sender, o.ProbeEvery/2)
 	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
 		// The server holds the lock on the directory, so leases of this name belong to a dead process or itself: it takes them at

@@ -223,7 +223,7 @@ func testServer(t testing.TB) *httptest.Server {
 		ReadToken: "a-token-that-may-only-read",
 		Log:       slog.New(slog.DiscardHandler),
 		Status:    func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} },
-		Notices: data.Notices, Facts: func(ctx context.Context, l words.Language) client.Facts {
+		Notices: data.Store, Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data.Store, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
@@ -298,17 +298,18 @@ func testServer(t testing.TB) *httptest.Server {
 					At: core.InstantOf(at), Slot: core.InstantOf(at), Notice: true, EndedAt: ended}
 			}
 			data.Store.CreateRuns(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
-			data.Notices.PutNotices(r.Context(), []notification.State{
+			for _, s := range []notification.State{
 				{Name: notification.ChannelName("broken"), V: 1, Trouble: &notification.Trouble{Since: time.Now().Add(time.Minute),
-					Last:  time.Now().Add(time.Hour),
-					Error: "hooks.example.com: answered 500", GivenUp: 1}},
+					Last: time.Now().Add(time.Hour), Error: "hooks.example.com: answered 500", GivenUp: 1}},
 				{Name: notification.JobName(1), V: 1, Told: []notification.Told{
 					{Event: core.EventLost, Sent: at, Through: at, Quiet: at.Add(time.Hour)},
 					{Event: core.EventFailed, Sent: at.Add(time.Second), Since: at, Through: at, Quiet: at.Add(time.Hour), Count: 41, First: &since,
 						Last: &since, GivenUp: []notification.Undelivered{{Channel: "oncall", First: last, Last: last, When: at.Add(2 * time.Second),
 							Error: "answered 410"}}}},
 					Pending: []notification.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
-						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}})
+						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}} {
+				notification.PutState(r.Context(), data.Store, s)
+			}
 			return
 		}
 		if r.URL.Path == "/test/dead-letter" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,7 +86,7 @@ type sent struct {
 
 // deliver sends the taken notifications to the channels concurrently and records the results.
 func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *core.Notify, mine []Pending) error {
-	runs := map[core.RunID]core.Run{}
+	runs := map[core.RunID]*core.Run{} // if a run cannot be read, the message has fewer details
 	var ids []core.RunID
 	for i := range mine {
 		if id := mine[i].Last.Run; id != 0 {
@@ -95,13 +94,14 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 		}
 	}
 	if len(ids) > 0 {
-		found, unread, err := n.store.Runs(ctx, distinct(ids))
-		if err == nil { // otherwise the message has fewer details
-			runs = found
-		}
-		for i := range mine { // some runs do not exist
-			if _, is := runs[mine[i].Last.Run]; !is && err == nil && !slices.Contains(unread, mine[i].Last.Run) {
-				mine[i].Last.Run = 0
+		found, err := n.s.Runs.Get(ctx, distinct(ids))
+		for i := range mine {
+			run := &mine[i].Last.Run
+			switch got, is := found[*run]; {
+			case is && got.Err == nil:
+				runs[*run] = got.Is
+			case !is && err == nil: // it does not exist
+				*run = 0
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func mute(why string) (channel, err string) {
 }
 
 // send sends one notification once, if its channel has a free place.
-func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channel, is bool, run core.Run) (r sent) {
+func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channel, is bool, run *core.Run) (r sent) {
 	r.of = *p
 	if !is {
 		r.err, r.forGood, r.tried = fmt.Errorf("there is no channel %s any more", p.Channel), true, true
@@ -215,14 +215,14 @@ func (n *Notices) send(ctx context.Context, s *State, p *Pending, ch core.Channe
 const tailLines = 20
 
 // message makes the message of a notification.
-func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Run) core.Message {
+func (n *Notices) message(ctx context.Context, s *State, p *Pending, run *core.Run) core.Message {
 	m := core.Message{ID: fmt.Sprintf("%s-%s-%d", idOf(s.Name), p.Event, core.Millis(p.Made)), Event: string(p.Event), Run: p.Last.Run,
 		Instant: p.Last.At, Reason: p.Last.Reason, Text: p.Last.Why, At: p.Last.When, Count: int(min(p.Count, 1<<31-1)), Since: p.First.When,
 		Deployment: n.o.Deployment}
 	if s.Of != nil {
 		m.App, m.Job, m.Title, m.Zone = s.Of.App, s.Of.Name, s.Of.Title, s.Of.Zone
 	}
-	if run.ID != 0 {
+	if run != nil {
 		m.App = run.App
 		m.Due, m.State, m.Code, m.Times = run.Slot, run.State, run.Code, run.Attempt
 		if run.Reason != "" {
@@ -238,7 +238,7 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run core.Ru
 			m.Took = p.Last.When.Sub(run.SentAt)
 		}
 		if n.o.Logs != nil {
-			m.Lines, _ = n.o.Logs.Tail(ctx, &run, tailLines)
+			m.Lines, _ = n.o.Logs.Tail(ctx, run, tailLines)
 		}
 	}
 	switch p.Event {
@@ -301,7 +301,7 @@ func (n *Notices) fares(ctx context.Context, r *sent) {
 func (n *Notices) trouble(ctx context.Context, r *sent, givenUp bool) error {
 	name := ChannelName(r.of.Channel)
 	for try := 0; ; try++ {
-		found, err := n.store.Notices(ctx, []string{name})
+		found, err := States(ctx, n.s, name)
 		if err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func (n *Notices) trouble(ctx context.Context, r *sent, givenUp bool) error {
 			s.Trouble = &t
 		}
 		s.V++
-		if err = n.store.PutNotices(ctx, []State{s})[0]; err == nil {
+		if err = PutState(ctx, n.s, s); err == nil {
 			return nil
 		}
 		if !errors.Is(err, core.ErrRefused) || try == tries {

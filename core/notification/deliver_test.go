@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -25,7 +24,7 @@ func TestLease(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			return nil
 		}
-		other := notification.New(r.s, r.e.Ring, r, notification.Options{Pace: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
+		other := notification.New(r.s, r, notification.Options{Pace: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
 		failed := r.ends(core.Failed, core.ReasonHandler)
 		var first sync.WaitGroup
 		first.Go(func() { r.handle(failed) })
@@ -77,12 +76,7 @@ func TestChannelTakenOut(t *testing.T) {
 			return nil
 		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		jobs, _, err := r.e.Manage.Jobs(t.Context(), []core.JobID{7})
-		r.must(err)
-		j := *jobs[7]
-		j.Sched.Rev++
-		j.Def.Notify.To = []string{"b"}
-		r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: 1, Job: j}})...)
+		r.update(func(j *core.Job) { j.Def.Notify.To = []string{"b"} })
 		down = false
 		r.minutes(5)
 		r.heard("a", "failed 1")

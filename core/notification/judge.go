@@ -42,7 +42,7 @@ const untoldAgain = time.Hour
 
 // judge checks the conditions that cause no notes: the job recovered, is overdue, or has a slow run.
 func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify) (j seen, err error) {
-	job, st := k.jobs[w.job], k.states[JobName(w.job)]
+	job, st := k.job, k.state
 	if job == nil || len(w.looks) == 0 {
 		return j, nil
 	}
@@ -80,7 +80,7 @@ func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run
 		from := span[1]
 	pages:
 		for looked := 0; looked < looks && from >= span[0]; looked += page {
-			runs, err := n.store.RunsByID(ctx, from, span[0], page)
+			runs, err := n.s.Runs.Span(ctx, from, span[0], page)
 			if err != nil {
 				return fmt.Errorf("read the results of job %d: %w", job, err)
 			}
@@ -126,11 +126,10 @@ func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *
 
 // overdue checks whether the job should have succeeded by now.
 func (n *Notices) overdue(ctx context.Context, k *known, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
-	app := k.apps[job.Def.App]
-	paused := job.Sched.State != core.Started && job.Sched.PausedAt(now) || app.Pause.Covers(now) || k.global.Pause.Covers(now)
+	paused := job.Sched.State != core.Started && job.Sched.PausedAt(now) || k.app.Pause.Covers(now) || k.global.Pause.Covers(now)
 	// Time before the last edit or the end of a pause does not count.
 	from := job.Sched.RevAt
-	for _, p := range []core.Pause{app.Pause, k.global.Pause} {
+	for _, p := range []core.Pause{k.app.Pause, k.global.Pause} {
 		if !p.To.IsZero() && p.To.After(from) && !p.To.After(now) {
 			from = p.To
 		}
@@ -242,7 +241,10 @@ func (n *Notices) success(ctx context.Context, job core.JobID, since time.Time) 
 func (n *Notices) slow(ctx context.Context, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
 	upTo := core.InstantOf(now.Add(-who.Slow))
 	var late []core.Run
-	if _, err := budget.OpenRuns(ctx, job.Def.ID, n.store.OpenRuns, nil, func(r *core.Run) bool {
+	open := func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
+		return n.s.Runs.Open(ctx, first, last, false, limit)
+	}
+	if _, err := budget.OpenRuns(ctx, job.Def.ID, open, nil, func(r *core.Run) bool {
 		switch at := core.Ceil(r.SentAt); {
 		case !r.Sent() || r.IsBroadcast() || at <= st.Slow:
 		case at <= upTo:

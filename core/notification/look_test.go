@@ -1,17 +1,15 @@
 package notification_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
-	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // look requests checks of the rig's job, as a pass does.
@@ -26,7 +24,7 @@ func (r *rig) look(at ...core.Instant) ring.Message {
 // indexed returns the checks in the index up to some time from now.
 func (r *rig) indexed(within time.Duration) []ring.CheckRequest {
 	r.t.Helper()
-	list, err := r.e.Notices.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
+	list, err := r.e.Store.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
 	r.must(err)
 	return list
 }
@@ -38,7 +36,7 @@ func TestLookAheadOfTheClock(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
 		r.minutes(3)
 		at := r.state().Look
 		time.Sleep(time.Until(at.Time()) - 50*time.Millisecond)
@@ -51,13 +49,6 @@ func TestLookAheadOfTheClock(t *testing.T) {
 	})
 }
 
-// unread is a store whose channels cannot be read.
-type unread struct{ *store }
-
-func (unread) Channels(context.Context, []string) (map[string]core.Channel, error) {
-	return nil, errors.New("written by a newer version")
-}
-
 // TestLookFails checks that a failing check is requested once a pass, without piling up messages, and is done
 // once it works. A failing note is redelivered.
 func TestLookFails(t *testing.T) {
@@ -65,11 +56,10 @@ func TestLookFails(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
-		well := r.n
-		r.n = notification.New(unread{r.s}, r.e.Ring, r, notification.Options{Pace: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.noChannel = errors.New("written by a newer version")
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 		r.minutes(90)
-		if due, waiting, inFlight, err := r.e.Queue.Depth(t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
+		if due, waiting, inFlight, err := r.e.Store.Queue.Depth(t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
 			t.Fatalf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
 		}
 		if got := r.indexed(0); len(got) != 1 {
@@ -78,7 +68,7 @@ func TestLookFails(t *testing.T) {
 		if err := r.n.Messages(t.Context(), []ring.Message{r.ends(core.Failed, core.ReasonHandler)})[0]; err == nil {
 			t.Fatal("a note that was not counted may be acked")
 		}
-		r.n = well
+		r.noChannel = nil
 		r.minutes(2)
 		r.heard("a", "overdue 1")
 	})
@@ -88,12 +78,12 @@ func TestLookFails(t *testing.T) {
 func TestOverdueToLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
 		r.minutes(10 * 60)
 		if v := r.state().V; v > 11 {
 			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
 		}
-		r.must(r.e.Manage.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
+		r.must(r.e.Store.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
 			App: "shop"}))
 		r.minutes(62)
 		r.heard("a", "overdue 1")
@@ -110,8 +100,8 @@ func TestFailingEnds(t *testing.T) {
 		want []string
 	}{
 		"deleted": {func(r *rig) {
-			r.must(r.e.Manage.DeleteJob(r.t.Context(), 1, core.Tombstone{Job: 7, App: "shop", Name: "nightly", Rev: 2, RevAt: time.Now()},
-				core.Change{ID: 9, App: "shop", Job: 7}))
+			tomb := core.Tombstone{Job: 7, App: "shop", Name: "nightly", Rev: 2, RevAt: time.Now()}
+			r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: 1, Tombstone: tomb}}})...)
 		}, 1, []string{"failed 1"}},
 		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
 		"in the last hours": {func(r *rig) {

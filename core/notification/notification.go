@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of Notices. A field with its zero value gets the default in its comment.
@@ -82,8 +83,7 @@ const (
 var Outcomes = []Outcome{Took, Retried, GivenUp}
 
 type Notices struct {
-	store  Store
-	ring   Ring
+	s      *store.Store
 	to     Sender
 	o      Options
 	mu     sync.Mutex
@@ -93,7 +93,7 @@ type Notices struct {
 }
 
 // New returns Notices.
-func New(store Store, r Ring, to Sender, o Options) *Notices {
+func New(s *store.Store, to Sender, o Options) *Notices {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -102,7 +102,7 @@ func New(store Store, r Ring, to Sender, o Options) *Notices {
 	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
 	o.Again = cmp.Or(o.Again, time.Minute)
 	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
-	return &Notices{store: store, ring: r, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
+	return &Notices{s: s, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
 		paced: map[core.JobID]time.Time{}}
 }
 
@@ -119,19 +119,12 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 			ids = append(ids, a.Run)
 		}
 	}
-	var runs map[core.RunID]core.Run
+	var runs map[core.RunID]*core.Run
 	if ids = distinct(ids); len(ids) > 0 {
-		found, unread, err := n.store.Runs(ctx, ids)
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
+		var err error
+		if runs, err = n.runs(ctx, ids); err != nil {
+			return slices.Repeat([]error{fmt.Errorf("read runs for notices: %w", err)}, len(list))
 		}
-		if err != nil {
-			for i := range errs {
-				errs[i] = fmt.Errorf("read runs for notices: %w", err)
-			}
-			return errs
-		}
-		runs = found
 	}
 	asks := make([]ask, len(list))
 	for i := range list {
@@ -142,8 +135,11 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 		case a.Run == 0:
 			asks[i] = ask{a.Notes, a.Looks}
 		default:
-			run, is := runs[a.Run]
-			if e := core.EndEvent(&run); is && run.OwesPostRun().Notice && e != "" {
+			run := runs[a.Run]
+			if run == nil || !run.OwesPostRun().Notice {
+				continue
+			}
+			if e := core.EndEvent(run); e != "" {
 				asks[i].notes = []ring.Note{{Job: run.ID.Job(), Event: e, Run: run.ID, At: run.At, Reason: run.Reason, When: run.EndedAt}}
 			}
 		}
@@ -168,13 +164,26 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	return errs
 }
 
+// runs reads runs. A run that cannot be read fails the read.
+func (n *Notices) runs(ctx context.Context, ids []core.RunID) (map[core.RunID]*core.Run, error) {
+	found, err := n.s.Runs.Get(ctx, ids)
+	runs := make(map[core.RunID]*core.Run, len(found))
+	for id, got := range found {
+		runs[id], err = got.Is, cmp.Or(err, got.Err)
+	}
+	return runs, err
+}
+
 // clear records that the notifications of these runs are counted. It returns the runs for which that failed;
 // their messages are redelivered and counted once.
-func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]core.Run) (left []core.RunID, err error) {
+func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]*core.Run) (left []core.RunID, err error) {
 	for try := 0; try <= tries; try++ {
 		var puts []core.RunPut
 		for _, id := range ids {
 			run := runs[id]
+			if run == nil {
+				continue
+			}
 			if owes := run.OwesPostRun(); owes.Notice {
 				owes.Notice = false
 				puts = append(puts, run.ClearPostRun(owes))
@@ -184,7 +193,7 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 			return nil, nil
 		}
 		ids, err = nil, nil
-		for i, perr := range n.store.PutRuns(ctx, puts) {
+		for i, perr := range n.s.ChangeRuns(ctx, puts) {
 			if perr != nil {
 				ids, err = append(ids, puts[i].ID), perr
 			}
@@ -192,11 +201,10 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 		if len(ids) == 0 {
 			return nil, nil
 		}
-		found, unread, rerr := n.store.Runs(ctx, ids) // another writer may have changed the run
-		if rerr = core.Unread(unread, rerr); rerr != nil {
+		var rerr error
+		if runs, rerr = n.runs(ctx, ids); rerr != nil { // another writer may have changed the run
 			return ids, rerr
 		}
-		runs = found
 	}
 	return ids, err
 }
@@ -223,11 +231,11 @@ func (w *work) holds(at core.Instant) bool {
 
 // known is the data that was read for a job.
 type known struct {
-	jobs     map[core.JobID]*core.Job
-	gone     bool // the job is deleted
-	apps     map[string]core.App
+	job      *core.Job // nil: it is deleted, or cannot be read
+	gone     bool      // the job is deleted
+	app      core.App
 	global   core.Global
-	states   map[string]State
+	state    State
 	channels map[string]core.Channel
 }
 
@@ -277,7 +285,7 @@ func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 		}
 	}
 	if len(done) > 0 { // a check that stays is repeated, which is harmless
-		if err := n.store.DropLooks(ctx, done); err != nil {
+		if err := n.s.DropLooks(ctx, done); err != nil {
 			n.o.Log.Warn("looks at notices are not dropped", "err", err)
 		}
 	}
@@ -344,68 +352,63 @@ func sleep(ctx context.Context, d time.Duration) {
 func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	k = &known{}
 	if w.job != 0 {
-		var unread []core.JobID
-		k.jobs, unread, err = n.store.Jobs(ctx, []core.JobID{w.job})
-		bad, other := core.SplitUnreadable(err)
-		if err = other; err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
-		err = cmp.Or(err, n.unreadable(w, bad[w.job]))
-		k.gone = k.jobs[w.job] == nil && bad[w.job] == nil
-		if err != nil {
+		found, err := n.s.Jobs.Get(ctx, store.Whole, []core.JobID{w.job})
+		job, is := found[w.job]
+		if err = cmp.Or(err, n.waits(w, job.Err)); err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
 		}
-	}
-	if j := k.jobs[w.job]; j != nil {
-		var unread []string
-		k.apps, unread, err = n.store.Apps(ctx, []string{j.Def.App})
-		bad, other := core.BesidesApps(err)
-		if err = other; err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
+		if k.gone = !is; job.Err == nil {
+			k.job = job.Is
 		}
-		err = cmp.Or(err, n.unreadable(w, bad[j.Def.App]))
-		if err != nil {
+	}
+	if k.job != nil {
+		name := k.job.Def.App
+		found, err := n.s.Apps(ctx, name)
+		app := found[name]
+		if err = cmp.Or(err, n.waits(w, app.Err)); err != nil {
 			return nil, fmt.Errorf("read app for notices: %w", err)
 		}
+		if app.Err == nil {
+			k.app = app.Is
+		}
 	}
-	if k.global, err = n.store.Global(ctx); err != nil {
+	if k.global, err = n.s.Global(ctx); err != nil {
 		return nil, fmt.Errorf("read global item for notices: %w", err)
 	}
-	if k.states, err = n.store.Notices(ctx, []string{JobName(w.job)}); err != nil {
+	found, err := States(ctx, n.s, JobName(w.job))
+	if err != nil {
 		return nil, fmt.Errorf("read notices: %w", err)
 	}
-	to := slices.Clone(k.of(w.job).To)
-	for _, p := range k.states[JobName(w.job)].Pending {
+	k.state = found[JobName(w.job)]
+	to := slices.Clone(k.notify().To)
+	for _, p := range k.state.Pending {
 		if !slices.Contains(to, p.Channel) {
 			to = append(to, p.Channel)
 		}
 	}
 	if len(to) > 0 {
-		if k.channels, err = n.store.Channels(ctx, to); err != nil {
+		if k.channels, err = n.s.Channels(ctx, to); err != nil {
 			return nil, fmt.Errorf("read channels: %w", err)
 		}
 	}
 	return k, nil
 }
 
-// unreadable returns why a definition cannot be read if a run ended less than budget.NoticeFor ago: the
-// definition is not gone, so the notice of that end waits for it.
-func (n *Notices) unreadable(w *work, why error) error {
-	if why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }) {
+// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, or a run ended less
+// than budget.NoticeFor ago. The definition is not gone, so the notice of that end waits for it.
+func (n *Notices) waits(w *work, why error) error {
+	if errors.Is(why, core.ErrThrottled) || why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }) {
 		return why
 	}
 	return nil
 }
 
-// of returns the notification settings of a job.
-func (k *known) of(id core.JobID) core.Notify {
-	job := k.jobs[id]
-	var app *core.App
-	if job != nil {
-		a := k.apps[job.Def.App]
-		app = &a
+// notify returns the notification settings of the job.
+func (k *known) notify() core.Notify {
+	if k.job == nil {
+		return core.EventRule(nil, nil, &k.global)
 	}
-	return core.EventRule(job, app, &k.global)
+	return core.EventRule(k.job, &k.app, &k.global)
 }
 
 // tries limits the retries of a write that another writer preceded.
@@ -414,7 +417,7 @@ const tries = 8
 // job does the work of one job: it counts the notes, evaluates the conditions that cause no notes, and sends
 // the due notifications.
 func (n *Notices) job(ctx context.Context, w *work, k *known) error {
-	who, job := k.of(w.job), k.jobs[w.job]
+	who, job := k.notify(), k.job
 	seen, err := n.judge(ctx, w, k, &who)
 	if err != nil {
 		return err
@@ -450,7 +453,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 		}
 		return sooner(next, before.Next())
 	}
-	if s, err = n.update(ctx, w, k.states[JobName(w.job)], change); err != nil || len(mine) == 0 {
+	if s, err = n.update(ctx, w, k.state, change); err != nil || len(mine) == 0 {
 		return err
 	}
 	return n.deliver(ctx, w, s, k, &who, mine)
@@ -509,7 +512,7 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 			at++
 		}
 		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
-			if err := n.store.PutLooks(ctx, []ring.CheckRequest{{At: at, Job: w.job}}); err != nil {
+			if err := n.s.PutLooks(ctx, []ring.CheckRequest{{At: at, Job: w.job}}); err != nil {
 				return s, fmt.Errorf("schedule a check of notifications: %w", err)
 			}
 			s.Look = at
@@ -518,14 +521,14 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 			return s, nil
 		}
 		s.V++
-		err := n.store.PutNotices(ctx, []State{s})[0]
+		err := PutState(ctx, n.s, s)
 		switch {
 		case err == nil:
 			return s, nil
 		case errors.Is(err, core.ErrThrottled), try == tries, ctx.Err() != nil:
 			return s, fmt.Errorf("store notices: %w", err)
 		}
-		found, rerr := n.store.Notices(ctx, []string{name})
+		found, rerr := States(ctx, n.s, name)
 		if rerr != nil {
 			return s, fmt.Errorf("read notices: %w", rerr)
 		}
@@ -546,7 +549,11 @@ func same(s, was *State) bool {
 // process calls it every minute. A check that is not completed is requested again.
 func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	now := n.o.Now()
-	looks, err := n.store.DueLooks(ctx, core.InstantOf(now), passMost)
+	err = n.s.Fence(ctx)
+	var looks []ring.CheckRequest
+	if err == nil {
+		looks, err = n.s.DueLooks(ctx, core.InstantOf(now), passMost)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read looks at notices: %w", err)
 	}
@@ -557,7 +564,7 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	if len(out) == 0 {
 		return 0, nil
 	}
-	for i, e := range n.ring.Enqueue(ctx, out) {
+	for i, e := range n.s.Queue.Enqueue(ctx, out) {
 		if e != nil {
 			err = fmt.Errorf("ask for looks at notices: %w", e)
 			continue

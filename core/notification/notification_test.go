@@ -14,84 +14,38 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/notificationtext"
+	"github.com/tickring/tickring/store"
 )
-
-// store replaces the channels of an engine.
-type store struct {
-	engine.NoticeStore
-	channels map[string]core.Channel
-	refuse   error // the answer to changes of runs
-	unread   error // the error of reading a job
-	// meanwhile happens once, after runs were read.
-	meanwhile func()
-}
-
-func (s *store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	runs, err := s.NoticeStore.RunsByID(ctx, first, last, limit)
-	if f := s.meanwhile; f != nil && len(runs) > 0 {
-		s.meanwhile = nil
-		f()
-	}
-	return runs, err
-}
-
-func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	if s.unread == nil {
-		return s.NoticeStore.Jobs(ctx, ids)
-	}
-	var bad core.Unreadable
-	for _, id := range ids {
-		bad.Add(id, s.unread)
-	}
-	return nil, nil, bad.Err()
-}
-
-func (s *store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	if s.refuse == nil {
-		return s.NoticeStore.PutRuns(ctx, puts)
-	}
-	errs := make([]error, len(puts))
-	for i := range errs {
-		errs[i] = s.refuse
-	}
-	return errs
-}
-
-func (s *store) Channels(_ context.Context, names []string) (map[string]core.Channel, error) {
-	found := map[string]core.Channel{}
-	for _, n := range names {
-		if c, is := s.channels[n]; is {
-			found[n] = c
-		}
-	}
-	return found, nil
-}
 
 // rig is a job, its channels, and the messages that they receive.
 type rig struct {
 	t    *testing.T
 	e    *engine.Engine
-	s    *store
+	s    *store.Store // the engine's store, with these faults
 	n    *notification.Notices
 	mu   sync.Mutex
 	got  map[string][]core.Message
 	fail func(channel string) error
 	runs uint32
+	// These are the answers to changes of runs, and to reads of a job and of channels.
+	refuse, unread, noChannel error
+	// meanwhile happens once, after runs were read.
+	meanwhile func()
 }
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	r := &rig{t: t, e: memory.Open(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
-	r.s = &store{NoticeStore: r.e.Notices, channels: map[string]core.Channel{"a": {Name: "a"}, "b": {Name: "b"}}}
-	r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
+	r.s = r.faulty()
+	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
 		Log:  slog.New(slog.DiscardHandler)})
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
@@ -100,9 +54,62 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 		change(&j)
 	}
 	j.Normalize()
-	r.must(r.e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "shop", Job: 7}})...)
+	r.must(r.e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r.must(r.e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: "shop", Job: 7}}}})...)
 	return r
+}
+
+func (r *rig) faulty() *store.Store {
+	data, s := r.e.Store, *r.e.Store
+	for _, name := range []string{"a", "b"} {
+		r.must(data.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
+	}
+	s.Records = hook.Records{Records: s.Records, DoGet: func(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+		if r.noChannel != nil && keys[0].Kind == "channel" {
+			return nil, r.noChannel
+		}
+		return data.Records.Get(ctx, keys...)
+	}}
+	s.Jobs = hook.Jobs{Jobs: s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
+		if r.unread != nil {
+			return hook.JobMap{ids[0]: {Err: r.unread}}, nil
+		}
+		return data.Jobs.Get(ctx, part, ids)
+	}}
+	s.Runs = hook.Runs{Runs: s.Runs, DoPut: func(ctx context.Context, puts []store.RunPut) []error {
+		if r.refuse != nil {
+			return slices.Repeat([]error{r.refuse}, len(puts))
+		}
+		return data.Runs.Put(ctx, puts)
+	}, DoSpan: func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+		runs, err := data.Runs.Span(ctx, first, last, limit)
+		if f := r.meanwhile; f != nil && len(runs) > 0 {
+			r.meanwhile = nil
+			f()
+		}
+		return runs, err
+	}}
+	return &s
+}
+
+// run returns the run of a message.
+func (r *rig) run(m ring.Message) core.Run {
+	r.t.Helper()
+	found, err := r.e.Store.Runs.Get(r.t.Context(), []core.RunID{m.PostRun.Run})
+	r.must(err)
+	return *found[m.PostRun.Run].Is
+}
+
+// update changes the rig's job.
+func (r *rig) update(change func(j *core.Job)) {
+	r.t.Helper()
+	found, err := r.e.Store.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{7})
+	r.must(err)
+	j := *found[7].Is
+	seen := j.Sched.Rev
+	j.Sched.Rev++
+	change(&j)
+	r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})...)
 }
 
 func (r *rig) must(errs ...error) {
@@ -147,7 +154,7 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	run := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseManual, Attempt: 1, First: id, Notice: true,
 		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
 	run.PostRun.Notice = core.EndEvent(&run) != ""
-	r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+	r.must(r.e.Store.CreateRuns(r.t.Context(), []core.Run{run})...)
 	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
 }
@@ -165,15 +172,15 @@ func (r *rig) minutes(n int) {
 		time.Sleep(time.Minute)
 		check.Call(r.t)(r.n.Pass(r.t.Context()))
 		for {
-			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindPostRun)
+			due, _, _, err := r.e.Store.Queue.Depth(r.t.Context(), ring.KindPostRun)
 			r.must(err)
 			if due == 0 {
 				break
 			}
-			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
+			got, err := r.e.Store.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
 			r.must(err)
 			r.handle(poller.Messages(got)...)
-			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
+			r.must(r.e.Store.Queue.Ack(r.t.Context(), got)...)
 		}
 	}
 }
@@ -193,14 +200,14 @@ func (r *rig) heard(channel string, want ...string) {
 }
 
 func (r *rig) state() notification.State {
-	found, err := r.e.Notices.Notices(r.t.Context(), []string{notification.JobName(7)})
+	found, err := notification.States(r.t.Context(), r.e.Store, notification.JobName(7))
 	r.must(err)
 	return found[notification.JobName(7)]
 }
 
 func (r *rig) trouble(channel string) *notification.Trouble {
 	name := notification.ChannelName(channel)
-	found, err := r.e.Notices.Notices(r.t.Context(), []string{name})
+	found, err := notification.States(r.t.Context(), r.e.Store, name)
 	r.must(err)
 	return found[name].Trouble
 }
@@ -260,9 +267,7 @@ func TestOwed(t *testing.T) {
 		r := newRig(t, nil)
 		m := r.ends(core.Failed, core.ReasonHandler)
 		r.handle(m)
-		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.PostRun.Run})
-		r.must(err)
-		if run := runs[m.PostRun.Run]; run.Owing() {
+		if run := r.run(m); run.Owing() {
 			t.Fatalf("run owes %+v after its notice", run.PostRun)
 		}
 	})
@@ -274,14 +279,14 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		m := r.ends(core.Failed)
-		r.s.unread = errors.New("written by a newer version")
+		r.unread = errors.New("written by a newer version")
 		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
 			t.Error("the message is done with")
 		}
-		r.s.unread = nil
+		r.unread = nil
 		r.handle(m)
 		r.heard("a", "failed 1")
-		m, r.s.unread = r.ends(core.Failed), errors.New("damaged")
+		m, r.unread = r.ends(core.Failed), errors.New("damaged")
 		time.Sleep(budget.NoticeFor - time.Second)
 		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
 			t.Error("the message is done with before the day is over")
@@ -318,7 +323,7 @@ func TestRecovered(t *testing.T) {
 		r.ends(core.Succeeded)
 		r.minutes(30)
 		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
-		if left, err := r.e.Notices.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
+		if left, err := r.e.Store.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
 			t.Fatalf("a healthy job is checked: %v, %v", left, err)
 		}
 	})
@@ -360,7 +365,7 @@ func TestRecoveredCounts(t *testing.T) {
 		time.Sleep(time.Second)
 		r.ends(core.Succeeded)
 		time.Sleep(time.Second)
-		r.s.meanwhile = func() { r.handle(r.ends(core.Failed, core.ReasonHandler)) }
+		r.meanwhile = func() { r.handle(r.ends(core.Failed, core.ReasonHandler)) }
 		r.minutes(4)
 		r.ends(core.Succeeded)
 		r.minutes(4)
@@ -473,7 +478,7 @@ func TestDeletedChannel(t *testing.T) {
 			return nil
 		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		delete(r.s.channels, "a")
+		r.must(r.e.Store.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
 		r.minutes(5)
 		if len(r.got["b"]) != 2 {
 			t.Fatalf("the other heard %+v", r.got["b"])
@@ -496,7 +501,7 @@ func TestHung(t *testing.T) {
 				j.Def.Notify.To = []string{"b"}
 			}
 			j.Normalize()
-			r.must(r.e.Manage.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: int64(id), App: "shop", Job: id}})...)
+			r.must(r.e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		}
 		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
@@ -534,7 +539,7 @@ func TestHung(t *testing.T) {
 func TestThousands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = 5 * time.Minute })
-		r.n = notification.New(r.s, r.e.Ring, r, notification.Options{})
+		r.n = notification.New(r.s, r, notification.Options{})
 		for range 200 {
 			var list []ring.Note
 			for range 500 {
@@ -574,15 +579,15 @@ func TestOverdueBy(t *testing.T) {
 		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
 		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+			r.must(r.e.Store.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))
 		}, "", nil},
 		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Manage.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+			r.must(r.e.Store.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
 				core.Change{ID: 2, App: "shop"}))
 		}, "", nil},
 		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Manage.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+			r.must(r.e.Store.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
 		}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -592,15 +597,9 @@ func TestOverdueBy(t *testing.T) {
 					j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
 				})
 				if c.change != nil {
-					jobs, _, err := r.e.Manage.Jobs(t.Context(), []core.JobID{7})
-					r.must(err)
-					j := *jobs[7]
-					seen := j.Sched.Rev
-					j.Sched.Rev++
-					c.change(r, &j)
-					r.must(r.e.Manage.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j}})...)
+					r.update(func(j *core.Job) { c.change(r, j) })
 				}
-				r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+				r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
 				r.until(at(3, 0))
 				if c.run != "" {
 					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
@@ -623,7 +622,7 @@ func TestOverdueWithin(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
 		})
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
 		r.minutes(20 * 60)
 		r.ends(core.Succeeded)
 		r.minutes(25*60 + 58)
@@ -655,13 +654,13 @@ func TestSlow(t *testing.T) {
 			id := core.NumberedRun(7, 1001+i)
 			runs = append(runs, core.Run{ID: id, App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1, First: id})
 		}
-		r.must(r.e.Finish.Create(t.Context(), runs)...)
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
+		r.must(r.e.Store.CreateRuns(t.Context(), runs)...)
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
 		r.minutes(44)
 		r.heard("a")
 		r.minutes(2)
 		r.heard("a", "slow 1")
-		r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 		r.minutes(60)
 		r.heard("a", "slow 1")
 	})
@@ -677,18 +676,16 @@ func TestOwedYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		m := r.ends(core.Failed, core.ReasonHandler)
-		r.s.refuse = core.ErrThrottled
+		r.refuse = core.ErrThrottled
 		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; !errors.Is(err, core.ErrThrottled) {
 			t.Fatalf("the message is done with: %v", err)
 		}
 		r.heard("a", "failed 1")
-		r.s.refuse = nil
+		r.refuse = nil
 		r.handle(m)
 		r.minutes(120)
 		r.heard("a", "failed 1")
-		runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.PostRun.Run})
-		r.must(err)
-		if run := runs[m.PostRun.Run]; run.Owing() {
+		if run := r.run(m); run.Owing() {
 			t.Fatalf("run owes %+v after its notice", run.PostRun)
 		}
 	})
@@ -719,7 +716,7 @@ func TestNotRecovered(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		r.n = notification.New(r.s, r.e.Ring, r, notification.Options{Pace: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+		r.n = notification.New(r.s, r, notification.Options{Pace: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		before := r.state().V
 		var calls sync.WaitGroup
@@ -745,7 +742,7 @@ func TestOverdueOnce(t *testing.T) {
 		})
 		for range 3 * 26 * 2 {
 			time.Sleep(29 * time.Minute)
-			r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 			r.minutes(1)
 		}
 		r.minutes(1)
@@ -764,10 +761,10 @@ func TestSlowOnce(t *testing.T) {
 			id := core.NumberedRun(7, n)
 			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
 				Address: "http://x", SentAt: time.Now()}
-			r.must(r.e.Finish.Create(r.t.Context(), []core.Run{run})...)
+			r.must(r.e.Store.CreateRuns(r.t.Context(), []core.Run{run})...)
 		}
 		look := func() {
-			r.must(r.e.Notices.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 			r.minutes(1)
 		}
 		// More runs than the item remembers.

@@ -20,9 +20,7 @@ func TestRun(t *testing.T) {
 		})
 		stands := func(of ring.Message, want string) notification.OfRun {
 			t.Helper()
-			runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{of.PostRun.Run})
-			r.must(err)
-			run, st := runs[of.PostRun.Run], r.state()
+			run, st := r.run(of), r.state()
 			n, is := st.Run(&run)
 			if !is {
 				n.Stand = ""
@@ -122,9 +120,7 @@ func TestAddedWhileSent(t *testing.T) {
 		}
 		var st notification.State
 		fold := func(m ring.Message) core.Run {
-			runs, _, err := r.e.Finish.Runs(t.Context(), []core.RunID{m.PostRun.Run})
-			r.must(err)
-			run := runs[m.PostRun.Run]
+			run := r.run(m)
 			run.PostRun.Notice = false
 			st.Fold(&ring.Note{Job: 7, Event: core.EventFailed, Run: run.ID, When: run.EndedAt})
 			st.Due([]string{"a"}, time.Nanosecond, time.Now())

@@ -1,12 +1,15 @@
 package notification
 
 import (
+	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // A State is the stored state of the notifications of one job, or of a channel that fails. A State is stored as JSON.
@@ -25,6 +28,34 @@ type State struct {
 	Of       *Subject     `json:"of,omitempty"`
 	Look     core.Instant `json:"look,omitempty"`    // time of the next check, as in the index; 0: no check is scheduled
 	Trouble  *Trouble     `json:"trouble,omitempty"` // only for a channel: why the channel fails; nil: the channel works
+}
+
+// keepStates is how long a State stays at least after its last write. After it expired, its version begins at 1 again.
+const keepStates = 48 * time.Hour
+
+var states = store.Table[State]{Kind: "notice",
+	Name:    func(s *State) string { return s.Name },
+	Version: func(s *State) int64 { return s.V },
+	Decode: func(r *store.Record) (v State, err error) {
+		err = json.Unmarshal(r.Body, &v)
+		v.Name, v.V = r.Name, r.V
+		return v, err
+	}}
+
+// States reads the notifications of jobs and channels, by the names of JobName and ChannelName. States that are not stored are
+// not in the result.
+func States(ctx context.Context, s *store.Store, names ...string) (map[string]State, error) {
+	return states.Read(ctx, s, names...)
+}
+
+// PutState stores a State on the condition that the stored version is one lower.
+func PutState(ctx context.Context, s *store.Store, v State) error {
+	return states.SaveAll(ctx, s, []State{v}, func(v *State) (was int64, expires time.Time) {
+		if expires = v.Keep(); !expires.IsZero() && expires.Before(s.Now().Add(keepStates)) {
+			expires = s.Now().Add(keepStates)
+		}
+		return v.V - 1, expires
+	})[0]
 }
 
 // A Subject describes a job in notifications. A Subject is stored in the State, because the job can be deleted before its

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -26,13 +27,6 @@ const (
 	// name a handler that it does not have.
 	fewRefusals = 3
 )
-
-// A Store has the apps, executors and jobs that a Probe reads.
-type Store interface {
-	ListApps(ctx context.Context) ([]core.App, error)
-	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
-}
 
 // A Sender probes an address and returns its clock. *send.Sender implements it.
 type Sender interface {
@@ -83,9 +77,9 @@ func (k *known) answer() (Answer, bool) {
 // A Probe probes executor addresses with the xxl-job protocol. A Probe does not probe other kinds of addresses, because a
 // probe would be a real request there.
 type Probe struct {
-	store Store
-	send  Sender
-	over  time.Duration
+	s    *store.Store
+	send Sender
+	over time.Duration
 
 	mu    sync.Mutex
 	known map[place]*known
@@ -99,8 +93,8 @@ func (p place) compare(o place) int {
 }
 
 // New returns a Probe. The parameter over is the duration over which the probes of a round are spread.
-func New(store Store, send Sender, over time.Duration) *Probe {
-	return &Probe{store: store, send: send, over: over, known: map[place]*known{}}
+func New(s *store.Store, send Sender, over time.Duration) *Probe {
+	return &Probe{s: s, send: send, over: over, known: map[place]*known{}}
 }
 
 // Answer returns the latest result for an address of an app; false: there is none.
@@ -188,17 +182,19 @@ func (p *Probe) Pass(ctx context.Context) error {
 
 // round returns the addresses to probe, of apps with a job, and forgets addresses that are gone.
 func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error) {
-	list, err := p.store.ListApps(ctx)
-	if _, err = core.BesidesApps(err); err != nil {
+	list, err := p.s.ListApps(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	apps, all := map[string]*core.App{}, map[place]bool{} // true: it can be probed
 	var names []string
 	for i := range list {
-		apps[list[i].Name] = &list[i]
-		names = append(names, list[i].Name)
+		if a := &list[i]; a.Err == nil {
+			apps[a.Name] = &a.Is
+			names = append(names, a.Name)
+		}
 	}
-	stored, err := p.store.Executors(ctx, names)
+	stored, err := p.s.Executors(ctx, names)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -223,8 +219,8 @@ func (p *Probe) round(ctx context.Context) (map[string]*core.App, []place, error
 	for _, at := range order {
 		has, known := jobs[at.app]
 		if !known {
-			found, next, err := p.store.ListJobs(ctx, at.app, 0, 1)
-			if _, err = core.SplitUnreadable(err); err != nil {
+			found, next, err := p.s.Jobs.List(ctx, at.app, 0, 1)
+			if err != nil {
 				return nil, nil, err
 			}
 			has = len(found) > 0 || next != 0

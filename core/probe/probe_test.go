@@ -12,30 +12,29 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
-// world is a store of apps with one job each, except those named idle, and a Sender.
+// world is a Sender.
 type world struct {
-	apps   []core.App
-	stored map[string][]core.Executor
-
 	mu          sync.Mutex
 	asked       []string
 	under, most int
 	answer      func(ctx context.Context, address string) error
 }
 
-func (w *world) ListApps(context.Context) ([]core.App, error) { return w.apps, nil }
-
-func (w *world) Executors(context.Context, []string) (map[string][]core.Executor, error) {
-	return w.stored, nil
-}
-
-func (w *world) ListJobs(_ context.Context, app string, _ core.JobID, _ int) ([]core.Job, core.JobID, error) {
-	if app == "idle" {
-		return nil, 0, nil
+// put stores apps, which have one job each, except the one named idle.
+func put(t *testing.T, s *store.Store, apps ...core.App) {
+	t.Helper()
+	for i, a := range apps {
+		a.Rev = 1
+		check.OK(t, s.PutApp(t.Context(), 0, a, core.Change{ID: 1, App: a.Name}))
+		if a.Name != "idle" {
+			j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: a.Name, Name: "j"}, Sched: core.Sched{ID: core.JobID(i + 1), App: a.Name}}
+			check.OK(t, s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0])
+		}
 	}
-	return make([]core.Job, 1), 0, nil
 }
 
 func (w *world) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
@@ -50,9 +49,7 @@ func (w *world) AskClock(ctx context.Context, app *core.App, address string) (co
 
 // TestPass checks which addresses are probed, and their results: none of call:, and none of apps without a job.
 func TestPass(t *testing.T) {
-	w := &world{apps: []core.App{{Name: "idle", Executors: []string{"http://10.0.0.9:1"}},
-		{Name: "shop", Executors: []string{"http://10.0.0.1:1", "http://dead:1", "http://slow:1", "http://unknown:1", "call:https://x.example",
-			"queue:q", "lambda:f"}}}}
+	w := &world{}
 	w.answer = func(ctx context.Context, address string) error {
 		switch {
 		case strings.Contains(address, "dead"):
@@ -68,7 +65,11 @@ func TestPass(t *testing.T) {
 		return nil
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p, begin := New(w, w, 40*time.Second), time.Now()
+		s := memory.Open(t, memory.Options{}).Store
+		put(t, s, core.App{Name: "idle", Executors: []string{"http://10.0.0.9:1"}},
+			core.App{Name: "shop", Executors: []string{"http://10.0.0.1:1", "http://dead:1", "http://slow:1", "http://unknown:1",
+				"call:https://x.example", "queue:q", "lambda:f"}})
+		p, begin := New(s, w, 40*time.Second), time.Now()
 		if err := p.Pass(t.Context()); err != nil || len(w.asked) != 4 {
 			t.Fatalf("asked %v, %v", w.asked, err)
 		}
@@ -89,7 +90,8 @@ func TestPass(t *testing.T) {
 				t.Errorf("%v: %+v", other, a)
 			}
 		}
-		w.apps[1].Executors = []string{"http://10.0.0.1:1"}
+		shop := core.App{Name: "shop", Rev: 2, Executors: []string{"http://10.0.0.1:1"}}
+		check.OK(t, s.PutApp(t.Context(), 1, shop, core.Change{ID: 2, App: "shop"}))
 		check.OK(t, p.Pass(t.Context()))
 		if a, known := p.Answer("shop", "http://dead:1"); known {
 			t.Errorf("a removed one is known: %+v", a)
@@ -106,15 +108,18 @@ func TestPass(t *testing.T) {
 // TestBounds checks that a round probes 200 addresses, eight at a time, and the next one continues.
 func TestBounds(t *testing.T) {
 	w := &world{answer: func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }}
+	var apps []core.App
 	for i := range 30 {
 		app := core.App{Name: fmt.Sprintf("a%02d", i)}
 		for k := range 10 {
 			app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.%d:1", k))
 		}
-		w.apps = append(w.apps, app)
+		apps = append(apps, app)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := New(w, w, time.Second)
+		s := memory.Open(t, memory.Options{}).Store
+		put(t, s, apps...)
+		p := New(s, w, time.Second)
 		for range 2 {
 			check.OK(t, p.Pass(t.Context()))
 		}

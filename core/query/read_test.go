@@ -275,7 +275,7 @@ func TestRunAtOfAnOutage(t *testing.T) {
 	job := f.Create(spec("sweep", hourly))
 	at := func(h int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(h) * time.Hour) }
 	f.Clock = at(4)
-	check.OK(t, registry.NoteOutage(ctx, f.E.Tick, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
+	check.OK(t, registry.NoteOutage(ctx, f.E.Store, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
 	skip := core.Skip{Job: job.Def.ID, First: core.InstantOf(at(2)), Last: core.InstantOf(at(2)), Count: 1,
 		Reason: core.ReasonMisfire, Made: at(3)}
 	check.OK(t, f.E.Store.PutSkips(ctx, []core.Skip{skip})[0])

@@ -7,21 +7,15 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
-
-// A GlobalStore stores the global item, which has the settings and state of the deployment.
-type GlobalStore interface {
-	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
-	PutGlobal(ctx context.Context, seen int64, g core.Global) error
-}
 
 // NoteOutage records that executors could not send heartbeats, so that their registrations do not expire. The outage
 // lasted from the parameter from to the parameter to. If it began at most expiry after the end of the previous outage,
 // NoteOutage extends the previous outage.
-func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
+func NoteOutage(ctx context.Context, s *store.Store, from, to time.Time, expiry time.Duration) error {
 	for range 3 {
-		g, err := store.Global(ctx)
+		g, err := s.Global(ctx)
 		if err != nil {
 			return fmt.Errorf("read the global item: %w", err)
 		}
@@ -30,7 +24,7 @@ func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expi
 			g.DownAt = from
 		}
 		g.UpSince, g.Rev = to, max(seen+1, to.UnixMilli())
-		err = store.PutGlobal(ctx, seen, g)
+		err = s.PutGlobal(ctx, seen, g)
 		if err == nil {
 			return nil
 		}

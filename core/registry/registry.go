@@ -2,6 +2,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -10,11 +11,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 type Registry struct {
-	store Store
-	o     Options
+	s *store.Store
+	o Options
 }
 
 type Options struct {
@@ -33,14 +35,14 @@ type Options struct {
 // MaxExecutors is the maximum number of registered addresses of one app.
 const MaxExecutors = core.MaxAddresses
 
-func New(store Store, o Options) *Registry {
+func New(s *store.Store, o Options) *Registry {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.BeatWrite == 0 {
 		o.BeatWrite = 40 * time.Second
 	}
-	return &Registry{store: store, o: o}
+	return &Registry{s, o}
 }
 
 // A Registration is the heartbeat of an executor.
@@ -92,7 +94,7 @@ func (r *Registry) Polled(ctx context.Context, app *core.App, address string) er
 
 // beat stores a heartbeat, unless the stored one is recent.
 func (r *Registry) beat(ctx context.Context, g Registration) error {
-	all, err := r.store.Executors(ctx, []string{g.App})
+	all, err := r.s.Executors(ctx, []string{g.App})
 	if err != nil {
 		return passing(err)
 	}
@@ -126,7 +128,7 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 			return err
 		}
 	}
-	if err := r.store.PutExecutor(ctx, next); err != nil {
+	if err := r.s.PutExecutor(ctx, next); err != nil {
 		return passing(err)
 	}
 	if came && r.o.Came != nil {
@@ -138,7 +140,7 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 // makeRoom removes expired executors, the oldest first, until there is room for one more. Executors often
 // die without deregistering, and each heartbeat and each batch reads all stored executors of an app.
 func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Executor, now time.Time) error {
-	g, err := r.store.Global(ctx)
+	g, err := r.s.Global(ctx)
 	if err != nil {
 		return passing(err)
 	}
@@ -148,7 +150,7 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 		if surplus == 0 || !e.Silent(g, now, core.BeatExpiry) {
 			break
 		}
-		switch err := r.store.RemoveExecutor(ctx, app, e.Address, e.Beat); {
+		switch err := r.s.RemoveExecutor(ctx, app, e.Address, e.Beat); {
 		case errors.Is(err, core.ErrRefused): // it sent a heartbeat since: try the next one
 		case err != nil:
 			return passing(err)
@@ -170,7 +172,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if g.Address == "" || len(g.Address) > core.MaxAddress {
 		return core.Invalid("address", g.Address, "an address has 1 to %d bytes", core.MaxAddress)
 	}
-	if err := r.store.RemoveExecutor(ctx, g.App, core.NormalAddress(g.Address), time.Time{}); err != nil {
+	if err := r.s.RemoveExecutor(ctx, g.App, core.NormalAddress(g.Address), time.Time{}); err != nil {
 		return passing(err)
 	}
 	return nil
@@ -185,15 +187,16 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 	if err := core.CheckAppName("app", g.App); err != nil {
 		return core.App{}, err
 	}
-	found, unread, err := r.store.Apps(ctx, []string{g.App})
-	if err != nil {
-		return core.App{}, passing(err)
-	}
-	if len(unread) > 0 {
-		return core.App{}, passing(core.ErrThrottled)
-	}
-	app, ok := found[g.App]
-	if !ok {
+	found, err := r.s.Apps(ctx, g.App)
+	v, ok := found[g.App]
+	app := v.Is
+	switch {
+	case err != nil, errors.Is(v.Err, core.ErrThrottled):
+		return core.App{}, passing(cmp.Or(err, v.Err))
+	case v.Err != nil: // executors retry
+		bad := core.UnreadableApps{g.App: v.Err}
+		return core.App{}, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", bad.Of(g.App)), Err: bad}
+	case !ok:
 		return core.App{}, core.Errorf(core.CodeNotFound, "app %s does not exist: create it before its executors register", g.App)
 	}
 	if app.Token == "" {
@@ -228,8 +231,5 @@ var (
 )
 
 func passing(err error) error {
-	if bad, _ := core.BesidesApps(err); bad != nil { // executors retry
-		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", core.Retryable(err)), Err: err}
-	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 }

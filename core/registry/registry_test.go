@@ -11,28 +11,34 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var ctx = context.Background()
 
-// counting counts the writes of a store and can fail reads.
-type counting struct {
-	registry.Store
+// counts has the number of stored executors, and the error of their lists.
+type counts struct {
 	puts int
 	fail error
 }
 
-func (c *counting) PutExecutor(ctx context.Context, e core.Executor) error {
-	c.puts++
-	return c.Store.PutExecutor(ctx, e)
-}
-
-func (c *counting) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
-	if c.fail != nil {
-		return nil, c.fail
-	}
-	return c.Store.Executors(ctx, apps)
+// on returns a store that counts, and fails.
+func (c *counts) on(s store.Store) *store.Store {
+	data := s.Records
+	s.Records = hook.Records{Records: data, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
+		if !groups[0].Writes[0].Delete {
+			c.puts++
+		}
+		return data.Write(ctx, groups...)
+	}, DoList: func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+		if c.fail != nil {
+			return nil, c.fail
+		}
+		return data.List(ctx, kind, after, before, limit)
+	}}
+	return &s
 }
 
 func code(err error) core.Code {
@@ -47,10 +53,10 @@ func TestRegister(t *testing.T) {
 	now := func() time.Time { return clock }
 	e := memory.Open(t, memory.Options{Now: now})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
+		check.OK(t, e.Store.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
-	store := &counting{Store: e.Registry}
-	r := registry.New(store, registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
+	n := &counts{}
+	r := registry.New(n.on(*e.Store), registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
 		if strings.Contains(address, "169.254.") {
 			return errors.New("link-local addresses are refused")
 		}
@@ -58,7 +64,7 @@ func TestRegister(t *testing.T) {
 	}})
 	good := registry.Registration{App: "shop", Address: "http://10.0.0.1:9999/", Token: "secret", Dialect: "B"}
 	stored := func() []core.Executor {
-		got, err := e.Registry.Executors(ctx, []string{"shop"})
+		got, err := e.Store.Executors(ctx, []string{"shop"})
 		check.OK(t, err)
 		return got["shop"]
 	}
@@ -71,8 +77,8 @@ func TestRegister(t *testing.T) {
 		clock = clock.Add(c.wait)
 		g := good
 		g.Dialect = c.dialect
-		if err := r.Register(ctx, g); err != nil || store.puts != c.puts {
-			t.Errorf("beat %d: %v, %d writes, want %d", i, err, store.puts, c.puts)
+		if err := r.Register(ctx, g); err != nil || n.puts != c.puts {
+			t.Errorf("beat %d: %v, %d writes, want %d", i, err, n.puts, c.puts)
 		}
 	}
 	if got := stored(); len(got) != 1 || got[0].Address != "http://10.0.0.1:9999" || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) ||
@@ -101,7 +107,7 @@ func TestRegister(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	check.Equal(t, store.puts, 4, "refused registrations were stored")
+	check.Equal(t, n.puts, 4, "refused registrations were stored")
 	other := good
 	other.Address = "http://10.0.0.1:9999" // another spelling of the same address
 	for _, spelling := range []string{other.Address, "HTTP://10.0.0.1:9999//"} {
@@ -126,17 +132,17 @@ func TestRegister(t *testing.T) {
 	if err := r.Remove(ctx, good); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	store.fail = core.ErrThrottled
+	n.fail = core.ErrThrottled
 	if err := r.Register(ctx, good); code(err) != core.CodeUnavailable {
 		t.Errorf("throttled: %v", err)
 	}
-	store.fail = nil
-	free := registry.New(store, registry.Options{Now: now, AllowNoToken: func(context.Context) bool { return true }})
+	n.fail = nil
+	free := registry.New(e.Store, registry.Options{Now: now, AllowNoToken: func(context.Context) bool { return true }})
 	if err := free.Register(ctx, registry.Registration{App: "open", Address: "http://10.0.0.2"}); err != nil {
 		t.Errorf("no token needed: %v", err)
 	}
 	for i := range registry.MaxExecutors {
-		check.OK(t, e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
+		check.OK(t, e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
 			Beat: clock}))
 	}
 	if err := r.Register(ctx, good); code(err) != core.CodeTooLarge {
@@ -157,14 +163,14 @@ func TestTheDeadMakeRoom(t *testing.T) {
 		t.Helper()
 		check.OK(t, err)
 	}
-	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }})
+	ok(e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r := registry.New(e.Store, registry.Options{Now: func() time.Time { return clock }})
 	address := func(i int) string { return fmt.Sprintf("http://10.%d.%d.%d:9999", i/62500, i/250%250, i%250) }
 	register := func(i int) error {
 		return r.Register(ctx, registry.Registration{App: "shop", Address: address(i), Token: "secret"})
 	}
 	there := func() map[string]bool {
-		all, err := e.Registry.Executors(ctx, []string{"shop"})
+		all, err := e.Store.Executors(ctx, []string{"shop"})
 		ok(err)
 		is := map[string]bool{}
 		for _, x := range all["shop"] {
@@ -192,32 +198,17 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	}
 	// The server itself was down: an executor that had no time for a heartbeat is not expired.
 	clock = begin.Add(time.Hour)
-	ok(e.Manage.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
+	ok(e.Store.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
 	if err := register(6000); code(err) != core.CodeTooLarge {
 		t.Errorf("after an outage of ours: %v", err)
 	}
 	clock = clock.Add(core.BeatExpiry)
 	ok(register(6000))
-	ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // concurrent registrations
+	ok(e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // concurrent registrations
 	ok(register(6001))
 	if is := there(); len(is) != registry.MaxExecutors {
 		t.Errorf("%d are stored", len(is))
 	}
-}
-
-// beatsMeanwhile is a store in which an executor sends a heartbeat between the read and its removal.
-type beatsMeanwhile struct {
-	registry.Store
-	beat core.Executor
-}
-
-func (s *beatsMeanwhile) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	if address == s.beat.Address {
-		if err := s.PutExecutor(ctx, s.beat); err != nil {
-			return err
-		}
-	}
-	return s.Store.RemoveExecutor(ctx, app, address, seen)
 }
 
 // TestBeatBesideMakingRoom checks that an executor with a concurrent heartbeat stays, and that the next
@@ -230,19 +221,26 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 		t.Helper()
 		check.OK(t, err)
 	}
-	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	ok(e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	address := func(i int) string { return fmt.Sprintf("http://10.1.%d.%d:9999", i/250, i%250) }
 	for i := range registry.MaxExecutors { // two are dead, the rest live
 		beat := clock
 		if i < 2 {
 			beat = begin.Add(time.Duration(i) * time.Second)
 		}
-		ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: address(i), Beat: beat}))
+		ok(e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: address(i), Beat: beat}))
 	}
 	again := core.Executor{App: "shop", Address: address(0), Beat: clock}
-	r := registry.New(&beatsMeanwhile{e.Registry, again}, registry.Options{Now: func() time.Time { return clock }})
+	s := *e.Store
+	s.Records = hook.Records{Records: s.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
+		if w := &groups[0].Writes[0]; w.Delete && w.Name == again.Address { // it beats between the read and its removal
+			ok(e.Store.PutExecutor(ctx, again))
+		}
+		return e.Store.Records.Write(ctx, groups...)
+	}}
+	r := registry.New(&s, registry.Options{Now: func() time.Time { return clock }})
 	ok(r.Register(ctx, registry.Registration{App: "shop", Address: address(5000), Token: "secret"}))
-	all, err := e.Registry.Executors(ctx, []string{"shop"})
+	all, err := e.Store.Executors(ctx, []string{"shop"})
 	ok(err)
 	is := map[string]bool{}
 	for _, x := range all["shop"] {
@@ -258,19 +256,19 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 func TestPolled(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(t, memory.Options{})
-	store := &counting{Store: e.Registry}
-	r := registry.New(store, registry.Options{Now: func() time.Time { return clock }})
+	n := &counts{}
+	r := registry.New(n.on(*e.Store), registry.Options{Now: func() time.Time { return clock }})
 	app := &core.App{Name: "shop", Executors: []string{"queue:mail", "http://x"}}
 	for i, c := range []struct {
 		wait time.Duration
 		puts int
 	}{{0, 1}, {40 * time.Second, 1}, {time.Second, 2}} {
 		clock = clock.Add(c.wait)
-		if err := r.Polled(ctx, app, "queue:mail"); err != nil || store.puts != c.puts {
-			t.Errorf("%d: %d writes, %v", i, store.puts, err)
+		if err := r.Polled(ctx, app, "queue:mail"); err != nil || n.puts != c.puts {
+			t.Errorf("%d: %d writes, %v", i, n.puts, err)
 		}
 	}
-	all, err := e.Registry.Executors(ctx, []string{"shop"})
+	all, err := e.Store.Executors(ctx, []string{"shop"})
 	if got := all["shop"]; err != nil || len(got) != 1 || got[0].Address != "queue:mail" || !got[0].Beat.Equal(clock) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -286,10 +284,10 @@ func TestPolled(t *testing.T) {
 func TestCame(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	came := 0
-	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
-		if all, err := e.Registry.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {
+	r := registry.New(e.Store, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
+		if all, err := e.Store.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {
 			t.Errorf("it is not stored yet: %v", err)
 		}
 		came++

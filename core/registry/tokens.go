@@ -9,28 +9,24 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
-
-// A Lister lists all apps. If some apps cannot be read, the error is a core.UnreadableApps and the other apps are returned.
-type Lister interface {
-	ListApps(ctx context.Context) ([]core.App, error)
-}
 
 // Tokens checks whether a token belongs to any app, before a request is read. Later checks verify the permissions for a
 // certain app. Tokens caches the tokens, so that unknown clients cannot cause many reads of the store.
 type Tokens struct {
-	store Lister
-	o     TokensOptions
+	s *store.Store
+	o TokensOptions
 
 	mu      sync.Mutex
 	of      map[string][sha256.Size]byte // by app that has a token
 	all     map[[sha256.Size]byte]bool
 	without map[string]bool // apps without a token
-	bad     core.UnreadableApps
-	asked   time.Time     // the start of the last read
-	paid    time.Time     // unknown clients have used up their reads until then
-	failed  error         // the error of the last read
-	reading chan struct{} // closed at the end of the current read; nil: none
+	bad     map[string]bool // apps that cannot be read
+	asked   time.Time       // the start of the last read
+	paid    time.Time       // unknown clients have used up their reads until then
+	failed  error           // the error of the last read
+	reading chan struct{}   // closed at the end of the current read; nil: none
 }
 
 // spareReadings is how many reads unknown clients can cause at once after a quiet time.
@@ -48,12 +44,12 @@ type TokensOptions struct {
 }
 
 // NewTokens returns Tokens. NewTokens does not read the apps.
-func NewTokens(store Lister, o TokensOptions) *Tokens {
+func NewTokens(s *store.Store, o TokensOptions) *Tokens {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.For, o.Every, o.ReadFor = cmp.Or(o.For, 5*time.Minute), cmp.Or(o.Every, time.Second), cmp.Or(o.ReadFor, 3*time.Second)
-	return &Tokens{store: store, o: o}
+	return &Tokens{s: s, o: o}
 }
 
 // Admit returns nil if the token belongs to the given app, or to any app if app is empty. For an unknown token, it reads the
@@ -96,7 +92,7 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		return passing(late)
 	case ctx.Err() != nil:
 		return passing(ctx.Err())
-	case token != "" && (t.bad[app] != nil || app == "" && len(t.bad) > 0): // do not reveal which apps
+	case token != "" && (t.bad[app] || app == "" && len(t.bad) > 0): // do not reveal which apps
 		return core.Errorf(core.CodeUnauthorized, "the access token cannot be verified: the stored secrets of some apps cannot be read; "+
 			"tickring doctor lists these apps")
 	}
@@ -143,36 +139,36 @@ func (t *Tokens) read(ctx context.Context, now time.Time) {
 	t.mu.Unlock()
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.o.ReadFor)
 	defer cancel()
-	var list []core.App
+	var list []store.Value[core.App]
 	err := errors.New("the reading of the apps broke off")
 	defer func() {
-		// An unreadable app keeps its last token and does not affect other apps.
-		bad, err := core.BesidesApps(err)
 		t.mu.Lock()
 		close(done)
 		if t.reading, t.failed = nil, err; err == nil {
-			t.learn(list, bad)
+			t.learn(list)
 		}
 	}()
-	list, err = t.store.ListApps(reads)
+	list, err = t.s.ListApps(reads)
 }
 
-func (t *Tokens) learn(list []core.App, bad core.UnreadableApps) {
+// learn stores the tokens of all apps. An app that cannot be read keeps its last token and does not affect other apps.
+func (t *Tokens) learn(list []store.Value[core.App]) {
 	before := t.of
-	t.bad = bad
-	t.of, t.all, t.without = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}, map[string]bool{}
-	for name := range bad {
-		if of, had := before[name]; had {
-			t.of[name], t.all[of] = of, true
-		}
-	}
+	t.of, t.all = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}
+	t.without, t.bad = map[string]bool{}, map[string]bool{}
 	for _, a := range list {
-		if a.Token == "" {
-			t.without[a.Name] = true
-			continue
+		of, has := before[a.Name]
+		switch {
+		case a.Err != nil:
+			t.bad[a.Name] = true
+		case a.Is.Token == "":
+			t.without[a.Name], has = true, false
+		default:
+			of, has = sha256.Sum256([]byte(a.Is.Token)), true
 		}
-		of := sha256.Sum256([]byte(a.Token))
-		t.of[a.Name], t.all[of] = of, true
+		if has {
+			t.of[a.Name], t.all[of] = of, true
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,38 +14,57 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
-// apps is a list of apps that counts its reads.
+// apps is a store of apps that counts its reads.
 type apps struct {
+	store.Store
+	t     testing.TB
+	data  store.Records
 	mu    sync.Mutex
-	list  []core.App
 	err   error
 	takes time.Duration
 	reads atomic.Int32
 }
 
-func (a *apps) ListApps(ctx context.Context) ([]core.App, error) {
-	a.reads.Add(1)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list, err, takes := a.list, a.err, a.takes // a list from the start of the read
-	a.mu.Unlock()
-	defer a.mu.Lock()
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	return list, err
+func newApps(t testing.TB, list ...core.App) *apps {
+	e := memory.Open(t, memory.Options{})
+	a := &apps{Store: *e.Store, t: t, data: e.Store.Records}
+	a.Records = hook.Records{Records: a.data, DoList: func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+		a.reads.Add(1)
+		a.mu.Lock()
+		err, takes := a.err, a.takes
+		a.mu.Unlock()
+		list, rerr := a.data.List(ctx, kind, after, before, limit) // a list from the start of the read
+		select {
+		case <-time.After(takes):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return list, errors.Join(err, rerr)
+	}}
+	a.add(list...)
+	return a
 }
 
-func (a *apps) add(of core.App) { a.set(nil, append(slices.Clone(a.list), of)...) }
+func (a *apps) add(list ...core.App) {
+	for _, of := range list {
+		of.Rev = 1
+		check.OK(a.t, a.PutApp(ctx, 0, of, core.Change{ID: 1, App: of.Name}))
+	}
+}
 
-func (a *apps) set(err error, list ...core.App) {
+func (a *apps) remove(of core.App) {
+	check.OK(a.t, a.DeleteApp(ctx, 1, of.Name, core.Change{ID: 1, App: of.Name}))
+}
+
+func (a *apps) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.list, a.err = list, err
+	a.err = err
 }
 
 var shop, pay, open = core.App{Name: "shop", Token: "secret"}, core.App{Name: "pay", Token: "other"}, core.App{Name: "open"}
@@ -54,9 +72,9 @@ var shop, pay, open = core.App{Name: "shop", Token: "secret"}, core.App{Name: "p
 func everybody(context.Context) bool { return true }
 
 func TestTokens(t *testing.T) {
-	a := &apps{list: []core.App{shop, pay, open}}
-	tokens := registry.NewTokens(a, registry.TokensOptions{})
-	free := registry.NewTokens(a, registry.TokensOptions{AllowNoToken: everybody})
+	a := newApps(t, shop, pay, open)
+	tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
+	free := registry.NewTokens(&a.Store, registry.TokensOptions{AllowNoToken: everybody})
 	for _, c := range []struct {
 		app, token string
 		in, free   bool
@@ -79,8 +97,9 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	}
-	a.set(nil, shop)
-	free = registry.NewTokens(a, registry.TokensOptions{AllowNoToken: everybody})
+	a.remove(pay)
+	a.remove(open)
+	free = registry.NewTokens(&a.Store, registry.TokensOptions{AllowNoToken: everybody})
 	if err := free.Admit(ctx, "", ""); core.CodeOf(err) != core.CodeUnauthorized || !strings.Contains(err.Error(), "create the app first") {
 		t.Errorf("no token where all apps have one: %v", err)
 	}
@@ -90,8 +109,9 @@ func TestTokens(t *testing.T) {
 // first ten, and do not delay known ones.
 func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &apps{list: []core.App{shop}, takes: 100 * time.Millisecond}
-		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		a := newApps(t, shop)
+		a.takes = 100 * time.Millisecond
+		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
 		var all sync.WaitGroup
 		for i := range 1000 {
 			all.Go(func() {
@@ -122,22 +142,22 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 // TestOneUnreadableAppShutsNobodyOut checks that an unreadable app and all others keep their tokens.
 func TestOneUnreadableAppShutsNobodyOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bad := core.UnreadableApps{"pay": errors.New("damaged")}
-		a := &apps{}
-		a.set(bad, shop)
-		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		a := newApps(t, shop, pay)
+		memory.DamageApp(t, a.data, "pay")
+		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
 		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
 			t.Errorf("another's: %v", err)
 		}
 		if err := tokens.Admit(t.Context(), "", "unknown"); core.CodeOf(err) != core.CodeUnauthorized {
 			t.Errorf("a stranger: %v", err)
 		}
-		a.set(nil, shop, pay)
+		a.remove(pay)
+		a.add(pay)
 		time.Sleep(time.Second)
 		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
 			t.Errorf("mended: %v", err)
 		}
-		a.set(bad, shop)
+		memory.DamageApp(t, a.data, "pay")
 		time.Sleep(time.Hour)
 		for range 2 {
 			if err := tokens.Admit(t.Context(), "pay", "other"); err != nil {
@@ -149,20 +169,20 @@ func TestOneUnreadableAppShutsNobodyOut(t *testing.T) {
 
 func TestTokensFollowTheApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &apps{list: []core.App{shop}}
-		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		a := newApps(t, shop)
+		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
 		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
 		time.Sleep(time.Second)
-		a.set(nil, shop, pay)
+		a.add(pay)
 		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
 			t.Errorf("a new app's: %v", err)
 		}
-		a.set(nil, pay)
+		a.remove(shop)
 		time.Sleep(5 * time.Minute)
 		if err := tokens.Admit(t.Context(), "", "secret"); core.CodeOf(err) != core.CodeUnauthorized {
 			t.Errorf("one that was taken away: %v", err)
 		}
-		a.set(errors.New("boom"))
+		a.fail(errors.New("boom"))
 		time.Sleep(time.Hour)
 		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
 			t.Errorf("a known one while the store does not answer: %v", err)
@@ -172,7 +192,8 @@ func TestTokensFollowTheApps(t *testing.T) {
 			t.Errorf("an unknown one while the store does not answer: %v", err)
 		}
 		// A cancelled caller does not end a read that others wait for.
-		a.set(nil, shop, pay)
+		a.fail(nil)
+		a.add(shop)
 		a.takes = time.Millisecond
 		time.Sleep(time.Second)
 		gone, cancel := context.WithCancel(t.Context())
@@ -186,8 +207,9 @@ func TestTokensFollowTheApps(t *testing.T) {
 // began before.
 func TestNewAppsComeInAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &apps{list: []core.App{shop}, takes: 50 * time.Millisecond}
-		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		a := newApps(t, shop)
+		a.takes = 50 * time.Millisecond
+		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
 		var all sync.WaitGroup
 		defer all.Wait()
 		for i := range 8 {
@@ -203,21 +225,13 @@ func TestNewAppsComeInAtOnce(t *testing.T) {
 	})
 }
 
-// panics is a list whose read takes a second and panics.
-type panics struct{}
-
-func (panics) ListApps(context.Context) ([]core.App, error) {
-	time.Sleep(time.Second)
-	panic("boom")
-}
-
 // TestNewTokenWaitsForTheReading checks that an unknown token waits for the current read.
 func TestNewTokenWaitsForTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &apps{list: []core.App{shop}}
-		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		a := newApps(t, shop)
+		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
 		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
-		a.set(nil, shop, pay)
+		a.add(pay)
 		a.takes = time.Second
 		time.Sleep(time.Second)
 		var all sync.WaitGroup
@@ -233,7 +247,11 @@ func TestNewTokenWaitsForTheReading(t *testing.T) {
 // TestPanicOfAReading checks that a panic in a read blocks no caller.
 func TestPanicOfAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tokens := registry.NewTokens(panics{}, registry.TokensOptions{})
+		panics := hook.Records{DoList: func(context.Context, string, string, string, int) ([]store.Record, error) {
+			time.Sleep(time.Second)
+			panic("boom")
+		}}
+		tokens := registry.NewTokens(&store.Store{Records: panics}, registry.TokensOptions{})
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() { recover() }()

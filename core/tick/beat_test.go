@@ -13,6 +13,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // trace records the actions of one invocation with their times.
@@ -81,46 +84,41 @@ func TestBeatsUntilNothingIsDue(t *testing.T) {
 	}
 }
 
-// asked is a store with this global item and these due items in one partition.
-type asked struct {
-	Store
-	global core.Global
-	due    []core.DueItem
-	err    error
-}
-
-func (a asked) Global(context.Context) (core.Global, error) { return a.global, a.err }
-
-func (a asked) Due(_ context.Context, _ int, upTo core.Instant, _ core.DueItem, _ int) (due []core.DueItem, err error) {
-	for _, d := range a.due {
-		if d.PlanAt <= upTo {
-			due = append(due, d)
-		}
-	}
-	return due, nil
-}
-
 // TestIdle: a wake-up makes no pass only if there is certainly nothing to do.
 func TestIdle(t *testing.T) {
 	now := time.Now()
 	at := core.InstantOf(now)
 	for name, c := range map[string]struct {
-		asked
-		idle bool
+		global core.Global
+		due    core.Instant // 0: nothing
+		err    error
+		idle   bool
 	}{
-		"nothing":          {asked{}, true},
-		"due later":        {asked{due: []core.DueItem{{PlanAt: at + 60}}}, true},
-		"due in a second":  {asked{due: []core.DueItem{{PlanAt: at + 1}}}, false},
-		"a walk is noted":  {asked{global: core.Global{Loss: core.Loss{From: 1}}}, false},
-		"two partitions":   {asked{global: core.Global{Partitions: 2}}, false},
-		"two are readable": {asked{global: core.Global{Readable: 2}}, false},
-		"cannot be read":   {asked{err: core.ErrThrottled}, false},
+		"nothing":          {idle: true},
+		"due later":        {due: at + 60, idle: true},
+		"due in a second":  {due: at + 1},
+		"a walk is noted":  {global: core.Global{Loss: core.Loss{From: 1}}},
+		"two partitions":   {global: core.Global{Partitions: 2}},
+		"two are readable": {global: core.Global{Readable: 2}},
+		"cannot be read":   {err: core.ErrThrottled},
 	} {
-		tk := &Ticker{store: c.asked, o: Options{Now: func() time.Time { return now }}}
+		s := *memory.Open(t, memory.Options{}).Store
+		c.global.Rev = 1
+		errs := []error{s.PutGlobal(t.Context(), 0, c.global)}
+		if c.due != 0 {
+			errs = append(errs, s.Enter(t.Context(), []core.DueItem{{PlanAt: c.due, Job: 1, Run: core.NumberedRun(1, 1)}})...)
+		}
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if c.err != nil {
+			s.Records = hook.Records{DoGet: func(context.Context, ...store.Key) (map[store.Key]store.Record, error) { return nil, c.err }}
+		}
+		tk := &Ticker{s: &s, o: Options{Now: func() time.Time { return now }}}
 		if got := tk.idle(t.Context(), time.Second); got != c.idle {
 			t.Errorf("%s: idle %t, want %t", name, got, c.idle)
 		}
-		if late := len(c.due) > 0 && !c.idle; late != !tk.waiting.IsZero() {
+		if late := c.due != 0 && !c.idle; late != !tk.waiting.IsZero() {
 			t.Errorf("%s: the earliest waits since %v", name, tk.waiting)
 		}
 		synctest.Test(t, func(t *testing.T) {

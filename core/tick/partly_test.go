@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,47 +13,42 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/hook"
+	"github.com/tickring/tickring/store"
 )
 
-// partly is a ring that rejects messages, and a store that rejects records.
+// partly is a store that rejects messages and records.
 type partly struct {
-	engine.Ring
-	tick.Store
 	refuse       func(message int) bool
 	records      error
 	put, refused map[core.RunID]int // runs of a pass
 }
 
-func (p *partly) Enqueue(ctx context.Context, out []ring.Out) []error {
-	errs := make([]error, len(out))
-	for i := range out {
-		if p.refuse(i) {
-			errs[i] = core.ErrThrottled
-		} else {
-			errs[i] = p.Ring.Enqueue(ctx, out[i:i+1])[0]
-		}
-		for _, f := range out[i].Message.Fires {
-			if p.put[f.Run]++; errs[i] != nil {
-				p.refused[f.Run]++
+// on returns a ticker that uses p.
+func (p *partly) on(w *world) *tick.Ticker {
+	w.s.Queue = hook.Queue{Queue: w.s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+		errs := make([]error, len(out))
+		for i := range out {
+			if p.refuse(i) {
+				errs[i] = core.ErrThrottled
+			} else {
+				errs[i] = w.eng.Store.Queue.Enqueue(ctx, out[i:i+1])[0]
+			}
+			for _, f := range out[i].Message.Fires {
+				if p.put[f.Run]++; errs[i] != nil {
+					p.refused[f.Run]++
+				}
 			}
 		}
-	}
-	return errs
-}
-
-func (p *partly) PutSkips(ctx context.Context, skips []core.Skip) []error {
-	if p.records != nil {
-		return slices.Repeat([]error{p.records}, len(skips))
-	}
-	return p.Store.PutSkips(ctx, skips)
-}
-
-// on returns a ticker that uses p as ring and store.
-func (p *partly) on(w *world) *tick.Ticker {
-	p.Ring, p.Store = w.eng.Ring, w.eng.Tick
-	o := plan.AWS()
-	return tick.New(p, w.eng.Leases, p, tick.Options{ID: "t", Plan: o, Overdue: time.Hour})
+		return errs
+	}}
+	w.s.Records = hook.Records{Records: w.s.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
+		if p.records != nil && strings.HasPrefix(groups[0].Writes[0].Kind, "skip#") {
+			return slices.Repeat([]error{p.records}, len(groups))
+		}
+		return w.eng.Store.Records.Write(ctx, groups...)
+	}}
+	return tick.New(w.s, tick.Options{ID: "t", Plan: plan.AWS(), Overdue: time.Hour})
 }
 
 func (p *partly) pass(t *testing.T, tk *tick.Ticker) (tick.Result, error) {
@@ -128,7 +124,7 @@ func TestRefusedRecordIsPutAgainAlone(t *testing.T) {
 		if res, err := p.pass(t, tk); err != nil || len(p.put) != 0 || res.Moved != 1 || res.Skipped == 0 {
 			t.Errorf("then %d fires, %d jobs, %d recorded, %v", len(p.put), res.Moved, res.Skipped, err)
 		}
-		skips, err := w.eng.Tick.Skips(t.Context(), 1, 0, core.InstantOf(time.Now()))
+		skips, err := w.eng.Store.Skips(t.Context(), 1, 0, core.InstantOf(time.Now()))
 		if err != nil || len(skips) != 1 {
 			t.Errorf("records %+v, %v", skips, err)
 		}

@@ -17,35 +17,22 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/store"
 )
-
-// advancing intercepts the first advance of a ticker.
-type advancing struct {
-	tick.Store
-	meet func(store tick.Store, moves []core.Advance) []error
-}
-
-func (a *advancing) Advance(ctx context.Context, moves []core.Advance) []error {
-	if meet := a.meet; meet != nil {
-		a.meet = nil
-		return meet(a.Store, moves)
-	}
-	return a.Store.Advance(ctx, moves)
-}
 
 // TestEndOfAPauseIsRecordedWithIt: the record of a pause's end is stored if and only if the job was started, whatever
 // happens to the write. Otherwise an audit would expect runs that never were due, and a replan would send them.
 func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 	ann, target := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}
 	for name, c := range map[string]struct {
-		meet   func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error
-		paused bool // at the end
+		meet   func(w *world, until time.Time, puts []store.JobPut) []error // the first advance
+		paused bool                                                         // at the end
 	}{
-		"stored": {func(w *world, _ time.Time, store tick.Store, moves []core.Advance) []error {
-			return store.Advance(w.t.Context(), moves)
+		"stored": {func(w *world, _ time.Time, puts []store.JobPut) []error {
+			return w.eng.Store.Jobs.Put(w.t.Context(), puts)
 		}, false},
-		"made longer by a person who was faster": {func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error {
+		"made longer by a person who was faster": {func(w *world, until time.Time, puts []store.JobPut) []error {
 			end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
 			before := people.New(w.eng.Store, end, nil,
 				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
@@ -53,13 +40,13 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
 				w.t.Fatalf("%+v %v", r, err)
 			}
-			return store.Advance(w.t.Context(), moves)
+			return w.eng.Store.Jobs.Put(w.t.Context(), puts)
 		}, true},
-		"done, its answer lost": {func(w *world, _ time.Time, store tick.Store, moves []core.Advance) []error {
-			store.Advance(w.t.Context(), moves)
+		"done, its answer lost": {func(w *world, _ time.Time, puts []store.JobPut) []error {
+			w.eng.Store.Jobs.Put(w.t.Context(), puts)
 			return []error{errors.New("no answer")}
 		}, false},
-		"throttled, then done": {func(*world, time.Time, tick.Store, []core.Advance) []error {
+		"throttled, then done": {func(*world, time.Time, []store.JobPut) []error {
 			return []error{core.ErrThrottled}
 		}, false},
 	} {
@@ -67,9 +54,8 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 				w := newWorld(t, 1)
-				store := &advancing{Store: w.eng.Tick}
 				end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
-				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
+				tk := tick.New(w.s, tick.Options{ID: "t", Plan: plan.Local()})
 				m := people.New(w.eng.Store, end, nil, people.Options{Plan: plan.Local()})
 				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 				job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Misfire: core.MisfireAll,
@@ -78,7 +64,14 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				until := time.Now().Add(10 * time.Minute)
 				check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}))
 				time.Sleep(time.Until(until) + 50*time.Millisecond)
-				store.meet = func(s tick.Store, moves []core.Advance) []error { return c.meet(w, until, s, moves) }
+				met := false
+				w.s.Jobs = hook.Jobs{Jobs: w.s.Jobs, DoPut: func(ctx context.Context, puts []store.JobPut) []error {
+					if met {
+						return w.eng.Store.Jobs.Put(ctx, puts)
+					}
+					met = true
+					return c.meet(w, until, puts)
+				}}
 				for range 3 {
 					_, _ = tk.Pass(t.Context()) // the next pass handles failures
 					time.Sleep(time.Second)
@@ -114,26 +107,6 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 	}
 }
 
-// sentAs records the revisions of each run's enqueued copies, with their times.
-type sentAs struct {
-	store.Queue
-	at map[core.RunID]map[int64]time.Time
-}
-
-func (r *sentAs) Enqueue(ctx context.Context, out []ring.Out) []error {
-	for _, o := range out {
-		for _, f := range o.Message.Fires {
-			if r.at[f.Run] == nil {
-				r.at[f.Run] = map[int64]time.Time{}
-			}
-			if _, ok := r.at[f.Run][f.Rev]; !ok {
-				r.at[f.Run][f.Rev] = time.Now()
-			}
-		}
-	}
-	return r.Queue.Enqueue(ctx, out)
-}
-
 // TestFiresAfterAPauseAreOnTime: a tick may notice the end of a pause late. Runs due after the end are enqueued in
 // their second with the revision that a dispatcher reads then. No earlier run is enqueued, even if the end was
 // postponed.
@@ -163,11 +136,21 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 					ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
 					w := newWorld(t, 1)
-					r := &sentAs{Queue: w.eng.Queue, at: map[core.RunID]map[int64]time.Time{}}
-					s := *w.eng.Store
-					s.Queue = r
-					end := finish.New(&s, finish.Options{Plan: o})
-					m := people.New(&s, end, nil, people.Options{Plan: o})
+					type copied struct {
+						run core.RunID
+						rev int64
+					}
+					sent := map[copied]bool{}
+					w.s.Queue = hook.Queue{Queue: w.s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+						for _, o := range out {
+							for _, f := range o.Message.Fires {
+								sent[copied{f.Run, f.Rev}] = true
+							}
+						}
+						return w.eng.Store.Queue.Enqueue(ctx, out)
+					}}
+					end := finish.New(w.s, finish.Options{Plan: o})
+					m := people.New(w.s, end, nil, people.Options{Plan: o})
 					check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
 					check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
@@ -195,7 +178,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 							}
 						}
 						if s%gap == phase {
-							tk := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: fmt.Sprint(s), Plan: o})
+							tk := tick.New(w.s, tick.Options{ID: fmt.Sprint(s), Plan: o})
 							for again := true; again; {
 								res, err := tk.Pass(t.Context())
 								must(t, err)
@@ -205,7 +188,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 						}
 						now := core.InstantOf(time.Now())
 						if int64(now)%int64(c.when.Every/time.Second) == 0 {
-							_, there := r.at[core.PlannedRun(id, now)][w.job(t, m).Sched.Rev]
+							there := sent[copied{core.PlannedRun(id, now), w.job(t, m).Sched.Rev}]
 							switch demanded := now.Time().After(until); {
 							case demanded && !there:
 								t.Errorf("%s after the pause: no fire that may be sent is on the ring", now.Time().Sub(until))
@@ -249,11 +232,11 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 			t.Fatal("it is in the first partition anyway")
 		}
 		check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{}))
-		g, err := w.eng.Manage.Global(t.Context())
+		g, err := w.eng.Store.Global(t.Context())
 		must(t, err)
 		seen := g.Rev
 		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
-		must(t, w.eng.Manage.PutGlobal(t.Context(), seen, g))
+		must(t, w.eng.Store.PutGlobal(t.Context(), seen, g))
 		check.Call(t)(m.Resume(t.Context(), ann, target, ""))
 		w.join("t", tick.Options{})
 		time.Sleep(2 * time.Minute) // fake time

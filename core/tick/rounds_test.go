@@ -1,10 +1,13 @@
 package tick_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,29 +17,25 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
+	"github.com/tickring/tickring/store"
 )
-
-// locks is tick.Leases under a name that does not hide its method.
-type locks = tick.Leases
 
 // fleet is a deployment on Lambda: the clock starts a tick each minute, and ticks wake others.
 type fleet struct {
 	*world
-	store  tick.Store
-	leases tick.Leases
-	rates  partitioning.Rates
-	lives  time.Duration // of an invocation
-	wakes  bool
-	n      int
-	all    sync.WaitGroup
-	mu     sync.Mutex
-	told   time.Duration // the longest lag
+	rates partitioning.Rates
+	lives time.Duration // of an invocation
+	wakes bool
+	n     int
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	told  time.Duration // the longest lag
 }
 
 func newFleet(t *testing.T, partitions, jobs int, when core.When) *fleet {
 	w := newWorld(t, partitions)
 	w.seedAs(jobs, when, plan.AWS())
-	return &fleet{world: w, store: w.eng.Tick, leases: w.eng.Leases, rates: partitioning.Rates{Max: 16}, lives: time.Minute, wakes: true}
+	return &fleet{world: w, rates: partitioning.Rates{Max: 16}, lives: time.Minute, wakes: true}
 }
 
 // wake begins an invocation. After its context ends it does nothing more, as on Lambda: it keeps its leases.
@@ -50,7 +49,7 @@ func (f *fleet) wake(w tick.Wake) {
 		ctx, cancel := context.WithTimeout(context.Background(), f.lives)
 		defer cancel()
 		log := slog.New(slog.DiscardHandler)
-		t := tick.New(f.store, f.leases, f.eng.Ring, tick.Invoked(tick.Options{ID: id, Plan: plan.AWS(), Rates: f.rates, Log: log}))
+		t := tick.New(f.s, tick.Invoked(tick.Options{ID: id, Plan: plan.AWS(), Rates: f.rates, Log: log}))
 		o := tick.Invocation{Wake: w, Tell: func(lag time.Duration, _ int) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -79,7 +78,7 @@ func (f *fleet) minutes(n int, fires map[core.RunID]int) {
 
 // lookedAt records the last check of each partition, and takes a while for each.
 type lookedAt struct {
-	tick.Store
+	store.Jobs
 	takes time.Duration
 	meet  func(partition int) error
 	mu    sync.Mutex
@@ -89,7 +88,7 @@ type lookedAt struct {
 
 func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	if after.PlanAt != 0 && after.Job == 0 { // from a sample, which plans nothing and is no check
-		return s.Store.Due(ctx, p, upTo, after, limit)
+		return s.Jobs.Due(ctx, p, upTo, after, limit)
 	}
 	time.Sleep(s.takes)
 	if s.meet != nil {
@@ -105,35 +104,46 @@ func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core
 	s.worst[p] = max(s.worst[p], now.Sub(s.at[p]))
 	s.at[p] = now
 	s.mu.Unlock()
-	return s.Store.Due(ctx, p, upTo, after, limit)
+	return s.Jobs.Due(ctx, p, upTo, after, limit)
 }
 
 // dying kills tickers together with their leases: their requests get no more answers.
 type dying struct {
-	locks
-	mu   sync.Mutex
-	dead map[string]bool
-	each int // each n-th request kills its ticker
-	took int
+	store.Records
+	mu     sync.Mutex
+	holder map[string]string // owners by lease
+	dead   map[string]bool
+	each   int // each n-th request kills its ticker
+	took   int
 }
 
-func (d *dying) PutLease(ctx context.Context, seen, l core.Lease) error {
+func (d *dying) Write(ctx context.Context, groups ...store.Group) []error {
+	w := &groups[0].Writes[0]
+	if w.Kind != "lease" {
+		return d.Records.Write(ctx, groups...)
+	}
+	owner := ownerOf(w)
 	d.mu.Lock()
-	owner := l.Owner
-	if owner == "" {
-		owner = seen.Owner
+	defer d.mu.Unlock()
+	if d.dead[cmp.Or(owner, d.holder[w.Name])] {
+		return []error{errors.New("killed")}
 	}
-	if d.dead[owner] {
-		d.mu.Unlock()
-		return errors.New("killed")
+	if owner != "" && owner != d.holder[w.Name] {
+		d.took++
+		d.dead[owner] = d.took%d.each == 0
 	}
-	if l.Owner != seen.Owner && l.Owner != "" {
-		if d.took++; d.each > 0 && d.took%d.each == 0 {
-			defer func() { d.mu.Lock(); d.dead[owner] = true; d.mu.Unlock() }()
-		}
+	errs := d.Records.Write(ctx, groups...)
+	if errs[0] == nil {
+		d.holder[w.Name] = owner
 	}
-	d.mu.Unlock()
-	return d.locks.PutLease(ctx, seen, l)
+	return errs
+}
+
+// ownerOf returns the owner in a write of a lease.
+func ownerOf(w *store.Write) string {
+	var l struct{ Owner string }
+	_ = json.Unmarshal(w.Body, &l) // a deleted lease has no body
+	return l.Owner
 }
 
 // TestEveryPartitionInEveryRound: every partition is checked in every round, whatever ticks do, that is within two
@@ -147,7 +157,7 @@ func TestEveryPartitionInEveryRound(t *testing.T) {
 		wakes  bool          // others can be woken
 		lives  time.Duration
 		meet   func(n *int) func(int) error
-		leases func(tick.Leases) tick.Leases
+		dying  bool
 		within func(partition int) time.Duration
 	}{
 		"as on a good day": {takes: 15 * time.Millisecond, wakes: true, within: every},
@@ -159,32 +169,31 @@ func TestEveryPartitionInEveryRound(t *testing.T) {
 			within: butOf(0, every)},
 		"in a hurry":                    {takes: 15 * time.Millisecond, lives: 11500 * time.Millisecond, within: every},
 		"every fifth read is throttled": {takes: 15 * time.Millisecond, wakes: true, meet: throttles, within: every},
-		"each dies of its seventh lease": {takes: 15 * time.Millisecond,
-			leases: func(l tick.Leases) tick.Leases { return &dying{locks: l, dead: map[string]bool{}, each: 7} },
+		"each dies of its seventh lease": {takes: 15 * time.Millisecond, dying: true,
 			within: func(int) time.Duration { return 4 * minute }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, partitions, 20*partitions, core.When{Kind: core.KindEvery, Every: minute, Aligned: true})
-				store := &lookedAt{Store: f.store, takes: c.takes, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
+				jobs := &lookedAt{Jobs: f.s.Jobs, takes: c.takes, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
 				for p := range partitions {
-					store.at[p] = time.Now()
+					jobs.at[p] = time.Now()
 				}
 				if c.meet != nil {
-					store.meet = c.meet(new(int))
+					jobs.meet = c.meet(new(int))
 				}
-				if c.leases != nil {
-					f.leases = c.leases(f.leases)
+				if c.dying {
+					f.s.Records = &dying{Records: f.s.Records, holder: map[string]string{}, dead: map[string]bool{}, each: 7}
 				}
 				if c.lives != 0 {
 					f.lives = c.lives
 				}
-				f.store, f.wakes = store, c.wakes
+				f.s.Jobs, f.wakes = jobs, c.wakes
 				f.minutes(60, map[core.RunID]int{})
 				ended := time.Now()
 				f.all.Wait()
 				for p := range partitions {
-					worst := max(store.worst[p], ended.Sub(store.at[p]))
+					worst := max(jobs.worst[p], ended.Sub(jobs.at[p]))
 					if worst > c.within(p) {
 						t.Errorf("partition %d was left alone for %s, %s are allowed", p, worst, c.within(p))
 					}
@@ -237,13 +246,13 @@ func throttles(n *int) func(int) error {
 func TestIdlePartitionsWakeNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 16, 16, core.When{Kind: core.KindCron, Expr: "0 0 5 1 1 ?"})
-		f.store = &lookedAt{Store: f.store, takes: 15 * time.Millisecond, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
+		f.s.Jobs = &lookedAt{Jobs: f.s.Jobs, takes: 15 * time.Millisecond, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
 		f.minutes(30, map[core.RunID]int{})
 		f.all.Wait()
 		if f.n != 30 {
 			t.Errorf("%d ticks in 30 minutes", f.n)
 		}
-		leases, err := f.eng.Leases.Leases(t.Context())
+		leases, err := f.eng.Store.Leases(t.Context())
 		if err != nil || len(leases) != 16 {
 			t.Errorf("leases of others than the partitions are left: %+v, %v", leases, err)
 		}
@@ -252,21 +261,17 @@ func TestIdlePartitionsWakeNobody(t *testing.T) {
 
 // stingy rejects advances for a while for lack of capacity.
 type stingy struct {
-	tick.Store
+	store.Jobs
 	until time.Time
 	tried int
 }
 
-func (s *stingy) Advance(ctx context.Context, moves []core.Advance) []error {
+func (s *stingy) Put(ctx context.Context, moves []store.JobPut) []error {
 	if !time.Now().Before(s.until) {
-		return s.Store.Advance(ctx, moves)
+		return s.Jobs.Put(ctx, moves)
 	}
 	s.tried += len(moves)
-	errs := make([]error, len(moves))
-	for i := range errs {
-		errs[i] = core.ErrThrottled
-	}
-	return errs
+	return slices.Repeat([]error{core.ErrThrottled}, len(moves))
 }
 
 // TestRefusedAdvancesAreNoStorm: while advances fail for lack of capacity, passes do not enqueue runs again and again.
@@ -279,8 +284,8 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 				const jobs, minutes = 1500, 8
 				f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
 				f.rates = partitioning.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
-				store := &stingy{Store: f.store}
-				f.store = store
+				scarce := &stingy{Jobs: f.s.Jobs}
+				f.s.Jobs = scarce
 				f.minutes(20, map[core.RunID]int{})
 				fires := map[core.RunID]int{}
 				for planned := false; !planned; { // until the advances of all are due
@@ -288,7 +293,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 					planned = len(fires) > 0 && len(f.due(partitions, time.Now().Add(time.Minute))) > 0
 				}
 				clear(fires)
-				store.until = time.Now().Add(minutes * time.Minute)
+				scarce.until = time.Now().Add(minutes * time.Minute)
 				f.minutes(minutes, fires)
 				f.all.Wait()
 				copies := 0
@@ -298,8 +303,8 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 				if most := 4*len(fires) + minutes*partitions*50*10; copies > most || len(fires) < jobs*(minutes-4) {
 					t.Errorf("%d copies of %d fires; %d are allowed", copies, len(fires), most)
 				}
-				if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; store.tried > most {
-					t.Errorf("%d advances were tried, of a table that takes none", store.tried)
+				if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; scarce.tried > most {
+					t.Errorf("%d advances were tried, of a table that takes none", scarce.tried)
 				}
 				clear(fires)
 				f.minutes(20, fires)
@@ -307,7 +312,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 				if due := f.due(partitions, time.Now().Add(-2*time.Minute)); len(due) > 0 {
 					t.Errorf("%d jobs are not planned", len(due))
 				}
-				if g, err := f.eng.Tick.Global(t.Context()); err != nil || g.Partitions != partitions {
+				if g, err := f.eng.Store.Global(t.Context()); err != nil || g.Partitions != partitions {
 					t.Errorf("what did not happen was counted as load: %+v, %v", g, err)
 				}
 			})
@@ -319,7 +324,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	f.t.Helper()
 	for p := range partitions {
-		some, err := f.eng.Tick.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
+		some, err := f.eng.Store.Jobs.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
 		must(f.t, err)
 		list = append(list, some...)
 	}
@@ -327,13 +332,13 @@ func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 }
 
 // keeps has a lease that no ticker gets.
-type keeps struct{ locks }
+type keeps struct{ store.Records }
 
-func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
-	if l.Name == "partition/1" && l.Owner != "" {
-		return core.ErrThrottled
+func (k keeps) Write(ctx context.Context, groups ...store.Group) []error {
+	if w := &groups[0].Writes[0]; w.Kind == "lease" && w.Name == "partition/1" && ownerOf(w) != "" {
+		return []error{core.ErrThrottled}
 	}
-	return k.locks.PutLease(ctx, seen, l)
+	return k.Records.Write(ctx, groups...)
 }
 
 // TestJobsThatAreNeverStoredHoldUpNobody: after an outage, the fifty oldest jobs have advances that always fail, for
@@ -341,7 +346,7 @@ func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
 func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1, 500, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
-		f.store = forbidding{f.store, 50}
+		f.s.Jobs = forbidding{f.s.Jobs, 50}
 		time.Sleep(20 * time.Minute) // fake time: no ticker plans
 		for range 12 {
 			f.wake(tick.Wake{})
@@ -352,12 +357,12 @@ func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 		for id := range core.JobID(500) {
 			ids = append(ids, id+1)
 		}
-		jobs, _, err := f.eng.Tick.Scheds(t.Context(), ids)
+		jobs, err := f.eng.Store.Jobs.Get(t.Context(), store.Planning, ids)
 		must(t, err)
 		now := core.InstantOf(time.Now())
-		for id, s := range jobs {
-			if id > 50 && s.Next < now-120 {
-				t.Fatalf("job %d has not been planned since %s", id, s.Next)
+		for id, j := range jobs {
+			if next := j.Is.Sched.Next; id > 50 && next < now-120 {
+				t.Fatalf("job %d has not been planned since %s", id, next)
 			}
 		}
 	})
@@ -365,15 +370,15 @@ func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 
 // forbidding never stores the advances of the first jobs.
 type forbidding struct {
-	tick.Store
+	store.Jobs
 	first core.JobID
 }
 
-func (s forbidding) Advance(ctx context.Context, moves []core.Advance) []error {
+func (s forbidding) Put(ctx context.Context, moves []store.JobPut) []error {
 	errs := make([]error, len(moves))
 	for i := range moves {
-		if errs[i] = errors.New("not allowed"); moves[i].Job > s.first {
-			errs[i] = s.Store.Advance(ctx, moves[i:i+1])[0]
+		if errs[i] = errors.New("not allowed"); moves[i].Advance.Job > s.first {
+			errs[i] = s.Jobs.Put(ctx, moves[i:i+1])[0]
 		}
 	}
 	return errs
@@ -389,7 +394,7 @@ func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 		if f.told != 0 {
 			t.Fatalf("%s are reported on a good day", f.told)
 		}
-		f.leases = keeps{f.leases}
+		f.s.Records = keeps{f.s.Records}
 		f.minutes(10, map[core.RunID]int{})
 		f.all.Wait()
 		if f.told < 8*time.Minute {

@@ -64,7 +64,7 @@ func (t *Ticker) tell(ctx context.Context) error {
 	defer cancel()
 	notes := slices.SortedFunc(maps.Values(t.untold), func(a, b ring.Note) int { return a.When.Compare(b.When) })
 	out := ring.Noted(notes, t.o.Now())
-	errs := t.ring.Enqueue(ctx, out)
+	errs := t.s.Queue.Enqueue(ctx, out)
 	t.telling += t.o.Now().Sub(began)
 	for k, err := range errs {
 		if err != nil {

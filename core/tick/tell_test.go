@@ -13,21 +13,28 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
-// lane is a ring whose post-run queue may fail, or take a while.
+// lane is a post-run queue that may fail, or take a while.
 type lane struct {
-	tick.Ring
 	down  bool
 	takes time.Duration
 	calls int
 	notes []ring.Note // accepted notifications
 }
 
-func (l *lane) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if len(out) == 0 || out[0].Message.Kind != ring.KindPostRun {
-		return l.Ring.Enqueue(ctx, out)
-	}
+// on makes the tickers use l.
+func (l *lane) on(w *world) {
+	w.s.Queue = hook.Queue{Queue: w.s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+		if len(out) == 0 || out[0].Message.Kind != ring.KindPostRun {
+			return w.eng.Store.Queue.Enqueue(ctx, out)
+		}
+		return l.enqueue(ctx, out)
+	}}
+}
+
+func (l *lane) enqueue(ctx context.Context, out []ring.Out) []error {
 	l.calls++
 	errs := make([]error, len(out))
 	err := error(nil)
@@ -65,8 +72,8 @@ func TestDeadPostRunLaneHoldsUpNoFire(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)
 			w.seed(6, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
-			l.Ring = w.eng.Ring
-			tk := tick.New(w.eng.Tick, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Careful: 1, Log: slog.New(slog.DiscardHandler)})
+			l.on(w)
+			tk := tick.New(w.s, tick.Options{ID: "a", Plan: plan.Local(), Careful: 1, Log: slog.New(slog.DiscardHandler)})
 			pass := func() {
 				time.Sleep(time.Second) // fake time
 				began := time.Now()
@@ -108,29 +115,16 @@ func TestDeadPostRunLaneHoldsUpNoFire(t *testing.T) {
 	}
 }
 
-// badJobs is a store in which all jobs but the first cannot be decoded.
-type badJobs struct{ tick.Store }
-
-func (d badJobs) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	found, unread, err := d.Store.Scheds(ctx, jobs)
-	var bad core.Unreadable
-	for id := range found {
-		if id > 1 && err == nil {
-			delete(found, id)
-			bad.Add(id, errors.New("written by a newer version"))
-		}
-	}
-	return found, unread, errors.Join(err, bad.Err())
-}
-
 // TestManyUnreadableJobsAreToldOfAtOnce: one message reports all of them, after the run of the good job is enqueued. If
 // that fails, passes skip these jobs anyway, and report them later.
 func TestManyUnreadableJobsAreToldOfAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(300, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
-		l := &lane{Ring: w.eng.Ring, takes: 20 * time.Millisecond, down: true}
-		tk := tick.New(badJobs{w.eng.Tick}, w.eng.Leases, l, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
+		l := &lane{takes: 20 * time.Millisecond, down: true}
+		l.on(w)
+		w.damage(func(id core.JobID) bool { return id > 1 })
+		tk := tick.New(w.s, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
 		time.Sleep(9 * time.Second) // fake time
 		began := time.Now()
 		first, err := tk.Pass(t.Context())

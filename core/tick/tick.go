@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core/tick/lossdetect"
 	"github.com/tickring/tickring/core/tick/partition"
 	"github.com/tickring/tickring/core/tick/partitioning"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of a Ticker. A field with its zero value gets the default in its comment.
@@ -63,9 +64,7 @@ type Options struct {
 }
 
 type Ticker struct {
-	store  Store
-	leases Leases
-	ring   Ring
+	s      *store.Store
 	o      Options
 	hold   *partition.Leases
 	growth *partitioning.Growth
@@ -90,7 +89,7 @@ type sent struct {
 }
 
 // New returns a Ticker. A Ticker is not safe for concurrent use.
-func New(store Store, leases Leases, r Ring, o Options) *Ticker {
+func New(s *store.Store, o Options) *Ticker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -107,8 +106,7 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 		o.Log = slog.Default()
 	}
 	o.Loss.Now, o.Loss.Plan, o.Loss.Log = o.Now, o.Plan, o.Log
-	t := &Ticker{store: store, leases: leases, ring: r, o: o,
-		growth: partitioning.New(store, o.Rates, o.Plan, o.Now), loss: lossdetect.New(store, o.Loss),
+	t := &Ticker{s: s, o: o, growth: partitioning.New(s, o.Rates, o.Plan, o.Now), loss: lossdetect.New(s, o.Loss),
 		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, postRun: map[core.JobID]time.Time{},
 		untold: map[noteKey]ring.Note{}}
 	t.join(time.Time{}, 0)
@@ -118,9 +116,8 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 // join makes the ticker part of a round. With a zero round it belongs to a server and holds all partitions that it can
 // get.
 func (t *Ticker) join(round time.Time, skip int) {
-	t.hold = partition.New(t.leases, partition.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery,
-		Round: round,
-		Skip:  skip})
+	t.hold = partition.New(t.s, partition.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery,
+		Round: round, Skip: skip})
 }
 
 // Release releases all leases of the ticker, so that other tickers can take them before they expire.
@@ -129,11 +126,11 @@ func (t *Ticker) Release(ctx context.Context) error { return t.hold.Release(ctx)
 // idle reports whether a pass within the given time would find no work: there is one partition, nothing is due, and no
 // scan for lost runs is pending. A deployment without jobs then takes no lease.
 func (t *Ticker) idle(ctx context.Context, within time.Duration) bool {
-	g, err := t.store.Global(ctx)
+	g, err := t.s.Own(ctx)
 	if err != nil || g.Partitions > 1 || g.Readable > 1 || g.Loss != (core.Loss{}) {
 		return false
 	}
-	due, err := t.store.Due(ctx, 0, core.InstantOf(t.o.Now().Add(within)), core.DueItem{}, 1)
+	due, err := t.s.Jobs.Due(ctx, 0, core.InstantOf(t.o.Now().Add(within)), core.DueItem{}, 1)
 	if err != nil || len(due) == 0 {
 		return err == nil
 	}
@@ -164,7 +161,7 @@ type Result struct {
 // this pass stopped.
 func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	var res Result
-	g, err := t.store.Global(ctx)
+	g, err := t.s.Own(ctx)
 	if err != nil {
 		return res, fmt.Errorf("read the global item: %w", err)
 	}
@@ -232,7 +229,7 @@ func (t *Ticker) put(ctx context.Context, g core.Global, held []int) error {
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
 	// After a conflict the next pass computes everything again.
-	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := t.s.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("change the number of partitions or groups: %w", err)
 	}
 	return nil
@@ -251,7 +248,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 			res.Behind = true
 			break
 		}
-		items, err := t.store.Due(ctx, p, upTo, after, t.o.Page)
+		items, err := t.s.Jobs.Due(ctx, p, upTo, after, t.o.Page)
 		if err != nil {
 			return errors.Join(append(errs, fmt.Errorf("read due index: %w", err))...)
 		}
@@ -297,21 +294,21 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	}
 	// The index may be far behind. An older state of the job itself makes copies only, as a ticker that is late: the advance
 	// names rev, next and tail.
-	scheds, _, err := t.store.Scheds(glance.First(ctx), jobs)
-	bad, err := core.SplitUnreadable(err)
+	found, err := t.s.Jobs.Get(glance.First(ctx), store.Planning, jobs)
 	if err != nil {
 		return false, fmt.Errorf("read jobs: %w", err)
 	}
-	for id, why := range bad { // jobs that cannot be decoded are never written
-		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
-		t.oweNote(unplanned(id, why.Error()))
-		t.postRun[id] = t.o.Now().Add(t.o.PlanBackoff)
-	}
-	due := make([]core.Sched, 0, len(scheds))
+	due := make([]core.Sched, 0, len(found))
 	now := t.o.Now()
-	for _, s := range scheds {
-		if s.PlanAt != 0 && !s.PlanAt.Time().After(now) {
-			due = append(due, s)
+	for id, j := range found {
+		switch {
+		case errors.Is(j.Err, core.ErrThrottled): // it stays due
+		case j.Err != nil: // it is never written
+			t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", j.Err)
+			t.oweNote(unplanned(id, j.Err.Error()))
+			t.postRun[id] = now.Add(t.o.PlanBackoff)
+		case j.Is.Sched.PlanAt != 0 && !j.Is.Sched.PlanAt.Time().After(now):
+			due = append(due, j.Is.Sched)
 		}
 	}
 	slices.SortFunc(due, func(a, b core.Sched) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.ID, b.ID)) })
@@ -440,12 +437,13 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 // If so, that run continues the chain, and another would overlap.
 func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late planned) (planned, bool) {
 	id := core.PlannedRun(s.ID, s.Next)
-	runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
-	if err != nil || len(unread) > 0 {
+	runs, err := t.s.Runs.Get(ctx, []core.RunID{id})
+	run, ok := runs[id]
+	if err = cmp.Or(err, run.Err); err != nil {
 		t.o.Log.Warn("run of a late fixed delay could not be read", "job", s.ID, "run", id, "err", err)
 		return planned{}, false
 	}
-	if _, ok := runs[id]; !ok {
+	if !ok {
 		return late, true
 	}
 	move := s.Stay()
@@ -514,17 +512,15 @@ type chain struct {
 
 // chain reads the runs from the latest planned run to its last attempt.
 func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chain, err error) {
-	var last core.Run
+	var last *core.Run
 	first := s.Tail
 	for id, n := first, 0; n < 200; n++ {
-		runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
-		if err != nil {
+		runs, err := t.s.Runs.Get(ctx, []core.RunID{id})
+		got, ok := runs[id]
+		if err = cmp.Or(err, got.Err); err != nil {
 			return c, err
 		}
-		run, ok := runs[id]
+		run := got.Is
 		switch {
 		case ok && run.State.Open():
 			// A retry has its own message, and so has a claim of this revision or a run that waits for an executor. The
@@ -569,7 +565,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		plans[i].Skips = nil
 	}
 	if len(skips) > 0 {
-		for k, err := range t.store.PutSkips(ctx, skips) {
+		for k, err := range t.s.PutSkips(ctx, skips) {
 			if err != nil {
 				plans[skipOf[k]].Skips = append(plans[skipOf[k]].Skips, skips[k])
 			} else {
@@ -643,7 +639,7 @@ func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned)
 		return
 	}
 	out := plan.Pack(fires, ring.MaxFires, t.leadTime)
-	for k, err := range t.ring.Enqueue(ctx, out) {
+	for k, err := range t.s.Queue.Enqueue(ctx, out) {
 		for _, f := range out[k].Message.Fires {
 			if err != nil {
 				list := of(&plans[jobs[f.Run.Job()]])
@@ -668,7 +664,7 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 	}
 	now := t.o.Now()
 	moved := 0
-	for i, err := range t.store.Advance(ctx, moves) {
+	for i, err := range t.s.Advance(ctx, moves) {
 		pl := list[i]
 		delete(t.sent, pl.of.ID)
 		switch {
@@ -706,7 +702,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 	for i, e := range entries {
 		ids[i] = e.Run
 	}
-	runs, unread, err := t.store.Runs(ctx, ids)
+	runs, err := t.s.Runs.Get(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("read runs of entries: %w", err)
 	}
@@ -715,9 +711,12 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 	var outOf []core.DueItem
 	var drop []core.DueItem
 	for _, e := range entries {
-		run, ok := runs[e.Run]
+		got, ok := runs[e.Run]
+		run := got.Is
 		switch {
-		case !ok && slices.Contains(unread, e.Run):
+		case errors.Is(got.Err, core.ErrThrottled): // it stays due
+		case got.Err != nil:
+			return fmt.Errorf("read the run %d of an entry: %w", e.Run, got.Err)
 		case !ok: // open runs stay in the store, so it ended long ago
 			t.o.Log.Warn("entry of the due index dropped: its run is not stored", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)
@@ -733,7 +732,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		}
 	}
 	if len(out) > 0 {
-		for k, err := range t.ring.Enqueue(ctx, out) {
+		for k, err := range t.s.Queue.Enqueue(ctx, out) {
 			if err == nil {
 				drop = append(drop, outOf[k])
 				res.Fires++
@@ -741,7 +740,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		}
 	}
 	if len(drop) > 0 {
-		t.store.RemoveEntries(ctx, drop) // remaining entries are sent again, which is harmless
+		t.s.Leave(ctx, drop) // remaining entries are sent again, which is harmless
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -20,13 +19,16 @@ import (
 	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // world is an engine with some tickers, each called once a second.
 type world struct {
 	t       *testing.T
 	eng     *engine.Engine
+	s       *store.Store // a copy of the engine's store, which the tickers use
 	tickers map[string]*tick.Ticker
 
 	partitions int
@@ -37,8 +39,9 @@ func newWorld(t *testing.T, partitions int) *world {
 	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
-	must(t, eng.Manage.PutGlobal(t.Context(), 0, g))
-	return &world{t: t, eng: eng, tickers: map[string]*tick.Ticker{}, partitions: partitions}
+	must(t, eng.Store.PutGlobal(t.Context(), 0, g))
+	s := *eng.Store
+	return &world{t: t, eng: eng, s: &s, tickers: map[string]*tick.Ticker{}, partitions: partitions}
 }
 
 func (w *world) join(id string, o tick.Options) {
@@ -46,7 +49,7 @@ func (w *world) join(id string, o tick.Options) {
 	if o.Plan == (plan.Options{}) {
 		o.Plan = plan.Local()
 	}
-	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, o)
+	w.tickers[id] = tick.New(w.s, o)
 }
 
 // pass lets a second pass, runs all tickers, and returns the partitions that each holds.
@@ -123,8 +126,7 @@ func (w *world) seed(n int, when core.When) { w.seedAs(n, when, plan.Local()) }
 func (w *world) seedAs(n int, when core.When, o plan.Options) {
 	w.t.Helper()
 	now := time.Now()
-	var jobs []core.Job
-	var changes []core.Change
+	var jobs []store.JobPut
 	for i := range n {
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "app", Name: fmt.Sprint("j", i), Handler: "h"}}
 		j.Normalize()
@@ -134,10 +136,10 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 		must(w.t, err)
 		j.Sched = plan.Start(j.Sched, sch, o)
 		j.Sched.Partition = core.PartitionOf(j.Def.ID, w.partitions)
-		jobs, changes = append(jobs, j), append(changes, core.Change{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID})
+		jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID}}})
 	}
-	must(w.t, w.eng.Manage.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
-	must(w.t, w.eng.Manage.CreateJobs(w.t.Context(), jobs, changes)...)
+	must(w.t, w.eng.Store.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
+	must(w.t, w.eng.Store.Jobs.Put(w.t.Context(), jobs)...)
 }
 
 // ringIDs empties the delay queue and returns its runs.
@@ -147,7 +149,7 @@ func (w *world) ringIDs() []core.RunID {
 	defer cancel()
 	var ids []core.RunID
 	for {
-		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
+		got, err := w.eng.Store.Queue.Receive(ctx, ring.KindFires, 100)
 		if err != nil || len(got) == 0 {
 			return ids
 		}
@@ -156,7 +158,7 @@ func (w *world) ringIDs() []core.RunID {
 				ids = append(ids, f.Run)
 			}
 		}
-		w.eng.Queue.Ack(w.t.Context(), got)
+		w.eng.Store.Queue.Ack(w.t.Context(), got)
 	}
 }
 
@@ -203,7 +205,7 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 				seen[id] = true
 			}
 		}
-		g, err := w.eng.Tick.Global(t.Context())
+		g, err := w.eng.Store.Global(t.Context())
 		if err != nil || g.Partitions != 4 {
 			t.Fatalf("partitions: %+v, %v", g, err)
 		}
@@ -217,7 +219,7 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 		}
 		var where []int
 		for p := range 4 {
-			items, err := w.eng.Tick.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
+			items, err := w.eng.Store.Jobs.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
 			must(t, err)
 			where = append(where, len(items))
 		}
@@ -237,7 +239,7 @@ func TestPartitionsShrink(t *testing.T) {
 		for range 18 {
 			w.pass()
 		}
-		if g, err := w.eng.Tick.Global(t.Context()); err != nil || g.Partitions != 4 {
+		if g, err := w.eng.Store.Global(t.Context()); err != nil || g.Partitions != 4 {
 			t.Fatalf("before the need is known: %+v, %v", g, err)
 		}
 		seen := map[core.RunID]bool{}
@@ -248,7 +250,7 @@ func TestPartitionsShrink(t *testing.T) {
 				seen[id] = true
 			}
 		}
-		g, err := w.eng.Tick.Global(t.Context())
+		g, err := w.eng.Store.Global(t.Context())
 		if err != nil || g.Partitions != 1 || g.Readable != 1 {
 			t.Errorf("after shrinking: %+v, %v", g, err)
 		}
@@ -267,9 +269,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(3, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
-		jobs, _, err := w.eng.Manage.Jobs(t.Context(), []core.JobID{2})
-		must(t, err)
-		bad := *jobs[2]
+		bad := w.stored(2)
 		seen := bad.Sched.Rev
 		bad.Sched.Rev++
 		day := "a" + strings.Repeat("é", 10) + strings.Repeat(`"`, 40) + strings.Repeat("x", 200) // an é is at the cut of the stored text
@@ -286,11 +286,11 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		if byJob[1] < 5 || byJob[3] < 5 || byJob[2] != 0 {
 			t.Errorf("fires by job: %v", byJob)
 		}
-		scheds, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{2})
-		if err != nil || scheds[2].PlanError == "" || scheds[2].PlanAt <= core.InstantOf(time.Now()) {
-			t.Errorf("the bad job: %+v, %v", scheds[2], err)
+		s := w.stored(2).Sched
+		if s.PlanError == "" || s.PlanAt <= core.InstantOf(time.Now()) {
+			t.Errorf("the bad job: %+v", s)
 		}
-		if why := scheds[2].PlanError; !utf8.ValidString(why) || len(why) < ring.MaxWhy-utf8.UTFMax || len(why) > ring.MaxWhy {
+		if why := s.PlanError; !utf8.ValidString(why) || len(why) < ring.MaxWhy-utf8.UTFMax || len(why) > ring.MaxWhy {
 			t.Errorf("the reason has %d bytes: %q", len(why), why)
 		}
 	})
@@ -298,8 +298,19 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 
 func (w *world) update(seen int64, j core.Job) {
 	w.t.Helper()
-	u := manage.Update{Seen: seen, Job: j, Change: core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}}
-	must(w.t, w.eng.Manage.UpdateJobs(w.t.Context(), []manage.Update{u})...)
+	c := core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}
+	must(w.t, w.eng.Store.Jobs.Put(w.t.Context(),
+		[]store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}, Changes: []core.Change{c}}})...)
+}
+
+// stored returns a copy of a stored job.
+func (w *world) stored(id core.JobID) core.Job {
+	w.t.Helper()
+	found, err := w.eng.Store.Jobs.Get(w.t.Context(), store.Whole, []core.JobID{id})
+	must(w.t, err, found[id].Err)
+	j := *found[id].Is
+	j.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
+	return j
 }
 
 // TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
@@ -320,16 +331,14 @@ func TestClaimedTail(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)))
 				w := newWorld(t, 1)
 				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
-				found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
-				must(t, err)
-				at, s := core.InstantOf(time.Now()), found[1]
+				at, s := core.InstantOf(time.Now()), w.stored(1).Sched
 				tail := core.PlannedRun(1, at)
 				move := s.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
-				must(t, w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0])
+				must(t, w.eng.Store.Advance(t.Context(), []core.Advance{move})[0])
 				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
 					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
-				must(t, w.eng.Dispatch.Create(t.Context(), []core.Run{claimed})[0])
+				must(t, w.eng.Store.CreateRuns(t.Context(), []core.Run{claimed})[0])
 				w.join("a", tick.Options{})
 				w.pass()
 				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
@@ -363,18 +372,13 @@ func TestTailWithoutRuns(t *testing.T) {
 				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
 				at := core.InstantOf(time.Now().Add(time.Minute))
 				tail := core.PlannedRun(1, at)
-				sched := func() core.Sched {
-					found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
-					must(t, err)
-					return found[1]
-				}
-				move := sched().Stay()
+				move := w.stored(1).Sched.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
-				must(t, w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0])
+				must(t, w.eng.Store.Advance(t.Context(), []core.Advance{move})[0])
 				if c.first != nil {
 					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
 					c.first.App, c.first.Cause = "app", core.CauseSchedule
-					must(t, w.eng.Dispatch.Create(t.Context(), []core.Run{*c.first})[0])
+					must(t, w.eng.Store.CreateRuns(t.Context(), []core.Run{*c.first})[0])
 				}
 				time.Sleep(c.age) // without passes
 				w.join("a", tick.Options{})
@@ -382,17 +386,17 @@ func TestTailWithoutRuns(t *testing.T) {
 				if ids := w.ringIDs(); slices.Contains(ids, tail) != (c.want == again) {
 					t.Errorf("after the first pass: sent %v", ids)
 				}
-				if c.first == nil && sched().Tail != tail {
+				if c.first == nil && w.stored(1).Sched.Tail != tail {
 					t.Error("its message may be there, and the first pass gave it up")
 				}
 				for range 15 * 60 {
 					w.pass()
 				}
 				sent := slices.Contains(w.ringIDs(), tail)
-				if sent != (c.want == again) || (sched().Tail != tail) != (c.want == moved) {
-					t.Errorf("sent: %t, tail %d; want it %s", sent, sched().Tail, c.want)
+				if sent != (c.want == again) || (w.stored(1).Sched.Tail != tail) != (c.want == moved) {
+					t.Errorf("sent: %t, tail %d; want it %s", sent, w.stored(1).Sched.Tail, c.want)
 				}
-				skips, err := w.eng.Manage.Skips(t.Context(), 1, at, at)
+				skips, err := w.eng.Store.Skips(t.Context(), 1, at, at)
 				if want := c.want == moved && c.first == nil; err != nil || (len(skips) == 1) != want {
 					t.Errorf("records of its instant: %+v, %v", skips, err)
 				}
@@ -401,15 +405,14 @@ func TestTailWithoutRuns(t *testing.T) {
 	}
 }
 
-// ringOf records enqueued messages.
-type ringOf struct {
-	engine.Ring
-	out []ring.Out
-}
-
-func (r *ringOf) Enqueue(ctx context.Context, out []ring.Out) []error {
-	r.out = append(r.out, out...)
-	return r.Ring.Enqueue(ctx, out)
+// enqueued returns the messages that the tickers enqueue from now on.
+func (w *world) enqueued() *[]ring.Out {
+	list := &[]ring.Out{}
+	w.s.Queue = hook.Queue{Queue: w.eng.Store.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+		*list = append(*list, out...)
+		return w.eng.Store.Queue.Enqueue(ctx, out)
+	}}
+	return list
 }
 
 // TestLeadTimeOfABurst: the lead time grows with the runs that a ticker has enqueued for a due time, page by page. A
@@ -417,13 +420,12 @@ func (r *ringOf) Enqueue(ctx context.Context, out []ring.Out) []error {
 func TestLeadTimeOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
-		r := &ringOf{Ring: w.eng.Ring}
+		out := w.enqueued()
 		o := plan.Local()
 		o.LeadTime = plan.AWS().LeadTime
 		o.LeadTime.Every, o.LeadTime.Few = 10, 1
 		at := core.InstantOf(time.Now()) + 7
-		var jobs []core.Job
-		var changes []core.Change
+		var jobs []store.JobPut
 		for id := core.JobID(1); id <= 26; id++ {
 			next := at
 			if id == 26 {
@@ -436,17 +438,17 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			sch, err := schedule.Compile(j.Sched.Schedule, id)
 			must(t, err)
 			j.Sched = plan.Start(j.Sched, sch, o)
-			jobs, changes = append(jobs, j), append(changes, core.Change{ID: 1, App: "a", Job: id})
+			jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: 1, App: "a", Job: id}}})
 		}
-		must(t, w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
-		must(t, w.eng.Manage.CreateJobs(t.Context(), jobs, changes)...)
-		tick := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: "a", Plan: o, Page: 9})
+		must(t, w.eng.Store.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
+		must(t, w.eng.Store.Jobs.Put(t.Context(), jobs)...)
+		tick := tick.New(w.s, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
 			check.Call(t)(tick.Pass(t.Context()))
 			time.Sleep(time.Second) // fake time
 		}
 		fires, most := 0, time.Duration(0)
-		for _, m := range r.out {
+		for _, m := range *out {
 			lead := m.Message.Slot.Time().Sub(m.NotBefore)
 			if m.Message.Slot == at+1 {
 				if lead != o.LeadTime.LonelyMin {
@@ -475,18 +477,18 @@ func TestGroupsGrow(t *testing.T) {
 				w := newWorld(t, partitions)
 				o := plan.AWS()
 				o.Window, o.PlanAhead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
-				r := &ringOf{Ring: w.eng.Ring}
+				out := w.enqueued()
 				const jobs = 100
 				w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
 				for _, id := range []string{"a", "b"} {
-					w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: id, Plan: o, Page: 17})
+					w.tickers[id] = tick.New(w.s, tick.Options{ID: id, Plan: o, Page: 17})
 				}
 				from := core.InstantOf(time.Now()) + 5
 				from += 4 - (from+4)%5
 				last, grew := 0, 0
 				for range 400 {
 					w.pass()
-					g, err := w.eng.Tick.Global(t.Context())
+					g, err := w.eng.Store.Global(t.Context())
 					must(t, err)
 					if g.Groups < last {
 						t.Fatalf("%d groups after %d", g.Groups, last)
@@ -500,7 +502,7 @@ func TestGroupsGrow(t *testing.T) {
 					t.Errorf("100 jobs came to %d groups of 20 in %d steps", last, grew)
 				}
 				seen := map[core.RunID]int{}
-				for _, m := range r.out {
+				for _, m := range *out {
 					for _, f := range m.Message.Fires {
 						seen[f.Run]++
 					}
@@ -536,7 +538,7 @@ func TestFewJobsMakeNoGroups(t *testing.T) {
 		for range 60 {
 			w.pass()
 		}
-		if g, err := w.eng.Tick.Global(t.Context()); err != nil || g.Groups != 0 {
+		if g, err := w.eng.Store.Global(t.Context()); err != nil || g.Groups != 0 {
 			t.Errorf("%d groups, %v", g.Groups, err)
 		}
 	})
@@ -548,31 +550,32 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
-		must(t, w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
+		must(t, w.eng.Store.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}, Sched: core.Sched{ID: 7, App: "one", State: core.Started}}
-		must(t, w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0])
+		must(t, w.eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		lead := -plan.Local().PlanAhead
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
 			Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
-		must(t, w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}))
-		w.eng.Finish.PutEntries(t.Context(), []core.DueItem{old})
+		must(t, w.eng.Store.Runs.Put(t.Context(),
+			[]store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}}})...)
+		w.eng.Store.Enter(t.Context(), []core.DueItem{old})
 		w.join("a", tick.Options{})
 		depth := func() int {
-			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			due, later, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindFires)
 			must(t, err)
 			return due + later
 		}
 		for range 30 {
 			w.pass()
 		}
-		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
+		if entries, _ := w.eng.Store.Jobs.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
 			t.Errorf("%d messages, entries %+v", depth(), entries)
 		}
 		for range 31 {
 			w.pass()
 		}
-		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
+		if entries, _ := w.eng.Store.Jobs.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
 			t.Errorf("%d messages, entries %+v", depth(), entries)
 		}
 	})
@@ -592,14 +595,14 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 					Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
 				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
 			}
-			must(t, append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...)...)
+			must(t, append(w.eng.Store.CreateRuns(t.Context(), runs), w.eng.Store.Enter(t.Context(), entries)...)...)
 			o := plan.Local()
 			o.SlowLane = lane
 			w.join("a", tick.Options{Plan: o})
 			w.pass()
-			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			fast, _, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindFires)
 			must(t, err)
-			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
+			slow, _, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindSlow)
 			must(t, err)
 			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
 				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)

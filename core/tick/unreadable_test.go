@@ -13,23 +13,21 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/testkit/hook"
+	"github.com/tickring/tickring/store"
 )
 
-// damaged is a store in which one job cannot be decoded.
-type damaged struct {
-	tick.Store
-	job core.JobID
-}
-
-func (d damaged) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	found, unread, err := d.Store.Scheds(ctx, jobs)
-	var bad core.Unreadable
-	if _, is := found[d.job]; is && err == nil {
-		delete(found, d.job)
-		bad.Add(d.job, errors.New("no JSON"))
-		err = bad.Err()
-	}
-	return found, unread, err
+// damage makes jobs unreadable for the tickers.
+func (w *world) damage(is func(core.JobID) bool) {
+	w.s.Jobs = hook.Jobs{Jobs: w.s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
+		found, err := w.eng.Store.Jobs.Get(ctx, part, ids)
+		for id := range found {
+			if is(id) {
+				found[id] = store.Got[*core.Job]{Err: errors.New("written by a newer version")}
+			}
+		}
+		return found, err
+	}}
 }
 
 // TestUnreadableJobHoldsUpNoOther: the others are planned in each pass. The damaged job is reported once per
@@ -39,8 +37,8 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(3, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
 		var told bytes.Buffer
-		tk := tick.New(damaged{w.eng.Tick, 2}, w.eng.Leases, w.eng.Ring,
-			tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.NewTextHandler(&told, nil))})
+		w.damage(func(id core.JobID) bool { return id == 2 })
+		tk := tick.New(w.s, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.NewTextHandler(&told, nil))})
 		fires := 0
 		for range 150 {
 			time.Sleep(time.Second) // fake time

@@ -17,18 +17,18 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // slow delays the scan of a partition to the time that a busy one takes.
-type slow struct{ tick.Store }
+type slow struct{ store.Jobs }
 
 func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	<-time.After(400 * time.Millisecond)
-	return s.Store.Due(ctx, partition, upTo, after, limit)
+	return s.Jobs.Due(ctx, partition, upTo, after, limit)
 }
 
 // TestWired: the handler as main builds it. When the schedule wakes it, it plans if something can be due, records a sign of life,
@@ -54,7 +54,7 @@ func TestWired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memory.Open(t, memory.Options{})
-				e.Tick = slow{e.Tick}
+				e.Store.Jobs = slow{e.Store.Jobs}
 				check.OK(t, e.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}))
 				var mu sync.Mutex
 				var woken []string

@@ -209,7 +209,7 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the planner, as in functions/tick.
 func (d *deployment) wake(ctx context.Context) {
-	if _, err := d.e.Tick.Global(ctx); err != nil && ctx.Err() == nil {
+	if _, err := d.a.Engine.Store.Own(ctx); err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}
 	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: partitioning.Rates{Max: 16}}))

@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
@@ -109,7 +108,7 @@ func Gather(ctx context.Context, s *store.Store, now time.Time, l words.Language
 		}
 	}
 	if k.known("channels", err) {
-		troubled, err := api.Troubles(ctx, &engine.Nouns{Store: s}, channels)
+		troubled, err := api.Troubles(ctx, s, channels)
 		k.known("notifications", err)
 		for _, name := range slices.Sorted(maps.Keys(troubled)) {
 			f.TroubledChannels = append(f.TroubledChannels, *troubled[name])

@@ -82,7 +82,7 @@ func New(e *engine.Engine, o Options) *Assembly {
 
 func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 	o.Now, o.Plan, o.Log = a.o.Now, a.o.Plan, a.o.Log
-	return tick.New(a.Engine.Tick, a.Engine.Leases, a.Engine.Ring, o)
+	return tick.New(a.Engine.Store, o)
 }
 
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
@@ -122,12 +122,12 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return registry.New(a.Engine.Registry, o)
+	return registry.New(a.Engine.Store, o)
 }
 
 func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return registry.NewTokens(a.Engine.Manage, o)
+	return registry.NewTokens(a.Engine.Store, o)
 }
 
 // Callback returns the receiver of reports from executors.
@@ -146,7 +146,7 @@ func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
 	o.Logs = keptLines{a.Engine.PostRun}
-	return notification.New(a.Engine.Notices, a.Engine.Ring, to, o)
+	return notification.New(a.Engine.Store, to, o)
 }
 
 // keptLines reads the last lines of kept logs.

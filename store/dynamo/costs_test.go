@@ -190,8 +190,8 @@ func TestCosts(t *testing.T) {
 	state := notification.State{Name: notification.JobName(1), V: 1, Told: []notification.Told{{Event: core.EventFailed, Quiet: base}}}
 	looks := []ring.CheckRequest{{At: core.InstantOf(base), Job: 1}}
 	row("PutLooks", "one check of a job", func() { ok(t, s.PutLooks(ctx, looks)) })
-	row("PutNotices", "the notifications of one job", func() { first(s.PutNotices(ctx, []notification.State{state})) })
-	row("Notices", "the notifications of one job", func() { _, err := s.Notices(ctx, []string{state.Name}); ok(t, err) })
+	row("PutNotices", "the notifications of one job", func() { ok(t, notification.PutState(ctx, s.Store, state)) })
+	row("Notices", "the notifications of one job", func() { _, err := notification.States(ctx, s.Store, state.Name); ok(t, err) })
 	row("DueLooks", "one check of a job", func() { _, err := s.DueLooks(ctx, core.InstantOf(base), 100); ok(t, err) })
 	row("DropLooks", "one check of a job", func() { ok(t, s.DropLooks(ctx, looks)) })
 	row("OldestMessage", "both queues empty", func() { _, err := s.Oldest(ctx); ok(t, err) })

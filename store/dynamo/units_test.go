@@ -164,7 +164,7 @@ func TestIdleTick(t *testing.T) {
 		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
 		const leaseFor, passes = 45 * time.Second, 90
 		o := plan.Local()
-		ticker := tick.New(s, s, s, tick.Options{ID: "a", Plan: o, LeaseFor: leaseFor, RenewEvery: leaseFor / 3})
+		ticker := tick.New(s.Store, tick.Options{ID: "a", Plan: o, LeaseFor: leaseFor, RenewEvery: leaseFor / 3})
 		leases := map[string]int{}
 		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 			if c.Write {

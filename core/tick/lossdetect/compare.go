@@ -3,6 +3,7 @@ package lossdetect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -34,7 +36,7 @@ func (f *Finder) Reach(ctx context.Context) (r Reach) {
 	if f.o.After <= 0 {
 		return r
 	}
-	oldest, err := f.store.OldestMessage(ctx)
+	oldest, err := f.s.Queue.Oldest(ctx)
 	if err != nil {
 		return r
 	}
@@ -80,20 +82,20 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	if r.upTo.IsZero() || len(jobs) == 0 {
 		return found
 	}
-	apps, bad, err := f.apps(ctx, jobs)
+	apps, err := f.apps(ctx, jobs)
 	if err != nil {
 		return found
 	}
 	var all sync.WaitGroup
 	places := make(chan struct{}, f.o.Together)
 	for i, s := range jobs {
-		if s.State != core.Started || s.Tail != 0 || bad[s.App] != nil {
+		if s.State != core.Started || s.Tail != 0 || apps[s.App].Err != nil {
 			continue
 		}
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
+			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App].Is), r)
 			if err != nil {
 				f.o.Log.Warn("expected runs of a job not compared", "job", s.ID, "err", err)
 				return
@@ -108,18 +110,22 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	return found
 }
 
-// apps reads the apps of jobs, all that can be decoded.
-func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]core.App, core.UnreadableApps, error) {
+// apps reads the apps of jobs. Apps that cannot be decoded have an error; a throttled app fails the read.
+func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]store.Value[core.App], error) {
 	names := map[string]bool{}
 	for _, s := range jobs {
 		names[s.App] = true
 	}
-	apps, unread, err := f.store.Apps(ctx, slices.Collect(maps.Keys(names)))
-	bad, err := core.BesidesApps(err)
-	if err != nil || len(unread) > 0 {
-		return nil, nil, errors.Join(errors.New("apps could not be read"), err)
+	apps, err := f.s.Apps(ctx, slices.Collect(maps.Keys(names))...)
+	for _, a := range apps {
+		if err == nil && errors.Is(a.Err, core.ErrThrottled) {
+			err = a.Err
+		}
 	}
-	return apps, bad, nil
+	if err != nil {
+		return nil, fmt.Errorf("read apps: %w", err)
+	}
+	return apps, nil
 }
 
 // pauses are the stored pauses of everything and of an app; the list is complete from known on.
@@ -211,7 +217,7 @@ func (f *Finder) runs(ctx context.Context, job core.JobID, sch *schedule.Schedul
 
 func (f *Finder) read(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
 	first, last := core.RunRange(job, from, upTo)
-	runs, err := f.store.RunsByID(ctx, first, last, min(int(last-first)+1, budget.Compared))
+	runs, err := f.s.Runs.Span(ctx, first, last, min(int(last-first)+1, budget.Compared))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -231,11 +237,11 @@ func (f *Finder) leaveOutRecorded(ctx context.Context, job core.JobID, c *Found)
 	if len(c.Lost) == 0 {
 		return nil
 	}
-	skips, err := f.store.Skips(ctx, job, c.Lost[0].At, c.Lost[len(c.Lost)-1].At)
+	skips, err := f.s.Skips(ctx, job, c.Lost[0].At, c.Lost[len(c.Lost)-1].At)
 	if err != nil {
 		return err
 	}
-	cleaned, err := f.store.Cleaned(ctx, job)
+	cleaned, err := f.s.Cleaned(ctx, job)
 	if err != nil {
 		return err
 	}

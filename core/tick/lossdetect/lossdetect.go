@@ -12,50 +12,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
-
-// A Store has the data to compare, and the recorded losses.
-type Store interface {
-	Index
-	Records
-	Notes
-	Ring
-}
-
-// Ring reports the state of the delay queue.
-type Ring interface {
-	// OldestMessage returns the backlog of the delay queue, or an upper limit of it.
-	OldestMessage(ctx context.Context) (ring.Oldest, error)
-}
-
-// Index has the due index and the jobs that Sample reads. tick.Jobs documents its methods.
-type Index interface {
-	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-}
-
-// Records has the runs and skips of scheduled times.
-type Records interface {
-	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
-	// the IDs are from last to first, in descending order.
-	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Skips reads the skips of a job whose time range overlaps the given range.
-	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
-	// Cleaned returns the scheduled time up to which a clean-up may have deleted planned runs of a job; 0: no runs were
-	// deleted.
-	Cleaned(ctx context.Context, job core.JobID) (core.Instant, error)
-	// Apps reads apps by name, with their pauses.
-	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-}
-
-// Notes stores the global item, which has the recorded losses.
-type Notes interface {
-	// Global reads the global item with a strongly consistent read.
-	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen. The new Rev must be higher.
-	PutGlobal(ctx context.Context, seen int64, g core.Global) error
-}
 
 // Options of a Finder. A field with its zero value gets the default in its comment.
 type Options struct {
@@ -73,14 +31,14 @@ type Options struct {
 }
 
 type Finder struct {
-	store Store
-	o     Options
+	s *store.Store
+	o Options
 }
 
-func New(store Store, o Options) *Finder {
+func New(s *store.Store, o Options) *Finder {
 	o.Together = cmp.Or(o.Together, 16)
 	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)
-	return &Finder{store, o}
+	return &Finder{s, o}
 }
 
 // Note records in the global item that the delay queue lost the run of a scheduled time. If lost is 0, it does nothing. Call
@@ -89,7 +47,7 @@ func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 	if lost == 0 {
 		return nil
 	}
-	g, err := f.store.Global(ctx)
+	g, err := f.s.Global(ctx)
 	if err != nil {
 		return fmt.Errorf("note a loss: read global item: %w", err)
 	}
@@ -98,7 +56,7 @@ func (f *Finder) Note(ctx context.Context, lost core.Instant) error {
 		return nil
 	}
 	next.Rev = max(g.Rev+1, f.o.Now().UnixMilli())
-	if err := f.store.PutGlobal(ctx, g.Rev, next); err != nil {
+	if err := f.s.PutGlobal(ctx, g.Rev, next); err != nil {
 		return fmt.Errorf("note a loss: %w", err)
 	}
 	return nil

@@ -19,7 +19,9 @@ import (
 	"github.com/tickring/tickring/core/tick/lossdetect"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // flow is how messages are delivered.
@@ -34,51 +36,44 @@ type flow struct {
 	older  bool // a read that may return an older state does: every other one of jobs, each one of runs
 }
 
-type older struct {
-	tick.Store
-	reads int
-	was   map[core.JobID]core.Sched
-}
-
-func (o *older) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	found, unread, err := o.Store.Scheds(ctx, jobs)
-	o.reads++
-	for id, s := range found {
-		if was, is := o.was[id]; is && o.reads%2 == 0 && glance.Of(ctx) != nil {
-			found[id] = was
+// on returns the store that a ticker of the flow uses.
+func (f *flow) on(s store.Store) *store.Store {
+	began, data := time.Now(), s
+	switch {
+	case f.age != 0:
+		s.Queue = hook.Queue{Queue: s.Queue, DoOldest: func(context.Context) (ring.Oldest, error) {
+			return ring.Oldest{Due: time.Now().Add(-f.age)}, nil
+		}}
+	case f.behind != nil:
+		s.Queue = hook.Queue{Queue: s.Queue, DoOldest: func(context.Context) (ring.Oldest, error) {
+			if since := f.behind(time.Since(began)); since != 0 {
+				return ring.Oldest{Due: began.Add(since)}, nil
+			}
+			return ring.Oldest{}, nil
+		}}
+	}
+	if !f.older {
+		return &s
+	}
+	reads, was := 0, hook.JobMap{}
+	s.Jobs = hook.Jobs{Jobs: s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
+		found, err := data.Jobs.Get(ctx, part, ids)
+		reads++
+		for id, j := range found {
+			if older, is := was[id]; is && reads%2 == 0 && glance.Of(ctx) != nil {
+				found[id] = older
+			}
+			was[id] = j
 		}
-		o.was[id] = s
-	}
-	return found, unread, err
-}
-
-func (o *older) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	if glance.Of(ctx) != nil {
-		return nil, nil
-	}
-	return o.Store.RunsByID(ctx, first, last, limit)
-}
-
-type aged struct {
-	tick.Store
-	age time.Duration
-}
-
-type behind struct {
-	tick.Store
-	began time.Time
-	since func(time.Duration) time.Duration
-}
-
-func (l behind) OldestMessage(context.Context) (ring.Oldest, error) {
-	if since := l.since(time.Since(l.began)); since != 0 {
-		return ring.Oldest{Due: l.began.Add(since)}, nil
-	}
-	return ring.Oldest{}, nil
-}
-
-func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
-	return ring.Oldest{Due: time.Now().Add(-a.age)}, nil
+		return found, err
+	}}
+	s.Runs = hook.Runs{Runs: s.Runs, DoSpan: func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+		if glance.Of(ctx) != nil {
+			return nil, nil
+		}
+		return data.Runs.Span(ctx, first, last, limit)
+	}}
+	return &s
 }
 
 // purged lets hours pass with a ticker as on AWS. While lose returns true, messages are acknowledged without a run, as
@@ -88,9 +83,11 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	t.Helper()
 	eng = memory.Open(t, memory.Options{})
 	began := time.Now()
-	must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
+	must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
+	puts := make([]store.JobPut, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
+		puts[i].Create = j
 		j.Def.ID, j.Def.App, j.Def.Name = core.JobID(i+1), "shop", string(rune('a'+i))
 		sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
 		must(t, err)
@@ -98,19 +95,8 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 		j.Sched.Misfire, j.Sched.Grace = core.MisfireAll, time.Minute
 		j.Sched = plan.Start(j.Sched, sch, plan.AWS())
 	}
-	must(t, eng.Manage.CreateJobs(t.Context(), jobs, nil)...)
-	store := eng.Tick
-	if f.age != 0 {
-		store = aged{store, f.age}
-	}
-	if f.older {
-		store = &older{Store: store, was: map[core.JobID]core.Sched{}}
-	}
-	if f.behind != nil {
-		store = behind{store, began, f.behind}
-	}
-	tk := tick.New(store, eng.Leases, eng.Ring,
-		tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
+	must(t, eng.Store.Jobs.Put(t.Context(), puts)...)
+	tk := ticker(f.on(*eng.Store))
 	for range hours * 60 {
 		for {
 			res, err := tk.Pass(t.Context())
@@ -124,7 +110,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 			time.Sleep(time.Second) // fake time
 			for f.stands == nil || !f.stands(time.Since(began)) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				got, err := eng.Queue.Receive(ctx, ring.KindFires, 100)
+				got, err := eng.Store.Queue.Receive(ctx, ring.KindFires, 100)
 				cancel()
 				if err != nil {
 					break
@@ -133,22 +119,26 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 					for _, fire := range d.Message.Fires {
 						if fire.Run == f.busy {
 							back := ring.Message{Kind: ring.KindFires, Slot: fire.Slot, Try: d.Message.Try + 1, Fires: []core.Fire{fire}}
-							eng.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
+							eng.Store.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
 							continue
 						}
 						if (f.again || fire.Cause != core.CauseMisfire) && lose(time.Since(began)) {
 							lost++
 							continue
 						}
-						eng.Dispatch.Create(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
+						eng.Store.CreateRuns(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
 							Slot: fire.Slot, SentAt: time.Now()}})
 					}
 				}
-				eng.Queue.Ack(t.Context(), got)
+				eng.Store.Queue.Ack(t.Context(), got)
 			}
 		}
 	}
 	return eng, recovered, lost
+}
+
+func ticker(s *store.Store) *tick.Ticker {
+	return tick.New(s, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
 }
 
 func every(d time.Duration) core.Job {
@@ -179,7 +169,7 @@ func TestLostWindowIsSentAgain(t *testing.T) {
 		for id, step := range []core.Instant{60, 7, 2400} {
 			for at := began - began%step + step; at < began+3*3600; at += step {
 				run := core.PlannedRun(core.JobID(id+1), at)
-				runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+				runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
 				if _, ok := runs[run]; err != nil || !ok {
 					t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
 				}
@@ -203,7 +193,7 @@ func TestOlderStatesLoseNothing(t *testing.T) {
 			for id, step := range []core.Instant{60, 2400} {
 				for at := from - from%step + step; at < from+2*3600; at += step {
 					run := core.PlannedRun(core.JobID(id+1), at)
-					runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+					runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
 					if _, ok := runs[run]; err != nil || !ok {
 						t.Fatalf("lost %t: job %d has no run for %s (%s after the beginning): %v", lost, id+1, at, at.Time().Sub(began), err)
 					}
@@ -275,7 +265,7 @@ func TestComparisonNeverJumps(t *testing.T) {
 				for id, step := range []core.Instant{60, 1, 2400} {
 					for at := began - began%step + step; at < began+4*3600; at += step {
 						run := core.PlannedRun(core.JobID(id+1), at)
-						runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+						runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
 						if _, ok := runs[run]; err != nil || !ok {
 							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
 						}
@@ -305,7 +295,7 @@ func TestManyAreCompared(t *testing.T) {
 			began := core.InstantOf(time.Now())
 			eng, _, lost := purged(t, f, hours, []core.Job{every(time.Second)}, core.Pause{},
 				func(d time.Duration) bool { return d > begin && d <= end })
-			runs, err := eng.Tick.RunsByID(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
+			runs, err := eng.Store.Runs.Span(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
 			if err != nil || lost != int(c.lost) || len(runs) != int(end/time.Second) {
 				t.Errorf("after %d runs %d are lost; %d of %d are there in the end: %v", c.runs, lost, len(runs), end/time.Second, err)
 			}
@@ -324,17 +314,17 @@ func TestComparisonLooksBack(t *testing.T) {
 			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
 			time.Sleep(wait)
 			eng := memory.Open(t, memory.Options{})
-			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+			must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			now := time.Now()
 			j := every(time.Hour)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, 1, now.Add(-100*24*time.Hour)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(now), core.InstantOf(now)
 			j.Sched.Compared = core.InstantOf(now.Add(-budget.LookBack - older))
-			must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0])
-			must(t, eng.Manage.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
+			must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			must(t, eng.Store.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
 			var log strings.Builder
-			tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
+			tk := tick.New(eng.Store, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
 			res, err := tk.Pass(t.Context())
 			if err != nil || res.Recovered != int((budget.LookBack-c.cleaned)/time.Hour)-1 {
@@ -376,15 +366,14 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 func TestWaitOfAComparisonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := memory.Open(t, memory.Options{})
-		must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 			time.Now().Add(-time.Hour)
 		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-		must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
-		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring,
-			tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
+		must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+		tk := ticker((&flow{age: 40 * time.Minute}).on(*eng.Store))
 		res, err := tk.Pass(t.Context())
 		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
 			t.Errorf("it waits for %s: %v", res.Uncompared, err)
@@ -403,15 +392,14 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
 			eng := memory.Open(t, memory.Options{})
-			must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+			must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			j := every(time.Minute)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 				time.Now().Add(-since)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-			must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
-			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring,
-				tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
+			must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			tk := ticker((&flow{age: 50 * 365 * 24 * time.Hour}).on(*eng.Store))
 			res, err := tk.Pass(t.Context())
 			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {
 				t.Errorf("a job of %s ago waits for %s, want %s: %v", since, res.Uncompared, want, err)

@@ -2,15 +2,16 @@ package lossdetect_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/lossdetect"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestLossIsNotedUntilItIsStored: a loss is found once, since the runs are then sent again. It is recorded first, even
@@ -44,20 +45,24 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := memory.Open(t, memory.Options{})
-				must(t, eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+				must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 				g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
-				must(t, eng.Manage.PutGlobal(t.Context(), 0, g))
+				must(t, eng.Store.PutGlobal(t.Context(), 0, g))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
 				s.ID, s.App, s.State, s.Rev, s.RevAt, s.Next, s.PlanAt = 1, "shop", core.Started, 1, ago(8).Time(), began+60, began
-				must(t, eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
-				st := &refusing{Store: eng.Tick, err: c.refused}
-				begin := func() *tick.Ticker {
-					return tick.New(st, eng.Leases, eng.Ring,
-						tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute}})
-				}
-				tk := begin()
+				must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+				refuse, st := c.refused, *eng.Store // the first write that changes the recorded losses
+				st.Records = hook.Records{Records: st.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
+					if w := &groups[0].Writes[0]; refuse != nil && w.Kind == "global" && strings.Contains(string(w.Body), `"loss"`) {
+						err := refuse
+						refuse = nil
+						return []error{err}
+					}
+					return eng.Store.Records.Write(ctx, groups...)
+				}}
+				tk := ticker(&st)
 				found := func(want core.Loss) {
 					t.Helper()
 					for range 3 {
@@ -66,14 +71,14 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 							t.Fatal(err)
 						}
 						if c.refused != nil { // it dies; the next invocation starts without its state
-							tk = begin()
+							tk = ticker(&st)
 						}
 						for range res.Recovered { // it is run
-							eng.Dispatch.Create(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})
+							eng.Store.CreateRuns(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})
 						}
 						time.Sleep(time.Second)
 					}
-					g, err := eng.Manage.Global(t.Context())
+					g, err := eng.Store.Global(t.Context())
 					want.At = g.Loss.At
 					if err != nil || g.Loss != want {
 						t.Errorf("noted is %+v, want %+v: %v", g.Loss, want, err)
@@ -83,7 +88,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 				if c.later {
 					time.Sleep(15 * time.Minute)
 					tk.Pass(t.Context())
-					g, _ := eng.Manage.Global(t.Context())
+					g, _ := eng.Store.Global(t.Context())
 					if g.Loss.From == 0 || g.Loss.From > c.want.Again || g.Loss.Again != 0 && g.Loss.Again < g.Loss.From {
 						t.Errorf("no walk was asked for: %+v", g.Loss)
 					}
@@ -91,19 +96,4 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 			})
 		})
 	}
-}
-
-// refusing rejects the first write that changes the recorded losses.
-type refusing struct {
-	tick.Store
-	err error
-}
-
-func (r *refusing) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	if r.err != nil && (g.Loss.From != 0 || g.Loss.Again != 0) {
-		err := r.err
-		r.err = nil
-		return err
-	}
-	return r.Store.PutGlobal(ctx, seen, g)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -25,7 +26,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 	if f.o.After <= 0 || minute%sampleEvery != 0 {
 		return nil
 	}
-	g, err := f.store.Global(ctx)
+	g, err := f.s.Global(ctx)
 	if err != nil {
 		return fmt.Errorf("read the global item: %w", err)
 	}
@@ -34,7 +35,7 @@ func (f *Finder) Sample(ctx context.Context) error {
 	}
 	n := max(g.Readable, g.Partitions, 1)
 	turn := minute / sampleEvery
-	due, err := f.store.Due(ctx, turn%n, core.InstantOf(now.Add(f.o.Plan.Window)), core.DueItem{PlanAt: core.InstantOf(now)}, sampledOf)
+	due, err := f.s.Jobs.Due(ctx, turn%n, core.InstantOf(now.Add(f.o.Plan.Window)), core.DueItem{PlanAt: core.InstantOf(now)}, sampledOf)
 	if err != nil {
 		return fmt.Errorf("read the due index: %w", err)
 	}
@@ -51,13 +52,16 @@ func (f *Finder) Sample(ctx context.Context) error {
 	if r.upTo.IsZero() {
 		return nil
 	}
-	scheds, _, err := f.store.Scheds(ctx, jobs)
-	if _, err = core.SplitUnreadable(err); err != nil {
+	found, err := f.s.Jobs.Get(ctx, store.Planning, jobs)
+	if err != nil {
 		return fmt.Errorf("read jobs: %w", err)
 	}
 	var some []*core.Sched
-	for _, s := range scheds {
-		if s.State == core.Started && s.Tail == 0 && s.PlanError == "" {
+	for _, j := range found {
+		if j.Err != nil {
+			continue
+		}
+		if s := j.Is.Sched; s.State == core.Started && s.Tail == 0 && s.PlanError == "" {
 			s.Compared = max(s.Compared, core.InstantOf(r.upTo.Add(-sampleSpan)))
 			some = append(some, &s)
 		}
@@ -65,16 +69,16 @@ func (f *Finder) Sample(ctx context.Context) error {
 	if len(some) == 0 {
 		return nil
 	}
-	apps, bad, err := f.apps(ctx, some)
+	apps, err := f.apps(ctx, some)
 	if err != nil {
 		return err
 	}
 	lost := core.Instant(0)
 	for _, s := range some {
-		if bad[s.App] != nil {
+		if apps[s.App].Err != nil {
 			continue
 		}
-		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
+		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App].Is), r)
 		if err != nil {
 			return fmt.Errorf("compare job %s: %w", s.ID, err)
 		}

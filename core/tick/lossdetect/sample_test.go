@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned eleven minutes at a time. A wake-up in between
@@ -39,28 +40,28 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 					t.Helper()
 					must(t, errs...)
 				}
-				must(eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-				must(eng.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
+				must(eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+				must(eng.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
 					Rev: 1}))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
 				s.ID, s.App, s.State, s.Rev, s.RevAt = 1, "shop", core.Started, 1, ago(60).Time()
 				s.Next, s.PlanAt, s.Compared = began+600, began+390, ago(12)
-				must(eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)...)
+				must(eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 				for _, at := range c.run {
 					r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule}
-					must(eng.Dispatch.Create(t.Context(), []core.Run{r})...)
+					must(eng.Store.CreateRuns(t.Context(), []core.Run{r})...)
 				}
 				for _, at := range c.back {
 					f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-					must(eng.Ring.Enqueue(t.Context(),
+					must(eng.Store.Queue.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 							Fires: []core.Fire{f}}}})...)
 				}
-				tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
+				tk := tick.New(eng.Store, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
 				must(tk.Beats(tick.Invocation{}).Run(t.Context()))
-				g, err := eng.Manage.Global(t.Context())
+				g, err := eng.Store.Global(t.Context())
 				must(err)
 				want := c.was
 				if c.want != 0 {

@@ -11,18 +11,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
-
-// A LeaseStore stores the leases of the partitions.
-type LeaseStore interface {
-	// Leases reads all leases.
-	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores the lease l, on the condition that the stored lease has the Epoch of seen, and has an owner if seen has
-	// one. If seen is zero, the condition is that no lease is stored.
-	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes a lease, on the condition of PutLease.
-	DropLease(ctx context.Context, seen core.Lease) error
-}
 
 // Options of Leases. A field with its zero value gets the default in its comment.
 type Options struct {
@@ -39,7 +29,7 @@ type Options struct {
 
 // Leases are the leases of one ticker. They are not safe for concurrent use.
 type Leases struct {
-	leases LeaseStore
+	s      *store.Store
 	o      Options
 	mine   map[int]*held
 	stored map[string]core.Lease
@@ -54,13 +44,13 @@ type held struct {
 	due    bool       // something was due then
 }
 
-func New(leases LeaseStore, o Options) *Leases {
+func New(s *store.Store, o Options) *Leases {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.LeaseFor = cmp.Or(o.LeaseFor, 45*time.Second)
 	o.RenewEvery = cmp.Or(o.RenewEvery, o.LeaseFor/3)
-	return &Leases{leases: leases, o: o, mine: map[int]*held{}, skip: o.Skip}
+	return &Leases{s: s, o: o, mine: map[int]*held{}, skip: o.Skip}
 }
 
 func name(p int) string { return "partition/" + strconv.Itoa(p) }
@@ -68,7 +58,7 @@ func name(p int) string { return "partition/" + strconv.Itoa(p) }
 // Turn renews the leases, and returns the partitions to check in this pass, in order. The parameter n is the number of
 // partitions. Call Take before you check a partition.
 func (h *Leases) Turn(ctx context.Context, n int) ([]int, error) {
-	all, err := h.leases.Leases(ctx)
+	all, err := h.s.Leases(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read leases: %w", err)
 	}
@@ -108,7 +98,7 @@ func (h *Leases) renew(ctx context.Context, p int) {
 	}
 	next := l
 	next.Until = h.began.Add(h.o.LeaseFor)
-	switch err := h.leases.PutLease(ctx, l, next); {
+	switch err := h.s.PutLease(ctx, l, next); {
 	case err == nil:
 		h.mine[p].lease = next
 	case errors.Is(err, core.ErrRefused), !h.began.Before(l.Until):
@@ -124,7 +114,7 @@ func (h *Leases) forget(ctx context.Context) {
 	}
 	for n, l := range h.stored {
 		if !known[n] && !h.began.Before(l.Until) {
-			_ = h.leases.DropLease(ctx, l) // the next pass finds it again
+			_ = h.s.DropLease(ctx, l) // the next pass finds it again
 		}
 	}
 }
@@ -139,7 +129,7 @@ func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 	}
 	seen := h.stored[name(p)]
 	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: max(now.UnixMilli(), seen.Epoch+1), Until: now.Add(h.o.LeaseFor)}
-	err := h.leases.PutLease(ctx, seen, next)
+	err := h.s.PutLease(ctx, seen, next)
 	if errors.Is(err, core.ErrRefused) && h.stands(ctx, next) {
 		err = nil
 	}
@@ -158,7 +148,7 @@ func (h *Leases) Take(ctx context.Context, p int) (bool, error) {
 // stands reports whether a lease is stored as this ticker wrote it. If the answer to a write is lost, the client
 // repeats the write, and the repetition is refused.
 func (h *Leases) stands(ctx context.Context, l core.Lease) bool {
-	all, err := h.leases.Leases(ctx)
+	all, err := h.s.Leases(ctx)
 	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool {
 		return x.Name == l.Name && x.Owner == l.Owner &&
 			x.Epoch == l.Epoch
@@ -223,7 +213,7 @@ func (h *Leases) giveBack(ctx context.Context, p int, until time.Time) error {
 	seen := h.mine[p].lease
 	next := seen
 	next.Owner, next.Until = "", until
-	if err := h.leases.PutLease(ctx, seen, next); err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := h.s.PutLease(ctx, seen, next); err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("give partition %d back: %w", p, err)
 	}
 	h.stored[next.Name] = next

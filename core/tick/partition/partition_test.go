@@ -8,6 +8,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var now = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
@@ -81,37 +84,35 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// lossy stores leases and loses the answer to the first write. The client repeats the write, which is rejected. The
-// stored lease may also be from a faster ticker.
-type lossy struct {
-	stored core.Lease
-	other  bool
-}
-
-func (l *lossy) Leases(context.Context) ([]core.Lease, error) { return []core.Lease{l.stored}, nil }
-
-func (l *lossy) PutLease(_ context.Context, _, next core.Lease) error {
-	if l.stored = next; l.other {
-		l.stored.Owner = "another"
-	}
-	return core.ErrRefused
-}
-
-func (l *lossy) DropLease(context.Context, core.Lease) error { return nil }
-
-// TestLeaseOfALostAnswer: a lease that was taken is held, though its answer was lost. Its epoch is from the clock, so that it
-// is new after the lease was deleted.
+// TestLeaseOfALostAnswer: a lease that was taken is held, though its answer was lost: the client repeats the write, which is
+// rejected. The stored lease may also be from a faster ticker. Its epoch is from the clock, so that it is new after the lease
+// was deleted.
 func TestLeaseOfALostAnswer(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		began := time.Now().UnixMilli()
-		l := &lossy{other: other, stored: core.Lease{Name: name(0)}}
-		h := New(l, Options{ID: "a"})
+		data := memory.Open(t, memory.Options{}).Store
+		stored := func() core.Lease {
+			list, err := data.Leases(t.Context())
+			check.OK(t, err)
+			return list[0]
+		}
+		s := *data
+		s.Records = hook.Records{Records: s.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
+			check.OK(t, data.Records.Write(ctx, groups...)[0])
+			if other {
+				faster := stored()
+				faster.Owner = "another"
+				check.OK(t, data.PutLease(ctx, stored(), faster))
+			}
+			return []error{core.ErrRefused}
+		}}
+		h := New(&s, Options{ID: "a"})
 		check.Call(t)(h.Turn(t.Context(), 1))
 		if got, err := h.Take(t.Context(), 0); err != nil || got == other {
 			t.Errorf("taken by another: %t, and held: %t, %v", other, got, err)
 		}
-		if l.stored.Epoch < began {
-			t.Errorf("epoch %d, from %d on expected", l.stored.Epoch, began)
+		if stored().Epoch < began {
+			t.Errorf("epoch %d, from %d on expected", stored().Epoch, began)
 		}
 	}
 }

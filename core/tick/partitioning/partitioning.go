@@ -10,18 +10,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/store"
 )
-
-// A Store has the due index and the jobs. tick.Jobs documents its methods.
-type Store interface {
-	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	Advance(ctx context.Context, moves []core.Advance) []error
-}
 
 // Growth measures the load of the partitions that one ticker checks. Growth is not safe for concurrent use.
 type Growth struct {
-	store  Store
+	s      *store.Store
 	rates  Rates
 	plan   plan.Options
 	now    func() time.Time
@@ -36,8 +30,8 @@ type group struct {
 	of        int // number of groups
 }
 
-func New(store Store, r Rates, o plan.Options, now func() time.Time) *Growth {
-	return &Growth{store: store, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
+func New(s *store.Store, r Rates, o plan.Options, now func() time.Time) *Growth {
+	return &Growth{s: s, rates: r.defaults(), plan: o, now: now, load: map[int]*load{}, groups: map[group]int{}}
 }
 
 // Advanced adds stored advances to the load of partition p. The parameter jobs is the number of advanced jobs.
@@ -66,7 +60,7 @@ func (gr *Growth) Next(ctx context.Context, g core.Global, held []int) (core.Glo
 	}
 	last := g.Readable - 1
 	if next.Partitions == g.Partitions && last >= max(g.Partitions, 1) && gr.rates.stable(g, now) && slices.Contains(held, last) {
-		items, err := gr.store.Due(ctx, last, core.Horizon, core.DueItem{}, 1)
+		items, err := gr.s.Jobs.Due(ctx, last, core.Horizon, core.DueItem{}, 1)
 		if err != nil {
 			return g, fmt.Errorf("read due index of partition %d: %w", last, err)
 		}
@@ -102,7 +96,7 @@ func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Inst
 	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && gr.rates.stable(g, gr.now()) {
 		return nil
 	}
-	items, err := gr.store.Due(ctx, p, core.Horizon, core.DueItem{PlanAt: from + 1}, gr.rates.Move)
+	items, err := gr.s.Jobs.Due(ctx, p, core.Horizon, core.DueItem{PlanAt: from + 1}, gr.rates.Move)
 	if err != nil {
 		return fmt.Errorf("read due index: %w", err)
 	}
@@ -115,12 +109,16 @@ func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Inst
 	if len(jobs) == 0 {
 		return nil
 	}
-	scheds, _, err := gr.store.Scheds(ctx, jobs)
-	if _, err = core.SplitUnreadable(err); err != nil { // reported when they are due
+	found, err := gr.s.Jobs.Get(ctx, store.Planning, jobs)
+	if err != nil {
 		return fmt.Errorf("read jobs to move: %w", err)
 	}
-	moves := make([]core.Advance, 0, len(scheds))
-	for _, s := range scheds {
+	moves := make([]core.Advance, 0, len(found))
+	for _, j := range found {
+		if j.Err != nil { // reported when it is due
+			continue
+		}
+		s := &j.Is.Sched
 		if s.PlanAt == 0 || s.Partition != p {
 			continue
 		}
@@ -129,7 +127,7 @@ func (gr *Growth) Move(ctx context.Context, g core.Global, p int, from core.Inst
 		moves = append(moves, m)
 	}
 	if len(moves) > 0 {
-		gr.store.Advance(ctx, moves) // failures are found again
+		gr.s.Advance(ctx, moves) // failures are found again
 	}
 	return nil
 }

@@ -243,11 +243,11 @@ var notices = noun[notification.State]{refuses: bySeen,
 			Of: &notification.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}},
 	next: func(s notification.State) *notification.State { s.V, s.Pending = s.V+1, nil; return &s },
 	put: func(a ask, _, v *notification.State) error {
-		return a.Notices.PutNotices(a.ctx, []notification.State{*v})[0]
+		return notification.PutState(a.ctx, a.Store, *v)
 	},
 	list: func(a ask) ([]notification.State, error) {
 		names := []string{notification.ChannelName("mail"), notification.JobName(7), "job/8"}
-		found, err := a.Notices.Notices(a.ctx, names)
+		found, err := notification.States(a.ctx, a.Store, names...)
 		return named(found, err, names...)
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // tally is the checker's own count of one job, made without the product.
@@ -27,10 +28,9 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	if time.Since(w.began) > listsReach {
 		return
 	}
-	e := engineOf(w.truth)
 	seen := map[core.RunID]int{}
 	for from := (query.RunPlace{}); ; {
-		runs, next, err := e.Manage.RecentRuns(bg, query.Recent{}, from, 1000)
+		runs, next, err := w.store.Runs.Recent(bg, query.Recent{}, from, 1000)
 		if err != nil {
 			w.fail(0, "list: %v", err)
 			return
@@ -45,7 +45,7 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 	}
 	for _, id := range slices.Sorted(keysOf(tallies)) {
 		first, last := core.NumberedRange(id)
-		runs, _ := w.truth.RunsByID(bg, first, last, allRuns)
+		runs, _ := w.store.Runs.Span(bg, first, last, allRuns)
 		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.SentAt.IsZero() && r.State.Open() })
 		for _, at := range tallies[id].had {
 			runs = append(runs, core.Run{ID: core.PlannedRun(id, at)})
@@ -99,10 +99,9 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	}
 	id := some[d.n(len(some))]
 	at := tallies[id].had[d.n(len(tallies[id].had))]
-	blind := &without{Store: w.truth, run: core.PlannedRun(id, at)}
-	e := engineOf(w.truth)
-	e.Manage = blind
-	m := w.assembly(wiring.Options{}, e).People(nil, people.Options{})
+	gone, blind := core.PlannedRun(id, at), *w.store
+	blind.Runs = without{w.store.Runs, gone}
+	m := w.assembly(wiring.Options{}, engineOf(&blind)).People(nil, people.Options{})
 	sum, err = m.AuditAll(bg, from, to)
 	if err != nil {
 		w.fail(0, "audit without a run: %v", err)
@@ -112,8 +111,8 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		return r.Job == id && slices.Equal(r.Missing, []core.Instant{at})
 	})
 	if sum.Unaccounted != whole.Unaccounted+1 || !named {
-		w.fail(blind.run, "run %d of instant %s was removed, and the audit reports %d unaccounted, %d pending: %+v", blind.run, at,
-			sum.Unaccounted, sum.Pending, sum.Missing)
+		w.fail(gone, "run %d of instant %s was removed, and the audit reports %d unaccounted, %d pending: %+v", gone, at, sum.Unaccounted,
+			sum.Pending, sum.Missing)
 	}
 }
 
@@ -122,7 +121,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 func (w *World) ringIsEmpty() {
 	const limit = 40 * time.Minute
 	for began := time.Now(); ; w.sleep(bg, time.Minute) {
-		oldest, err := w.truth.OldestMessage(bg)
+		oldest, err := w.store.Queue.Oldest(bg)
 		switch {
 		case err == nil && oldest.First().IsZero():
 			return
@@ -133,19 +132,19 @@ func (w *World) ringIsEmpty() {
 	}
 }
 
-// without is a store from which a run was taken away by hand.
+// without is the runs of a store from which one was taken away by hand.
 type without struct {
-	people.Store
+	store.Runs
 	run core.RunID
 }
 
-func (s *without) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	found, unread, err := s.Store.Runs(ctx, runs)
+func (s without) Get(ctx context.Context, runs []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	found, err := s.Runs.Get(ctx, runs)
 	delete(found, s.run)
-	return found, unread, err
+	return found, err
 }
 
-func (s *without) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	runs, err := s.Store.RunsByID(ctx, first, last, limit)
+func (s without) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	runs, err := s.Runs.Span(ctx, first, last, limit)
 	return slices.DeleteFunc(runs, func(r core.Run) bool { return r.ID == s.run }), err
 }

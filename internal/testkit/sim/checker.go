@@ -67,12 +67,12 @@ func (w *World) fail(of core.RunID, format string, args ...any) {
 const allRuns = 1 << 16
 
 func (w *World) eachJob(do func(j *core.Job)) {
-	jobs, _, err := w.truth.ListJobs(bg, "", 0, 1<<20)
+	jobs, _, err := w.truth.store.Jobs.List(bg, "", 0, 1<<20)
 	if err != nil {
 		w.fail(0, "list jobs: %v", err)
 	}
-	for i := range jobs {
-		do(&jobs[i])
+	for _, g := range jobs {
+		do(g.Is)
 	}
 }
 
@@ -121,20 +121,18 @@ func (t *truth) describe(id core.RunID) string {
 		r.Until.Format("15:04:05.000"), r.Address, r.MaybeSent, r.Journal, r.SentAt.Format("15:04:05.000"), st.sends, st.refused,
 		len(st.arrivals), st.takes)
 	for m := r.At.Time().Unix()/60 - 1; m < r.At.Time().Unix()/60+40; m++ {
-		list, _ := t.Store.JournalsAt(bg, m, core.JournalKey{}, 1<<20)
+		list, _ := t.store.JournalsAt(bg, m, core.JournalKey{}, 1<<20)
 		for _, j := range list {
 			if e, ok := j.Find(id); ok {
 				text += fmt.Sprintf(" journal %s v%d says %s;", j.Key, j.V, e.Outcome)
 			}
 		}
 	}
-	found, _, _ := t.Store.Jobs(bg, []core.JobID{id.Job()})
-	j, ok := found[id.Job()]
-	if !ok {
-		j = &core.Job{}
-	}
-	cursor, _ := t.Store.Cursor(bg)
-	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", ok, j.Sched.State, j.Sched.Rev,
+	j := t.job(id.Job())
+	there := j != nil
+	j = cmp.Or(j, &core.Job{})
+	cursor, _ := t.store.Cursor(bg)
+	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", there, j.Sched.State, j.Sched.Rev,
 		j.Sched.Next, j.Sched.Tail,
 		j.Def.Timeout, cursor, t.w.began.Format("15:04:05"))
 }
@@ -169,7 +167,7 @@ func (w *World) chainsGoOn() {
 				return true
 			}
 			first, last := core.RunRange(j.Def.ID, at, core.Horizon)
-			if runs, _ := w.truth.RunsByID(bg, first, last, 1); len(runs) > 0 {
+			if runs, _ := w.truth.store.Runs.Span(bg, first, last, 1); len(runs) > 0 {
 				return true
 			}
 			if time.Since(began) > limit {
@@ -195,10 +193,10 @@ func (w *World) final() map[core.JobID]*tally {
 		of := &tally{}
 		tallies[id] = of
 		first, last := core.RunRange(id, 0, core.Horizon)
-		planned, _ := t.RunsByID(bg, first, last, allRuns)
+		planned, _ := t.store.Runs.Span(bg, first, last, allRuns)
 		first, last = core.NumberedRange(id)
-		numbered, _ := t.RunsByID(bg, first, last, allRuns)
-		skips, _ := t.Skips(bg, id, 0, core.Horizon)
+		numbered, _ := t.store.Runs.Span(bg, first, last, allRuns)
+		skips, _ := t.store.Skips(bg, id, 0, core.Horizon)
 		byAt := make(map[core.Instant]*core.Run, len(planned))
 		for i := range planned {
 			at, _ := planned[i].ID.Planned()
@@ -290,8 +288,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 	}
 	if i+1 == len(revs) {
 		if r.sched.State == core.Started && len(r.sched.Schedule.Any) > 0 {
-			found, _, _ := t.Store.Scheds(bg, []core.JobID{r.sched.ID})
-			if found[r.sched.ID].State != core.Ended {
+			if t.sched(r.sched.ID).State != core.Ended {
 				t.fail(0, "job %d was not paused in the end", r.sched.ID)
 			}
 		}
@@ -616,7 +613,7 @@ func (w *World) report0() Report {
 	for i := range w.cfg.Jobs {
 		n := core.JobID(i + 1)
 		var err error
-		if runs[n], err = t.RunsByID(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, allRuns); err != nil {
+		if runs[n], err = t.store.Runs.Span(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, allRuns); err != nil {
 			w.fail(0, "read runs: %v", err)
 		}
 	}

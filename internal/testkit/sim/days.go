@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -118,8 +119,7 @@ func (w *World) liveForDays() {
 func (w *World) restore(stands time.Duration) {
 	w.truth.purge(stands + w.heals())
 	w.count("restore", 1)
-	t := w.truth
-	r := restore.New(storeOf(t), restore.Options{})
+	r := w.assembly(wiring.Options{}, engineOf(w.store)).Restorer(restore.Options{})
 	for req := (restore.Request{By: god.Name, From: time.Now(), Again: true}); ; {
 		res, err := r.Do(bg, req)
 		if err != nil {

@@ -44,7 +44,11 @@ func directed(t *testing.T, c Config) Report {
 		c.For = 30 * time.Second
 	}
 	c.AWS = c.AWS || *flagEngine == "aws"
-	return runOne(t, c)
+	r := runOne(t, c)
+	if c.Script != nil && !c.Skew && r.Counts["scripted"] == 0 {
+		t.Error("no call was the one that is meant to fail")
+	}
+	return r
 }
 
 func (r Report) want(t *testing.T, what string, n int) {
@@ -79,7 +83,7 @@ func TestKilledBetweenClaimAndSend(t *testing.T) {
 
 func TestKilledBetweenSendAndJournal(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
-		Script: once(is("dispatcher", "PutJournal"), Kill)})
+		Script: once(is("dispatcher", "write journal"), Kill)})
 	r.want(t, "take-over", 1)
 	r.want(t, "re-send", 1)
 	r.want(t, "state lost", 1)
@@ -116,7 +120,7 @@ func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
 func TestJournalRefusedForAWholeInvocation(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
 		Script: func(c Call) Fate {
-			if c.Process == "dispatcher" && c.Op == "PutJournal" && c.At < 25*time.Second {
+			if c.Process == "dispatcher" && c.Op == "write journal" && c.At < 25*time.Second {
 				return Throttled
 			}
 			return Fine
@@ -140,7 +144,7 @@ func TestCallbackBeforeTheAnswer(t *testing.T) {
 // The answer to a takeover is lost, and the callback of the first send closes the run: the new
 // owner sees that and sends nothing.
 func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
-	kill := once(is("dispatcher", "PutJournal"), Kill)
+	kill := once(is("dispatcher", "write journal"), Kill)
 	lose := once(func(c Call) bool { return c.Op == "TakeOver" && c.At > 20*time.Second }, Lost)
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
 		For: time.Minute,
@@ -433,9 +437,9 @@ func TestJournalIsReadAfterUntil(t *testing.T) {
 	r := directed(t, Config{For: 40 * time.Second, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Behave: neverEnds,
 		Script: func(c Call) Fate {
 			switch {
-			case c.Op == "PutJournal" && c.At < 23500*time.Millisecond:
+			case c.Op == "write journal" && c.At < 23500*time.Millisecond:
 				return Throttled // the owner's first send is at 10 s, its until nearly 27 s
-			case c.Op == "Journals" && c.Process == "dispatcher" && c.At < 24200*time.Millisecond:
+			case c.Op == "get journal" && c.Process == "dispatcher" && c.At < 24200*time.Millisecond:
 				return Slow // requested before the owner's journal, answered after its until
 			}
 			return Fine
@@ -462,7 +466,7 @@ func TestJournalIsReadAfterUntil(t *testing.T) {
 // A new owner that cannot send releases the run with its address: the next owner sends to that
 // address.
 func TestGivenBackWithItsAddress(t *testing.T) {
-	kill := once(is("dispatcher", "PutJournal"), Kill)
+	kill := once(is("dispatcher", "write journal"), Kill)
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{func() manage.JobSpec {
 		job := byHand("alpha", "one")
 		job.Def.Route = core.RouteRandom
@@ -470,7 +474,7 @@ func TestGivenBackWithItsAddress(t *testing.T) {
 	}()}, Act: trigger("alpha/one"), Behave: neverEnds,
 		Script: func(c Call) Fate {
 			if c.Process == "dispatcher" && c.At > 35*time.Second && c.At < 52*time.Second &&
-				(c.Op == "Jobs" || c.Op == "Apps" || c.Op == "Global" || c.Op == "Executors") {
+				(c.Op == "Jobs" || c.Op == "get app" || c.Op == "get global" || c.Op == "list executors") {
 				return Slow // 13.2 s of 15: no send is begun after 13
 			}
 			return kill(c)
@@ -741,13 +745,13 @@ func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 		w.execs.set(func(e *executor) { e.down = w.began.Add(25 * time.Second) }, apps[1].addresses...)
 		w.sleep(bg, 22*time.Second)
 		for _, a := range apps[1].addresses {
-			if err := w.truth.RemoveExecutor(bg, "beta", a, time.Time{}); err != nil {
+			if err := w.store.RemoveExecutor(bg, "beta", a, time.Time{}); err != nil {
 				w.fail(0, "remove: %v", err)
 			}
 		}
 		for i := range 1000 {
 			at := time.Now().Add(-time.Hour)
-			if err := w.truth.PutExecutor(bg, core.Executor{App: "beta", Address: fmt.Sprintf("http://10.9.%d.%d:9999", i/250, i%250), Beat: at,
+			if err := w.store.PutExecutor(bg, core.Executor{App: "beta", Address: fmt.Sprintf("http://10.9.%d.%d:9999", i/250, i%250), Beat: at,
 				Since: at}); err != nil {
 				w.fail(0, "register: %v", err)
 			}
@@ -866,7 +870,7 @@ func TestPauseEndsInTime(t *testing.T) {
 // A fire's processes die twice, once at any step and once before its claim. This costs the fire
 // only the time until its message comes again: a minutely one is sent within its grace.
 func TestTwoDeathsAreNoMisfire(t *testing.T) {
-	for _, op := range []string{"Jobs", "Create", "Send", "PutJournal", "Ack"} {
+	for _, op := range []string{"Jobs", "Create", "Send", "write journal", "Ack"} {
 		for _, fate := range []Fate{Kill, KillAfter} {
 			for _, ops := range [][2]string{{"Jobs", op}, {op, "Jobs"}} {
 				if ops[0] == "Ack" && fate == KillAfter {
@@ -913,7 +917,7 @@ func TestFrozenBehindItsAnswer(t *testing.T) {
 		ctx := context.WithValue(bg, answeredKey{}, over)
 		look := func() time.Duration {
 			began := time.Now()
-			if _, err := w.fronts[0].living().port.Global(ctx); err != nil {
+			if _, err := w.fronts[0].living().store.Global(ctx); err != nil {
 				w.fail(0, "look: %v", err)
 			}
 			return time.Since(began)

@@ -51,7 +51,7 @@ var errNoAnswer = errors.New("connection refused")
 type sender struct{ in *incarnation }
 
 func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
-	_, err := read(s.in.port, ctx, "Beat", func(ctx context.Context) (int, error) { return 0, s.in.p.w.execs.hears(ctx, address) })
+	err := s.in.read(ctx, "Beat", func(ctx context.Context) error { return s.in.p.w.execs.hears(ctx, address) })
 	if err != nil {
 		s.in.p.w.noted(question{address, 0})
 		s.in.p.w.unanswered(app.Name)
@@ -79,19 +79,20 @@ func (x *executors) hears(ctx context.Context, address string) error {
 
 // Limit returns a time that is longer than any simulated run.
 func (s sender) Limit(ctx context.Context, address string) (time.Duration, error) {
-	return read(s.in.port, ctx, "Limit", func(context.Context) (time.Duration, error) { return 3 * time.Minute, nil })
+	return 3 * time.Minute, s.in.read(ctx, "Limit", func(context.Context) error { return nil })
 }
 
 // Idle returns a result that agrees with the executor's running runs, or an error.
-func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
-	idle, err := read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
+func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (idle bool, err error) {
+	err = s.in.read(ctx, "Idle", func(ctx context.Context) error {
 		x := s.in.p.w.execs
 		if err := x.hears(ctx, address); err != nil {
-			return false, err
+			return err
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		return len(x.at[address].jobs[job]) == 0, nil
+		idle = len(x.at[address].jobs[job]) == 0
+		return nil
 	})
 	w := s.in.p.w
 	if invocationOf(ctx) != nil { // for a fire whose route chooses who is idle
@@ -116,12 +117,11 @@ func (s sender) Idle(ctx context.Context, app *core.App, address string, job cor
 
 // Kill ends all tasks of a job at the address. Each task reports that it was killed.
 func (s sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
-	_, err := read(s.in.port, ctx, "Kill", func(context.Context) (int, error) {
+	return s.in.read(ctx, "Kill", func(context.Context) error {
 		s.in.p.w.execs.alone(address, job)
 		s.in.p.w.execs.endAll(address, job, "[job running, killed]")
-		return 0, nil
+		return nil
 	})
-	return err
 }
 
 // killTakes is the longest time from reading the open runs to notifying their executor; each
@@ -195,7 +195,7 @@ const sendTimeout = 3 * time.Second
 // Send simulates one request over an unreliable network to an executor that may misbehave.
 func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	w := s.in.p.w
-	fate, d, _ := s.in.port.begin(ctx, "Send", false)
+	fate, d, _ := s.in.begin(ctx, "Send", false)
 	inv := invocationOf(ctx)
 	began := time.Now()
 	w.truth.sending(inv, s.in, &sh)
@@ -204,10 +204,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answ
 		w.sleep(context.Background(), t)
 	}
 	finished := func(a dispatch.Answer) dispatch.Answer {
-		s.in.p.thaw()
-		if s.in.dead.Load() {
-			s.in.end()
-		}
+		s.in.alive()
 		if fate == KillAfter {
 			s.in.kill("dispatcher after a send")
 			s.in.end()

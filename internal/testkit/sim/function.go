@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // function is one that the cloud runs. Each invocation has an instance to itself,
@@ -133,12 +134,12 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 		return a.Ticker(tick.Invoked(o)).Beats(tick.Invocation{
 			Wake: wake, Reserve: d.reserve,
 			Another: func(ctx context.Context, wake tick.Wake) error {
-				return write(in.port, ctx, "Another", wake, func(ctx context.Context, wake tick.Wake) error {
+				return in.write(ctx, "Another", func(context.Context) error {
 					w.after(60*time.Millisecond, func() { f.invoke(wake) }) // until the cloud has begun it
 					return nil
 				})
 			},
-			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Store, w.log), in.watchdog(), healer, nil,
+			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine.Store, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
@@ -155,11 +156,10 @@ func (w *World) page() int { return 200 }
 
 // assembly makes the parts that a process runs.
 func (in *incarnation) assembly() *wiring.Assembly {
-	return in.p.w.assembly(wiring.Options{Now: in.p.now}, engineOf(in.port))
+	return in.p.w.assembly(wiring.Options{Now: in.p.now}, engineOf(in.store))
 }
 
 func (w *World) assembly(o wiring.Options, e *engine.Engine) *wiring.Assembly {
-	e.ByJournal = w.cfg.AWS
 	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, func(context.Context) bool { return true }
 	return wiring.New(e, o)
 }
@@ -169,8 +169,19 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 	return in.assembly().Watchdog(sender{in}, finish.WatchOptions{BehindMax: d.behindMax, IdleGap: d.idleGap})
 }
 
-// engineOf is the ports of one as an engine.
-func engineOf(s Store) *engine.Engine {
-	return &engine.Engine{Store: storeOf(s), Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s,
-		Health: s, PostRun: s, Notices: s, Upkeep: s}
+// engineOf is an engine whose ports are all of one store.
+func engineOf(s *store.Store) *engine.Engine {
+	n := &engine.Nouns{Store: s}
+	e := &engine.Engine{Store: s, Tick: n, Leases: n, Dispatch: n, Finish: n, Watch: n, Registry: n, Manage: n, Ring: s.Queue,
+		Queue: s.Queue, Health: n, PostRun: n, Notices: n, Upkeep: upkeep{n}, Dead: n, ByJournal: s.ByJournal, Failed: s.Failed}
+	if s.Shared {
+		e.Uses = n
+	}
+	return e
+}
+
+type upkeep struct{ *engine.Nouns }
+
+func (u upkeep) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (int, error) {
+	return u.Store.Sweep(ctx, now, runs, journals, limit)
 }

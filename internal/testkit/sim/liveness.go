@@ -118,7 +118,7 @@ func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes t
 	switch in.p.kind() {
 	case "ticker":
 		d := a.planning
-		if op == "DropLease" || op == "PutLease" || op == "Leases" || op == "Another" {
+		if op == "write lease" || op == "list lease" || op == "Another" {
 			d = a.lease
 		}
 		f.planning = with(f.planning, until(d))

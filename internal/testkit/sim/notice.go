@@ -7,7 +7,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/wiring"
 )
 
@@ -19,7 +18,7 @@ type ear struct{ in *incarnation }
 
 // Send implements notification.Sender.
 func (e ear) Send(ctx context.Context, _ core.Channel, m core.Message) error {
-	err := write(e.in.port, ctx, "Notice", m, func(context.Context, core.Message) error {
+	err := e.in.write(ctx, "Notice", func(context.Context) error {
 		e.in.p.w.count("told: "+m.Event, 1)
 		return nil
 	})
@@ -56,12 +55,11 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 	if event == core.EventSkipped || event == "" || was.App != tells {
 		return
 	}
-	jobs, _, err := t.Store.Jobs(bg, []core.JobID{id.Job()})
-	if err != nil || jobs[id.Job()] == nil {
+	if t.job(id.Job()) == nil {
 		return // deleted jobs notify no one
 	}
 	name := notification.JobName(id.Job())
-	found, err := t.Store.Notices(bg, []string{name})
+	found, err := notification.States(bg, t.store, name)
 	if err != nil {
 		t.fail(id, "the notices of run %d cannot be read: %v", id, err)
 		return
@@ -75,37 +73,13 @@ func (t *truth) noticed(id core.RunID, was *core.Run) {
 	t.fail(id, "run %d is %s, owes no notice any more, and was not counted: %+v", id, was.State, found[name].Told)
 }
 
-func (p *port) Notices(ctx context.Context, names []string) (map[string]notification.State, error) {
-	return read(p, ctx, "Notices", func(ctx context.Context) (map[string]notification.State, error) { return p.truth.Notices(ctx, names) })
-}
-
-func (p *port) PutNotices(ctx context.Context, list []notification.State) []error {
-	return writes(p, ctx, "PutNotices", list, p.truth.PutNotices)
-}
-
-func (p *port) PutLooks(ctx context.Context, looks []ring.CheckRequest) error {
-	return write(p, ctx, "PutLooks", looks, p.truth.PutLooks)
-}
-
-func (p *port) DropLooks(ctx context.Context, looks []ring.CheckRequest) error {
-	return write(p, ctx, "DropLooks", looks, p.truth.DropLooks)
-}
-
-func (p *port) DueLooks(ctx context.Context, upTo core.Instant, limit int) ([]ring.CheckRequest, error) {
-	return read(p, ctx, "DueLooks", func(ctx context.Context) ([]ring.CheckRequest, error) { return p.truth.DueLooks(ctx, upTo, limit) })
-}
-
-func (p *port) Channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
-	return read(p, ctx, "Channels", func(ctx context.Context) (map[string]core.Channel, error) { return p.truth.Channels(ctx, names) })
-}
-
 // setUpNotices creates the channel, and returns the notify setting of an app.
 func (w *World) setUpNotices(app string) (n core.Notify) {
 	if app != tells {
 		return n
 	}
 	c := core.Channel{Name: told, Kind: core.ChannelWebhook, URL: "https://people.example/", Rev: 1, Created: time.Now()}
-	if err := w.truth.PutChannel(bg, 0, c, core.Change{ID: 1, At: time.Now()}); err != nil {
+	if err := w.store.PutChannel(bg, 0, c, core.Change{ID: 1, At: time.Now()}); err != nil {
 		panic(err)
 	}
 	return core.Notify{To: []string{told}, Quiet: time.Minute}

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"time"
@@ -11,8 +10,9 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
-	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store"
 )
 
 // This file has the losses of waiting runs: rolling deployments, purges of the delay queue,
@@ -74,31 +74,16 @@ func (w *World) unread(r *rollout, end time.Time) {
 	w.faults.finishing = with(w.faults.finishing, trouble{now, end.Add(a.finishing)})
 }
 
-// unreadable returns the jobs that the process cannot read now.
-func (p *port) unreadable(jobs []core.JobID) (bad core.Unreadable) {
-	w := p.in.p.w
+// readable returns a read job, or the error of a process that cannot read its definition now.
+func (in *incarnation) readable(id core.JobID, g store.Got[*core.Job]) store.Got[*core.Job] {
+	w := in.p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !time.Now().Before(w.rollout.until[p.in.p.name]) {
-		return nil
+	if in.calm || g.Err != nil || !w.rollout.jobs[id] || !time.Now().Before(w.rollout.until[in.p.name]) {
+		return g
 	}
-	for _, id := range jobs {
-		if w.rollout.jobs[id] {
-			bad.Add(id, errNewer)
-			w.counts["definition not read"]++
-		}
-	}
-	return bad
-}
-
-// cannotRead removes the jobs that the process cannot read from an answer.
-func cannotRead[V any](p *port, jobs []core.JobID, found map[core.JobID]V, err error) error {
-	if err != nil {
-		return err
-	}
-	bad := p.unreadable(jobs)
-	maps.DeleteFunc(found, func(id core.JobID, _ V) bool { return bad[id] != nil })
-	return bad.Err()
+	w.counts["definition not read"]++
+	return store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id}}, Err: errNewer}
 }
 
 // losses purges the delay queue, or moves waiting runs to the dead-letter queue, again and
@@ -149,7 +134,7 @@ func (t *truth) healing() bool {
 func (w *World) buries(d *dice) {
 	lost := w.truth.lose(time.Minute, core.Queued)
 	for i := range lost {
-		if err := w.truth.Store.Bury(bg, lost[i].Message, "received too often"); err != nil {
+		if err := w.truth.store.Queue.Bury(bg, lost[i].Message, "received too often"); err != nil {
 			w.fail(0, "bury: %v", err)
 		}
 	}
@@ -164,7 +149,7 @@ func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
 		record := func(context.Context, *core.Letter) error { return nil }
-		if n, err = w.truth.Store.(*dynamo.Store).TakeLetters(bg, record); err != nil {
+		if n, err = w.truth.cloud.engine.TakeLetters(bg, record); err != nil {
 			w.fail(0, "take dead letters: %v", err)
 			return
 		}
@@ -203,7 +188,7 @@ func (t *truth) lose(heals time.Duration, states ...core.State) (list []store.De
 				list = append(list, store.Delivery{ID: id, Message: m})
 			}
 		}
-		t.Store.Ack(bg, list)
+		t.store.Queue.Ack(bg, list)
 	} else {
 		t.observed(bg)
 		for _, queue := range []string{fakeaws.Names.Fires, fakeaws.Names.Slow} {

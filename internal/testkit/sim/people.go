@@ -50,7 +50,7 @@ type changed struct {
 func (w *World) setUp(d *dice) {
 	n := cmp.Or(w.cfg.Partitions, 2)
 	g := core.Global{Partitions: n, Readable: n, Rev: 1}
-	if err := w.truth.PutGlobal(bg, 0, g); err != nil {
+	if err := w.store.PutGlobal(bg, 0, g); err != nil {
 		panic(err)
 	}
 	for _, a := range apps {
@@ -75,7 +75,7 @@ func (w *World) setUp(d *dice) {
 		for _, address := range a.addresses {
 			w.execs.add(address)
 			if !a.fixed {
-				if err := w.truth.PutExecutor(bg, core.Executor{App: a.name, Address: address, Beat: time.Now(), Since: time.Now()}); err != nil {
+				if err := w.store.PutExecutor(bg, core.Executor{App: a.name, Address: address, Beat: time.Now(), Since: time.Now()}); err != nil {
 					panic(err)
 				}
 			}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -252,7 +251,7 @@ func (t *truth) begins(r *core.Run, first core.RunID) {
 	if t.w.appLimits[r.App].PerSecond == 0 {
 		return
 	}
-	found, err := t.Store.Permits(bg, []string{appPermit + r.App})
+	found, err := t.store.Permits(bg, []string{appPermit + r.App})
 	p := found[appPermit+r.App]
 	if from := p.From(first); err == nil && from != 0 && from <= p.Second && time.Now().Add(t.w.slack()).Before(from.Time()) {
 		t.fail(r.ID, "run %d arrived, and begins at %s", r.ID, from)
@@ -293,67 +292,51 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	}
 }
 
-// PutPermits checks the rules for a write of a limit's item. No run loses a permit before its retry chain has ended.
+// permitsPut checks the rules for a write of a limit's item. No run loses a permit before its retry chain has ended.
 // No run gets a permit above the limit, or before another run that waits longer.
-func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
+func (t *truth) permitsPut(was, is core.Permits) {
+	if is.V != was.V+1 {
+		t.fail(0, "permits %s were at %d and are at %d", is.Name, was.V, is.V)
 	}
-	before, _ := t.Store.Permits(bg, names)
-	errs := t.Store.PutPermits(ctx, list)
-	after, _ := t.Store.Permits(bg, names)
-	for i := range list {
-		was, is := before[names[i]], after[names[i]]
-		if was.V == is.V {
-			continue
+	of := func(p *core.Permits) (list []core.RunID) {
+		for _, h := range p.Holders {
+			list = append(list, h.First)
 		}
-		if is.V != was.V+1 || is.V != list[i].V {
-			t.fail(0, "permits %s were at %d and are at %d", is.Name, was.V, is.V)
+		return list
+	}
+	t.noted(was.Join, is.Join)
+	t.beginsIn(&was, &is)
+	had, has := of(&was), of(&is)
+	if len(has) > max(is.Limit, len(had)) {
+		t.fail(0, "permits %s: %d are held of %d", is.Name, len(has), is.Limit)
+	}
+	for k, h := range was.Holders {
+		r, stored := t.run(h.First)
+		switch {
+		case slices.Contains(has, had[k]), !t.hasLimit(h.First.Job()):
+		case stored && t.handsBack(&r):
+			t.w.count("permit handed back", 1)
+		case stored && t.goesOn(h.First):
+			t.fail(h.First, "permits %s: the permit of run %d (%s) is freed, but its chain has not ended", is.Name, h.First, r.State)
+		case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
+			t.fail(h.First, "permits %s: the permit of run %d is freed before its until", is.Name, h.First)
 		}
-		of := func(p *core.Permits) (list []core.RunID) {
-			for _, h := range p.Holders {
-				list = append(list, h.First)
-			}
-			return list
-		}
-		t.noted(was.Join, is.Join)
-		t.beginsIn(&was, &is)
-		had, has := of(&was), of(&is)
-		if len(has) > max(is.Limit, len(had)) {
-			t.fail(0, "permits %s: %d are held of %d", is.Name, len(has), is.Limit)
-		}
-		for k, h := range was.Holders {
-			r, stored := t.run(h.First)
-			switch {
-			case slices.Contains(has, had[k]), !t.hasLimit(h.First.Job()):
-			case stored && t.handsBack(&r):
-				t.w.count("permit handed back", 1)
-			case stored && t.goesOn(h.First):
-				t.fail(h.First, "permits %s: the permit of run %d (%s) is freed, but its chain has not ended", is.Name, h.First, r.State)
-			case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
-				t.fail(h.First, "permits %s: the permit of run %d is freed before its until", is.Name, h.First)
-			}
-		}
-		for k, first := range was.Queue {
-			if slices.Contains(has, first) {
-				t.w.count("waited for a permit", 1)
-				for _, other := range was.Queue[:k] {
-					if slices.Contains(is.Queue, other) {
-						t.fail(first, "permits %s: run %d waits longer than run %d, which gets one", is.Name, other, first)
-					}
+	}
+	for k, first := range was.Queue {
+		if slices.Contains(has, first) {
+			t.w.count("waited for a permit", 1)
+			for _, other := range was.Queue[:k] {
+				if slices.Contains(is.Queue, other) {
+					t.fail(first, "permits %s: run %d waits longer than run %d, which gets one", is.Name, other, first)
 				}
 			}
 		}
-		for _, first := range is.Queue {
-			if _, stored := t.run(first); !stored && !slices.Contains(was.Queue, first) {
-				t.fail(first, "permits %s: run %d waits, and is not stored", is.Name, first)
-			}
+	}
+	for _, first := range is.Queue {
+		if _, stored := t.run(first); !stored && !slices.Contains(was.Queue, first) {
+			t.fail(first, "permits %s: run %d waits, and is not stored", is.Name, first)
 		}
 	}
-	return errs
 }
 
 // handsBack reports whether a run may lose its permit though it goes on: it is unowned, and it

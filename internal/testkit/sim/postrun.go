@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/poller"
 )
 
 // post-run runs the post-run queue.
@@ -28,7 +27,7 @@ func (w *World) postRuns(in *incarnation) {
 		})
 	}
 	for !w.closing() && !in.dead.Load() {
-		got, err := in.port.Receive(in.ctx, ring.KindPostRun, 5)
+		got, err := in.store.Queue.Receive(in.ctx, ring.KindPostRun, 5)
 		if err != nil {
 			w.sleep(in.ctx, 100*time.Millisecond)
 			continue
@@ -36,9 +35,9 @@ func (w *World) postRuns(in *incarnation) {
 		in.spawn(func() {
 			for i, err := range lane.Handle(in.ctx, poller.Messages(got)) {
 				if err != nil {
-					in.port.Release(in.ctx, got[i:i+1], time.Now().Add(2*time.Second))
+					in.store.Queue.Release(in.ctx, got[i:i+1], in.p.now().Add(2*time.Second))
 				} else {
-					in.port.Ack(in.ctx, got[i:i+1])
+					in.store.Queue.Ack(in.ctx, got[i:i+1])
 				}
 			}
 		})
@@ -52,11 +51,12 @@ func keepLog(d *dice, def *core.Def) {
 
 // Log returns one log line of the run, or an error if the executor is not reachable.
 func (s sender) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
-	text, err = read(s.in.port, ctx, "Log", func(ctx context.Context) (string, error) {
-		if err := s.in.p.w.execs.hears(ctx, run.Address); err != nil || from > 1 {
-			return "", err
+	err = s.in.read(ctx, "Log", func(ctx context.Context) error {
+		err := s.in.p.w.execs.hears(ctx, run.Address)
+		if err == nil && from <= 1 {
+			text = fmt.Sprintf("the log of run %d\n", run.ID)
 		}
-		return fmt.Sprintf("the log of run %d\n", run.ID), nil
+		return err
 	})
 	if err != nil || text == "" {
 		return "", from, false, err
@@ -93,7 +93,7 @@ func (t *truth) postRunMade(id core.RunID, was *core.Run) {
 	if !was.OwesPostRun().Log || r.OwesPostRun().Log {
 		return
 	}
-	k, is, err := t.Store.KeptLog(bg, id)
+	k, is, err := t.store.KeptLog(bg, id)
 	text, terr := postrun.Text(&k)
 	switch {
 	case err != nil || terr != nil || !is:

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"context"
-	"github.com/tickring/tickring/store"
+	"errors"
 	"math/bits"
 	"runtime"
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // process is one of the programs of a deployment: it is killed at any instant and started again
@@ -40,8 +41,9 @@ type incarnation struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	dead   atomic.Bool
-	died   time.Time // set before dead
-	port   *port
+	died   time.Time    // set before dead
+	store  *store.Store // as the process sees it
+	calm   bool         // its calls have no faults: they are the checker's
 	// deliver hands a message to a dispatcher past the queue: a duplicate.
 	deliver func([]store.Delivery)
 }
@@ -65,7 +67,7 @@ func (p *process) start() {
 	p.starts++
 	in := &incarnation{p: p, n: p.starts}
 	in.ctx, in.cancel = context.WithCancel(context.WithValue(context.Background(), roleKey{}, p.kind()))
-	in.port = &port{truth: p.w.truth, in: in}
+	in.store = in.opens()
 	p.cur = in
 	p.mu.Unlock()
 	in.spawn(func() { p.run(in) })
@@ -251,6 +253,75 @@ func (inv *invocation) roughly() {
 		inv.rough = true
 		inv.mu.Unlock()
 	}
+}
+
+// sawRecords records which apps, journals and global item the invocation read, and when the read began. Of journals it
+// records the entries, and the time of the request by the clock of the invocation: a late answer counts as an early read.
+func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Record, began, clock time.Time) {
+	if inv == nil {
+		return
+	}
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	for _, k := range keys {
+		switch r := found[k]; {
+		case r.Err != nil:
+		case k.Kind == "app" && inv.appsRead.IsZero():
+			inv.appsRead = began
+		case k.Kind == "global" && inv.allRead.IsZero():
+			inv.allRead = began
+		case kindOf(k.Kind) == "journal":
+			l := looked{clock: clock, settled: map[core.RunID]bool{}}
+			j, _ := store.DecodeJournal(&r)
+			for _, e := range j.Entries {
+				if e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed {
+					l.settled[e.Run] = true
+				}
+			}
+			key, _ := store.ParseJournalName(k.Name)
+			inv.journals[key] = l
+		}
+	}
+}
+
+// sawJobs records when the first read of each job began.
+func (inv *invocation) sawJobs(ids []core.JobID, found map[core.JobID]store.Got[*core.Job], began time.Time) {
+	if inv == nil {
+		return
+	}
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	for _, id := range ids {
+		if _, ok := inv.jobsRead[id]; !ok && !errors.Is(found[id].Err, core.ErrThrottled) {
+			inv.jobsRead[id] = began
+		}
+	}
+}
+
+// journalling records a write of a journal, or of the check that carries it, with the
+// invocation whose answers it holds.
+func journalling(ctx context.Context, err *error) (done func()) {
+	inv := invocationOf(ctx)
+	if inv == nil {
+		return func() {}
+	}
+	began := time.Now()
+	inv.mu.Lock()
+	inv.writing = began
+	inv.mu.Unlock()
+	return func() {
+		inv.mu.Lock()
+		defer inv.mu.Unlock()
+		inv.writing = time.Time{}
+		inv.journal = max(inv.journal, time.Since(began))
+		inv.trouble = inv.trouble || *err != nil
+	}
+}
+
+func (inv *invocation) troubled() {
+	inv.mu.Lock()
+	inv.trouble = true
+	inv.mu.Unlock()
 }
 
 // looked holds the entries that the invocation saw in a foreign journal, and when by its clock.

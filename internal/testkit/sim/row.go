@@ -67,7 +67,7 @@ func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 		if _, planned := r.ID.Planned(); !planned {
 			_, high = core.NumberedRange(r.ID.Job())
 		}
-		if newer, _ := t.Store.RunsByID(bg, high, r.ID, looked); len(newer) == looked {
+		if newer, _ := t.store.Runs.Span(bg, high, r.ID, looked); len(newer) == looked {
 			return false
 		}
 	}
@@ -96,8 +96,7 @@ func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 // completed a row, unless a success, a change or another end of the row came after. Callers
 // hold mu.
 func (t *truth) pauseMade(of core.RunID) {
-	jobs, _, _ := t.Store.Jobs(bg, []core.JobID{of.Job()})
-	j := jobs[of.Job()]
+	j := t.job(of.Job())
 	if j == nil || j.Sched.State != core.Started || j.Def.PauseAfter == 0 {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,53 +12,23 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/postrun"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
-// Store has the state of a simulated deployment. Each engine implements Store with its own code.
-type Store interface {
-	tick.Store
-	tick.Leases
-	engine.DispatchStore
-	engine.Healths
-	engine.FinishStore
-	engine.WatchStore
-	registry.Store
-	people.Store
-	engine.Ring
-	store.Queue
-	engine.Maintenance
-	postrun.Keeper
-	notification.States
-	notification.Looks
-	notification.ChannelStore
-}
-
-var (
-	_ Store = (*sqlite.Store)(nil)
-	_ Store = (*dynamo.Store)(nil)
-)
-
 // newStore opens the engine of a world; cloud is nil for SQLite in memory, whose every answer is exact. The end of a world
 // closes SQLite.
-func newStore(w *World) (Store, *cloud) {
+func newStore(w *World) (*store.Store, *cloud) {
 	if !w.cfg.AWS {
 		s, err := sqlite.OpenMemory(sqlite.Options{Visibility: w.deployed.visibility})
 		if err != nil {
 			panic(err)
 		}
-		return s, nil
+		return s.Engine().Store, nil
 	}
 	c := &cloud{w: w}
 	// the API of dynamo that the fakes lack
@@ -82,33 +51,22 @@ func newStore(w *World) (Store, *cloud) {
 	// A rejection is returned at once. The truth holds its lock during a request that writes,
 	// because the write and its record are one step: otherwise another call could find a
 	// message without its record. A wait under a lock stops the clock of the bubble.
-	s, err := dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
+	var err error
+	c.engine, err = dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
 	}
-	return s, c
-}
-
-// storeOf returns the store below the faults and the checker.
-func storeOf(s Store) *store.Store {
-	switch s := s.(type) {
-	case *port:
-		return storeOf(s.truth)
-	case *truth:
-		return storeOf(s.Store)
-	case *sqlite.Store:
-		return s.Engine().Store
-	}
-	return s.(*dynamo.Store).Engine().Store
+	return c.engine.Engine().Store, c
 }
 
 // cloud is the layer below dynamo. Its answers may be lost below the engine, so the checker
 // reads the outcome instead of concluding it from them.
 type cloud struct {
-	w   *World
-	has fakeaws.Account
-	db  *fakeaws.DynamoDB
-	sqs *fakeaws.SQS
+	w      *World
+	has    fakeaws.Account
+	db     *fakeaws.DynamoDB
+	sqs    *fakeaws.SQS
+	engine *dynamo.Store
 
 	mu      sync.Mutex
 	seen    []sight
@@ -171,7 +129,7 @@ func (c *cloud) sights() []sight {
 	return list
 }
 
-// asking is one call of a port, of which an engine makes several requests.
+// asking is one call of an interface, of which an engine makes several requests.
 type asking struct {
 	in    *incarnation
 	op    string
@@ -187,11 +145,11 @@ type asking struct {
 type askingKey struct{}
 
 // asks marks a call of a process, so that its requests can have faults.
-func (p *port) asks(ctx context.Context, op string, read bool) context.Context {
-	if p.truth.cloud == nil || !p.in.p.w.cfg.SDK {
+func (in *incarnation) asks(ctx context.Context, op string, read bool) context.Context {
+	if in.truth().cloud == nil || !in.p.w.cfg.SDK || in.calm {
 		return ctx
 	}
-	return context.WithValue(ctx, askingKey{}, &asking{in: p.in, op: op, read: read})
+	return context.WithValue(ctx, askingKey{}, &asking{in: in, op: op, read: read})
 }
 
 // yields lets the call that holds t.mu release it between its reads and its first write; again
@@ -383,7 +341,7 @@ func (t *truth) deadLetters() (list []string) {
 			list = append(list, m.Reason+": "+m.Body)
 		}
 	}
-	kept, err := t.Store.(operate.DeadLetters).Letters(bg, "", 100)
+	kept, err := t.store.Letters(bg, "", 100)
 	if err != nil {
 		t.fail(0, "read dead letters: %v", err)
 	}

@@ -59,9 +59,9 @@ func (w *World) allGo(long time.Duration, silent bool) {
 	for _, address := range apps[1].addresses {
 		var err error
 		if silent {
-			err = w.truth.PutExecutor(bg, core.Executor{App: come, Address: address, Beat: at.Add(-time.Hour), Since: at.Add(-time.Hour)})
+			err = w.store.PutExecutor(bg, core.Executor{App: come, Address: address, Beat: at.Add(-time.Hour), Since: at.Add(-time.Hour)})
 		} else {
-			err = w.truth.RemoveExecutor(bg, come, address, time.Time{})
+			err = w.store.RemoveExecutor(bg, come, address, time.Time{})
 		}
 		if err != nil {
 			w.fail(0, "let an executor go: %v", err)
@@ -69,28 +69,12 @@ func (w *World) allGo(long time.Duration, silent bool) {
 	}
 }
 
-func (t *truth) PutExecutor(ctx context.Context, e core.Executor) error {
-	err := t.Store.PutExecutor(ctx, e)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.there()
-	return err
-}
-
-func (t *truth) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	err := t.Store.RemoveExecutor(ctx, app, address, seen)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.there()
-	return err
-}
-
 // there mirrors the periods without an executor. Callers hold mu.
 func (t *truth) there() {
 	if !t.w.cfg.Waits {
 		return
 	}
-	all, err := t.Store.Executors(bg, []string{come})
+	all, err := t.store.Executors(bg, []string{come})
 	if err != nil {
 		t.fail(0, "read executors: %v", err)
 	}

@@ -3,8 +3,8 @@
 //
 // A World has a store without faults: SQLite in memory, or dynamo over fakes of AWS. Users and one of two
 // kinds of deployments use the store (deployment.go). One kind has long-running tickers, dispatchers, callback servers
-// and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the store
-// through a port that adds faults (faults.go). The fake executors are in executor.go.
+// and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the four
+// interfaces of the store with faults (calls.go, faults.go). The fake executors are in executor.go.
 //
 // Checks of each step are in truth.go and story.go, and checks at the end of a World are in checker.go. liveness.go
 // checks that decisions take no longer than the faults explain. audit.go compares the audit of the product with these
@@ -18,8 +18,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"github.com/tickring/tickring/internal/poller"
-	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
 	"strings"
@@ -34,9 +32,10 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
-	"github.com/tickring/tickring/store/sqlite"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -106,6 +105,7 @@ type World struct {
 	cfg      Config
 	deployed deployment
 	truth    *truth
+	store    *store.Store // without faults
 	execs    *executors
 	people   *people.People // without faults: for the setup and the end
 	procs    []*process     // guarded by mu: functions make more of them
@@ -163,9 +163,8 @@ func Run(cfg Config) Report {
 	}
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
-	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = w.assembly(wiring.Options{},
-		engineOf(w.truth)).People(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, people.Options{})
+	w.store = (&incarnation{p: &process{w: w, name: "god"}, calm: true}).opens()
+	w.people = w.assembly(wiring.Options{}, engineOf(w.store)).People(nil, people.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
 		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}
@@ -237,9 +236,7 @@ func Run(cfg Config) Report {
 	}
 	w.wg.Wait()
 	r := w.report0()
-	if s, is := w.truth.Store.(*sqlite.Store); is {
-		s.Close()
-	}
+	w.store.Close()
 	return r
 }
 
@@ -431,7 +428,7 @@ func (x *instances) invoke(f func(d *dispatch.Dispatcher)) {
 func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 	for !w.closing() && !in.dead.Load() {
 		limit, _ := in.p.dice("limit")
-		got, err := in.port.Receive(in.ctx, lane, 1+limit.n(8))
+		got, err := in.store.Queue.Receive(in.ctx, lane, 1+limit.n(8))
 		if err != nil || len(got) == 0 {
 			w.sleep(in.ctx, 10*time.Millisecond)
 			continue
@@ -471,22 +468,22 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []store.Deli
 		case v.Ack:
 			done = append(done, got[i])
 		case !v.RetryAt.IsZero():
-			at := v.RetryAt.Add(-in.p.drift())
-			if soon := time.Now().Add(time.Second); at.Before(soon) {
+			at := v.RetryAt
+			if soon := in.p.now().Add(time.Second); at.Before(soon) {
 				at = soon
 			}
-			in.port.Release(in.ctx, got[i:i+1], at)
+			in.store.Queue.Release(in.ctx, got[i:i+1], at)
 		}
 	}
 	if len(done) > 0 {
-		in.port.Ack(in.ctx, done)
+		in.store.Queue.Ack(in.ctx, done)
 	}
 }
 
 // intake receives messages as serve does, with few places.
 func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *poller.Poller {
 	return &poller.Poller{
-		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
+		Queue: in.store.Queue, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
 		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 			limit, _ := in.p.dice("limit")
 			verdicts := map[int64]dispatch.Verdict{}
@@ -527,13 +524,6 @@ func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) 
 
 // places is the number of parallel tasks of a process for the store.
 const places = 6
-
-// ownClock is the queue for a process with its own clock.
-type ownClock struct{ *port }
-
-func (q ownClock) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
-	return q.port.Release(ctx, back, at.Add(-q.in.p.drift()))
-}
 
 // batch dispatches messages, and records their effects for the checker.
 func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []store.Delivery, free func()) []dispatch.Verdict {
@@ -608,7 +598,7 @@ func (w *World) watchdog(in *incarnation) {
 // checks brings checks to the watchdog.
 func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 	for !w.closing() && !in.dead.Load() {
-		got, err := in.port.Receive(in.ctx, ring.KindCheck, 5)
+		got, err := in.store.Queue.Receive(in.ctx, ring.KindCheck, 5)
 		if err != nil {
 			w.sleep(in.ctx, 100*time.Millisecond)
 			continue
@@ -618,10 +608,10 @@ func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 				ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
 				defer cancel()
 				if err := d.Check(ctx, m.Message.Check); err != nil {
-					in.port.Release(in.ctx, []store.Delivery{m}, time.Now().Add(2*time.Second))
+					in.store.Queue.Release(in.ctx, []store.Delivery{m}, in.p.now().Add(2*time.Second))
 					return
 				}
-				in.port.Ack(in.ctx, []store.Delivery{m})
+				in.store.Queue.Ack(in.ctx, []store.Delivery{m})
 			})
 		}
 	}
@@ -782,7 +772,7 @@ func (w *World) disasters(d *dice) {
 			}
 		case 1, 2: // one kind of write is throttled for longer than an invocation
 			p := w.someProcess(d)
-			ops := []string{"PutJournal", "PutJournal", "CloseRuns", "Enqueue", "Advance", "Create", "ClearOwed", "*", "*"}
+			ops := []string{"write journal", "write journal", "CloseRuns", "Enqueue", "Advance", "Create", "ClearOwed", "*", "*"}
 			p.mu.Lock()
 			p.storms[ops[d.n(len(ops))]] = time.Now().Add(d.between(3*time.Second, 25*time.Second))
 			p.mu.Unlock()
@@ -803,19 +793,19 @@ func (w *World) disasters(d *dice) {
 				in.kill(in.p.kind())
 			}
 		case 5: // the index is partitioned, or the jobs are grouped, again
-			g, err := w.truth.Global(bg)
+			g, err := w.store.Global(bg)
 			if err == nil && d.n(2) == 0 {
 				seen := g.Rev
 				g.Groups = 1 + d.n(9)
 				g.Rev = max(seen+1, time.Now().UnixMilli())
-				if w.truth.PutGlobal(bg, seen, g) == nil {
+				if w.store.PutGlobal(bg, seen, g) == nil {
 					w.count("groups change", 1)
 				}
 			} else if err == nil && g.Partitions == 2 {
 				seen := g.Rev
 				g.Partitions, g.Readable = 4, max(g.Readable, 4)
 				g.Rev = max(seen+1, time.Now().UnixMilli())
-				if w.truth.PutGlobal(bg, seen, g) == nil {
+				if w.store.PutGlobal(bg, seen, g) == nil {
 					w.count("partitions 2 to 4", 1)
 				}
 			}
