@@ -32,7 +32,7 @@ type rig struct {
 func newRig(t *testing.T, o pullqueue.Options) *rig {
 	e := memory.Open(t, memory.Options{})
 	o.Log = slog.New(slog.DiscardHandler)
-	return &rig{T: t, e: e, p: pullqueue.New(e.Pull, e.Finish, finish.New(e.Finish, e.Ring, finish.Options{}), o)}
+	return &rig{T: t, e: e, p: pullqueue.New(e.Pull, e.Finish, finish.New(e.Store, finish.Options{}), o)}
 }
 
 // run stores a run that the queue accepted, and adds it to the queue.
@@ -179,7 +179,7 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			check.OK(t, finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
+			check.OK(t, finish.New(r.e.Store, finish.Options{}).End(t.Context(),
 				[]finish.Result{{Run: id, State: core.Succeeded}})[0])
 		}
 		first := r.run()

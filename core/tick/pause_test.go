@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // advancing intercepts the first advance of a ticker.
@@ -46,8 +46,8 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			return store.Advance(w.t.Context(), moves)
 		}, false},
 		"made longer by a person who was faster": {func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error {
-			end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
-			before := people.New(w.eng.Manage, w.eng.Ring, end, nil,
+			end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
+			before := people.New(w.eng.Store, end, nil,
 				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
@@ -68,9 +68,9 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 				w := newWorld(t, 1)
 				store := &advancing{Store: w.eng.Tick}
-				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
+				end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
 				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
-				m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: plan.Local()})
+				m := people.New(w.eng.Store, end, nil, people.Options{Plan: plan.Local()})
 				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 				job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Misfire: core.MisfireAll,
 					Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
@@ -116,7 +116,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 
 // sentAs records the revisions of each run's enqueued copies, with their times.
 type sentAs struct {
-	engine.Ring
+	store.Queue
 	at map[core.RunID]map[int64]time.Time
 }
 
@@ -131,7 +131,7 @@ func (r *sentAs) Enqueue(ctx context.Context, out []ring.Out) []error {
 			}
 		}
 	}
-	return r.Ring.Enqueue(ctx, out)
+	return r.Queue.Enqueue(ctx, out)
 }
 
 // TestFiresAfterAPauseAreOnTime: a tick may notice the end of a pause late. Runs due after the end are enqueued in
@@ -163,9 +163,11 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 					ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
 					w := newWorld(t, 1)
-					r := &sentAs{Ring: w.eng.Ring, at: map[core.RunID]map[int64]time.Time{}}
-					end := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
-					m := people.New(w.eng.Manage, r, end, nil, people.Options{Plan: o})
+					r := &sentAs{Queue: w.eng.Queue, at: map[core.RunID]map[int64]time.Time{}}
+					s := *w.eng.Store
+					s.Queue = r
+					end := finish.New(&s, finish.Options{Plan: o})
+					m := people.New(&s, end, nil, people.Options{Plan: o})
 					check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
 					check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
@@ -237,8 +239,8 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
-		end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o})
-		m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: o})
+		end := finish.New(w.eng.Store, finish.Options{Plan: o})
+		m := people.New(w.eng.Store, end, nil, people.Options{Plan: o})
 		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,12 +15,12 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 const run = core.RunID(30282209332) // of the documents
@@ -27,10 +28,10 @@ const run = core.RunID(30282209332) // of the documents
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	at, _ := run.Planned()
-	check.OK(t, e.Dispatch.Create(t.Context(),
+	check.OK(t, e.Store.CreateRuns(t.Context(),
 		[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at,
 			Slot: at, Attempt: 1, First: run}})[0])
 	return e
@@ -45,9 +46,7 @@ func keyOf(t *testing.T, c *lambdaboot.Config) []byte {
 
 func state(t *testing.T, e *engine.Engine) core.State {
 	t.Helper()
-	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
-	check.OK(t, err)
-	return found[run].State
+	return memory.Run(t, e.Store, run).State
 }
 
 // ask sends a document, changed, and answers status and body.
@@ -85,25 +84,22 @@ func TestCallbacks(t *testing.T) {
 }
 
 // refusing is a store that accepts no ends of runs.
-type refusing struct{ finish.Store }
+type refusing struct{ store.Runs }
 
-func (refusing) PutRuns(_ context.Context, puts []core.RunPut) []error {
-	errs := make([]error, len(puts))
-	for i := range errs {
-		errs[i] = core.ErrThrottled
-	}
-	return errs
+func (refusing) Put(_ context.Context, puts []store.RunPut) []error {
+	return slices.Repeat([]error{core.ErrThrottled}, len(puts))
 }
 
 // What cannot be stored is not answered as stored: the executor sends it again.
 func TestCallbackNotStored(t *testing.T) {
 	e := open(t)
-	store := e.Finish
-	e.Finish = refusing{store}
+	s, full := e.Store, *e.Store
+	full.Runs = refusing{s.Runs}
+	e.Store = &full
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
 		t.Errorf("answered %s", body)
 	}
-	e.Finish = store
+	e.Store = s
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
 		t.Errorf("answered %s, the run is %s", body, state(t, e))
 	}
@@ -138,9 +134,7 @@ func TestReports(t *testing.T) {
 		strings.Count(told.String(), "\n") != 4 {
 		t.Errorf("of a forged key, two reports that cannot be used and a failure that came twice the metrics say %q", told.String())
 	}
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {
-		t.Errorf("its data is %q, %v", found[run].Data, err)
-	}
+	check.Equal(t, memory.Run(t, e.Store, run).Data, "sda1", "data")
 	c = &lambdaboot.Config{}
 	if status, body := report(key, ""); status != 404 {
 		t.Errorf("without an admin token no report was asked for: %d %s", status, body)

@@ -86,7 +86,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(t, memory.Options{})
-	s = &trouble{Engine: e, finish: finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
+	s = &trouble{Engine: e, finish: finish.New(e.Store, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
 	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(e.Pull, s, s, pullqueue.Options{Log: log}),
@@ -115,7 +115,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		j.Normalize()
 		r := core.Run{ID: id, App: "a", State: core.Running, Cause: core.CauseSchedule, At: core.InstantOf(now), Slot: core.InstantOf(now),
 			Owner: "x", Until: now.Add(30 * time.Second), Address: core.LocalAddress, SentAt: now, Attempt: 1, First: id}
-		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
 		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
 			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
 		if a := c.Run(t.Context(), dispatch.SendRequest{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {

@@ -31,6 +31,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/store"
 )
 
 // Options has the settings that all parts of a deployment share. A zero field means the default of each part.
@@ -58,23 +59,24 @@ type Options struct {
 }
 
 type Assembly struct {
-	// Engine is the engine that the parts use. It returns errors when another deployment has taken over the
-	// data.
+	// Store is the store that the parts use. It returns errors when another deployment has taken over the data.
+	Store *store.Store
+	// Engine has the ports of parts that do not take a *store.Store.
 	Engine *engine.Engine
 	// Finish closes runs. All parts share it.
 	Finish *finish.Finish
-	data   *engine.Engine
+	data   *store.Store
 	o      Options
 }
 
 func New(e *engine.Engine, o Options) *Assembly {
 	o.Log = cmp.Or(o.Log, slog.Default())
-	a := &Assembly{Engine: e, data: e, o: o}
+	a := &Assembly{Engine: e, data: e.Store, o: o}
 	if o.Deployment != "" {
 		a.Engine = engine.Fenced(e, o.Deployment)
 	}
-	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Lists: e.ByJournal, Log: o.Log,
-		Closed: o.Closed})
+	a.Store = a.Engine.Store
+	a.Finish = finish.New(a.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
 	return a
 }
 
@@ -101,15 +103,14 @@ func (a *Assembly) Dead() *dispatch.Dead {
 // Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
 func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
+	return finish.NewWatchdog(a.Finish, of, o)
 }
 
 // People returns the operations of users. The parameter killer sends kill requests, and may be nil if the caller kills
 // no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
-	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
-	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+	return people.New(a.Engine.Store, a.Finish, killer, o)
 }
 
 // Access returns the access control of users. token is the admin token.
@@ -120,7 +121,7 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 		got := sha256.Sum256([]byte(token))
 		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 	}
-	return access.New(a.Engine.People, o)
+	return access.New(a.Store, o)
 }
 
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
@@ -136,7 +137,7 @@ func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 // Callback returns the receiver of reports from executors.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return callback.New(a.Engine.Manage, a.Finish, o)
+	return callback.New(a.Engine.Store, a.Finish, o)
 }
 
 // Lane returns the worker of the post-run queue. The parameter reads logs from executors.
@@ -168,14 +169,12 @@ func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 // Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.
 func (a *Assembly) Reports(o report.Options) *report.Reports {
 	o.Now, o.Log = a.o.Now, a.o.Log
-	return report.New(a.Engine.Report, o)
+	return report.New(a.Store, o)
 }
 
-// Restorer returns the restore operation, which gives the data to this deployment. It uses the engine without a fence,
+// Restorer returns the restore operation, which gives the data to this deployment. It uses the store without a fence,
 // so that it works on data of another deployment.
 func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
 	o.Now, o.Deployment = a.o.Now, a.o.Deployment
-	e := a.data
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
-		Alive: e.Upkeep}, o)
+	return restore.New(a.data, o)
 }

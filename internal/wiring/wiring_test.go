@@ -22,13 +22,14 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // TestPartsAreMadeOfNothing: creating the parts reads nothing, because there is no store here, and leaves no goroutine,
 // for which the bubble would wait.
 func TestPartsAreMadeOfNothing(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
-		a := wiring.New(&engine.Engine{}, wiring.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
+		a := wiring.New(&engine.Engine{Store: &store.Store{}}, wiring.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
 		a.Ticker(tick.Options{})
 		a.Dispatcher(nil, dispatch.Options{})
 		a.Dead()

@@ -143,7 +143,7 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 		job := oneJob(1)
 		job.Def.Keep.Days, job.Def.Route, job.Def.Retry = 7, core.RouteBroadcast, core.Retry{Max: 1, On: []core.State{core.Failed}}
 		f.create(t, job)
-		fin := finish.New(s, s, finish.Options{})
+		fin := finish.New(s.Store, finish.Options{})
 		whole := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
 		whole.SentAt, whole.Retries = time.Now(), 1
 		n, err := s.Numbers(ctx, 1, 2)
@@ -237,7 +237,7 @@ func TestLongRunIsWatched(t *testing.T) {
 		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
 		f.create(t, oneJob(1))
 		executor := &busy{}
-		w := finish.NewWatchdog(finish.New(s, s, finish.Options{}), s, executor, finish.WatchOptions{})
+		w := finish.NewWatchdog(finish.New(s.Store, finish.Options{}), executor, finish.WatchOptions{})
 		pass := func(d time.Duration) {
 			t.Helper()
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Hour) {

@@ -139,7 +139,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
+			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Store, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}

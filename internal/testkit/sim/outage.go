@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store"
 )
@@ -155,7 +154,7 @@ func (w *World) redrive(drop bool) {
 		}
 	}
 	for q := (operate.RedriveRequest{Drop: drop}); ; {
-		res, err := w.people.Redrive(bg, god, &engine.Nouns{Store: w.truth.store}, q)
+		res, err := w.people.Redrive(bg, god, q)
 		if err != nil {
 			w.fail(0, "redrive: %v", err)
 			return
