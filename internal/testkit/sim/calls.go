@@ -128,7 +128,7 @@ func (x jobs) Due(ctx context.Context, part int, upTo core.Instant, after core.D
 		return items, err
 	}
 	d, _ := x.p.dice("Due stale")
-	fresh := slices.Clone(items)
+	old := x.truth().dueBefore(part, slices.Clone(items), after == core.DueItem{})
 	if d.chance(0.1 * w.cfg.Rate) {
 		w.count("stale index", 1)
 		items = slices.DeleteFunc(items, func(it core.DueItem) bool {
@@ -138,9 +138,9 @@ func (x jobs) Due(ctx context.Context, part int, upTo core.Instant, after core.D
 			}
 			return hidden
 		})
-		for _, old := range w.truth.oldDue(part) {
-			if after.Less(old) && old.PlanAt <= upTo && !slices.Contains(items, old) && len(items) < n {
-				items = append(items, old)
+		for _, it := range old {
+			if after.Less(it) && it.PlanAt <= upTo && !slices.Contains(items, it) && len(items) < n {
+				items = append(items, it)
 			}
 		}
 		slices.SortFunc(items, func(a, b core.DueItem) int {
@@ -153,9 +153,6 @@ func (x jobs) Due(ctx context.Context, part int, upTo core.Instant, after core.D
 	if len(items) > 1 && d.chance(0.1*w.cfg.Rate) {
 		w.count("short read", 1)
 		items = items[:1+d.n(len(items)-1)]
-	}
-	if after == (core.DueItem{}) {
-		w.truth.noteDue(part, fresh)
 	}
 	return items, nil
 }
@@ -263,7 +260,7 @@ func (x queue) Enqueue(ctx context.Context, out []ring.Out) []error {
 // some are also delivered to another process.
 func (x queue) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
 	w := x.p.w
-	fate, d, _ := x.begin(ctx, "Receive", false)
+	fate, d, _, _ := x.begin(ctx, "Receive", false)
 	if fate == Before || fate == Throttled {
 		w.sleep(ctx, time.Second)
 		return nil, errUnknown

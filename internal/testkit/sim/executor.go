@@ -195,7 +195,7 @@ const sendTimeout = 3 * time.Second
 // Send simulates one request over an unreliable network to an executor that may misbehave.
 func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answer {
 	w := s.in.p.w
-	fate, d, _ := s.in.begin(ctx, "Send", false)
+	fate, d, _, _ := s.in.begin(ctx, "Send", false)
 	inv := invocationOf(ctx)
 	began := time.Now()
 	w.truth.sending(inv, s.in, &sh)

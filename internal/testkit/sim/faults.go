@@ -60,12 +60,12 @@ func (in *incarnation) die() {
 	in.end()
 }
 
-// begin decides the outcome of a call. It does not return to a dead process.
-func (in *incarnation) begin(ctx context.Context, op string, write bool) (Fate, dice, time.Duration) {
+// begin decides the outcome of a call, and the times that pass before and after its effect. It does not return to a dead
+// process.
+func (in *incarnation) begin(ctx context.Context, op string, write bool) (fate Fate, d dice, before, after time.Duration) {
 	in.alive()
-	pr := in.p
+	pr, w := in.p, in.p.w
 	d, n := pr.dice(op)
-	w := pr.w
 	if over, _ := ctx.Value(answeredKey{}).(*atomic.Bool); over != nil && over.Load() {
 		// A function is frozen between its invocations, with its goroutines.
 		w.count("call behind an answer", 1)
@@ -74,7 +74,7 @@ func (in *incarnation) begin(ctx context.Context, op string, write bool) (Fate, 
 			in.end()
 		}
 	}
-	fate, delay := Fine, time.Duration(0)
+	delay := time.Duration(0)
 	if w.cfg.Script != nil {
 		if fate = w.cfg.Script(Call{Process: pr.kind(), Op: op, N: n, At: time.Since(w.began), in: in}); fate != Fine {
 			w.count("scripted", 1)
@@ -98,7 +98,10 @@ func (in *incarnation) begin(ctx context.Context, op string, write bool) (Fate, 
 		}
 		fate = Fine
 	}
-	return fate, d, delay
+	if fate == Slow || d.chance(0.5) {
+		return fate, d, 0, delay
+	}
+	return fate, d, delay, 0
 }
 
 // fateOf draws the fate of a call as a whole.
@@ -190,25 +193,21 @@ func (in *incarnation) read(ctx context.Context, op string, do func(ctx context.
 	ctx = in.asks(ctx, op, true)
 	took := invocationOf(ctx).begins()
 	defer func() { took(err) }()
-	fate, d, delay := in.begin(ctx, op, false)
+	fate, _, before, after := in.begin(ctx, op, false)
 	switch fate {
 	case Before, Lost, After:
-		_ = in.wait(ctx, delay)
+		_ = in.wait(ctx, before+after)
 		return errUnknown
 	case Throttled:
 		return core.ErrThrottled
 	}
-	first := delay
-	if fate == Slow || d.chance(0.5) {
-		first = 0
-	}
-	if err := in.wait(ctx, first); err != nil {
+	if err := in.wait(ctx, before); err != nil {
 		return err
 	}
 	if err = do(ctx); fate == KillAfter {
 		in.die()
 	}
-	err = cmp.Or(err, in.wait(ctx, delay-first))
+	err = cmp.Or(err, in.wait(ctx, after))
 	in.alive()
 	return err
 }
@@ -223,19 +222,15 @@ func writes[T any](in *incarnation, ctx context.Context, op string, items []T, d
 	took := invocationOf(ctx).begins()
 	defer func() { took(errors.Join(answers...)) }()
 	over := ctx.Err()
-	fate, d, delay := in.begin(ctx, op, true)
+	fate, d, before, after := in.begin(ctx, op, true)
 	if over != nil { // a client begins no request then
 		for i := range answers {
 			answers[i] = over
 		}
 		return answers
 	}
-	first := delay
-	if fate == Slow || d.chance(0.5) {
-		first = 0
-	}
 	fates := in.itemFates(ctx, op, fate, &d, len(items))
-	_ = in.wait(ctx, first)
+	_ = in.wait(ctx, before)
 	if err := ctx.Err(); err != nil { // the deadline came while the request was on its way
 		for i := range answers {
 			answers[i], fates[i] = err, Before
@@ -248,7 +243,6 @@ func writes[T any](in *incarnation, ctx context.Context, op string, items []T, d
 	if fate == KillAfter {
 		in.die()
 	}
-	rest := delay - first
 	for i, f := range fates {
 		switch f {
 		case Throttled:
@@ -260,9 +254,9 @@ func writes[T any](in *incarnation, ctx context.Context, op string, items []T, d
 		}
 	}
 	if slices.Contains(fates, Lost) {
-		rest += d.between(2*time.Second, 6*time.Second)
+		after += d.between(2*time.Second, 6*time.Second)
 	}
-	if err := in.wait(ctx, rest); err != nil {
+	if err := in.wait(ctx, after); err != nil {
 		for i := range answers {
 			answers[i] = fmt.Errorf("no answer in time: %w", err)
 		}

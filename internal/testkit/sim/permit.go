@@ -292,9 +292,9 @@ func (t *truth) beginsIn(was, is *core.Permits) {
 	}
 }
 
-// permitsPut checks the rules for a write of a limit's item. No run loses a permit before its retry chain has ended.
+// permitsWritten checks the rules for a write of a limit's item. No run loses a permit before its retry chain has ended.
 // No run gets a permit above the limit, or before another run that waits longer.
-func (t *truth) permitsPut(was, is core.Permits) {
+func (t *truth) permitsWritten(was, is core.Permits) {
 	if is.V != was.V+1 {
 		t.fail(0, "permits %s were at %d and are at %d", is.Name, was.V, is.V)
 	}

@@ -329,7 +329,7 @@ func (t *truth) observed(ctx context.Context) {
 		case s.gone:
 			t.went(ctx, s.id, &m)
 		default:
-			t.came(ctx, &m, time.Time{})
+			t.onQueue(ctx, &m, 1, "enqueued")
 		}
 	}
 }

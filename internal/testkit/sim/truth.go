@@ -17,8 +17,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// truth is the real store, without faults. It keeps a mirror of frequent reads, and asserts
-// docs/internals/claim-protocol.md section 7 at each effect that could break it.
+// truth is what was really stored and sent. It keeps a mirror of frequent reads.
 type truth struct {
 	store *store.Store // without faults; its writes are not recorded
 	w     *World
@@ -259,23 +258,23 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	}
 }
 
-// came mirrors a message that is on the ring.
-func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) {
+// onQueue adds a message to the counts of what is on the ring, n times; -1 takes it from them.
+func (t *truth) onQueue(ctx context.Context, m *ring.Message, n int, what string) {
 	for _, f := range m.Fires {
-		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
-		t.fires[f.Run]++
-		t.slots[fireAt{f.Run, f.Slot}]++
+		t.trace(ctx, f.Run, "%s: rev %d slot %s try %d", what, f.Rev, f.Slot, m.Try)
+		add(t.fires, f.Run, n)
+		add(t.slots, fireAt{f.Run, f.Slot}, n)
 		t.named[f.Run] = true
 	}
 	if a := m.PostRun; a != nil {
-		t.trace(ctx, a.Run, "on the post-run queue, try %d not before %s", m.Try, notBefore.Format("15:04:05.000"))
-		t.postRuns[a.Run]++
+		t.trace(ctx, a.Run, "%s on the post-run queue: try %d", what, m.Try)
+		add(t.postRuns, a.Run, n)
 	}
 	if c := m.Check; c != nil {
 		for _, id := range c.Runs {
-			t.checks[id]++
+			add(t.checks, id, n)
 			if c.Journal != nil {
-				t.carried[id]++
+				add(t.carried, id, n)
 			}
 		}
 	}
@@ -356,23 +355,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 // off records that a message has left the ring.
 func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string) {
 	delete(t.onRing, id)
-	for _, f := range m.Fires {
-		t.trace(ctx, f.Run, "%s of message %d", what, id)
-		drop(t.fires, f.Run)
-		drop(t.slots, fireAt{f.Run, f.Slot})
-	}
-	if a := m.PostRun; a != nil {
-		t.trace(ctx, a.Run, "%s of message %d on the post-run queue", what, id)
-		drop(t.postRuns, a.Run)
-	}
-	if c := m.Check; c != nil {
-		for _, id := range c.Runs {
-			drop(t.checks, id)
-			if c.Journal != nil {
-				drop(t.carried, id)
-			}
-		}
-	}
+	t.onQueue(ctx, m, -1, fmt.Sprintf("%s of message %d", what, id))
 }
 
 // whyLost returns why a fire without a message is lost; empty if it is not.
@@ -402,8 +385,8 @@ func (t *truth) covered(job core.JobID, at core.Instant) bool {
 	return len(skips) > 0
 }
 
-func drop[K comparable](of map[K]int, k K) {
-	if of[k]--; of[k] <= 0 {
+func add[K comparable](of map[K]int, k K, n int) {
+	if of[k] += n; of[k] <= 0 {
 		delete(of, k)
 	}
 }
@@ -417,23 +400,19 @@ func (t *truth) recount(run core.RunID) {
 			n++
 		}
 	}
-	if n == 0 {
-		delete(t.entries, run)
-	} else {
-		t.entries[run] = n
+	delete(t.entries, run)
+	add(t.entries, run, n)
+}
+
+// dueBefore returns the first page of a partition as it was read before, and keeps the present one, unless it is a later page.
+func (t *truth) dueBefore(partition int, page []core.DueItem, first bool) []core.DueItem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.due[partition]
+	if first {
+		t.due[partition] = page
 	}
-}
-
-func (t *truth) oldDue(partition int) []core.DueItem {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.due[partition]
-}
-
-func (t *truth) noteDue(partition int, items []core.DueItem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.due[partition] = items
+	return old
 }
 
 // Jobs and their revisions.
@@ -553,7 +532,7 @@ func (t *truth) letGo(inv *invocation) {
 	}
 	delete(t.held[inv.in], inv)
 	for _, id := range inv.all {
-		drop(t.live, id)
+		add(t.live, id, -1)
 	}
 }
 
@@ -563,7 +542,7 @@ func (t *truth) buryLive(in *incarnation) {
 	d, _ := in.p.dice("bury")
 	for inv := range t.held[in] {
 		for _, id := range inv.all {
-			drop(t.live, id)
+			add(t.live, id, -1)
 		}
 		// Some of its messages come to another around the end of its claims.
 		if t.w.faulty.Load() && t.w.cfg.Rate > 0 && d.chance(0.3) {

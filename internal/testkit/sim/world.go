@@ -6,7 +6,7 @@
 // and a watchdog. The other kind has functions that are invoked and end (function.go). Each process calls the four
 // interfaces of the store with faults (calls.go, faults.go). The fake executors are in executor.go.
 //
-// Checks of each step are in truth.go and story.go, and checks at the end of a World are in checker.go. liveness.go
+// Checks of each step are in writes.go, truth.go and story.go, and checks at the end of a World are in checker.go. liveness.go
 // checks that decisions take no longer than the faults explain. audit.go compares the audit of the product with these
 // results. The rules are in docs/internals/claim-protocol.md. The exceptions in section 8 of that page are counted and
 // do not fail the simulation.
@@ -633,7 +633,7 @@ func (w *World) report(r wire.CallbackItem) {
 	w.wg.Go(func() {
 		defer func() {
 			w.mu.Lock()
-			drop(w.calls, id)
+			add(w.calls, id, -1)
 			w.mu.Unlock()
 		}()
 		for try := 0; !w.closing(); try++ {

@@ -15,7 +15,8 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// The writes of all processes. Each is made under mu, recorded, and judged by the state before and after it.
+// The writes of all processes. Each is made under mu, recorded, and judged by the state before and after it. The rules are
+// in docs/internals/claim-protocol.md, section 7.
 
 // watched are the kinds of the records that the truth judges.
 var watched = []string{"app", "executors", "global", "journal", "permit", "skip"}
@@ -61,6 +62,9 @@ func (t *truth) putRecords(ctx context.Context, groups []store.Group) []error {
 	for i, w := range writes {
 		b, a := before[w.Key], after[w.Key]
 		if t.took(0, "a write of a record of kind "+w.Kind, errs[of[i]], func() bool { return a.V != b.V || !bytes.Equal(a.Body, b.Body) }) {
+			if !w.Delete && a.V != w.V {
+				t.fail(0, "the record %q of kind %s was written in version %d over version %d, and has version %d", w.Name, w.Kind, w.V, b.V, a.V)
+			}
 			t.written(ctx, w, was, is)
 		}
 	}
@@ -104,7 +108,7 @@ func (t *truth) written(ctx context.Context, w *store.Write, before, after *stor
 	case "permit":
 		was, _ := before.Permits(bg, []string{of})
 		is, _ := after.Permits(bg, []string{of})
-		t.permitsPut(was[of], is[of])
+		t.permitsWritten(was[of], is[of])
 	case "skip":
 		var k core.Skip
 		if err := json.Unmarshal(w.Body, &k); err != nil {
@@ -671,7 +675,7 @@ func (t *truth) enqueue(ctx context.Context, out []ring.Out) []error {
 		if err == nil {
 			t.lastID++
 			t.onRing[t.lastID] = out[i].Message
-			t.came(ctx, &out[i].Message, out[i].NotBefore)
+			t.onQueue(ctx, &out[i].Message, 1, "enqueued until "+out[i].NotBefore.Format("15:04:05.000"))
 		}
 	}
 	return errs
