@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/poller"
 )
 
 // post-run runs the post-run queue.
