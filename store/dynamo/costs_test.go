@@ -2,10 +2,11 @@ package dynamo_test
 
 import (
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/store"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"

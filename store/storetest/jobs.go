@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"errors"
@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -76,8 +75,8 @@ func (m *jobModel) apply(p *store.JobPut) {
 // jobTable makes writes, with change records and without. A batch is one call. After each it compares all that is stored.
 func jobTable(t *testing.T, h Harness, table [][]jobStep) {
 	for _, noted := range []bool{true, false} {
-		e := openJobs(t, h)
-		createApps(t, e, "orders", "other")
+		s := h.Open(t)
+		createApps(t, s, "orders", "other")
 		m := &jobModel{jobs: map[core.JobID]core.Job{}, tombs: map[core.JobID]core.Tombstone{}, entries: map[core.DueItem]bool{},
 			changes: map[core.JobID][]core.Change{}}
 		for n, batch := range table {
@@ -89,7 +88,7 @@ func jobTable(t *testing.T, h Harness, table [][]jobStep) {
 					m.changes[of] = puts[i].Changes[:0]
 				}
 			}
-			for i, err := range e.Jobs.Put(t.Context(), puts) {
+			for i, err := range s.Jobs.Put(t.Context(), puts) {
 				if is := errors.Is(err, core.ErrRefused); is != batch[i].refused || err != nil && !is {
 					t.Fatalf("%s: %v", batch[i].name, err)
 				}
@@ -97,22 +96,22 @@ func jobTable(t *testing.T, h Harness, table [][]jobStep) {
 					m.apply(&puts[i])
 				}
 			}
-			m.check(t, h, e, "after "+batch[len(batch)-1].name)
+			m.check(t, h, s, "after "+batch[len(batch)-1].name)
 		}
 		if h.Reopen != nil { // without a cache
-			m.check(t, h, h.Reopen(t, e), "after a restart")
+			m.check(t, h, h.Reopen(t, s), "after a restart")
 		}
 	}
 }
 
-func (m *jobModel) check(t *testing.T, h Harness, e *engine.Engine, what string) {
+func (m *jobModel) check(t *testing.T, h Harness, s *store.Store, what string) {
 	t.Helper()
 	ctx := t.Context()
 	ids := append(slices.Collect(maps.Keys(m.jobs)), slices.Collect(maps.Keys(m.tombs))...)
-	got := getJobs(t, e, store.Whole, ids)
+	got := getJobs(t, s, store.Whole, ids...)
 	same(t, what, got, m.jobs)
 	used := []string{"job-1", "job-2", "job-3", "job-5", "fresh", "bare", "renamed"}
-	names, scheds := map[string]core.JobID{}, getJobs(t, e, store.Planning, ids)
+	names, scheds := map[string]core.JobID{}, getJobs(t, s, store.Planning, ids...)
 	if len(scheds) != len(m.jobs) {
 		t.Fatalf("%s: %d jobs to plan", what, len(scheds))
 	}
@@ -126,20 +125,20 @@ func (m *jobModel) check(t *testing.T, h Harness, e *engine.Engine, what string)
 			names[j.Def.Name] = id
 		}
 	}
-	named, err := e.Jobs.Named(ctx, "orders", used)
+	named, err := s.Jobs.Named(ctx, "orders", used)
 	ok(t, err)
 	same(t, what+": names", named, names)
 	for id, want := range m.changes {
-		changes, err := e.Manage.Changes(ctx, "", id, math.MaxInt64, 100)
+		changes, err := s.Changes(ctx, "", id, math.MaxInt64, 100)
 		ok(t, err)
 		same(t, what+": change records", changes, want)
 	}
-	stones, err := e.Manage.Tombstones(ctx, ids)
+	stones, err := s.Tombstones(ctx, ids)
 	ok(t, err)
 	same(t, what+": tombstones", stones, m.tombs)
 	var list []core.Tombstone
 	for after := core.JobID(0); ; after = list[len(list)-1].Job {
-		page, err := e.Manage.ListTombstones(ctx, after, 2)
+		page, err := s.ListTombstones(ctx, after, 2)
 		ok(t, err)
 		if list = append(list, page...); len(page) < 2 {
 			break
@@ -160,10 +159,10 @@ func (m *jobModel) check(t *testing.T, h Harness, e *engine.Engine, what string)
 			}
 		}
 		sortDue(due)
-		wantDue(t, h, e, partition, core.Horizon, 2, due...)
+		wantDue(t, h, s, partition, core.Horizon, 2, due...)
 	}
 	for id := range m.jobs {
-		entries, err := e.Jobs.Entries(ctx, id)
+		entries, err := s.Jobs.Entries(ctx, id)
 		ok(t, err)
 		want := slices.DeleteFunc(slices.Collect(maps.Keys(m.entries)), func(d core.DueItem) bool { return d.Job != id })
 		if d := cmp.Diff(want, entries, cmpopts.EquateEmpty(), cmpopts.SortSlices(core.DueItem.Less)); d != "" {
@@ -181,36 +180,6 @@ func sortDue(list []core.DueItem) {
 	})
 }
 
-// openJobs opens an engine that implements store.Jobs.
-func openJobs(t *testing.T, h Harness) *engine.Engine {
-	t.Helper()
-	e := h.Open(t)
-	if e.Jobs == nil {
-		t.Skip("the engine does not implement store.Jobs")
-	}
-	return e
-}
-
-// getJobs reads jobs until none is throttled.
-func getJobs(t *testing.T, e *engine.Engine, part store.Part, ids []core.JobID) map[core.JobID]core.Job {
-	t.Helper()
-	list := map[core.JobID]core.Job{}
-	for try := 0; len(ids) > 0; try++ {
-		found, err := e.Jobs.Get(t.Context(), part, ids)
-		ok(t, err)
-		ids = nil
-		for id, got := range found {
-			if errors.Is(got.Err, core.ErrThrottled) && try < 100 {
-				ids = append(ids, id)
-				continue
-			}
-			ok(t, got.Err)
-			list[id] = *got.Is
-		}
-	}
-	return list
-}
-
 func creates(j core.Job) store.JobPut { return store.JobPut{Create: &j} }
 
 // updates replaces a job of revision seen.
@@ -220,8 +189,12 @@ func updates(j core.Job, seen int64) store.JobPut {
 }
 
 func deletes(id core.JobID, seen int64) store.JobPut {
+	return deletesAt(id, seen, base.Add(time.Second))
+}
+
+func deletesAt(id core.JobID, seen int64, at time.Time) store.JobPut {
 	return store.JobPut{Delete: &store.JobDelete{Seen: seen, Tombstone: core.Tombstone{Job: id, App: "orders", Name: job(id).Def.Name,
-		Rev: seen + 1, RevAt: base.Add(time.Second)}}}
+		Rev: seen + 1, RevAt: at}}}
 }
 
 // with returns a job with changed fields.
@@ -327,7 +300,7 @@ func entries(t *testing.T, h Harness) {
 }
 
 func jobLists(t *testing.T, h Harness) {
-	e := openJobs(t, h)
+	s := h.Open(t)
 	want := map[string][]core.JobID{"none": nil}
 	for i := core.JobID(1); i <= 25; i++ {
 		app := "orders"
@@ -337,23 +310,23 @@ func jobLists(t *testing.T, h Harness) {
 		want[app], want[""] = append(want[app], i), append(want[""], i)
 	}
 	for i := core.JobID(25); i > 0; i-- {
-		createJobs(t, e, with(job(i), func(j *core.Job) {
+		createJobs(t, s, with(job(i), func(j *core.Job) {
 			if i%5 == 1 {
 				j.Def.App, j.Sched.App = "other", "other"
 			}
 		}))
 	}
 	for app, want := range want {
-		got, _ := listJobs(t, e, app, 7)
+		got, _ := listJobs(t, s, app, 7)
 		same(t, "jobs of "+app, got, want)
 	}
 }
 
 // listJobs returns the IDs of the jobs of an app, and of the jobs that cannot be read.
-func listJobs(t *testing.T, e *engine.Engine, app string, limit int) (all, bad []core.JobID) {
+func listJobs(t *testing.T, s *store.Store, app string, limit int) (all, bad []core.JobID) {
 	t.Helper()
 	for after := core.JobID(0); ; {
-		page, next, err := e.Jobs.List(t.Context(), app, after, limit)
+		page, next, err := s.Jobs.List(t.Context(), app, after, limit)
 		ok(t, err)
 		if len(page) > limit {
 			t.Fatalf("%d jobs, %d were asked for", len(page), limit)
@@ -374,11 +347,11 @@ func unreadable(t *testing.T, h Harness) {
 	if h.Damage == nil {
 		return
 	}
-	e, ctx := openJobs(t, h), t.Context()
-	createJobs(t, e, job(1), job(2), job(3))
-	h.Damage(t, e, 2)
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1), job(2), job(3))
+	h.Damage(t, s, 2)
 	for _, part := range []store.Part{store.Whole, store.Planning} {
-		found, err := e.Jobs.Get(ctx, part, []core.JobID{1, 2, 3})
+		found, err := s.Jobs.Get(ctx, part, []core.JobID{1, 2, 3})
 		ok(t, err)
 		for id, got := range found {
 			if throttled := errors.Is(got.Err, core.ErrThrottled); !throttled && (got.Err != nil) != (id == 2) || len(found) != 3 {
@@ -386,50 +359,36 @@ func unreadable(t *testing.T, h Harness) {
 			}
 		}
 	}
-	all, bad := listJobs(t, e, "orders", 1)
+	all, bad := listJobs(t, s, "orders", 1)
 	same(t, "listed", all, []core.JobID{1, 2, 3})
 	same(t, "unreadable", bad, []core.JobID{2})
-	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
-	before, err := e.Manage.ListApps(ctx)
-	ok(t, err)
-	h.DamageApp(t, e, "ledger")
-	apps, err := e.Manage.ListApps(ctx)
-	wrong, is := errors.AsType[core.UnreadableApps](err)
-	if !is || len(wrong) != 1 || wrong["ledger"] == nil || len(apps) != len(before)-1 {
-		t.Errorf("of %d apps one is damaged: %v, %v", len(before), apps, err)
-	}
-	some, left, err := e.Dispatch.Apps(ctx, []string{"ledger", apps[0].Name})
-	if wrong, err = core.BesidesApps(err); err != nil || len(left) > 0 || len(wrong) != 1 || wrong["ledger"] == nil || len(some) != 1 ||
-		some[apps[0].Name].Name == "" {
-		t.Errorf("of two apps by name one is damaged: %v, %v %v %v", some, left, wrong, err)
-	}
 }
 
 func due(t *testing.T, h Harness) {
-	e := openJobs(t, h)
+	s := h.Open(t)
 	in := func(id core.JobID, plan core.Instant, partition int) core.Job {
 		return with(job(id), func(j *core.Job) { j.Sched.PlanAt, j.Sched.Partition = plan, partition })
 	}
-	createJobs(t, e, in(1, at(10), 0), in(2, at(5), 0), in(3, at(5), 0), in(4, 0, 0), in(5, at(5), 1), in(6, at(20), 0))
+	createJobs(t, s, in(1, at(10), 0), in(2, at(5), 0), in(3, at(5), 0), in(4, 0, 0), in(5, at(5), 1), in(6, at(20), 0))
 	item := func(plan int, job core.JobID, run core.RunID, partition int) core.DueItem {
 		return core.DueItem{PlanAt: at(plan), Job: job, Run: run, Partition: partition}
 	}
 	want := []core.DueItem{item(5, 2, 0, 0), item(5, 2, core.NumberedRun(2, 4), 0), item(5, 2, core.NumberedRun(2, 9), 0), item(5, 3, 0, 0),
 		item(7, 1, core.NumberedRun(1, 1), 0), item(10, 1, 0, 0), item(5, 5, 0, 1), item(5, 5, core.NumberedRun(5, 1), 1)}
 	for _, i := range []int{2, 1, 4, 7} {
-		allNil(t, e.Jobs.Put(t.Context(), []store.JobPut{{Enter: &want[i]}}))
+		ok(t, s.Jobs.Put(t.Context(), []store.JobPut{{Enter: &want[i]}})...)
 	}
 	for _, c := range []struct {
 		partition, upTo, page int
 		want                  []core.DueItem
 	}{{0, 10, 1, want[:6]}, {0, 10, 2, want[:6]}, {0, 10, 3, want[:6]}, {0, 10, 100, want[:6]}, {0, 4, 10, nil}, {0, 9, 10, want[:5]},
 		{1, 9, 10, want[6:]}, {2, 1000, 10, nil}} {
-		wantDue(t, h, e, c.partition, at(c.upTo), c.page, c.want...)
+		wantDue(t, h, s, c.partition, at(c.upTo), c.page, c.want...)
 	}
 }
 
 func dueMany(t *testing.T, h Harness) {
-	e := openJobs(t, h)
+	s := h.Open(t)
 	var list []core.Job
 	var want []core.DueItem
 	for i := core.JobID(1); i <= 60; i++ {
@@ -437,22 +396,22 @@ func dueMany(t *testing.T, h Harness) {
 		want = append(want, core.DueItem{PlanAt: at(int(i%7) * 10), Job: i})
 	}
 	sortDue(want)
-	createJobs(t, e, list...)
-	wantDue(t, h, e, 0, at(1000), 7, want...)
+	createJobs(t, s, list...)
+	wantDue(t, h, s, 0, at(1000), 7, want...)
 }
 
 func skips(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	skip := func(first, last int, reason core.Reason) core.Skip {
 		return core.Skip{Job: 1, First: at(first), Last: at(last), Count: int64(last - first + 1), Reason: reason, Rev: 100, Made: base}
 	}
 	a, b, c := skip(0, 10, core.ReasonMisfire), skip(20, 30, core.ReasonPaused), skip(20, 25, core.ReasonMisfire)
 	other := skip(0, 100, core.ReasonMisfire)
 	other.Job = 2
-	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{a, b, c, other}))
+	ok(t, s.PutSkips(ctx, []core.Skip{a, b, c, other})...)
 	read := func(from, to int, want ...core.Skip) {
 		t.Helper()
-		got, err := e.Manage.Skips(ctx, 1, at(from), at(to))
+		got, err := s.Skips(ctx, 1, at(from), at(to))
 		ok(t, err)
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Skip) bool {
 			return a.First < b.First || a.First == b.First && a.Reason < b.Reason
@@ -467,29 +426,29 @@ func skips(t *testing.T, h Harness) {
 	read(5, 5, a)
 	shorter, longer := skip(0, 5, core.ReasonMisfire), skip(20, 40, core.ReasonPaused)
 	shorter.Made, longer.Made = base.Add(time.Hour), base.Add(2*time.Hour)
-	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{shorter}))
-	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{longer}))
+	ok(t, s.PutSkips(ctx, []core.Skip{shorter})...)
+	ok(t, s.PutSkips(ctx, []core.Skip{longer})...)
 	b.Last, b.Count, b.Made = longer.Last, longer.Count, longer.Made
 	read(0, 100, a, c, b)
 	read(35, 36, b)
 }
 
 func changes(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	of := func(app string, job core.JobID, id int64) core.Change {
 		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job,
 			Why: fmt.Sprint(id)}
 	}
 	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
-	createApps(t, e, "a", "b")
+	createApps(t, s, "a", "b")
 	all = append(all, core.Change{ID: 1, At: base, App: "a"}, core.Change{ID: 1, At: base, App: "b"})
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
-	ok(t, e.Manage.PutChanges(ctx, all[:1])) // a repeat
+	ok(t, s.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
+	ok(t, s.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
+	ok(t, s.PutChanges(ctx, all[:1])) // a repeat
 	read := func(app string, job core.JobID, limit int, want ...int) {
 		t.Helper()
 		eventually(t, h, func() string {
-			got, err := e.Manage.Changes(ctx, app, job, math.MaxInt64, limit)
+			got, err := s.Changes(ctx, app, job, math.MaxInt64, limit)
 			ok(t, err)
 			var list []core.Change
 			for _, i := range want {
@@ -515,7 +474,7 @@ func changes(t *testing.T, h Harness) {
 		{"", 0, 40, 3, []core.Change{all[3], all[2], all[1]}},
 		{"a", 0, 20, 1, all[1:2]}} {
 		eventually(t, h, func() string {
-			got, err := e.Manage.Changes(ctx, c.app, c.job, c.last, c.limit)
+			got, err := s.Changes(ctx, c.app, c.job, c.last, c.limit)
 			ok(t, err)
 			return cmp.Diff(c.want, got, cmpopts.EquateEmpty())
 		})
@@ -525,10 +484,10 @@ func changes(t *testing.T, h Harness) {
 	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
 	oncall := mail
 	oncall.Name = "oncall"
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{mail, oncall}))
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{mail, oncall})) // a repeat
+	ok(t, s.PutChanges(ctx, []core.Change{mail, oncall}))
+	ok(t, s.PutChanges(ctx, []core.Change{mail, oncall})) // a repeat
 	eventually(t, h, func() string {
-		got, err := e.Manage.Changes(ctx, "", 0, math.MaxInt64, 2)
+		got, err := s.Changes(ctx, "", 0, math.MaxInt64, 2)
 		ok(t, err)
 		return cmp.Diff([]core.Change{mail, oncall}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Name < b.Name }))
 	})
@@ -537,12 +496,12 @@ func changes(t *testing.T, h Harness) {
 	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)
 	first.Verb, first.New = core.VerbTriggered, `{"run":"1"}`
 	second.Verb, second.New = core.VerbTriggered, `{"run":"2"}`
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{first, edited}))
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{second}))
-	ok(t, e.Manage.PutChanges(ctx, []core.Change{first, second, edited})) // a repeat
+	ok(t, s.PutChanges(ctx, []core.Change{first, edited}))
+	ok(t, s.PutChanges(ctx, []core.Change{second}))
+	ok(t, s.PutChanges(ctx, []core.Change{first, second, edited})) // a repeat
 	for app, job := range map[string]core.JobID{"d": 0, "": 4} {
 		eventually(t, h, func() string {
-			got, err := e.Manage.Changes(ctx, app, job, math.MaxInt64, 10)
+			got, err := s.Changes(ctx, app, job, math.MaxInt64, 10)
 			ok(t, err)
 			return cmp.Diff([]core.Change{edited, first, second}, got,
 				cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
@@ -552,10 +511,10 @@ func changes(t *testing.T, h Harness) {
 
 // appPauses: the store keeps the latest pauses of an app.
 func appPauses(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	b := anApp
 	b.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
-	ok(t, e.Manage.PutApp(ctx, 0, b, core.Change{ID: b.Rev, At: base, Verb: "created", App: "orders"}))
+	ok(t, s.PutApp(ctx, 0, b, core.Change{ID: b.Rev, At: base, Verb: "created", App: "orders"}))
 	for i := range core.MaxPast + 2 { // the store keeps the stored pauses, whatever it gets as past
 		seen := b.Rev
 		b.Rev, b.Past = b.Rev+1, core.PauseHistory{}
@@ -569,44 +528,44 @@ func appPauses(t *testing.T, h Harness) {
 		}
 		b.Pause.From = base.Add(time.Duration(i) * 24 * time.Hour)
 		b.Pause.To = b.Pause.From.Add(time.Hour)
-		ok(t, e.Manage.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
+		ok(t, s.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
 		b.Past = want
-		same(t, "app with its pauses", readApp(t, e, "orders"), &b)
+		same(t, "app with its pauses", readApp(t, s, "orders"), []core.App{b})
 	}
 }
 
 // appDeleted: an app that has a job cannot be deleted; with an app its executors go, and its jobs cannot be created.
 func appDeleted(t *testing.T, h Harness) {
-	e, ctx, ch := openJobs(t, h), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	s, ctx, ch := h.Open(t), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
 	deletion := store.Group{Writes: []store.Write{{Record: store.Record{Key: store.Key{Kind: "app", Name: "orders"}}, Was: 5, Delete: true}},
 		Changes: []core.Change{{ID: 6, At: base, Verb: "deleted", App: "orders"}}}
-	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
-	createJobs(t, e, job(1))
-	refused(t, e.Records.Write(ctx, deletion)[0])
-	allNil(t, e.Jobs.Put(ctx, []store.JobPut{deletes(1, 100)}))
-	ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
+	ok(t, s.PutApp(ctx, 0, anApp, ch))
+	createJobs(t, s, job(1))
+	refused(t, s.Records.Write(ctx, deletion)[0])
+	ok(t, s.Jobs.Put(ctx, []store.JobPut{deletes(1, 100)})...)
+	ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
 	other := deletion
 	other.Writes = []store.Write{deletion.Writes[0]}
 	other.Writes[0].Was = 4
-	answers(t, e.Records.Write(ctx, other, deletion), "refused", "ok")
-	same(t, "deleted app", readApp(t, e, "orders"), nil)
-	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
+	answers(t, s.Records.Write(ctx, other, deletion), "refused", "ok")
+	same(t, "deleted app", readApp(t, s, "orders"), nil)
+	left, err := s.Executors(ctx, []string{"orders"})
 	ok(t, err)
 	same(t, "executors of a deleted app", left["orders"], nil)
-	refused(t, e.Jobs.Put(ctx, []store.JobPut{creates(job(2))})[0]) // read before its app was deleted
-	ok(t, e.Manage.PutApp(ctx, 0, anApp, ch))
-	createJobs(t, e, job(2))
+	refused(t, s.Jobs.Put(ctx, []store.JobPut{creates(job(2))})[0]) // read before its app was deleted
+	ok(t, s.PutApp(ctx, 0, anApp, ch))
+	createJobs(t, s, job(2))
 }
 
 // globalPast: the store keeps a pause of everything when another one takes its place.
 func globalPast(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	g := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Rev: 1}
-	ok(t, e.Tick.PutGlobal(ctx, 0, g))
+	ok(t, s.PutGlobal(ctx, 0, g))
 	g.Rev, g.Pause = 2, core.Pause{From: base.Add(time.Hour), By: "bob"}
 	for range 2 {
-		ok(t, e.Manage.PutGlobal(ctx, g.Rev-1, g))
-		got, err := e.Dispatch.Global(ctx)
+		ok(t, s.PutGlobal(ctx, g.Rev-1, g))
+		got, err := s.Global(ctx)
 		ok(t, err)
 		want := g
 		want.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
@@ -617,29 +576,29 @@ func globalPast(t *testing.T, h Harness) {
 
 // renewals: a lease is renewed whatever its end is. The earlier holder renews no lease that was taken or released.
 func renewals(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
-	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
+	ok(t, s.PutLease(ctx, core.Lease{}, a))
 	renewed, back := a, a
 	renewed.Until, back.Owner = base.Add(time.Minute), ""
-	ok(t, e.Leases.PutLease(ctx, a, renewed))
-	ok(t, e.Leases.PutLease(ctx, a, renewed))
-	ok(t, e.Leases.PutLease(ctx, renewed, back))
-	refused(t, e.Leases.PutLease(ctx, a, renewed))
-	got, err := e.Leases.Leases(ctx)
+	ok(t, s.PutLease(ctx, a, renewed))
+	ok(t, s.PutLease(ctx, a, renewed))
+	ok(t, s.PutLease(ctx, renewed, back))
+	refused(t, s.PutLease(ctx, a, renewed))
+	got, err := s.Leases(ctx)
 	ok(t, err)
 	same(t, "released lease", got, []core.Lease{back})
-	ok(t, e.Leases.PutLease(ctx, back, core.Lease{Name: a.Name, Owner: "b", Epoch: 2, Until: base}))
-	refused(t, e.Leases.PutLease(ctx, a, renewed))
+	ok(t, s.PutLease(ctx, back, core.Lease{Name: a.Name, Owner: "b", Epoch: 2, Until: base}))
+	refused(t, s.PutLease(ctx, a, renewed))
 }
 
 // counters: numbers are consecutive, and no number is allocated twice. Job 0 has the job IDs.
 func counters(t *testing.T, h Harness) {
-	e := openJobs(t, h)
+	s := h.Open(t)
 	for _, job := range []core.JobID{0, 3} {
 		next := int64(1)
 		for _, n := range []int{1, 5, 1, 100} {
-			first, err := e.Jobs.Numbers(t.Context(), job, n)
+			first, err := s.Jobs.Numbers(t.Context(), job, n)
 			ok(t, err)
 			if first != next {
 				t.Fatalf("job %d: number %d, want %d", job, first, next)
@@ -650,10 +609,10 @@ func counters(t *testing.T, h Harness) {
 }
 
 func keys(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	put := func(job core.JobID, key string, run, want core.RunID) {
 		t.Helper()
-		got, err := e.Manage.PutKey(ctx, job, key, run)
+		got, err := s.PutKey(ctx, job, key, run)
 		ok(t, err)
 		if got != want {
 			t.Fatalf("bound to %d, want %d", got, want)

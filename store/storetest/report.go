@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"fmt"
@@ -13,16 +13,16 @@ import (
 // began: a run is found in the minute of its claim, or of its end if it had none, even if it
 // was made long before; each once, and no run that has not begun.
 func began(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	now := time.Now()
 	minute := now.Unix() / 60
 	instant := func(minutes, seconds int64) core.Instant { return core.Instant((minute+minutes)*60 + seconds) }
 	claimed := func(id core.RunID, in int64) core.RunID {
-		put(t, e, id, func(r *core.Run) { r.Journal.Minute, r.SentAt = minute+in, time.Unix((minute+in)*60+1, 0).UTC() })
+		put(t, s, id, func(r *core.Run) { r.Journal.Minute, r.SentAt = minute+in, time.Unix((minute+in)*60+1, 0).UTC() })
 		return id
 	}
 	skipped := func(id core.RunID, in int64) core.RunID {
-		put(t, e, id, func(r *core.Run) {
+		put(t, s, id, func(r *core.Run) {
 			r.State, r.Reason, r.Journal, r.Owner, r.Until, r.Address = core.Skipped, core.ReasonPaused, core.JournalKey{}, "", time.Time{}, ""
 			r.SentAt, r.EndedAt = time.Time{}, time.Unix((minute+in)*60+2, 0).UTC()
 		})
@@ -37,7 +37,7 @@ func began(t *testing.T, h Harness) {
 		claimed(core.PlannedRun(3, instant(-600, 0)), 0))
 	later = append(later, skipped(core.PlannedRun(1, instant(30, 9)), 30), claimed(core.NumberedRun(5, 1), 30),
 		claimed(core.NumberedRun(5, 100), 30))
-	put(t, e, core.NumberedRun(1, 1), func(r *core.Run) {
+	put(t, s, core.NumberedRun(1, 1), func(r *core.Run) {
 		r.State, r.Journal, r.Owner, r.Until, r.Address, r.SentAt = core.Planned, core.JournalKey{}, "", time.Time{}, "", time.Time{}
 	})
 	// The journals that name them.
@@ -47,12 +47,12 @@ func began(t *testing.T, h Harness) {
 	}{{0, here}, {30, later}} {
 		j := core.Journal{Key: core.JournalKey{Minute: minute + of.at, Suffix: i, Nonce: "n"}, V: 1}
 		for _, id := range of.runs {
-			if mustRun(t, e, id).State != core.Skipped {
+			if mustRun(t, s, id).State != core.Skipped {
 				j.Entries = append(j.Entries, core.Entry{Run: id, Outcome: core.Accepted})
 			}
 		}
 		j.Entries = append(j.Entries, j.Entries[0]) // once more
-		ok(t, e.Dispatch.PutJournal(ctx, j))
+		ok(t, s.PutJournal(ctx, j))
 	}
 	for _, c := range []struct {
 		name     string
@@ -66,7 +66,7 @@ func began(t *testing.T, h Harness) {
 	} {
 		eventually(t, h, func() string {
 			var got []core.RunID
-			until, err := e.Runs.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
+			until, err := s.Runs.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
 				for i := range runs {
 					if runs[i].ID.Job() > c.behind {
 						got = append(got, runs[i].ID)
@@ -87,7 +87,7 @@ func began(t *testing.T, h Harness) {
 
 // reportLists: records are read in order, by time and by job.
 func reportLists(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	rec := func(list string, at core.Instant, first core.JobID) report.Record {
 		return report.Record{Key: report.Key{List: list, At: at, First: first}, Body: fmt.Appendf(nil, "%s %d %d \x00", list, at, first)}
 	}
@@ -97,11 +97,11 @@ func reportLists(t *testing.T, h Harness) {
 			all = append(all, rec("a", 1_800_000_000+i*3600, first))
 		}
 	}
-	ok(t, e.Report.PutReports(ctx, slices.Concat([]report.Record{rec("b", 1_800_000_000, 5)}, all)))
-	ok(t, e.Report.PutReports(ctx, all[:1])) // again
+	ok(t, nouns(s).PutReports(ctx, slices.Concat([]report.Record{rec("b", 1_800_000_000, 5)}, all)))
+	ok(t, nouns(s).PutReports(ctx, all[:1])) // again
 	read := func(list string, from, to core.Instant) []report.Record {
 		t.Helper()
-		got, err := e.Report.Reports(ctx, list, from, to)
+		got, err := nouns(s).Reports(ctx, list, from, to)
 		ok(t, err)
 		return got
 	}
@@ -109,13 +109,13 @@ func reportLists(t *testing.T, h Harness) {
 	same(t, "one moment", read("a", 1_800_003_600, 1_800_003_601), all[4:8])
 	same(t, "up to the last", read("a", 1_800_000_001, 1_800_007_200), all[4:8])
 	same(t, "another list", read("b", 0, core.Horizon), []report.Record{rec("b", 1_800_000_000, 5)})
-	of, err := e.Report.ReportsOf(ctx, "a", 9, []core.Instant{1_800_000_000, 1_800_000_001, 1_800_007_200})
+	of, err := nouns(s).ReportsOf(ctx, "a", 9, []core.Instant{1_800_000_000, 1_800_000_001, 1_800_007_200})
 	ok(t, err)
 	same(t, "of job 9", of, []report.Record{all[1], all[9]})
-	of, err = e.Report.ReportsOf(ctx, "a", 500, []core.Instant{1_800_000_000})
+	of, err = nouns(s).ReportsOf(ctx, "a", 500, []core.Instant{1_800_000_000})
 	ok(t, err)
 	same(t, "of job 500", of, all[2:3])
-	of, err = e.Report.ReportsOf(ctx, "b", 4, []core.Instant{1_800_000_000})
+	of, err = nouns(s).ReportsOf(ctx, "b", 4, []core.Instant{1_800_000_000})
 	ok(t, err)
 	same(t, "of a job before the first", of, nil)
 }

@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // conditions are the writes of a noun that an engine refuses.
@@ -35,7 +35,7 @@ const (
 
 // ask is a call of a port, with the change record that it writes, if any.
 type ask struct {
-	*engine.Engine
+	*store.Store
 	ctx    context.Context
 	Change core.Change
 }
@@ -54,7 +54,7 @@ type noun[T any] struct {
 // test stores, lists, changes and removes values, and tries each refused write. A refused write changes nothing, and leaves no
 // change record.
 func (n noun[T]) test(t *testing.T, h Harness) {
-	a, id := ask{Engine: h.Open(t), ctx: t.Context()}, int64(0)
+	a, id := ask{Store: h.Open(t), ctx: t.Context()}, int64(0)
 	var none T
 	var audited []int64
 	made := func(v *T) ask {
@@ -118,7 +118,7 @@ func (n noun[T]) test(t *testing.T, h Harness) {
 	if n.audit != nil {
 		eventually(t, h, func() string {
 			var ids []int64
-			list, err := a.Manage.Changes(a.ctx, "", 0, math.MaxInt64, 100)
+			list, err := a.Changes(a.ctx, "", 0, math.MaxInt64, 100)
 			ok(t, err)
 			for _, c := range slices.Backward(list) {
 				ids = append(ids, c.ID)
@@ -157,16 +157,16 @@ var channels = noun[core.Channel]{refuses: bySeen,
 		c.Rev, c.Kind, c.Email, c.URL, c.Secret = c.Rev+1, core.ChannelFeishu, core.Email{}, "https://example.com/hook", "s"
 		return &c
 	},
-	put: func(a ask, seen, v *core.Channel) error { return a.Manage.PutChannel(a.ctx, seen.Rev, *v, a.Change) },
+	put: func(a ask, seen, v *core.Channel) error { return a.PutChannel(a.ctx, seen.Rev, *v, a.Change) },
 	list: func(a ask) ([]core.Channel, error) {
-		list, err := a.Manage.ListChannels(a.ctx)
-		found, other := a.Notices.Channels(a.ctx, []string{"a-topic", "mail", "none"})
+		list, err := a.ListChannels(a.ctx)
+		found, other := a.Channels(a.ctx, []string{"a-topic", "mail", "none"})
 		if len(found) != len(list) {
 			err = fmt.Errorf("%d channels by name, %d in the list", len(found), len(list))
 		}
 		return list, errors.Join(err, other)
 	},
-	drop:  func(a ask, v *core.Channel) error { return a.Manage.DeleteChannel(a.ctx, v.Rev, v.Name, a.Change) },
+	drop:  func(a ask, v *core.Channel) error { return a.DeleteChannel(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *core.Channel) core.Change { return core.Change{Name: v.Name} },
 }
 
@@ -184,24 +184,26 @@ var accounts = noun[access.Account]{refuses: bySeen,
 	next: func(a access.Account) *access.Account { a.Rev, a.Sessions = a.Rev+1, nil; return &a },
 	put: func(a ask, seen, v *access.Account) error {
 		if v.Name == "ann" {
-			return a.People.PutAccount(a.ctx, seen.Rev, *v, nil)
+			return nouns(a.Store).PutAccount(a.ctx, seen.Rev, *v, nil)
 		}
-		return a.People.PutAccount(a.ctx, seen.Rev, *v, &a.Change)
+		return nouns(a.Store).PutAccount(a.ctx, seen.Rev, *v, &a.Change)
 	},
 	list: func(a ask) ([]access.Account, error) {
-		list, err := a.People.ListAccounts(a.ctx)
+		list, err := nouns(a.Store).ListAccounts(a.ctx)
 		for i := range list {
-			a, found, other := a.People.Account(a.ctx, list[i].Name)
+			a, found, other := nouns(a.Store).Account(a.ctx, list[i].Name)
 			if list[i] = a; !found || other != nil {
 				err = fmt.Errorf("the account alone: %t, %w", found, other)
 			}
 		}
-		if _, found, _ := a.People.Account(a.ctx, "none"); found {
+		if _, found, _ := nouns(a.Store).Account(a.ctx, "none"); found {
 			err = errors.New("an account that was never stored")
 		}
 		return list, err
 	},
-	drop: func(a ask, v *access.Account) error { return a.People.DeleteAccount(a.ctx, v.Rev, v.Name, a.Change) },
+	drop: func(a ask, v *access.Account) error {
+		return nouns(a.Store).DeleteAccount(a.ctx, v.Rev, v.Name, a.Change)
+	},
 	audit: func(v *access.Account) (c core.Change) {
 		if v.Name != "ann" { // stored without a change record
 			c.Name = core.OfPerson + v.Name
@@ -222,17 +224,21 @@ var apps = noun[core.App]{refuses: bySeen, values: []core.App{{Name: "billing", 
 		a.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
 		return &a
 	},
-	put: func(a ask, seen, v *core.App) error { return a.Manage.PutApp(a.ctx, seen.Rev, *v, a.Change) },
+	put: func(a ask, seen, v *core.App) error { return a.PutApp(a.ctx, seen.Rev, *v, a.Change) },
 	list: func(a ask) ([]core.App, error) {
-		list, err := a.Manage.ListApps(a.ctx)
-		found, _, other := a.Dispatch.Apps(a.ctx, []string{"billing", "orders", "none"})
+		list, err := a.ListApps(a.ctx)
+		found, other := a.Apps(a.ctx, "billing", "orders", "none")
 		alone, err := named(found, errors.Join(err, other), "billing", "orders")
 		if len(alone) != len(list) {
 			err = fmt.Errorf("%d apps by name, %d in the list", len(alone), len(list))
 		}
-		return alone, err
+		apps := make([]core.App, len(alone))
+		for i, v := range alone {
+			apps[i], err = v.Is, errors.Join(err, v.Err)
+		}
+		return apps, err
 	},
-	drop:  func(a ask, v *core.App) error { return a.Manage.DeleteApp(a.ctx, v.Rev, v.Name, a.Change) },
+	drop:  func(a ask, v *core.App) error { return a.DeleteApp(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *core.App) core.Change { return core.Change{App: v.Name} },
 }
 
@@ -252,11 +258,11 @@ var notices = noun[notification.State]{refuses: bySeen,
 			Of: &notification.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}},
 	next: func(s notification.State) *notification.State { s.V, s.Pending = s.V+1, nil; return &s },
 	put: func(a ask, _, v *notification.State) error {
-		return a.Notices.PutNotices(a.ctx, []notification.State{*v})[0]
+		return nouns(a.Store).PutNotices(a.ctx, []notification.State{*v})[0]
 	},
 	list: func(a ask) ([]notification.State, error) {
 		names := []string{notification.ChannelName("mail"), notification.JobName(7), "job/8"}
-		found, err := a.Notices.Notices(a.ctx, names)
+		found, err := nouns(a.Store).Notices(a.ctx, names)
 		return named(found, err, names...)
 	},
 }
@@ -268,23 +274,23 @@ var permits = noun[core.Permits]{refuses: bySeen,
 		{Name: "job/7", V: 1, Limit: 1, Join: &core.Join{Round: 9, Parent: 3, Begun: 100, End: 200, Full: true, Over: true,
 			Marks: []core.Mark{{Run: 3, Drawn: 9, Counts: true, Data: "sum"}, {Run: 4, Drawn: 8}}}}},
 	next: func(p core.Permits) *core.Permits { p.V, p.Holders = p.V+1, []core.Holder{{First: 11}}; return &p },
-	put:  func(a ask, _, v *core.Permits) error { return a.Finish.PutPermits(a.ctx, []core.Permits{*v})[0] },
+	put:  func(a ask, _, v *core.Permits) error { return a.PutPermits(a.ctx, []core.Permits{*v})[0] },
 	list: func(a ask) ([]core.Permits, error) {
 		names := []string{"group/db", "job/7", "job/8"}
-		found, err := a.Dispatch.Permits(a.ctx, names)
+		found, err := a.Permits(a.ctx, names)
 		return named(found, err, names...)
 	},
 }
 
 var scripts = noun[core.Scripts]{refuses: bySeen, values: []core.Scripts{manyScripts()},
 	next: func(s core.Scripts) *core.Scripts { s = s.Clone(); s.V, s.Old = s.V+1, s.Old[1:]; return &s },
-	put:  func(a ask, _, v *core.Scripts) error { return a.Manage.PutScripts(a.ctx, *v) },
+	put:  func(a ask, _, v *core.Scripts) error { return a.PutScripts(a.ctx, *v) },
 	list: func(a ask) ([]core.Scripts, error) {
-		s, err := a.Manage.Scripts(a.ctx, 7)
+		s, err := a.Scripts(a.ctx, 7)
 		return onlyOne(s, s.V, err)
 	},
 	drop: func(a ask, v *core.Scripts) error {
-		return a.Manage.PutScripts(a.ctx, core.Scripts{Job: v.Job, V: v.V + 1})
+		return a.PutScripts(a.ctx, core.Scripts{Job: v.Job, V: v.V + 1})
 	},
 }
 
@@ -306,9 +312,9 @@ var leases = noun[core.Lease]{refuses: bySeen,
 		l.Owner, l.Epoch, l.Until = l.Owner+"b", l.Epoch+1, l.Until.Add(time.Second)
 		return &l
 	},
-	put:  func(a ask, seen, v *core.Lease) error { return a.Leases.PutLease(a.ctx, *seen, *v) },
-	list: func(a ask) ([]core.Lease, error) { return a.Leases.Leases(a.ctx) },
-	drop: func(a ask, v *core.Lease) error { return a.Leases.DropLease(a.ctx, *v) },
+	put:  func(a ask, seen, v *core.Lease) error { return a.PutLease(a.ctx, *seen, *v) },
+	list: func(a ask) ([]core.Lease, error) { return a.Leases(a.ctx) },
+	drop: func(a ask, v *core.Lease) error { return a.DropLease(a.ctx, *v) },
 }
 
 var globals = noun[core.Global]{refuses: bySeen,
@@ -316,9 +322,9 @@ var globals = noun[core.Global]{refuses: bySeen,
 		Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour), Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: 1,
 		Notify: core.Notify{To: []string{"oncall"}, Quiet: time.Minute}, Loss: core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}},
 	next: func(g core.Global) *core.Global { g.Rev, g.Opening = g.Rev+4, false; return &g },
-	put:  func(a ask, seen, v *core.Global) error { return a.Manage.PutGlobal(a.ctx, seen.Rev, *v) },
+	put:  func(a ask, seen, v *core.Global) error { return a.PutGlobal(a.ctx, seen.Rev, *v) },
 	list: func(a ask) ([]core.Global, error) {
-		g, err := a.Finish.Global(a.ctx)
+		g, err := a.Global(a.ctx)
 		return onlyOne(g, g.Rev, err)
 	},
 }
@@ -330,25 +336,27 @@ type reportState struct {
 
 var reportStates = noun[reportState]{refuses: bySeen, values: []reportState{{1, "one \x00"}},
 	next: func(s reportState) *reportState { return &reportState{s.V + 1, "two"} },
-	put:  func(a ask, seen, v *reportState) error { return a.Report.PutReportState(a.ctx, seen.V, []byte(v.Body)) },
+	put: func(a ask, seen, v *reportState) error {
+		return nouns(a.Store).PutReportState(a.ctx, seen.V, []byte(v.Body))
+	},
 	list: func(a ask) ([]reportState, error) {
-		v, body, err := a.Report.ReportState(a.ctx)
+		v, body, err := nouns(a.Store).ReportState(a.ctx)
 		return onlyOne(reportState{v, string(body)}, v, err)
 	},
 }
 
 var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minute int64) *int64 { minute--; return &minute },
-	put: func(a ask, seen, v *int64) error { return a.Watch.MoveCursor(a.ctx, *seen, *v) },
+	put: func(a ask, seen, v *int64) error { return a.MoveCursor(a.ctx, *seen, *v) },
 	list: func(a ask) ([]int64, error) {
-		minute, err := a.Watch.Cursor(a.ctx)
+		minute, err := a.Cursor(a.ctx)
 		return onlyOne(minute, minute, err)
 	},
 }
 
 var alives = noun[time.Time]{values: []time.Time{base}, next: func(at time.Time) *time.Time { at = at.Add(time.Second); return &at },
-	put: func(a ask, _, v *time.Time) error { return a.Upkeep.Alive(a.ctx, *v) },
+	put: func(a ask, _, v *time.Time) error { return a.Alive(a.ctx, *v) },
 	list: func(a ask) ([]time.Time, error) {
-		at, err := a.Upkeep.LastAlive(a.ctx)
+		at, err := a.LastAlive(a.ctx)
 		return onlyOne(at, core.Millis(at), err)
 	},
 }
@@ -357,8 +365,8 @@ var alives = noun[time.Time]{values: []time.Time{base}, next: func(at time.Time)
 var healths = noun[core.Health]{refuses: putAgain,
 	values: []core.Health{{Of: "http://10.0.0.1:9999/", At: future}, {Of: "job/7", Slow: true, At: future}},
 	next:   func(h core.Health) *core.Health { h.Slow, h.At = false, h.At.Add(time.Millisecond); return &h },
-	put:    func(a ask, _, v *core.Health) error { return a.Health.PutHealths(a.ctx, []core.Health{*v})[0] },
-	list:   func(a ask) ([]core.Health, error) { return a.Health.Healths(a.ctx) },
+	put:    func(a ask, _, v *core.Health) error { return a.PutHealths(a.ctx, []core.Health{*v})[0] },
+	list:   func(a ask) ([]core.Health, error) { return a.Healths(a.ctx) },
 }
 
 // future is after the real time, so that nothing of it has expired.
@@ -368,17 +376,11 @@ var uses = noun[core.Uses]{
 	values: []core.Uses{{Job: 7, Since: future, Counts: map[string]int64{"queue:q": 12}},
 		{Job: 8, Since: future, Counts: map[string]int64{"http://10.0.0.1:9999/": 3, "call:http://a": 0}}},
 	next: func(u core.Uses) *core.Uses { u.Counts = map[string]int64{"http://10.0.0.2:9999/": 1}; return &u },
-	put:  func(a ask, _, v *core.Uses) error { return a.Uses.PutUses(a.ctx, []core.Uses{*v})[0] },
+	put:  func(a ask, _, v *core.Uses) error { return a.PutUses(a.ctx, []core.Uses{*v})[0] },
 	list: func(a ask) ([]core.Uses, error) {
-		found, err := a.Uses.Uses(a.ctx, []core.JobID{7, 8, 9})
+		found, err := a.Uses(a.ctx, []core.JobID{7, 8, 9})
 		return named(found, err, 7, 8)
 	},
-}
-
-func allUses(t *testing.T, h Harness) {
-	if h.Open(t).Uses != nil {
-		uses.test(t, h)
-	}
 }
 
 var executors = noun[core.Executor]{refuses: dropOther,
@@ -386,19 +388,19 @@ var executors = noun[core.Executor]{refuses: dropOther,
 		{App: "a", Address: "http://10.0.0.2:9999/", Beat: future, Since: future, Clock: core.Clock{Known: true}},
 		{App: "b", Address: "http://10.0.0.1:9999/", Beat: future, Since: base, Dialect: "java", Clock: core.Clock{Known: true, Ahead: -40}}},
 	next: func(x core.Executor) *core.Executor { x.Beat = x.Beat.Add(30 * time.Second); return &x },
-	put:  func(a ask, _, v *core.Executor) error { return a.Registry.PutExecutor(a.ctx, *v) },
+	put:  func(a ask, _, v *core.Executor) error { return a.PutExecutor(a.ctx, *v) },
 	list: func(a ask) ([]core.Executor, error) {
-		found, err := a.Dispatch.Executors(a.ctx, []string{"a", "b", "c"})
+		found, err := a.Executors(a.ctx, []string{"a", "b", "c"})
 		return slices.Concat(found["a"], found["b"]), err
 	},
-	drop: func(a ask, v *core.Executor) error { return a.Registry.RemoveExecutor(a.ctx, v.App, v.Address, v.Beat) },
+	drop: func(a ask, v *core.Executor) error { return a.RemoveExecutor(a.ctx, v.App, v.Address, v.Beat) },
 }
 
 var reports = noun[report.Record]{
 	values: []report.Record{{Key: report.Key{List: "a", At: 1_800_000_000, First: 9}, Body: []byte("one")},
 		{Key: report.Key{List: "a", At: 1_800_000_000, First: 10}, Body: []byte("two \x00")}},
 	next: func(r report.Record) *report.Record { r.Body = []byte("other"); return &r },
-	put:  func(a ask, _, v *report.Record) error { return a.Report.PutReports(a.ctx, []report.Record{*v}) },
-	list: func(a ask) ([]report.Record, error) { return a.Report.Reports(a.ctx, "a", 0, core.Horizon) },
-	drop: func(a ask, v *report.Record) error { return a.Report.DropReports(a.ctx, []report.Key{v.Key}) },
+	put:  func(a ask, _, v *report.Record) error { return nouns(a.Store).PutReports(a.ctx, []report.Record{*v}) },
+	list: func(a ask) ([]report.Record, error) { return nouns(a.Store).Reports(a.ctx, "a", 0, core.Horizon) },
+	drop: func(a ask, v *report.Record) error { return nouns(a.Store).DropReports(a.ctx, []report.Key{v.Key}) },
 }

@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"fmt"
@@ -13,26 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
-
-func readApp(t *testing.T, e *engine.Engine, name string) *core.App {
-	t.Helper()
-	for range 100 {
-		found, unread, err := e.Dispatch.Apps(t.Context(), []string{name})
-		ok(t, err)
-		if len(unread) > 0 {
-			continue
-		}
-		if a, is := found[name]; is {
-			return &a
-		}
-		return nil
-	}
-	t.Fatal("an app stays unread")
-	return nil
-}
 
 // fullRun has every field set.
 func fullRun(id core.RunID) core.Run {
@@ -54,42 +36,16 @@ func fullRun(id core.RunID) core.Run {
 	return r
 }
 
-// openRunStore opens an engine with store.Runs.
-func openRunStore(t *testing.T, h Harness) *engine.Engine {
-	e := h.Open(t)
-	if e.Runs == nil {
-		t.Skip("the engine has no store.Runs")
-	}
-	return e
-}
-
-// storeRuns creates runs, and changeRuns changes them, in one call.
-func storeRuns(t *testing.T, e *engine.Engine, list ...core.Run) []error {
-	puts := make([]store.RunPut, len(list))
-	for i := range list {
-		puts[i].Create = &list[i]
-	}
-	return e.Runs.Put(t.Context(), puts)
-}
-
-func changeRuns(t *testing.T, e *engine.Engine, list ...core.RunPut) []error {
-	puts := make([]store.RunPut, len(list))
-	for i := range list {
-		puts[i].Change = &list[i]
-	}
-	return e.Runs.Put(t.Context(), puts)
-}
-
 // judge makes changes and checks the answers. Each run must then equal the result of RunPut.Apply, or be unchanged.
-func judge(t *testing.T, e *engine.Engine, list []core.RunPut, want ...string) {
+func judge(t *testing.T, s *store.Store, list []core.RunPut, want ...string) {
 	t.Helper()
 	runs := map[core.RunID]core.Run{}
 	for i := range list {
-		if r, is := readRun(t, e, list[i].ID); is {
+		if r, is := readRun(t, s, list[i].ID); is {
 			runs[r.ID] = r
 		}
 	}
-	answers(t, changeRuns(t, e, list...), want...)
+	answers(t, s.ChangeRuns(t.Context(), list), want...)
 	for i := range list {
 		if r, is := runs[list[i].ID]; is && want[i] == "ok" {
 			list[i].Apply(&r)
@@ -97,28 +53,28 @@ func judge(t *testing.T, e *engine.Engine, list []core.RunPut, want ...string) {
 		}
 	}
 	for _, r := range runs {
-		sameRun(t, e, r)
+		sameRun(t, s, r)
 	}
 }
 
 func create(t *testing.T, h Harness) {
-	e := openRunStore(t, h)
+	s := h.Open(t)
 	plain, full := run(core.PlannedRun(1, at(60))), fullRun(core.NumberedRun(1, 2))
 	bare := core.Run{ID: core.NumberedRun(1, 3), App: "other", State: core.Planned, Cause: core.CauseManual}
-	answers(t, storeRuns(t, e, plain, full, bare), "ok", "ok", "ok")
-	found, err := e.Runs.Get(t.Context(), []core.RunID{plain.ID, full.ID, bare.ID, core.NumberedRun(1, 4)})
+	answers(t, s.CreateRuns(t.Context(), []core.Run{plain, full, bare}), "ok", "ok", "ok")
+	found, err := s.Runs.Get(t.Context(), []core.RunID{plain.ID, full.ID, bare.ID, core.NumberedRun(1, 4)})
 	ok(t, err)
 	same(t, "runs", found, map[core.RunID]store.Got[*core.Run]{plain.ID: {Is: &plain}, full.ID: {Is: &full}, bare.ID: {Is: &bare}})
 	other := plain
 	other.Owner, other.Address = "nonce-2", "http://elsewhere/"
 	fresh := run(core.PlannedRun(2, at(60)))
-	answers(t, storeRuns(t, e, other, fresh), "refused", "ok")
-	sameRun(t, e, plain)
-	sameRun(t, e, fresh)
+	answers(t, s.CreateRuns(t.Context(), []core.Run{other, fresh}), "refused", "ok")
+	sameRun(t, s, plain)
+	sameRun(t, s, fresh)
 	twice := run(core.PlannedRun(3, at(60)))
 	second := twice
 	second.Owner = "nonce-2"
-	if errs := storeRuns(t, e, twice, second); (errs[0] == nil) == (errs[1] == nil) {
+	if errs := s.CreateRuns(t.Context(), []core.Run{twice, second}); (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
 	skip := run(core.PlannedRun(4, at(60)))
@@ -136,15 +92,15 @@ func create(t *testing.T, h Harness) {
 			add(state, reason)
 		}
 	}
-	allNil(t, storeRuns(t, e, list...))
+	ok(t, s.CreateRuns(t.Context(), list)...)
 	for _, r := range list {
-		sameRun(t, e, r)
+		sameRun(t, s, r)
 	}
 }
 
 // claims: if three owners claim at once, exactly one wins each run.
 func claims(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	const n = 40
 	var wins [3][]error
 	var all sync.WaitGroup
@@ -157,13 +113,13 @@ func claims(t *testing.T, h Harness) {
 				batch = append(batch, r)
 			}
 			for half := range 2 {
-				wins[owner] = append(wins[owner], storeRuns(t, e, batch[half*n/2:(half+1)*n/2]...)...)
+				wins[owner] = append(wins[owner], s.CreateRuns(t.Context(), batch[half*n/2:(half+1)*n/2])...)
 			}
 		})
 	}
 	all.Wait()
 	for i := range n {
-		stored := mustRun(t, e, core.PlannedRun(core.JobID(i+1), at(60)))
+		stored := mustRun(t, s, core.PlannedRun(core.JobID(i+1), at(60)))
 		for owner := range wins {
 			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("owner-", owner)) {
 				t.Fatalf("run %d: %s has it, owner %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
@@ -178,20 +134,20 @@ func claims(t *testing.T, h Harness) {
 		all.Go(func() {
 			for i := range n {
 				id := core.PlannedRun(core.JobID(i+1), at(60))
-				found, _, err := e.Dispatch.Runs(ctx, []core.RunID{id})
-				if err != nil || !strings.HasPrefix(found[id].Owner, "owner-") {
+				got, err := s.Runs.Get(ctx, []core.RunID{id})
+				if err != nil || got[id].Err != nil || !strings.HasPrefix(got[id].Is.Owner, "owner-") {
 					wins[owner][i] = core.ErrRefused
 					continue
 				}
-				r := found[id]
-				wins[owner][i] = e.Dispatch.PutRuns(ctx, []core.RunPut{r.Take(core.Claim{Owner: fmt.Sprint("taker-", owner), Until: base}, "", base,
+				r := got[id].Is
+				wins[owner][i] = s.ChangeRuns(ctx, []core.RunPut{r.Take(core.Claim{Owner: fmt.Sprint("taker-", owner), Until: base}, "", base,
 					nil)})[0]
 			}
 		})
 	}
 	all.Wait()
 	for i := range n {
-		stored := mustRun(t, e, core.PlannedRun(core.JobID(i+1), at(60)))
+		stored := mustRun(t, s, core.PlannedRun(core.JobID(i+1), at(60)))
 		for owner := range wins {
 			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("taker-", owner)) {
 				t.Fatalf("run %d: %s has it, taker %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
@@ -209,13 +165,13 @@ func ids(n int) []core.RunID {
 }
 
 // put stores runs that change makes of a claim.
-func put(t *testing.T, e *engine.Engine, id core.RunID, change func(*core.Run)) core.Run {
+func put(t *testing.T, s *store.Store, id core.RunID, change func(*core.Run)) core.Run {
 	t.Helper()
 	r := run(id)
 	if change != nil {
 		change(&r)
 	}
-	allNil(t, e.Dispatch.Create(t.Context(), []core.Run{r}))
+	ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
 	return r
 }
 
@@ -226,16 +182,16 @@ func unowned(r *core.Run) {
 func closed(r *core.Run) { r.State, r.EndedAt = core.Succeeded, base }
 
 func takeOver(t *testing.T, h Harness) {
-	e := openRunStore(t, h)
+	s := h.Open(t)
 	id := ids(8)
-	foreign, free, kept, fresh := put(t, e, id[0], nil), put(t, e, id[1], unowned), put(t, e, id[2], func(r *core.Run) {
+	foreign, free, kept, fresh := put(t, s, id[0], nil), put(t, s, id[1], unowned), put(t, s, id[2], func(r *core.Run) {
 		unowned(r)
 		r.Address, r.MaybeSent = "http://kept/", true
-	}), put(t, e, id[3], func(r *core.Run) {
+	}), put(t, s, id[3], func(r *core.Run) {
 		unowned(r)
 		r.State, r.SentAt, r.Attempt, r.Retries, r.Journal = core.Queued, time.Time{}, 0, 0, core.JournalKey{}
 	})
-	shut := put(t, e, id[4], closed)
+	shut := put(t, s, id[4], closed)
 	claim := core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}}
 	take := func(r core.Run) core.RunPut { return r.Take(claim, "http://new/", base.Add(time.Hour), nil) }
 	otherOwner, otherUntil, otherAddress, noAddress, anAddress := take(foreign), take(foreign), take(foreign), take(foreign), take(free)
@@ -245,22 +201,22 @@ func takeOver(t *testing.T, h Harness) {
 	none := take(foreign)
 	none.Was.Owner, none.Was.Until = "", time.Time{}
 	for _, bad := range []core.RunPut{otherOwner, otherUntil, otherAddress, noAddress, anAddress, none, take(shut), take(run(id[7]))} {
-		judge(t, e, []core.RunPut{bad}, "refused")
+		judge(t, s, []core.RunPut{bad}, "refused")
 	}
 	tries := []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
 	tried := fresh.Take(claim, "http://new/", base.Add(time.Hour), tries)
-	judge(t, e, []core.RunPut{take(foreign), take(free), take(kept), tried, take(shut)}, "ok", "ok", "ok", "ok", "refused")
-	judge(t, e, []core.RunPut{take(foreign)}, "refused") // a write that comes late
+	judge(t, s, []core.RunPut{take(foreign), take(free), take(kept), tried, take(shut)}, "ok", "ok", "ok", "ok", "refused")
+	judge(t, s, []core.RunPut{take(foreign)}, "refused") // a write that comes late
 
 	// Stored tries stay if a take has none.
 	tried.Apply(&fresh)
-	judge(t, e, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}, "ok")
-	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
+	judge(t, s, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}, "ok")
+	if r := mustRun(t, s, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
 	}
 
 	// A claim stores the revision, permit and notify flag of its job if they differ from the stored ones.
-	under := put(t, e, id[5], unowned)
+	under := put(t, s, id[5], unowned)
 	for _, c := range []struct {
 		rev, want int64
 		permit    string
@@ -268,21 +224,21 @@ func takeOver(t *testing.T, h Harness) {
 	}{{7, 7, "", true}, {under.Rev, 0, "job/1", true}, {under.Rev, 0, "job/1", false}, {8, 8, "job/2", false}, {8, 8, "job/2", false},
 		{8, 8, "job/3", true}} {
 		p := under.Take(claim, "http://new/", base, nil).Under(c.rev, c.tells).Counted(c.permit)
-		judge(t, e, []core.RunPut{p}, "ok")
+		judge(t, s, []core.RunPut{p}, "ok")
 		if p.Apply(&under); under.SentRev != c.want || under.Permit != c.permit || under.Notice != c.tells {
 			t.Fatalf("under revision %d: %+v", c.rev, under)
 		}
 	}
 	made := run(id[6])
 	made.SentRev = 3
-	allNil(t, storeRuns(t, e, made))
-	sameRun(t, e, made)
+	ok(t, s.CreateRuns(t.Context(), []core.Run{made})...)
+	sameRun(t, s, made)
 }
 
 // runChanges: each kind of change is made on its condition. A run without an owner that was never sent waits for an executor, and
 // is taken like any other.
 func runChanges(t *testing.T, h Harness) {
-	e := openRunStore(t, h)
+	s := h.Open(t)
 	id := ids(7)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	for _, c := range []struct {
@@ -318,11 +274,11 @@ func runChanges(t *testing.T, h Harness) {
 		{"kill", func(r *core.Run) core.RunPut { return r.Kill("ann", base.Add(time.Second)) }, nil,
 			[]func(*core.Run){nil, closed}, []string{"ok", "refused", "refused"}},
 	} {
-		e := openRunStore(t, h)
+		s := h.Open(t)
 		t.Log(c.name)
 		var list []core.RunPut
 		for i, change := range c.of {
-			r := put(t, e, id[i], change)
+			r := put(t, s, id[i], change)
 			list = append(list, c.make(&r))
 		}
 		none := run(id[len(c.of)])
@@ -330,19 +286,19 @@ func runChanges(t *testing.T, h Harness) {
 		for _, spoil := range c.refuse {
 			p := list[0]
 			spoil(&p)
-			judge(t, e, []core.RunPut{p}, "refused")
+			judge(t, s, []core.RunPut{p}, "refused")
 		}
-		judge(t, e, list, c.want...)
+		judge(t, s, list, c.want...)
 		if c.name != "kill" && c.name != "wait" {
-			judge(t, e, list[:1], "refused") // again
+			judge(t, s, list[:1], "refused") // again
 		}
 	}
-	waits, fresh := put(t, e, id[0], func(r *core.Run) { unowned(r); r.State = core.Queued }), put(t, e, id[1], func(r *core.Run) {
+	waits, fresh := put(t, s, id[0], func(r *core.Run) { unowned(r); r.State = core.Queued }), put(t, s, id[1], func(r *core.Run) {
 		unowned(r)
 		r.State, r.SentAt, r.Journal = core.Queued, time.Time{}, core.JournalKey{}
 	})
 	take := waits.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "http://new/", base.Add(time.Hour), nil)
-	judge(t, e, []core.RunPut{take, fresh.SkipUnsent(core.ReasonDeadline, base)}, "ok", "ok")
+	judge(t, s, []core.RunPut{take, fresh.SkipUnsent(core.ReasonDeadline, base)}, "ok", "ok")
 }
 
 // Unread and read runs: an engine may write the two in different ways.
@@ -350,7 +306,7 @@ func closeUnread(t *testing.T, h Harness) { closeRuns(t, h, false) }
 func closeRead(t *testing.T, h Harness)   { closeRuns(t, h, true) }
 
 func closeRuns(t *testing.T, h Harness, read bool) {
-	e := openRunStore(t, h)
+	s := h.Open(t)
 	id := ids(18)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", base }
@@ -389,14 +345,14 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 				continue // of no run
 			}
 		}
-		r := put(t, e, id[i], c.run)
+		r := put(t, s, id[i], c.run)
 		if before[r.ID] = r; read {
 			p.Seen = &r
 		}
 		list, want = append(list, p), append(want, c.want)
 	}
-	judge(t, e, list, want...)
-	judge(t, e, list[:1], "refused")
+	judge(t, s, list, want...)
+	judge(t, s, list[:1], "refused")
 	for i, c := range list {
 		r, is := before[c.ID]
 		if s := c.Seen; is && want[i] == "ok" && (s == nil || s.ID != c.ID || s.App != r.App || s.First != r.First ||
@@ -406,13 +362,13 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 	}
 
 	// One run twice in a batch, and many at once.
-	long := put(t, e, id[17], nil)
+	long := put(t, s, id[17], nil)
 	c := core.End(long.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base})
-	if errs := changeRuns(t, e, c, c); (errs[0] == nil) == (errs[1] == nil) {
+	if errs := s.ChangeRuns(t.Context(), []core.RunPut{c, c}); (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
 	c.Apply(&long)
-	sameRun(t, e, long)
+	sameRun(t, s, long)
 
 	// Text and data, short and long, in one batch.
 	short, most := "m", strings.Repeat("é", core.DataMax/2)
@@ -425,14 +381,14 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 		runs = append(runs, r)
 		ends = append(ends, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, Message: text[0], Data: text[1], EndedAt: base}))
 	}
-	allNil(t, storeRuns(t, e, runs...))
-	judge(t, e, ends, slices.Repeat([]string{"ok"}, len(ends))...)
+	ok(t, s.CreateRuns(t.Context(), runs)...)
+	judge(t, s, ends, slices.Repeat([]string{"ok"}, len(ends))...)
 	for i, r := range runs {
 		ends[i].Apply(&r)
 		r.ID = core.NumberedRun(52, uint32(i))
 		r.First = r.ID
-		allNil(t, storeRuns(t, e, r))
-		sameRun(t, e, r)
+		ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
+		sameRun(t, s, r)
 	}
 
 	runs = nil
@@ -442,59 +398,59 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 		runs = append(runs, r)
 		closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: base}))
 	}
-	allNil(t, storeRuns(t, e, runs...))
-	allNil(t, changeRuns(t, e, closes...))
+	ok(t, s.CreateRuns(t.Context(), runs)...)
+	ok(t, s.ChangeRuns(t.Context(), closes)...)
 }
 
 func clearOwedAndLate(t *testing.T, h Harness) {
-	e := openRunStore(t, h)
+	s := h.Open(t)
 	id := ids(4)
 	owes := []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(9)}}
-	open := put(t, e, id[0], nil)
-	lost := put(t, e, id[1], func(r *core.Run) {
+	open := put(t, s, id[0], nil)
+	lost := put(t, s, id[1], func(r *core.Run) {
 		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
 	})
-	done := put(t, e, id[2], closed)
+	done := put(t, s, id[2], closed)
 	closing, none, other := open, done, lost // unread, as usual; other as another writer read it earlier
 	closing.State, none.ID, other.Owes = core.Succeeded, id[3], []core.Owed{{Pause: true}}
-	judge(t, e, []core.RunPut{other.ClearOwed()}, "refused")
-	judge(t, e, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}, "refused", "ok", "ok", "refused")
-	judge(t, e, []core.RunPut{lost.ClearOwed()}, "refused")
+	judge(t, s, []core.RunPut{other.ClearOwed()}, "refused")
+	judge(t, s, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}, "refused", "ok", "ok", "refused")
+	judge(t, s, []core.RunPut{lost.ClearOwed()}, "refused")
 	late := core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"}
 	open2, none2 := open, lost // as lost
 	open2.State, none2.ID = core.Lost, id[3]
-	judge(t, e, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}, "refused", "refused", "ok")
-	judge(t, e, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})}, "refused")
+	judge(t, s, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}, "refused", "refused", "ok")
+	judge(t, s, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})}, "refused")
 }
 
 // clearOwed records that a run has no follow-ups left.
-func clearOwed(t *testing.T, e *engine.Engine, id core.RunID) {
+func clearOwed(t *testing.T, s *store.Store, id core.RunID) {
 	t.Helper()
-	r := mustRun(t, e, id)
-	allNil(t, e.Finish.PutRuns(t.Context(), []core.RunPut{r.ClearOwed()}))
+	r := mustRun(t, s, id)
+	ok(t, s.ChangeRuns(t.Context(), []core.RunPut{r.ClearOwed()})...)
 }
 
 func triggered(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	params := "p"
 	r := core.Run{ID: core.NumberedRun(1, 1), App: "orders", State: core.Planned, Cause: core.CauseManual, At: at(10), Slot: at(10),
 		First: core.NumberedRun(1, 1), Params: &params, By: "ann"}
 	entry := core.DueItem{PlanAt: at(5), Job: 1, Run: r.ID}
 	trigger := func(r core.Run, d core.DueItem) error {
-		return e.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0]
+		return s.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0]
 	}
 	ok(t, trigger(r, entry))
-	sameRun(t, e, r)
-	wantDue(t, h, e, 0, at(10), 10, entry)
+	sameRun(t, s, r)
+	wantDue(t, h, s, 0, at(10), 10, entry)
 	other, second := r, entry
 	other.By, second.PlanAt = "bob", at(6)
 	refused(t, trigger(other, second))
-	sameRun(t, e, r)
-	wantDue(t, h, e, 0, at(10), 10, entry)
+	sameRun(t, s, r)
+	wantDue(t, h, s, 0, at(10), 10, entry)
 }
 
 func changed(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
 	waits := func(n uint32, params *string) (core.Run, core.DueItem) {
 		id := core.NumberedRun(1, n)
@@ -502,7 +458,7 @@ func changed(t *testing.T, h Harness) {
 			First: id, Retries: 2,
 			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann", Permit: "job/1"}
 		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
-		ok(t, e.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0])
+		ok(t, s.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0])
 		return r, d
 	}
 	n := int64(0)
@@ -518,7 +474,7 @@ func changed(t *testing.T, h Harness) {
 	}
 	changes := func(want int) {
 		t.Helper()
-		list, err := e.Manage.Changes(ctx, "", 1, math.MaxInt64, 100)
+		list, err := s.Changes(ctx, "", 1, math.MaxInt64, 100)
 		ok(t, err)
 		if len(list) != want {
 			t.Fatalf("%d change records, want %d: %+v", len(list), want, list)
@@ -528,54 +484,54 @@ func changed(t *testing.T, h Harness) {
 	r, d := waits(1, &short)
 	for i, params := range []*string{&long, &longer, &short, &long, &short} {
 		c, to := become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
-		ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
-		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0]) // as seen before
+		ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
+		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0]) // as seen before
 		r, d = c.Change.To, to
-		sameRun(t, e, r)
-		wantDue(t, h, e, 0, at(100), 10, d)
+		sameRun(t, s, r)
+		wantDue(t, h, s, 0, at(100), 10, d)
 		changes(i + 1)
 	}
 	// The entry may be the same, and there may be none to drop.
 	c, _ := become(r, d, 24, &short)
-	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	r = c.Change.To
 	c, _ = become(r, d, 26, &short)
 	c.Leave = nil
-	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	r = c.Change.To
-	wantDue(t, h, e, 0, at(100), 10, d, *c.Enter)
-	ok(t, e.Manage.RemoveEntries(ctx, []core.DueItem{d, *c.Enter})[0])
+	wantDue(t, h, s, 0, at(100), 10, d, *c.Enter)
+	ok(t, s.Leave(ctx, []core.DueItem{d, *c.Enter})[0])
 	d = *c.Enter
 	changes(7)
 
 	// A read from before a change neither claims nor skips; a later read does.
 	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
 	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
-	dispatched := func(p core.RunPut) error { return changeRuns(t, e, p)[0] }
+	dispatched := func(p core.RunPut) error { return s.ChangeRuns(t.Context(), []core.RunPut{p})[0] }
 	stale := r
 	for _, stale.Until = range []time.Time{r.Until.Add(-time.Millisecond), {}} {
 		refused(t, dispatched(stale.Take(claim, "", base, nil)))
 	}
 	refused(t, dispatched(stale.SkipUnsent(core.ReasonPaused, base)))
-	sameRun(t, e, r)
+	sameRun(t, s, r)
 	ok(t, dispatched(take))
 	// A claimed run cannot be changed. A run that was released unsent can, and counts as
 	// unsent.
 	c, _ = become(r, d, 30, &short)
-	refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	c.Change.Was.Until = take.To.Until
-	refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	ok(t, dispatched(take.To.GiveBack()))
 	// until stays, so that a dispatcher with an earlier read cannot take the changed run.
 	for _, seen := range []time.Time{{}, r.Until} {
 		c.Change.Was.Until = seen
-		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	}
 	c.Change.Was.Until = take.To.Until
-	ok(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	r = c.Change.To
 	r.Journal = claim.Journal
-	sameRun(t, e, r)
+	sameRun(t, s, r)
 	changes(8)
 	ok(t, dispatched(r.SkipUnsent(core.ReasonPaused, base)))
 
@@ -592,16 +548,16 @@ func changed(t *testing.T, h Harness) {
 	for _, x := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
 		x.Until = time.Time{}
 		c, _ := become(x, d2, 40, nil)
-		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 		c.Change.Was.Until = r.Until
-		refused(t, e.Runs.Put(ctx, []store.RunPut{c})[0])
+		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
 	}
 	changes(8)
-	wantDue(t, h, e, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
+	wantDue(t, h, s, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
 }
 
 func runsByID(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	var want []core.RunID
 	for i := range 30 {
 		want = append(want, core.PlannedRun(2, at(i*10)))
@@ -609,12 +565,12 @@ func runsByID(t *testing.T, h Harness) {
 	numbered := []core.RunID{core.NumberedRun(2, 1), core.NumberedRun(2, 2)}
 	others := []core.RunID{core.PlannedRun(1, at(50)), core.PlannedRun(3, at(50))}
 	for _, id := range slices.Concat(numbered, others, want[15:], want[:15]) {
-		put(t, e, id, nil)
+		put(t, s, id, nil)
 	}
 	read := func(first, last core.RunID, page int) (got []core.RunID) {
 		t.Helper()
 		for {
-			runs, err := e.Runs.Span(ctx, first, last, page)
+			runs, err := s.Runs.Span(ctx, first, last, page)
 			ok(t, err)
 			if len(runs) == 0 {
 				return got
@@ -633,7 +589,7 @@ func runsByID(t *testing.T, h Harness) {
 				first = end - 1
 			}
 			if first == last { // a span of one has no direction
-				r, is := readRun(t, e, first)
+				r, is := readRun(t, s, first)
 				if is {
 					got = append(got, r.ID)
 				}
@@ -660,7 +616,7 @@ func runsByID(t *testing.T, h Harness) {
 }
 
 func recentRuns(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	all := map[core.RunID]bool{}
 	orders := map[core.RunID]bool{}
 	for batch := range 4 {
@@ -678,8 +634,8 @@ func recentRuns(t *testing.T, h Harness) {
 			list = append(list, r)
 			of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 		}
-		allNil(t, storeRuns(t, e, list...))
-		ok(t, e.Dispatch.PutJournal(ctx, of))
+		ok(t, s.CreateRuns(t.Context(), list)...)
+		ok(t, s.PutJournal(ctx, of))
 		<-time.After(3 * time.Millisecond)
 	}
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
@@ -687,7 +643,7 @@ func recentRuns(t *testing.T, h Harness) {
 			got := map[core.RunID]bool{}
 			from, pages := store.RunPlace{}, 0
 			for {
-				runs, next, err := e.Runs.Recent(ctx, store.Recent{App: app}, from, 6)
+				runs, next, err := s.Runs.Recent(ctx, store.Recent{App: app}, from, 6)
 				ok(t, err)
 				for _, r := range runs {
 					if got[r.ID] {
@@ -710,7 +666,7 @@ func recentRuns(t *testing.T, h Harness) {
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
-		runs, _, err := e.Runs.Recent(ctx, store.Recent{}, store.RunPlace{}, 5)
+		runs, _, err := s.Runs.Recent(ctx, store.Recent{}, store.RunPlace{}, 5)
 		ok(t, err)
 		for _, r := range runs {
 			if r.ID.Job() <= 30 {
@@ -724,7 +680,7 @@ func recentRuns(t *testing.T, h Harness) {
 // recentRunsOfStates: all runs of each requested state come, in the order of their creation,
 // even if they changed since; other runs may come too.
 func recentRunsOfStates(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "nonce-1"}, V: 1}
 	var list []core.Run
 	for i := range 3 * len(core.States) {
@@ -740,12 +696,12 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 		of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 	}
 	for i := range list {
-		allNil(t, storeRuns(t, e, list[i:i+1]...))
+		ok(t, s.CreateRuns(t.Context(), list[i:i+1])...)
 	}
-	ok(t, e.Dispatch.PutJournal(ctx, of))
+	ok(t, s.PutJournal(ctx, of))
 	ends := list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
-	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone,
-		EndedAt: base.Add(63 * time.Second)})}))
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone,
+		EndedAt: base.Add(63 * time.Second)})})...)
 	for i := range list {
 		if list[i].ID == ends.ID {
 			list[i].State = core.Lost
@@ -767,7 +723,7 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
 				for from := (store.RunPlace{}); ; {
-					runs, next, err := e.Runs.Recent(ctx, store.Recent{App: app, States: states}, from, 2)
+					runs, next, err := s.Runs.Recent(ctx, store.Recent{App: app, States: states}, from, 2)
 					ok(t, err)
 					for i := range runs {
 						if fits(&runs[i]) {
@@ -788,11 +744,11 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 // lastRuns: the newest of each job by their slots, planned and numbered alike, without runs
 // that wait for a later slot.
 func lastRuns(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	put := func(id core.RunID, slot int) core.Run {
 		r := run(id)
 		r.At, r.Slot = at(slot), at(slot)
-		allNil(t, storeRuns(t, e, r))
+		ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
 		return r
 	}
 	for i := range 5 {
@@ -804,7 +760,7 @@ func lastRuns(t *testing.T, h Harness) {
 	put(core.NumberedRun(1, 2), 5000)
 	put(core.NumberedRun(2, 1), 10)
 	put(core.NumberedRun(4, 1), 10)
-	got, err := e.Runs.Last(ctx, []core.JobID{1, 2, 3}, at(600), 2)
+	got, err := s.Runs.Last(ctx, []core.JobID{1, 2, 3}, at(600), 2)
 	ok(t, err)
 	ids := map[core.JobID][]core.RunID{}
 	for job, runs := range got {
@@ -819,23 +775,23 @@ func lastRuns(t *testing.T, h Harness) {
 // openRuns: the open runs of a span, even without an owner, the highest IDs first and page by
 // page. Runs that ended and other jobs' runs are not among them.
 func openRuns(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
-	put(t, e, a, nil)
-	put(t, e, b, nil)
-	put(t, e, c, nil)
-	put(t, e, core.PlannedRun(1, at(20)), closed)
-	put(t, e, core.PlannedRun(2, at(20)), nil)
+	put(t, s, a, nil)
+	put(t, s, b, nil)
+	put(t, s, c, nil)
+	put(t, s, core.PlannedRun(1, at(20)), closed)
+	put(t, s, core.PlannedRun(2, at(20)), nil)
 	waits, queued := core.NumberedRun(1, 9), core.NumberedRun(1, 10)
-	put(t, e, waits, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
-	put(t, e, queued, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
+	put(t, s, waits, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	put(t, s, queued, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
 	read := func(first, last core.RunID, limit int, want ...core.RunID) {
 		t.Helper()
 		var got []core.RunID
 		for next := first; next != 0; {
 			var runs []core.Run
 			var err error
-			runs, next, err = e.Runs.Open(ctx, next, last, false, limit)
+			runs, next, err = s.Runs.Open(ctx, next, last, false, limit)
 			ok(t, err)
 			for _, r := range runs {
 				got = append(got, r.ID)
@@ -854,24 +810,24 @@ func openRuns(t *testing.T, h Harness) {
 		read(nhigh, low, limit, queued, waits, b, a, c)
 		read(waits, a, limit, waits, b, a)
 	}
-	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})}))
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})})...)
 	read(high, low, 10, a)
 }
 
 // waiting: the queued and the released runs of a job are listed from an ID downwards, until a
 // process takes them or they end.
 func waiting(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
 	a, b, c, d := core.PlannedRun(1, at(20)), core.PlannedRun(1, at(50)), core.PlannedRun(1, at(100)), core.NumberedRun(1, 7)
-	first := put(t, e, a, queued)
-	given := put(t, e, b, nil)
-	later := put(t, e, c, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
-	numbered := put(t, e, d, queued)
-	put(t, e, core.PlannedRun(1, at(70)), nil)
-	put(t, e, core.PlannedRun(1, at(80)), closed)
-	put(t, e, core.PlannedRun(2, at(20)), queued)
-	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{given.GiveBack(), later.Wait()}))
+	first := put(t, s, a, queued)
+	given := put(t, s, b, nil)
+	later := put(t, s, c, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	numbered := put(t, s, d, queued)
+	put(t, s, core.PlannedRun(1, at(70)), nil)
+	put(t, s, core.PlannedRun(1, at(80)), closed)
+	put(t, s, core.PlannedRun(2, at(20)), queued)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{given.GiveBack(), later.Wait()})...)
 	low, _ := core.RunRange(1, 0, 0)
 	read := func(limit int, want ...core.RunID) {
 		t.Helper()
@@ -879,7 +835,7 @@ func waiting(t *testing.T, h Harness) {
 		for next := core.NumberedRun(1, core.MaxNumber); next != 0; {
 			var page []core.Run
 			var err error
-			page, next, err = e.Runs.Open(ctx, next, low, true, limit)
+			page, next, err = s.Runs.Open(ctx, next, low, true, limit)
 			ok(t, err)
 			for i := range page {
 				got = append(got, page[i].ID)
@@ -891,13 +847,11 @@ func waiting(t *testing.T, h Harness) {
 		read(limit, d, c, b, a)
 	}
 	claim := core.Claim{Owner: "second", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 5, Nonce: "second"}}
-	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{numbered.Take(claim, "http://second/", base, nil),
-		first.SkipUnsent(core.ReasonCancelled, base)}))
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{numbered.Take(claim, "http://second/", base, nil),
+		first.SkipUnsent(core.ReasonCancelled, base)})...)
 	read(1, c, b)
-	found, _, err := e.Dispatch.Runs(ctx, []core.RunID{d})
-	ok(t, err)
-	taken := found[d]
-	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{taken.GiveBack()}))
+	taken := mustRun(t, s, d)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{taken.GiveBack()})...)
 	read(10, d, c, b)
 }
 
@@ -914,30 +868,30 @@ func journal(minute int64, nonce string, v int, n int) core.Journal {
 }
 
 func journals(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	one := journal(1000, "n1", 1, 50)
-	ok(t, e.Dispatch.PutJournal(ctx, one))
+	ok(t, s.PutJournal(ctx, one))
 	read := func(want core.Journal) {
 		t.Helper()
-		got, err := e.Dispatch.Journals(ctx, []core.JournalKey{want.Key, {Minute: 1, Nonce: "none"}})
+		got, err := s.Journals(ctx, []core.JournalKey{want.Key, {Minute: 1, Nonce: "none"}})
 		ok(t, err)
 		same(t, "journal", got, map[core.JournalKey]core.Journal{want.Key: want})
 	}
 	read(one)
-	refused(t, e.Dispatch.PutJournal(ctx, journal(1000, "n1", 1, 3)))
-	refused(t, e.Watch.PutJournal(ctx, journal(1000, "n1", 0, 3)))
+	refused(t, s.PutJournal(ctx, journal(1000, "n1", 1, 3)))
+	refused(t, s.PutJournal(ctx, journal(1000, "n1", 0, 3)))
 	read(one)
 	five := journal(1000, "n1", 5, 4)
 	five.Entries[1].Answer, five.Entries[3].Answer = "HTTP 500: out of memory", "closed the connection"
-	ok(t, e.Watch.PutJournal(ctx, five))
-	refused(t, e.Dispatch.PutJournal(ctx, journal(1000, "n1", 4, 9)))
+	ok(t, s.PutJournal(ctx, five))
+	refused(t, s.PutJournal(ctx, journal(1000, "n1", 4, 9)))
 	read(five)
-	ok(t, e.Dispatch.PutJournal(ctx, journal(1000, "n2", 1, 0)))
-	ok(t, e.Dispatch.PutJournal(ctx, journal(1001, "n1", 1, 2)))
+	ok(t, s.PutJournal(ctx, journal(1000, "n2", 1, 0)))
+	ok(t, s.PutJournal(ctx, journal(1001, "n1", 1, 2)))
 	other := journal(1000, "n1", 2, 1)
 	other.Key.Suffix = 4
-	ok(t, e.Dispatch.PutJournal(ctx, other))
-	list, err := e.Watch.JournalsAt(ctx, 1000, core.JournalKey{}, 1000)
+	ok(t, s.PutJournal(ctx, other))
+	list, err := s.JournalsAt(ctx, 1000, core.JournalKey{}, 1000)
 	ok(t, err)
 	got := map[core.JournalKey]core.Journal{}
 	for _, j := range list {
@@ -945,20 +899,20 @@ func journals(t *testing.T, h Harness) {
 	}
 	same(t, "journals of a minute", got, map[core.JournalKey]core.Journal{five.Key: five, other.Key: other,
 		{Minute: 1000, Suffix: 3, Nonce: "n2"}: journal(1000, "n2", 1, 0)})
-	list, err = e.Watch.JournalsAt(ctx, 999, core.JournalKey{}, 1000)
+	list, err = s.JournalsAt(ctx, 999, core.JournalKey{}, 1000)
 	ok(t, err)
 	same(t, "journals of another minute", list, nil)
 }
 
 func watch(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	k := func(nonce string) core.JournalKey { return core.JournalKey{Minute: 90, Suffix: 2, Nonce: nonce} }
-	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("a"), k("b")}))
-	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("b"), k("c")}))
-	ok(t, e.Watch.PutRevisits(ctx, 120, []core.JournalKey{k("d")}))
+	ok(t, s.PutRevisits(ctx, 110, []core.JournalKey{k("a"), k("b")}))
+	ok(t, s.PutRevisits(ctx, 110, []core.JournalKey{k("b"), k("c")}))
+	ok(t, s.PutRevisits(ctx, 120, []core.JournalKey{k("d")}))
 	revisits := func(minute int64, want ...string) {
 		t.Helper()
-		got, err := e.Watch.Revisits(ctx, minute, core.JournalKey{}, 1000)
+		got, err := s.Revisits(ctx, minute, core.JournalKey{}, 1000)
 		ok(t, err)
 		var nonces []string
 		for _, key := range got {
@@ -973,8 +927,8 @@ func watch(t *testing.T, h Harness) {
 	revisits(110, "a", "b", "c")
 	revisits(120, "d")
 	revisits(130)
-	ok(t, e.Watch.DropRevisits(ctx, 110))
-	ok(t, e.Watch.DropRevisits(ctx, 110))
+	ok(t, s.DropRevisits(ctx, 110))
+	ok(t, s.DropRevisits(ctx, 110))
 	revisits(110)
 	revisits(120, "d")
 }
@@ -982,20 +936,20 @@ func watch(t *testing.T, h Harness) {
 // watchPages: journals, and journals to read again, come in pages, each once, in an order that
 // later writes keep; none of another minute comes.
 func watchPages(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	want := map[core.JournalKey]bool{}
 	var keys []core.JournalKey
 	for i := range 23 {
 		j := journal(1000, fmt.Sprintf("n%d", i), 1, 1)
 		j.Key.Suffix = i % 16
-		ok(t, e.Dispatch.PutJournal(ctx, j))
+		ok(t, s.PutJournal(ctx, j))
 		keys = append(keys, j.Key)
 		want[j.Key] = true
 	}
-	ok(t, e.Dispatch.PutJournal(ctx, journal(999, "before", 1, 1)))
-	ok(t, e.Dispatch.PutJournal(ctx, journal(1001, "after", 1, 1)))
-	ok(t, e.Watch.PutRevisits(ctx, 1010, keys))
-	ok(t, e.Watch.PutRevisits(ctx, 1011, keys[:1]))
+	ok(t, s.PutJournal(ctx, journal(999, "before", 1, 1)))
+	ok(t, s.PutJournal(ctx, journal(1001, "after", 1, 1)))
+	ok(t, s.PutRevisits(ctx, 1010, keys))
+	ok(t, s.PutRevisits(ctx, 1011, keys[:1]))
 	pages := func(what string, read func(after core.JournalKey, limit int) []core.JournalKey) {
 		t.Helper()
 		for _, limit := range []int{1, 7, 23, 24} {
@@ -1022,7 +976,7 @@ func watchPages(t *testing.T, h Harness) {
 		}
 	}
 	pages("journals", func(after core.JournalKey, limit int) (page []core.JournalKey) {
-		list, err := e.Watch.JournalsAt(ctx, 1000, after, limit)
+		list, err := s.JournalsAt(ctx, 1000, after, limit)
 		ok(t, err)
 		for _, j := range list {
 			page = append(page, j.Key)
@@ -1030,7 +984,7 @@ func watchPages(t *testing.T, h Harness) {
 		return page
 	})
 	pages("revisits", func(after core.JournalKey, limit int) []core.JournalKey {
-		page, err := e.Watch.Revisits(ctx, 1010, after, limit)
+		page, err := s.Revisits(ctx, 1010, after, limit)
 		ok(t, err)
 		return page
 	})

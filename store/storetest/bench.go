@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"context"
@@ -11,24 +11,23 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
 // Benchmarks measures an engine's calls on the path of a fire.
-func Benchmarks(b *testing.B, open func(b *testing.B) *engine.Engine) {
+func Benchmarks(b *testing.B, open func(b *testing.B) *store.Store) {
 	for _, n := range []int{500, 1000} {
 		b.Run(fmt.Sprintf("Create%d", n), func(b *testing.B) { benchCreate(b, open(b), n) })
 	}
 	b.Run("CloseRuns500", func(b *testing.B) { benchClose(b, open(b), 500) })
 	b.Run("Runs500", func(b *testing.B) { benchRuns(b, open(b), 500) })
 	for _, n := range []int{1000, 100000} {
-		e := open(b)
-		Sleeping(b, e, n)
-		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) { BenchDue(b, e) })
-		b.Run(fmt.Sprintf("Jobs1000Of%d", n), func(b *testing.B) { benchJobs(b, e) })
-		b.Run(fmt.Sprintf("Advance500Of%d", n), func(b *testing.B) { benchAdvance(b, e, 500) })
+		s := open(b)
+		Sleeping(b, s, n)
+		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) { BenchDue(b, s) })
+		b.Run(fmt.Sprintf("Jobs1000Of%d", n), func(b *testing.B) { benchJobs(b, s) })
+		b.Run(fmt.Sprintf("Advance500Of%d", n), func(b *testing.B) { benchAdvance(b, s, 500) })
 	}
 	b.Run("Fire", func(b *testing.B) { BenchFire(b, open(b)) })
 }
@@ -63,19 +62,19 @@ func benchBatches(n, batches int) [][]core.Run {
 	return list
 }
 
-func benchCreate(b *testing.B, e *engine.Engine, n int) {
+func benchCreate(b *testing.B, s *store.Store, n int) {
 	list := benchBatches(n, b.N)
 	b.ResetTimer()
 	for _, batch := range list {
-		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+		noErrors(b, s.CreateRuns(b.Context(), batch))
 	}
 	perRow(b, n)
 }
 
-func benchClose(b *testing.B, e *engine.Engine, n int) {
+func benchClose(b *testing.B, s *store.Store, n int) {
 	var closes [][]core.RunPut
 	for _, batch := range benchBatches(n, b.N) {
-		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+		noErrors(b, s.CreateRuns(b.Context(), batch))
 		var list []core.RunPut
 		for _, r := range batch {
 			list = append(list, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}))
@@ -84,15 +83,15 @@ func benchClose(b *testing.B, e *engine.Engine, n int) {
 	}
 	b.ResetTimer()
 	for _, list := range closes {
-		noErrors(b, e.Finish.PutRuns(b.Context(), list))
+		noErrors(b, s.ChangeRuns(b.Context(), list))
 	}
 	perRow(b, n)
 }
 
-func benchRuns(b *testing.B, e *engine.Engine, n int) {
+func benchRuns(b *testing.B, s *store.Store, n int) {
 	var ids []core.RunID
 	for k, batch := range benchBatches(n, 40) {
-		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+		noErrors(b, s.CreateRuns(b.Context(), batch))
 		if k%40 == 20 {
 			for _, r := range batch {
 				ids = append(ids, r.ID)
@@ -100,7 +99,7 @@ func benchRuns(b *testing.B, e *engine.Engine, n int) {
 		}
 	}
 	for b.Loop() {
-		if found, _, err := e.Dispatch.Runs(b.Context(), ids); err != nil || len(found) != n {
+		if found, err := s.Runs.Get(b.Context(), ids); err != nil || len(found) != n {
 			b.Fatal(len(found), err)
 		}
 	}
@@ -108,12 +107,12 @@ func benchRuns(b *testing.B, e *engine.Engine, n int) {
 }
 
 // Sleeping creates n jobs that wait for a far time, and 1,000 that are due.
-func Sleeping(b *testing.B, e *engine.Engine, n int) {
+func Sleeping(b *testing.B, s *store.Store, n int) {
 	b.Helper()
-	noErrors(b, []error{e.Manage.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"})})
-	var list []core.Job
+	noErrors(b, []error{s.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"})})
+	var list []store.JobPut
 	flush := func() {
-		noErrors(b, e.Manage.CreateJobs(b.Context(), list, nil))
+		ok(b, s.Jobs.Put(b.Context(), list)...)
 		list = list[:0]
 	}
 	for i := range n + 1000 {
@@ -121,7 +120,7 @@ func Sleeping(b *testing.B, e *engine.Engine, n int) {
 		if i >= 1000 {
 			j.Sched.PlanAt = at(1e6 + i)
 		}
-		if list = append(list, j); len(list) == 1000 {
+		if list = append(list, creates(j)); len(list) == 1000 {
 			flush()
 		}
 	}
@@ -129,7 +128,7 @@ func Sleeping(b *testing.B, e *engine.Engine, n int) {
 }
 
 // WaitingRuns adds n runs to the due index that wait for a far time.
-func WaitingRuns(b *testing.B, e *engine.Engine, n int) {
+func WaitingRuns(b *testing.B, s *store.Store, n int) {
 	b.Helper()
 	for i := 0; i < n; i += 1000 {
 		list := make([]store.JobPut, 1000)
@@ -137,39 +136,43 @@ func WaitingRuns(b *testing.B, e *engine.Engine, n int) {
 			job := core.JobID(k + 1)
 			list[k].Enter = &core.DueItem{PlanAt: at(1e6 + i + k), Job: job, Run: core.NumberedRun(job, uint32(i))}
 		}
-		noErrors(b, e.Jobs.Put(b.Context(), list))
+		noErrors(b, s.Jobs.Put(b.Context(), list))
 	}
 }
 
 // BenchDue reads the 1,000 due jobs of Sleeping.
-func BenchDue(b *testing.B, e *engine.Engine) {
+func BenchDue(b *testing.B, s *store.Store) {
 	for b.Loop() {
-		if items, err := e.Tick.Due(b.Context(), 0, at(1000), core.DueItem{}, 1000); err != nil || len(items) != 1000 {
+		if items, err := s.Jobs.Due(b.Context(), 0, at(1000), core.DueItem{}, 1000); err != nil || len(items) != 1000 {
 			b.Fatal(len(items), err)
 		}
 	}
 }
 
-func benchJobs(b *testing.B, e *engine.Engine) {
+func benchJobs(b *testing.B, s *store.Store) {
 	ids := make([]core.JobID, 1000)
 	for i := range ids {
 		ids[i] = core.JobID(i + 1)
 	}
 	for b.Loop() {
-		if found, _, err := e.Dispatch.Jobs(b.Context(), ids); err != nil || len(found) != len(ids) {
+		if found, err := s.Jobs.Get(b.Context(), store.Whole, ids); err != nil || len(found) != len(ids) {
 			b.Fatal(len(found), err)
 		}
 	}
 	perRow(b, len(ids))
 }
 
-func benchAdvance(b *testing.B, e *engine.Engine, n int) {
+func benchAdvance(b *testing.B, s *store.Store, n int) {
 	ids := make([]core.JobID, n)
 	for i := range ids {
 		ids[i] = core.JobID(i + 1)
 	}
-	scheds, _, err := e.Tick.Scheds(b.Context(), ids)
+	got, err := s.Jobs.Get(b.Context(), store.Planning, ids)
 	check.OK(b, err)
+	scheds := map[core.JobID]core.Sched{}
+	for id, g := range got {
+		scheds[id] = g.Is.Sched
+	}
 	moves := make([]core.Advance, n)
 	for b.Loop() {
 		for i, id := range ids {
@@ -180,7 +183,7 @@ func benchAdvance(b *testing.B, e *engine.Engine, n int) {
 			moves[i] = a
 			scheds[id] = scheds[id].Moved(a)
 		}
-		noErrors(b, e.Tick.Advance(b.Context(), moves))
+		noErrors(b, s.Advance(b.Context(), moves))
 	}
 	perRow(b, n)
 }
@@ -188,8 +191,8 @@ func benchAdvance(b *testing.B, e *engine.Engine, n int) {
 // BenchFire is one fire from plan to end as the port calls that it costs:
 // 1/5 advance, 1/50 message, receipt, journal and ack, one claim, and reading
 // and closing it in batches of 50. Eight drivers do it at a time.
-func BenchFire(b *testing.B, e *engine.Engine) {
-	Sleeping(b, e, 1000)
+func BenchFire(b *testing.B, s *store.Store) {
+	Sleeping(b, s, 1000)
 	const n, drivers = 500, 8
 	var turn atomic.Int64
 	var all sync.WaitGroup
@@ -201,7 +204,7 @@ func BenchFire(b *testing.B, e *engine.Engine) {
 				if k >= b.N {
 					return
 				}
-				if err := fires(b.Context(), e, k, n); err != nil {
+				if err := fires(b.Context(), s, k, n); err != nil {
 					b.Error(err)
 					return
 				}
@@ -213,18 +216,18 @@ func BenchFire(b *testing.B, e *engine.Engine) {
 }
 
 // fires is one round of BenchFire; rounds differ in their jobs or instants.
-func fires(ctx context.Context, e *engine.Engine, k, n int) error {
+func fires(ctx context.Context, s *store.Store, k, n int) error {
 	jobs := make([]core.JobID, n)
 	for i := range jobs {
 		jobs[i] = benchRun(k*n + i).ID.Job()
 	}
-	scheds, _, err := e.Tick.Scheds(ctx, jobs[:n/5])
+	got, err := s.Jobs.Get(ctx, store.Planning, jobs[:n/5])
 	if err != nil {
 		return err
 	}
 	var moves []core.Advance
-	for _, s := range scheds {
-		a := s.Stay()
+	for _, g := range got {
+		a := g.Is.Sched.Stay()
 		a.NewNext += 5
 		a.NewPlanAt += 5
 		moves = append(moves, a)
@@ -240,10 +243,10 @@ func fires(ctx context.Context, e *engine.Engine, k, n int) error {
 		}
 		out = append(out, ring.Out{NotBefore: time.Now().Add(-time.Hour), Message: msg})
 	}
-	errs := e.Ring.Enqueue(ctx, out)
-	e.Tick.Advance(ctx, moves) // refused where another round was faster
+	errs := s.Queue.Enqueue(ctx, out)
+	s.Advance(ctx, moves) // refused where another round was faster
 	for done := 0; done < n; {
-		got, err := e.Queue.Receive(ctx, ring.KindFires, (n-done)/50)
+		got, err := s.Queue.Receive(ctx, ring.KindFires, (n-done)/50)
 		if err != nil {
 			return err
 		}
@@ -256,16 +259,16 @@ func fires(ctx context.Context, e *engine.Engine, k, n int) error {
 		for i := range claims {
 			jobs[i] = claims[i].ID.Job()
 		}
-		if _, _, err := e.Dispatch.Jobs(ctx, jobs[:len(claims)]); err != nil {
+		if _, err := s.Jobs.Get(ctx, store.Whole, jobs[:len(claims)]); err != nil {
 			return err
 		}
-		errs = append(errs, e.Dispatch.Create(ctx, claims)...)
+		errs = append(errs, s.CreateRuns(ctx, claims)...)
 		j := core.Journal{Key: core.JournalKey{Minute: int64(k), Nonce: fmt.Sprint(k, done)}, V: 1}
 		for _, r := range claims {
 			j.Entries = append(j.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 		}
-		errs = append(errs, e.Dispatch.PutJournal(ctx, j))
-		errs = append(errs, e.Queue.Ack(ctx, got)...)
+		errs = append(errs, s.PutJournal(ctx, j))
+		errs = append(errs, s.Queue.Ack(ctx, got)...)
 		var ends sync.WaitGroup
 		ended := make([]error, len(claims))
 		for lo := 0; lo < len(claims); lo += 50 {
@@ -276,11 +279,11 @@ func fires(ctx context.Context, e *engine.Engine, k, n int) error {
 					runs = append(runs, r.ID)
 					closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}))
 				}
-				if found, _, err := e.Finish.Runs(ctx, runs); err != nil || len(found) != 50 {
+				if found, err := s.Runs.Get(ctx, runs); err != nil || len(found) != 50 {
 					ended[lo] = fmt.Errorf("%d runs of 50: %w", len(found), err)
 					return
 				}
-				copy(ended[lo:], e.Finish.PutRuns(ctx, closes))
+				copy(ended[lo:], s.ChangeRuns(ctx, closes))
 			})
 		}
 		ends.Wait()

@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"errors"
@@ -18,33 +18,33 @@ import (
 // clean: ended runs without follow-ups are removed with their long texts; nothing else is. The
 // position is stored, and never goes back.
 func clean(t *testing.T, h Harness) {
-	e, ctx := openRunStore(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	drop := func(list ...core.Run) []error {
 		puts := make([]store.RunPut, len(list))
 		for i := range list {
 			puts[i].Drop = &list[i]
 		}
-		return e.Runs.Put(ctx, puts)
+		return s.Runs.Put(ctx, puts)
 	}
 	long := strings.Repeat("long ", 200)
 	ended, open, owing, parent, other := core.PlannedRun(1, at(0)), core.PlannedRun(1, at(1)), core.NumberedRun(1, 1), core.NumberedRun(1, 2),
 		core.NumberedRun(2, 1)
-	put(t, e, ended, func(r *core.Run) { closed(r); r.Params, r.Message = &long, long })
-	put(t, e, open, nil)
-	put(t, e, owing, func(r *core.Run) {
+	put(t, s, ended, func(r *core.Run) { closed(r); r.Params, r.Message = &long, long })
+	put(t, s, open, nil)
+	put(t, s, owing, func(r *core.Run) {
 		closed(r)
 		r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, core.NumberedRun(1, 9)
 		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: at(9)}}
 	})
-	put(t, e, parent, func(r *core.Run) { closed(r); r.Place = 1 })
-	put(t, e, other, closed)
+	put(t, s, parent, func(r *core.Run) { closed(r); r.Place = 1 })
+	put(t, s, other, closed)
 	postRun := core.NumberedRun(1, 3)
-	put(t, e, postRun, func(r *core.Run) { closed(r); r.PostRun = core.PostRun{Log: true} })
-	read := func(id core.RunID) core.Run { t.Helper(); return mustRun(t, e, id) }
+	put(t, s, postRun, func(r *core.Run) { closed(r); r.PostRun = core.PostRun{Log: true} })
+	read := func(id core.RunID) core.Run { t.Helper(); return mustRun(t, s, id) }
 	gone := core.Run{ID: core.NumberedRun(1, 77), State: core.Succeeded}
 	answers(t, drop(read(ended), read(open), read(owing), read(parent), read(postRun), gone),
 		"ok", "refused", "refused", "refused", "refused", "ok")
-	if _, is := readRun(t, e, ended); is {
+	if _, is := readRun(t, s, ended); is {
 		t.Error("it is still there")
 	}
 	for _, id := range []core.RunID{open, owing, parent, other} {
@@ -58,7 +58,7 @@ func clean(t *testing.T, h Harness) {
 	answers(t, drop(was, still), "refused", "refused")
 	read(owing)
 	read(open)
-	list, err := e.Runs.Span(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
+	list, err := s.Runs.Span(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
 	ok(t, err)
 	if len(list) != 1 || list[0].ID != open {
 		t.Errorf("planned runs: %v", list)
@@ -66,17 +66,17 @@ func clean(t *testing.T, h Harness) {
 
 	upTo := func(job core.JobID, want core.Instant) {
 		t.Helper()
-		got, err := e.Manage.Cleaned(ctx, job)
+		got, err := s.Cleaned(ctx, job)
 		ok(t, err)
 		if got != want {
 			t.Errorf("job %d is cleaned up to %s, want %s", job, got, want)
 		}
 	}
 	upTo(1, 0)
-	ok(t, e.Manage.PutCleaned(ctx, 1, at(5)))
-	ok(t, e.Manage.PutCleaned(ctx, 1, at(3)))
+	ok(t, s.PutCleaned(ctx, 1, at(5)))
+	ok(t, s.PutCleaned(ctx, 1, at(3)))
 	upTo(1, at(5))
-	ok(t, e.Manage.PutCleaned(ctx, 1, at(8)))
+	ok(t, s.PutCleaned(ctx, 1, at(8)))
 	upTo(1, at(8))
 	upTo(2, 0)
 }
@@ -85,11 +85,11 @@ func clean(t *testing.T, h Harness) {
 // counted, with their ends; counted runs go, and the reports keep their counts.
 func cleanCounted(t *testing.T, h Harness) {
 	begin := time.Now().UTC().Truncate(time.Second) // stores note when a run is made
-	e, ctx, now := h.Open(t), t.Context(), begin
+	s, ctx, now := h.Open(t), t.Context(), begin
 	clock := func() time.Time { return now }
-	sums := report.New(e.Report, report.Options{Now: clock, PassFor: time.Minute})
-	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
-	createJobs(t, e, job(1))
+	sums := report.New(nouns(s), report.Options{Now: clock, PassFor: time.Minute})
+	m := people.New(nouns(s), s.Queue, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
+	createJobs(t, s, job(1))
 	claimed := func(r *core.Run) { r.Journal.Minute, r.SentAt = begin.Unix()/60, begin }
 	ended := func(r *core.Run) { claimed(r); r.State, r.EndedAt = core.Succeeded, begin }
 	soon, later := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
@@ -101,18 +101,18 @@ func cleanCounted(t *testing.T, h Harness) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	put(t, e, soon, ended)
+	put(t, s, soon, ended)
 	now = begin.Add(50 * time.Hour) // no report was made, so none waits for these runs
 	cleaned("1 went, 0 are held")
 
 	now = begin
-	put(t, e, soon, ended)
-	put(t, e, later, claimed)
-	ok(t, e.Dispatch.PutJournal(ctx, core.Journal{Key: mustRun(t, e, later).Journal, V: 1,
+	put(t, s, soon, ended)
+	put(t, s, later, claimed)
+	ok(t, s.PutJournal(ctx, core.Journal{Key: mustRun(t, s, later).Journal, V: 1,
 		Entries: []core.Entry{{Run: soon, Outcome: core.Accepted}, {Run: later, Outcome: core.Accepted}}}))
 	ok(t, sums.Pass(ctx))
 	now = begin.Add(50 * time.Hour) // they stood still since
-	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(later, core.Run{State: core.Succeeded, EndedAt: begin.Add(3 * time.Hour)})}))
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(later, core.Run{State: core.Succeeded, EndedAt: begin.Add(3 * time.Hour)})})...)
 	cleaned("0 went, 2 are held")
 	now = begin.Add(2 * time.Hour) // they count the hour, in which one has no end
 	ok(t, sums.Pass(ctx))

@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
 
@@ -46,10 +45,10 @@ func families(t *testing.T, h Harness) {
 
 // edges: two updates add a parent to each other's job by an earlier read; one is rejected.
 func edges(t *testing.T, h Harness) {
-	e, ctx := openJobs(t, h), t.Context()
-	createJobs(t, e, job(1), job(2))
-	createJobs(t, e, after(3, core.UponClose, 1), after(4, core.UponClose, 2))
-	was, err := e.Manage.Edges(ctx)
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1), job(2))
+	createJobs(t, s, after(3, core.UponClose, 1), after(4, core.UponClose, 2))
+	was, err := s.Edges(ctx)
 	ok(t, err)
 	if was < 1 {
 		t.Fatalf("the edges are counted from %d on", was)
@@ -57,7 +56,7 @@ func edges(t *testing.T, h Harness) {
 	update := func(j core.Job, edges int64) error {
 		p := updates(j, 100)
 		p.Update.Edges = edges
-		return e.Jobs.Put(ctx, []store.JobPut{p})[0]
+		return s.Jobs.Put(ctx, []store.JobPut{p})[0]
 	}
 	refused(t, update(after(1, core.UponClose, 4), 0))
 	var errs [2]error
@@ -70,19 +69,19 @@ func edges(t *testing.T, h Harness) {
 	if done < 0 || !errors.Is(errs[1-done], core.ErrRefused) {
 		t.Fatalf("two that make a circle were answered %v", errs)
 	}
-	if is, err := e.Manage.Edges(ctx); err != nil || is != was+1 {
+	if is, err := s.Edges(ctx); err != nil || is != was+1 {
 		t.Fatalf("%d edges, then %d, %v", was, is, err)
 	}
-	wantChildren(t, e, job(core.JobID(2-done)), core.JobID(4-done)) // the other is as it was
+	wantChildren(t, s, job(core.JobID(2-done)), core.JobID(4-done)) // the other is as it was
 	// An update without parents, or of a job without children, compares nothing.
 	ok(t, update(after(core.JobID(3+done), core.UponClose, 1, 2), 0))
 	ok(t, update(after(core.JobID(2-done), core.UponClose), 0))
 }
 
 // wantChildren checks the list of a job, and that its other fields are unchanged.
-func wantChildren(t *testing.T, e *engine.Engine, want core.Job, list ...core.JobID) {
+func wantChildren(t *testing.T, s *store.Store, want core.Job, list ...core.JobID) {
 	t.Helper()
-	got := getJobs(t, e, store.Whole, []core.JobID{want.Def.ID})[want.Def.ID]
+	got := getJobs(t, s, store.Whole, want.Def.ID)[want.Def.ID]
 	same(t, "job with children", got, want)
 	for _, id := range list {
 		want.Def.Children = append(want.Def.Children, core.Child{Job: id, When: core.UponClose})
@@ -92,61 +91,61 @@ func wantChildren(t *testing.T, e *engine.Engine, want core.Job, list ...core.Jo
 
 // mostChildren: a job lists MaxChildren and no more, even if all are made at once.
 func mostChildren(t *testing.T, h Harness) {
-	e, ctx := openJobs(t, h), t.Context()
-	createJobs(t, e, job(1))
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1))
 	var puts []store.JobPut
 	var want []core.JobID
 	for i := range core.JobID(core.MaxChildren) {
 		puts, want = append(puts, creates(after(2+i, core.UponClose, 1))), append(want, 2+i)
 	}
 	for part := range slices.Chunk(puts, 100) {
-		allNil(t, e.Jobs.Put(ctx, part))
+		ok(t, s.Jobs.Put(ctx, part)...)
 	}
-	answers(t, e.Jobs.Put(ctx, []store.JobPut{creates(after(5000, core.UponClose, 1)), creates(job(5001))}), "refused", "ok")
-	wantChildren(t, e, job(1), want...)
+	answers(t, s.Jobs.Put(ctx, []store.JobPut{creates(after(5000, core.UponClose, 1)), creates(job(5001))}), "refused", "ok")
+	wantChildren(t, s, job(1), want...)
 }
 
 // places tests the writes of the children that a close owes.
 func places(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	id := ids(3)
-	parent := put(t, e, id[0], func(r *core.Run) { r.Place, r.Parent = 1, id[1] })
+	parent := put(t, s, id[0], func(r *core.Run) { r.Place, r.Parent = 1, id[1] })
 	ended := core.End(parent.ID, core.Run{State: core.Succeeded, EndedAt: base, Code: 200}) // unread
 	puts := []core.RunPut{ended}
-	allNil(t, e.Finish.PutRuns(ctx, puts))
+	ok(t, s.ChangeRuns(ctx, puts)...)
 	if puts[0].Seen == nil || puts[0].Seen.Place != 1 {
 		t.Fatalf("its end was answered with %+v", puts[0].Seen)
 	}
 	puts[0].Apply(&parent)
-	sameRun(t, e, parent)
+	sameRun(t, s, parent)
 	owes := []core.Owed{{Run: core.NumberedRun(9, 5), Kind: core.CauseParent, Slot: at(9)}}
 	other := []core.Owed{{Run: core.NumberedRun(9, 6), Kind: core.CauseParent, Slot: at(9)}}
 	elsewhere := parent
 	elsewhere.Place = core.PlaceAfter(3)
-	open := put(t, e, id[1], func(r *core.Run) { r.Place = 1 })
+	open := put(t, s, id[1], func(r *core.Run) { r.Place = 1 })
 	asClosed := open
 	asClosed.State = core.Succeeded
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{elsewhere.Draw(owes), asClosed.Draw(owes), parent.Draw(owes), parent.Draw(other)}),
+	answers(t, s.ChangeRuns(ctx, []core.RunPut{elsewhere.Draw(owes), asClosed.Draw(owes), parent.Draw(owes), parent.Draw(other)}),
 		"refused", "refused", "ok", "refused")
 	drawn := parent
 	drawn.Owes = owes
-	sameRun(t, e, drawn)
-	sameRun(t, e, open)
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{elsewhere.NoteChildren(0, nil), drawn.NoteChildren(core.PlaceAfter(9), nil),
+	sameRun(t, s, drawn)
+	sameRun(t, s, open)
+	answers(t, s.ChangeRuns(ctx, []core.RunPut{elsewhere.NoteChildren(0, nil), drawn.NoteChildren(core.PlaceAfter(9), nil),
 		drawn.NoteChildren(core.PlaceAfter(9), nil)}), "refused", "ok", "refused")
 	drawn.Owes, drawn.Place = nil, core.PlaceAfter(9)
-	sameRun(t, e, drawn)
-	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{parent.NoteChildren(0, nil), drawn.NoteChildren(0, nil)}), "refused", "ok")
+	sameRun(t, s, drawn)
+	answers(t, s.ChangeRuns(ctx, []core.RunPut{parent.NoteChildren(0, nil), drawn.NoteChildren(0, nil)}), "refused", "ok")
 	drawn.Place = 0
-	sameRun(t, e, drawn)
+	sameRun(t, s, drawn)
 }
 
 // familiesAtOnce: an edit of a job and the creation of its children run at once: none undoes the other.
 func familiesAtOnce(t *testing.T, h Harness) {
-	e, ctx := openJobs(t, h), t.Context()
+	s, ctx := h.Open(t), t.Context()
 	for round := range core.JobID(30) {
 		parent := job(1 + 10*round)
-		createJobs(t, e, parent)
+		createJobs(t, s, parent)
 		title := with(parent, func(j *core.Job) { j.Def.Title, j.Sched.Rev = "another", 101 })
 		puts := []store.JobPut{updates(title, 100)}
 		var want []core.JobID
@@ -158,7 +157,7 @@ func familiesAtOnce(t *testing.T, h Harness) {
 		for i := range puts {
 			all.Go(func() {
 				for try := 0; ; try++ {
-					if err := e.Jobs.Put(ctx, puts[i:i+1])[0]; err == nil {
+					if err := s.Jobs.Put(ctx, puts[i:i+1])[0]; err == nil {
 						return
 					} else if !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled) || try == 50 {
 						t.Error(err)
@@ -168,6 +167,6 @@ func familiesAtOnce(t *testing.T, h Harness) {
 			})
 		}
 		all.Wait()
-		wantChildren(t, e, title, want...)
+		wantChildren(t, s, title, want...)
 	}
 }

@@ -1,6 +1,6 @@
-// Package enginetest tests every engine through its ports: each condition met and not met,
-// orders, pages, answers. It requires only the promises in the comments of the ports.
-package enginetest
+// Package storetest tests every implementation of the interfaces of package store: each condition met and not met, orders, pages,
+// and results. It requires only the promises in their comments.
+package storetest
 
 import (
 	"context"
@@ -14,38 +14,39 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
-	"github.com/tickring/tickring/store/storetest"
 )
 
-// Visibility is the visibility for engines under this suite.
+// Visibility is the visibility for stores under this suite.
 const Visibility = 2 * time.Second
 
-// Harness opens engines for the cases.
+// Harness opens stores for the cases.
 type Harness struct {
-	// Open opens an empty engine, which is closed at the end of the test.
-	Open func(t *testing.T) *engine.Engine
-	// Reopen closes an engine and opens it again on the same data; nil if the engine keeps nothing.
-	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
+	// Open opens an empty store, which is closed at the end of the test.
+	Open func(t *testing.T) *store.Store
+	// Reopen closes a store and opens it again on the same data; nil if the store keeps nothing.
+	Reopen func(t *testing.T, s *store.Store) *store.Store
 	// Damage makes the stored text of a job unreadable; nil if nothing is stored as text.
-	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
-	// DamageApp makes the stored text of an app unreadable; nil if nothing is stored as text.
-	DamageApp func(t *testing.T, e *engine.Engine, name string)
+	Damage func(t *testing.T, s *store.Store, job core.JobID)
 	// SetOwes replaces the stored text of Run.Owes; nil if tests cannot change the stored text.
-	SetOwes func(t *testing.T, e *engine.Engine, run core.RunID, text string)
+	SetOwes func(t *testing.T, s *store.Store, run core.RunID, text string)
+	// TakeLetters stores the dead-letter messages that are on a queue; nil if the store has no such queue.
+	TakeLetters func(ctx context.Context, s *store.Store) error
+	// Pull returns the queues that executors pull from; nil if they use SQS.
+	Pull func(s *store.Store) pullqueue.Store
 	// Patience is how long a stale read is repeated; 0: the read is made once.
 	Patience time.Duration
-	// Visibility is the visibility of the engine's queue; 0 is Visibility.
+	// Visibility is the visibility of the store's queue; 0 is Visibility.
 	Visibility time.Duration
 	// Coarse is how early before NotBefore a message may come. If it is not 0, the queue has no order, counts approximately,
-	// and knows only a bound of the age of its oldest message.
+	// and reports only a bound of the age of its oldest message.
 	Coarse time.Duration
 	// Expires is true if the store removes expired items automatically.
 	Expires bool
-	// Wait lets time pass for an engine; nil if that is impossible.
-	Wait func(e *engine.Engine, d time.Duration)
+	// Wait lets time pass for a store; nil if that is impossible.
+	Wait func(s *store.Store, d time.Duration)
 }
 
 func (h Harness) visibility() time.Duration {
@@ -55,8 +56,8 @@ func (h Harness) visibility() time.Duration {
 	return Visibility
 }
 
-// Case is one part of the suite. It opens its own engines, and calls neither t.Run nor
-// time.Sleep, so that it can run in a testing/synctest bubble.
+// Case is one part of the suite. It opens its own stores, and calls neither t.Run nor time.Sleep, so that it can run in a
+// testing/synctest bubble.
 type Case struct {
 	Name string
 	Run  func(t *testing.T, h Harness)
@@ -80,7 +81,7 @@ var Cases = []Case{
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"AppPauses", appPauses}, {"AppDeleted", appDeleted},
 	{"GlobalPast", globalPast}, {"Apps", apps.test}, {"Channels", channels.test}, {"People", accounts.test},
 	{"Executors", executors.test}, {"Global", globals.test},
-	{"Healths", healths.test}, {"Uses", allUses}, {"Permits", permits.test}, {"Notices", notices.test}, {"Scripts", scripts.test},
+	{"Healths", healths.test}, {"Uses", uses.test}, {"Permits", permits.test}, {"Notices", notices.test}, {"Scripts", scripts.test},
 	{"Leases", leases.test}, {"Reports", reports.test}, {"ReportState", reportStates.test}, {"Cursor", cursors.test},
 	{"Lanes", lanes}, {"Counted", counted}, {"Sources", sources}, {"SweepScripts", sweepScripts},
 	{"Letters", letters},
@@ -103,9 +104,9 @@ var Cases = []Case{
 	{"Lists", lists},
 	{"UnreadableRun", unreadableRun}, {"NewerRun", newerRun}, {"RefusedOfMany", refusedOfMany}, {"LongTexts", longTexts},
 	{"WaitingMessages", waitingMessages},
-	{"RecordConditions", ofRecords(storetest.Conditions)}, {"RecordGroups", ofRecords(storetest.Groups)},
-	{"RecordLists", ofRecords(storetest.Lists)}, {"RecordRaces", ofRecords(storetest.Races)},
-	{"RecordTables", ofRecords(storetest.Tables)}, {"RecordRefusedOfMany", ofRecords(storetest.RefusedOfMany)},
+	{"RecordConditions", ofRecords(Conditions)}, {"RecordGroups", ofRecords(Groups)},
+	{"RecordLists", ofRecords(Lists)}, {"RecordRaces", ofRecords(Races)},
+	{"RecordTables", ofRecords(Tables)}, {"RecordRefusedOfMany", ofRecords(RefusedOfMany)},
 }
 
 func ofRecords(test func(*testing.T, store.Records)) func(*testing.T, Harness) {
@@ -148,26 +149,25 @@ func change(j core.Job, id int64) core.Change {
 }
 
 // createApps makes apps that are not there yet.
-func createApps(t *testing.T, e *engine.Engine, names ...string) {
+func createApps(t *testing.T, s *store.Store, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, At: base, App: name}); !errors.Is(err,
+		if err := s.PutApp(t.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, At: base, App: name}); !errors.Is(err,
 			core.ErrRefused) {
 			ok(t, err)
 		}
 	}
 }
 
-func createJobs(t *testing.T, e *engine.Engine, list ...core.Job) {
+func createJobs(t *testing.T, s *store.Store, list ...core.Job) {
 	t.Helper()
+	puts := make([]store.JobPut, len(list))
 	for i := range list {
-		createApps(t, e, list[i].Def.App)
+		createApps(t, s, list[i].Def.App)
+		puts[i] = creates(list[i])
+		puts[i].Changes = []core.Change{change(list[i], list[i].Sched.Rev)}
 	}
-	changes := make([]core.Change, len(list))
-	for i, j := range list {
-		changes[i] = change(j, j.Sched.Rev)
-	}
-	allNil(t, e.Manage.CreateJobs(t.Context(), list, changes))
+	ok(t, s.Jobs.Put(t.Context(), puts)...)
 }
 
 // run is a claim as a dispatch makes it.
@@ -186,25 +186,20 @@ func same[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("got %v, want no error", err)
-	}
-}
-
-func refused(t *testing.T, err error) {
-	t.Helper()
-	if !errors.Is(err, core.ErrRefused) {
-		t.Fatalf("got %v, want refused", err)
-	}
-}
-
-func allNil(t *testing.T, errs []error) {
+func ok(t testing.TB, errs ...error) {
 	t.Helper()
 	for i, err := range errs {
 		if err != nil {
-			t.Fatalf("item %d: %v", i, err)
+			t.Fatalf("item %d: got %v, want no error", i, err)
+		}
+	}
+}
+
+func refused(t *testing.T, errs ...error) {
+	t.Helper()
+	for i, err := range errs {
+		if !errors.Is(err, core.ErrRefused) {
+			t.Fatalf("item %d: got %v, want refused", i, err)
 		}
 	}
 }
@@ -224,70 +219,86 @@ func answers(t *testing.T, errs []error, want ...string) {
 	}
 }
 
-// readJob is a stored job; false if there is none.
-func readJob(t *testing.T, e *engine.Engine, id core.JobID) (core.Job, bool) {
+// all reads values by their keys until none is throttled.
+func all[K comparable, T any](t *testing.T, read func(...K) (map[K]store.Got[T], error), keys ...K) map[K]store.Got[T] {
 	t.Helper()
-	ids := []core.JobID{id}
-	for range 100 {
-		found, unread, err := e.Dispatch.Jobs(t.Context(), ids)
+	list := map[K]store.Got[T]{}
+	for try := 0; len(keys) > 0; try++ {
+		found, err := read(keys...)
 		ok(t, err)
-		if len(unread) == 0 {
-			if j, is := found[id]; is {
-				return *j, true
+		keys = nil
+		for key, got := range found {
+			if errors.Is(got.Err, core.ErrThrottled) && try < 100 {
+				keys = append(keys, key)
+				continue
 			}
-			return core.Job{}, false
+			list[key] = got
 		}
 	}
-	t.Fatal("a job stays unread")
-	return core.Job{}, false
+	return list
 }
 
-func mustJob(t *testing.T, e *engine.Engine, id core.JobID) core.Job {
+// getJobs reads jobs that can be used.
+func getJobs(t *testing.T, s *store.Store, part store.Part, ids ...core.JobID) map[core.JobID]core.Job {
 	t.Helper()
-	j, is := readJob(t, e, id)
+	list := map[core.JobID]core.Job{}
+	for id, got := range all(t, func(ids ...core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+		return s.Jobs.Get(t.Context(), part, ids)
+	}, ids...) {
+		ok(t, got.Err)
+		list[id] = *got.Is
+	}
+	return list
+}
+
+func getRuns(t *testing.T, s *store.Store, ids ...core.RunID) map[core.RunID]store.Got[*core.Run] {
+	t.Helper()
+	return all(t, func(ids ...core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+		return s.Runs.Get(t.Context(), ids)
+	}, ids...)
+}
+
+func mustJob(t *testing.T, s *store.Store, id core.JobID) core.Job {
+	t.Helper()
+	j, is := getJobs(t, s, store.Whole, id)[id]
 	if !is {
-		t.Fatalf("job %d is not there", id)
+		t.Fatalf("job %d does not exist", id)
 	}
 	return j
 }
 
-// readRun is a stored run; false if there is none.
-func readRun(t *testing.T, e *engine.Engine, id core.RunID) (core.Run, bool) {
+// readRun returns a stored run; false if it does not exist.
+func readRun(t *testing.T, s *store.Store, id core.RunID) (core.Run, bool) {
 	t.Helper()
-	for range 100 {
-		found, unread, err := e.Dispatch.Runs(t.Context(), []core.RunID{id})
-		ok(t, err)
-		if len(unread) == 0 {
-			r, is := found[id]
-			return r, is
-		}
+	got, is := getRuns(t, s, id)[id]
+	if ok(t, got.Err); !is {
+		return core.Run{}, false
 	}
-	t.Fatal("a run stays unread")
-	return core.Run{}, false
+	return *got.Is, true
 }
 
-func mustRun(t *testing.T, e *engine.Engine, id core.RunID) core.Run {
+func mustRun(t *testing.T, s *store.Store, id core.RunID) core.Run {
 	t.Helper()
-	r, is := readRun(t, e, id)
+	r, is := readRun(t, s, id)
 	if !is {
-		t.Fatalf("run %d is not there", id)
+		t.Fatalf("run %d does not exist", id)
 	}
 	return r
 }
 
 // sameRun checks a stored run.
-func sameRun(t *testing.T, e *engine.Engine, want core.Run) {
+func sameRun(t *testing.T, s *store.Store, want core.Run) {
 	t.Helper()
-	same(t, "stored run", mustRun(t, e, want.ID), want)
+	same(t, "stored run", mustRun(t, s, want.ID), want)
 }
 
 // readDue reads all pages of the due index.
-func readDue(t *testing.T, e *engine.Engine, partition int, upTo core.Instant, page int) []core.DueItem {
+func readDue(t *testing.T, s *store.Store, partition int, upTo core.Instant, page int) []core.DueItem {
 	t.Helper()
 	var list []core.DueItem
 	after := core.DueItem{}
 	for {
-		items, err := e.Tick.Due(t.Context(), partition, upTo, after, page)
+		items, err := s.Jobs.Due(t.Context(), partition, upTo, after, page)
 		ok(t, err)
 		if len(items) == 0 {
 			return list
@@ -306,10 +317,10 @@ func readDue(t *testing.T, e *engine.Engine, partition int, upTo core.Instant, p
 }
 
 // wantDue repeats readDue until it is as wanted or the patience is at its end.
-func wantDue(t *testing.T, h Harness, e *engine.Engine, partition int, upTo core.Instant, page int, want ...core.DueItem) {
+func wantDue(t *testing.T, h Harness, s *store.Store, partition int, upTo core.Instant, page int, want ...core.DueItem) {
 	t.Helper()
 	eventually(t, h, func() string {
-		return cmp.Diff(want, readDue(t, e, partition, upTo, page), cmpopts.EquateEmpty())
+		return cmp.Diff(want, readDue(t, s, partition, upTo, page), cmpopts.EquateEmpty())
 	})
 }
 
@@ -350,9 +361,9 @@ func limited(t *testing.T) context.Context {
 }
 
 // receive waits for one receipt of fires.
-func receive(t *testing.T, e *engine.Engine, limit int) []store.Delivery {
+func receive(t *testing.T, s *store.Store, limit int) []store.Delivery {
 	t.Helper()
-	got, err := e.Queue.Receive(limited(t), ring.KindFires, limit)
+	got, err := s.Queue.Receive(limited(t), ring.KindFires, limit)
 	ok(t, err)
 	if len(got) == 0 || len(got) > limit {
 		t.Fatalf("%d messages, 1 to %d were asked for", len(got), limit)
@@ -361,12 +372,28 @@ func receive(t *testing.T, e *engine.Engine, limit int) []store.Delivery {
 }
 
 // nothing checks that no message is visible for a while.
-func nothing(t *testing.T, e *engine.Engine, kind ring.Kind, for_ time.Duration) {
+func nothing(t *testing.T, s *store.Store, kind ring.Kind, for_ time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), for_)
 	defer cancel()
-	got, err := e.Queue.Receive(ctx, kind, 10)
+	got, err := s.Queue.Receive(ctx, kind, 10)
 	if err == nil || len(got) > 0 {
 		t.Fatalf("got %v, want nothing", got)
+	}
+}
+
+// readApp returns the app of a name, if it exists.
+func readApp(t *testing.T, s *store.Store, name string) (list []core.App) {
+	t.Helper()
+	for try := 0; ; try++ {
+		found, err := s.Apps(t.Context(), name)
+		v, is := found[name]
+		if errors.Is(v.Err, core.ErrThrottled) && try < 100 {
+			continue
+		}
+		if ok(t, err, v.Err); is {
+			list = append(list, v.Is)
+		}
+		return list
 	}
 }
