@@ -1,11 +1,15 @@
 package storetest
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
 
@@ -387,211 +392,6 @@ func due(t *testing.T, h Harness) {
 	}
 }
 
-func dueMany(t *testing.T, h Harness) {
-	s := h.Open(t)
-	var list []core.Job
-	var want []core.DueItem
-	for i := core.JobID(1); i <= 60; i++ {
-		list = append(list, with(job(i), func(j *core.Job) { j.Sched.PlanAt = at(int(i%7) * 10) }))
-		want = append(want, core.DueItem{PlanAt: at(int(i%7) * 10), Job: i})
-	}
-	sortDue(want)
-	createJobs(t, s, list...)
-	wantDue(t, h, s, 0, at(1000), 7, want...)
-}
-
-func skips(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	skip := func(first, last int, reason core.Reason) core.Skip {
-		return core.Skip{Job: 1, First: at(first), Last: at(last), Count: int64(last - first + 1), Reason: reason, Rev: 100, Made: base}
-	}
-	a, b, c := skip(0, 10, core.ReasonMisfire), skip(20, 30, core.ReasonPaused), skip(20, 25, core.ReasonMisfire)
-	other := skip(0, 100, core.ReasonMisfire)
-	other.Job = 2
-	ok(t, s.PutSkips(ctx, []core.Skip{a, b, c, other})...)
-	read := func(from, to int, want ...core.Skip) {
-		t.Helper()
-		got, err := s.Skips(ctx, 1, at(from), at(to))
-		ok(t, err)
-		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Skip) bool {
-			return a.First < b.First || a.First == b.First && a.Reason < b.Reason
-		})); d != "" {
-			t.Fatalf("(-want +got)\n%s", d)
-		}
-	}
-	read(0, 100, a, c, b)
-	read(10, 19, a)
-	read(11, 19)
-	read(26, 26, b)
-	read(5, 5, a)
-	shorter, longer := skip(0, 5, core.ReasonMisfire), skip(20, 40, core.ReasonPaused)
-	shorter.Made, longer.Made = base.Add(time.Hour), base.Add(2*time.Hour)
-	ok(t, s.PutSkips(ctx, []core.Skip{shorter})...)
-	ok(t, s.PutSkips(ctx, []core.Skip{longer})...)
-	b.Last, b.Count, b.Made = longer.Last, longer.Count, longer.Made
-	read(0, 100, a, c, b)
-	read(35, 36, b)
-}
-
-func changes(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	of := func(app string, job core.JobID, id int64) core.Change {
-		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job,
-			Why: fmt.Sprint(id)}
-	}
-	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
-	createApps(t, s, "a", "b")
-	all = append(all, core.Change{ID: 1, At: base, App: "a"}, core.Change{ID: 1, At: base, App: "b"})
-	ok(t, s.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
-	ok(t, s.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
-	ok(t, s.PutChanges(ctx, all[:1])) // a repeat
-	read := func(app string, job core.JobID, limit int, want ...int) {
-		t.Helper()
-		eventually(t, h, func() string {
-			got, err := s.Changes(ctx, app, job, math.MaxInt64, limit)
-			ok(t, err)
-			var list []core.Change
-			for _, i := range want {
-				list = append(list, all[i])
-			}
-			return cmp.Diff(list, got, cmpopts.EquateEmpty())
-		})
-	}
-	read("a", 1, 10, 4, 0)
-	read("a", 1, 1, 4)
-	read("a", 0, 10, 5, 4, 1, 0, 6)
-	read("", 0, 6, 5, 4, 3, 2, 1, 0)
-	read("", 0, 2, 5, 4)
-	read("c", 0, 10)
-	for _, c := range []struct {
-		app   string
-		job   core.JobID
-		last  int64
-		limit int
-		want  []core.Change
-	}{{"", 1, 50, 10, []core.Change{all[4], all[0]}}, {"", 1, 49, 10, all[:1]}, {"", 1, 50, 1, all[4:5]}, {"", 1, 9, 10, nil},
-		{"", 1, math.MaxInt64, 1, all[4:5]}, {"a", 0, 50, 2, []core.Change{all[4], all[1]}},
-		{"", 0, 40, 3, []core.Change{all[3], all[2], all[1]}},
-		{"a", 0, 20, 1, all[1:2]}} {
-		eventually(t, h, func() string {
-			got, err := s.Changes(ctx, c.app, c.job, c.last, c.limit)
-			ok(t, err)
-			return cmp.Diff(c.want, got, cmpopts.EquateEmpty())
-		})
-	}
-
-	// Changes without a job differ by name: two channels are deleted in one millisecond.
-	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
-	oncall := mail
-	oncall.Name = "oncall"
-	ok(t, s.PutChanges(ctx, []core.Change{mail, oncall}))
-	ok(t, s.PutChanges(ctx, []core.Change{mail, oncall})) // a repeat
-	eventually(t, h, func() string {
-		got, err := s.Changes(ctx, "", 0, math.MaxInt64, 2)
-		ok(t, err)
-		return cmp.Diff([]core.Change{mail, oncall}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Name < b.Name }))
-	})
-
-	// Two users act in one millisecond, and a third changes the job.
-	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)
-	first.Verb, first.New = core.VerbTriggered, `{"run":"1"}`
-	second.Verb, second.New = core.VerbTriggered, `{"run":"2"}`
-	ok(t, s.PutChanges(ctx, []core.Change{first, edited}))
-	ok(t, s.PutChanges(ctx, []core.Change{second}))
-	ok(t, s.PutChanges(ctx, []core.Change{first, second, edited})) // a repeat
-	for app, job := range map[string]core.JobID{"d": 0, "": 4} {
-		eventually(t, h, func() string {
-			got, err := s.Changes(ctx, app, job, math.MaxInt64, 10)
-			ok(t, err)
-			return cmp.Diff([]core.Change{edited, first, second}, got,
-				cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
-		})
-	}
-}
-
-// appPauses: the store keeps the latest pauses of an app.
-func appPauses(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	b := anApp
-	b.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
-	ok(t, s.PutApp(ctx, 0, b, core.Change{ID: b.Rev, At: base, Verb: "created", App: "orders"}))
-	for i := range core.MaxPast + 2 { // the store keeps the stored pauses, whatever it gets as past
-		seen := b.Rev
-		b.Rev, b.Past = b.Rev+1, core.PauseHistory{}
-		want := b.Past
-		for k := max(0, i-core.MaxPast); k < i; k++ {
-			from := base.Add(time.Duration(k) * 24 * time.Hour)
-			want.Pauses = append(want.Pauses, core.Pause{From: from, To: from.Add(time.Hour)})
-		}
-		if n := i - core.MaxPast; n > 0 {
-			want.From = base.Add(time.Duration(n-1)*24*time.Hour + time.Hour)
-		}
-		b.Pause.From = base.Add(time.Duration(i) * 24 * time.Hour)
-		b.Pause.To = b.Pause.From.Add(time.Hour)
-		ok(t, s.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
-		b.Past = want
-		same(t, "app with its pauses", readApp(t, s, "orders"), []core.App{b})
-	}
-}
-
-// appDeleted: an app that has a job cannot be deleted; with an app its executors go, and its jobs cannot be created.
-func appDeleted(t *testing.T, h Harness) {
-	s, ctx, ch := h.Open(t), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
-	deletion := store.Group{Writes: []store.Write{{Record: store.Record{Key: store.Key{Kind: "app", Name: "orders"}}, Was: 5, Delete: true}},
-		Changes: []core.Change{{ID: 6, At: base, Verb: "deleted", App: "orders"}}}
-	ok(t, s.PutApp(ctx, 0, anApp, ch))
-	createJobs(t, s, job(1))
-	refused(t, s.Records.Write(ctx, deletion)[0])
-	ok(t, s.Jobs.Put(ctx, []store.JobPut{deletes(1, 100)})...)
-	ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
-	other := deletion
-	other.Writes = []store.Write{deletion.Writes[0]}
-	other.Writes[0].Was = 4
-	answers(t, s.Records.Write(ctx, other, deletion), "refused", "ok")
-	same(t, "deleted app", readApp(t, s, "orders"), nil)
-	left, err := s.Executors(ctx, []string{"orders"})
-	ok(t, err)
-	same(t, "executors of a deleted app", left["orders"], nil)
-	refused(t, s.Jobs.Put(ctx, []store.JobPut{creates(job(2))})[0]) // read before its app was deleted
-	ok(t, s.PutApp(ctx, 0, anApp, ch))
-	createJobs(t, s, job(2))
-}
-
-// globalPast: the store keeps a pause of everything when another one takes its place.
-func globalPast(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	g := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Rev: 1}
-	ok(t, s.PutGlobal(ctx, 0, g))
-	g.Rev, g.Pause = 2, core.Pause{From: base.Add(time.Hour), By: "bob"}
-	for range 2 {
-		ok(t, s.PutGlobal(ctx, g.Rev-1, g))
-		got, err := s.Global(ctx)
-		ok(t, err)
-		want := g
-		want.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
-		same(t, "global", got, want)
-		g.Rev++
-	}
-}
-
-// renewals: a lease is renewed whatever its end is. The earlier holder renews no lease that was taken or released.
-func renewals(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
-	ok(t, s.PutLease(ctx, core.Lease{}, a))
-	renewed, back := a, a
-	renewed.Until, back.Owner = base.Add(time.Minute), ""
-	ok(t, s.PutLease(ctx, a, renewed))
-	ok(t, s.PutLease(ctx, a, renewed))
-	ok(t, s.PutLease(ctx, renewed, back))
-	refused(t, s.PutLease(ctx, a, renewed))
-	got, err := s.Leases(ctx)
-	ok(t, err)
-	same(t, "released lease", got, []core.Lease{back})
-	ok(t, s.PutLease(ctx, back, core.Lease{Name: a.Name, Owner: "b", Epoch: 2, Until: base}))
-	refused(t, s.PutLease(ctx, a, renewed))
-}
-
 // counters: numbers are consecutive, and no number is allocated twice. Job 0 has the job IDs.
 func counters(t *testing.T, h Harness) {
 	s := h.Open(t)
@@ -608,20 +408,383 @@ func counters(t *testing.T, h Harness) {
 	}
 }
 
-func keys(t *testing.T, h Harness) {
+// after returns a job that comes after parents, whose numbers are in their names.
+func after(id core.JobID, when core.ParentCondition, parents ...core.JobID) core.Job {
+	j := job(id)
+	for _, p := range parents {
+		j.Def.After = append(j.Def.After, core.Parent{Job: fmt.Sprintf("orders/job-%d", p), ID: p, When: when})
+	}
+	return j
+}
+
+// families: the list of a job's children follows the children's own settings after each change, and changes of the list are no
+// change of the job.
+func families(t *testing.T, h Harness) {
+	liar := after(5, core.UponClose, 1)
+	liar.Def.Children = []core.Child{{Job: 77, When: core.UponClose}}
+	titled := with(job(1), func(j *core.Job) { j.Def.Title = "another" })
+	move := job(1).Sched.Stay()
+	move.Rev, move.NewPlanAt = 101, at(77)
+	jobTable(t, h, [][]jobStep{
+		{accept("create parents", creates(job(1))), accept("create parents", creates(job(2)))},
+		{accept("create children", creates(after(3, core.UponSuccess, 1, 2))),
+			accept("create children", creates(after(4, core.UponFailure, 2))), accept("create one with a list of its own", creates(liar))},
+		{refuse("create the child of a missing job", creates(after(6, core.UponClose, 1, 99)))},
+		{accept("update a parent", updates(titled, 100))},
+		{accept("update children", updates(after(3, core.UponClose, 1), 100)),
+			accept("update children", updates(after(4, core.UponFailure, 1, 2), 100))},
+		{refuse("give it a missing parent", updates(after(5, core.UponClose, 99), 100))},
+		{accept("advance a parent", store.JobPut{Advance: &move})},
+		{refuse("delete a parent", deletes(1, 101))}, {accept("delete a child", deletes(4, 101))},
+		{accept("delete a job without children", deletes(2, 100))},
+	})
+}
+
+// edges: two updates add a parent to each other's job by an earlier read; one is rejected.
+func edges(t *testing.T, h Harness) {
 	s, ctx := h.Open(t), t.Context()
-	put := func(job core.JobID, key string, run, want core.RunID) {
-		t.Helper()
-		got, err := s.PutKey(ctx, job, key, run)
-		ok(t, err)
-		if got != want {
-			t.Fatalf("bound to %d, want %d", got, want)
+	createJobs(t, s, job(1), job(2))
+	createJobs(t, s, after(3, core.UponClose, 1), after(4, core.UponClose, 2))
+	was, err := s.Edges(ctx)
+	ok(t, err)
+	if was < 1 {
+		t.Fatalf("the edges are counted from %d on", was)
+	}
+	update := func(j core.Job, edges int64) error {
+		p := updates(j, 100)
+		p.Update.Edges = edges
+		return s.Jobs.Put(ctx, []store.JobPut{p})[0]
+	}
+	refused(t, update(after(1, core.UponClose, 4), 0))
+	var errs [2]error
+	var both sync.WaitGroup
+	for i := range core.JobID(2) {
+		both.Go(func() { errs[i] = update(after(1+i, core.UponClose, 4-i), was) })
+	}
+	both.Wait()
+	done := slices.IndexFunc(errs[:], func(err error) bool { return err == nil })
+	if done < 0 || !errors.Is(errs[1-done], core.ErrRefused) {
+		t.Fatalf("two that make a circle were answered %v", errs)
+	}
+	if is, err := s.Edges(ctx); err != nil || is != was+1 {
+		t.Fatalf("%d edges, then %d, %v", was, is, err)
+	}
+	wantChildren(t, s, job(core.JobID(2-done)), core.JobID(4-done)) // the other is as it was
+	// An update without parents, or of a job without children, compares nothing.
+	ok(t, update(after(core.JobID(3+done), core.UponClose, 1, 2), 0))
+	ok(t, update(after(core.JobID(2-done), core.UponClose), 0))
+}
+
+// wantChildren checks the list of a job, and that its other fields are unchanged.
+func wantChildren(t *testing.T, s *store.Store, want core.Job, list ...core.JobID) {
+	t.Helper()
+	got := getJobs(t, s, store.Whole, want.Def.ID)[want.Def.ID]
+	same(t, "job with children", got, want)
+	for _, id := range list {
+		want.Def.Children = append(want.Def.Children, core.Child{Job: id, When: core.UponClose})
+	}
+	same(t, "its children", got.Def.Children, want.Def.Children) // Def.Equal ignores them
+}
+
+// mostChildren: a job lists MaxChildren and no more, even if all are made at once.
+func mostChildren(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1))
+	var puts []store.JobPut
+	var want []core.JobID
+	for i := range core.JobID(core.MaxChildren) {
+		puts, want = append(puts, creates(after(2+i, core.UponClose, 1))), append(want, 2+i)
+	}
+	for part := range slices.Chunk(puts, 100) {
+		ok(t, s.Jobs.Put(ctx, part)...)
+	}
+	answers(t, s.Jobs.Put(ctx, []store.JobPut{creates(after(5000, core.UponClose, 1)), creates(job(5001))}), "refused", "ok")
+	wantChildren(t, s, job(1), want...)
+}
+
+// familiesAtOnce: an edit of a job and the creation of its children run at once: none undoes the other.
+func familiesAtOnce(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	for round := range core.JobID(30) {
+		parent := job(1 + 10*round)
+		createJobs(t, s, parent)
+		title := with(parent, func(j *core.Job) { j.Def.Title, j.Sched.Rev = "another", 101 })
+		puts := []store.JobPut{updates(title, 100)}
+		var want []core.JobID
+		for k := range core.JobID(4) {
+			want = append(want, parent.Def.ID+1+k)
+			puts = append(puts, creates(after(want[k], core.UponClose, parent.Def.ID)))
+		}
+		var all sync.WaitGroup
+		for i := range puts {
+			all.Go(func() {
+				for try := 0; ; try++ {
+					if err := s.Jobs.Put(ctx, puts[i:i+1])[0]; err == nil {
+						return
+					} else if !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled) || try == 50 {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		wantChildren(t, s, title, want...)
+	}
+}
+
+// unreadableRun: if one of several runs is damaged, Get returns the other runs, and an error for the damaged run.
+func unreadableRun(t *testing.T, h Harness) {
+	if h.SetOwes == nil {
+		return
+	}
+	s := h.Open(t)
+	bad, fine := fullRun(core.NumberedRun(1, 2)), run(core.PlannedRun(1, at(60)))
+	other := run(core.PlannedRun(2, at(60)))
+	ok(t, s.CreateRuns(t.Context(), []core.Run{fine, bad, other})...)
+	h.SetOwes(t, s, bad.ID, "{")
+	found := getRuns(t, s, fine.ID, bad.ID, other.ID)
+	if len(found) != 3 || found[bad.ID].Err == nil || found[fine.ID].Err != nil || found[other.ID].Err != nil {
+		t.Fatalf("of 3 runs one is damaged: %+v", found)
+	}
+	same(t, "readable run", *found[fine.ID].Is, fine)
+	same(t, "readable run", *found[other.ID].Is, other)
+	// The damaged run blocks no write of another run.
+	end := core.End(fine.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base})
+	ok(t, s.ChangeRuns(t.Context(), []core.RunPut{end})...)
+	if state := mustRun(t, s, fine.ID).State; state != core.Succeeded {
+		t.Fatalf("the run beside a damaged run is %s", state)
+	}
+}
+
+// newerRun: a run with a field that only a newer version knows can be read.
+func newerRun(t *testing.T, h Harness) {
+	if h.SetOwes == nil {
+		return
+	}
+	s := h.Open(t)
+	r := fullRun(core.NumberedRun(1, 2))
+	ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
+	text, err := json.Marshal(r.Owes)
+	ok(t, err)
+	h.SetOwes(t, s, r.ID, strings.Replace(string(text), "{", `{"since":{"next":"version"},`, 1))
+	sameRun(t, s, r)
+}
+
+// refusedOfMany: in a batch of many writes one is refused, and all other writes are made.
+func refusedOfMany(t *testing.T, h Harness) {
+	const n, bad = 60, 37
+	s := h.Open(t)
+	createJobs(t, s, job(1000), with(job(bad), func(j *core.Job) { j.Def.Title = "first" }))
+	list := make([]store.JobPut, n)
+	for i := range list {
+		list[i] = creates(job(core.JobID(i + 1)))
+	}
+	want := slices.Repeat([]string{"ok"}, n)
+	want[bad-1] = "refused"
+	answers(t, s.Jobs.Put(t.Context(), list), want...)
+	ids := make([]core.JobID, n)
+	for i := range ids {
+		ids[i] = core.JobID(i + 1)
+	}
+	found := getJobs(t, s, store.Whole, ids...)
+	if len(found) != n || found[bad].Def.Title != "first" || found[bad+1].Def.Title != "a job" {
+		t.Fatalf("%d jobs of %d; the refused job is %q", len(found), n, found[bad].Def.Title)
+	}
+
+	first := run(core.PlannedRun(bad, at(60)))
+	first.Owner = "first"
+	ok(t, s.CreateRuns(t.Context(), []core.Run{first})...)
+	runs, runIDs := make([]core.Run, n), make([]core.RunID, n)
+	for i := range runs {
+		runs[i] = run(core.PlannedRun(core.JobID(i+1), at(60)))
+		runIDs[i] = runs[i].ID
+	}
+	answers(t, s.CreateRuns(t.Context(), runs), want...)
+	ends := make([]core.RunPut, n)
+	for i, id := range runIDs {
+		ends[i] = core.End(id, core.Run{State: core.Succeeded, Code: 200, EndedAt: base})
+		ends[i].If, ends[i].Was.Owner = ends[i].If|core.RunOwner, "nonce-1"
+	}
+	answers(t, s.ChangeRuns(t.Context(), ends), want...)
+	stored := getRuns(t, s, runIDs...)
+	for i, id := range runIDs {
+		if got := stored[id]; got.Err != nil || got.Is.State.Open() != (i == bad-1) {
+			t.Fatalf("run %d of %d is %s, %v", i, len(stored), got.Is.State, got.Err)
 		}
 	}
-	a, b := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
-	put(1, "k", a, a)
-	put(1, "k", b, a)
-	put(1, "k", a, a)
-	put(1, "other", b, b)
-	put(2, "k", core.NumberedRun(2, 1), core.NumberedRun(2, 1))
+}
+
+// longTexts: a job and a run whose texts are as long as an item of DynamoDB allows (400 KB) are stored and read unchanged.
+func longTexts(t *testing.T, h Harness) {
+	s := h.Open(t)
+	long := strings.Repeat("x", 390<<10)
+	j := with(job(1), func(j *core.Job) { j.Def.Params = long })
+	createJobs(t, s, j)
+	if mustJob(t, s, 1).Def.Params != long {
+		t.Fatal("the params of a job have changed")
+	}
+	r := run(core.PlannedRun(1, at(60)))
+	r.Params = &long
+	ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
+	got := getRuns(t, s, r.ID)[r.ID]
+	if ok(t, got.Err); got.Is.Params == nil || *got.Is.Params != long {
+		t.Fatal("the params of a run have changed")
+	}
+}
+
+// noAliasing: callers may change arguments and results without an effect on the store, except jobs, which are shared.
+func noAliasing(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	j := job(1)
+	createJobs(t, s, j)
+	j.Def.Labels["team"], j.Def.Retry.On[0], j.Sched.Schedule.Any[0].Expr = "x", core.Lost, "x"
+	same(t, "job", mustJob(t, s, 1), job(1))
+	r := fullRun(core.NumberedRun(1, 1))
+	r.State = core.Running
+	r.EndedAt, r.Owes, r.Late = time.Time{}, nil, nil
+	ok(t, s.CreateRuns(ctx, []core.Run{r})...)
+	want := mustRun(t, s, r.ID)
+	*r.Params, r.Addresses[0], r.Tries[0].Address = "x", "x", "x"
+	for range 2 {
+		got := mustRun(t, s, r.ID)
+		same(t, "run", got, want)
+		*got.Params, got.Addresses[0], got.Tries[0].Address = "y", "y", "y"
+		want = mustRun(t, s, r.ID)
+		if *want.Params == "y" || want.Addresses[0] == "y" {
+			t.Fatal("a run shares memory with the store")
+		}
+	}
+	now := time.Now()
+	slot := core.InstantOf(now)
+	m := message(slot, core.NumberedRun(1, 1))
+	ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})...)
+	m.Fires[0].Run = 1
+	for range 2 {
+		got := receive(t, s, 1)
+		if d := cmp.Diff(message(slot, core.NumberedRun(1, 1)), got[0].Message); d != "" {
+			t.Fatal(d)
+		}
+		got[0].Message.Fires[0].Run = 2
+		ok(t, s.Queue.Release(ctx, got, now)...)
+	}
+	jn := journal(5, "n", 1, 3)
+	ok(t, s.PutJournal(ctx, jn))
+	jn.Entries[0].Run = 9
+	for range 2 {
+		got, err := s.Journals(ctx, []core.JournalKey{jn.Key})
+		ok(t, err)
+		same(t, "journal", got[jn.Key], journal(5, "n", 1, 3))
+		got[jn.Key].Entries[0].Run = 9
+	}
+}
+
+// endedContext: a write whose context ended before the call is not done.
+func endedContext(t *testing.T, h Harness) {
+	s := h.Open(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := run(core.NumberedRun(1, 1))
+	errs := s.CreateRuns(ended, []core.Run{r})
+	if errs[0] == nil {
+		t.Fatal("a write with an ended context was answered ok")
+	}
+	if _, is := readRun(t, s, r.ID); is {
+		t.Fatal("a write with an ended context was done")
+	}
+	if _, err := s.Jobs.Get(ended, store.Whole, []core.JobID{1}); err == nil {
+		t.Fatal("a read with an ended context was answered")
+	}
+	errs = s.Queue.Enqueue(ended, []ring.Out{{NotBefore: time.Now(), Message: message(at(1), r.ID)}})
+	if errs[0] == nil {
+		t.Fatal("a message with an ended context was answered ok")
+	}
+}
+
+// empty: no items, no answers, no errors.
+func empty(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	for _, errs := range [][]error{
+		s.CreateRuns(ctx, nil), s.ChangeRuns(ctx, nil),
+		s.Enter(ctx, nil), s.Advance(ctx, nil), s.PutSkips(ctx, nil),
+		s.Jobs.Put(ctx, nil), s.Queue.Enqueue(ctx, nil), s.Queue.Ack(ctx, nil), s.Queue.Release(ctx,
+			nil, base),
+	} {
+		if len(errs) != 0 {
+			t.Fatalf("answers to nothing: %v", errs)
+		}
+	}
+	_, err := s.Jobs.Get(ctx, store.Whole, nil)
+	ok(t, err)
+	_, err = s.Runs.Get(ctx, nil)
+	ok(t, err)
+	_, err = s.Apps(ctx)
+	ok(t, err)
+	_, err = s.Executors(ctx, nil)
+	ok(t, err)
+	_, err = s.Journals(ctx, nil)
+	ok(t, err)
+	ok(t, s.PutChanges(ctx, nil))
+	ok(t, s.PutRevisits(ctx, 1, nil))
+}
+
+// reopen: acknowledged writes are there after the engine was closed.
+func reopen(t *testing.T, h Harness) {
+	if h.Reopen == nil {
+		t.Skip("this engine keeps nothing")
+	}
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1), job(2))
+	a := job(1).Sched.Stay()
+	a.NewNext, a.NewPlanAt = at(500), at(490)
+	ok(t, s.Advance(ctx, []core.Advance{a})...)
+	id := ids(3)
+	r := put(t, s, id[0], nil)
+	put(t, s, id[1], nil)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(id[1], core.Run{State: core.Succeeded, Code: 200, EndedAt: base})})...)
+	ok(t, s.PutJournal(ctx, journal(9, "n", 1, 3)))
+	ok(t, s.MoveCursor(ctx, 0, 44))
+	ok(t, s.PutGlobal(ctx, 0, core.Global{Rev: 3, Partitions: 1, Readable: 1}))
+	firstJob, err := s.JobIDs(ctx, 5)
+	ok(t, err)
+	first, err := s.RunNumbers(ctx, 1, 3)
+	ok(t, err)
+	now := time.Now()
+	slot := core.InstantOf(now)
+	ok(t, s.Queue.Enqueue(ctx, []ring.Out{
+		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))},
+		{NotBefore: now.Add(time.Millisecond), Message: message(slot, core.NumberedRun(1, 2))}})...)
+	got := receive(t, s, 1)
+	ok(t, s.Queue.Ack(ctx, got)...)
+
+	s = h.Reopen(t, s)
+	want := job(1)
+	want.Sched = want.Sched.Moved(a)
+	same(t, "job", mustJob(t, s, 1), want)
+	sameRun(t, s, r)
+	if mustRun(t, s, id[1]).State != core.Succeeded {
+		t.Fatal("a close is lost")
+	}
+	refused(t, s.CreateRuns(ctx, []core.Run{run(id[0])})[0])
+	wantDue(t, h, s, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(490), Job: 1})
+	js, err := s.JournalsAt(ctx, 9, core.JournalKey{}, 1000)
+	ok(t, err)
+	same(t, "journals", js, []core.Journal{journal(9, "n", 1, 3)})
+	cursor, err := s.Cursor(ctx)
+	ok(t, err)
+	g, err := s.Global(ctx)
+	ok(t, err)
+	if cursor != 44 || g.Rev != 3 {
+		t.Fatalf("cursor %d, global %+v", cursor, g)
+	}
+	if id, err := s.JobIDs(ctx, 1); err != nil || id < firstJob+5 {
+		t.Fatalf("job number %d, %v", id, err)
+	}
+	if n, err := s.RunNumbers(ctx, 1, 1); err != nil || n < first+3 {
+		t.Fatalf("number %d, %v", n, err)
+	}
+	left := receive(t, s, 10)
+	if len(left) != 1 || left[0].Message.Fires[0].Run == got[0].Message.Fires[0].Run {
+		t.Fatalf("on the ring: %+v", left)
+	}
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/store"
 )
 
@@ -170,48 +167,6 @@ var channels = noun[core.Channel]{refuses: bySeen,
 	audit: func(v *core.Channel) core.Change { return core.Change{Name: v.Name} },
 }
 
-var accounts = noun[access.Account]{refuses: bySeen,
-	values: []access.Account{{Name: "ann", Rev: 1},
-		{Name: "lina@example.com", Disabled: true, Password: "$argon2id$x", MustChange: true, Issuer: "https://id.example.com", Subject: "0815",
-			Grants: []access.Grant{{App: "shop", Role: access.Editor, Rights: []access.Right{access.Scripts}}},
-			Tokens: []access.Token{{Name: "ci", Hash: []byte{0, 255, 1}, Grants: []access.Grant{{Role: access.Viewer}}, Created: base,
-				End: base.Add(time.Hour)}},
-			Sessions: []access.Session{{ID: "s1", Hash: []byte("h"), Created: base, Seen: base.Add(time.Minute), From: "::1", Agent: "测试",
-				ByPassword: true}},
-			Views:    []access.View{{Name: "Failing now", Page: "runs", Query: "failed=true", By: "ann", Shared: true}},
-			Failures: access.Failures{Count: 3, At: base}, FailuresKnown: access.Failures{Count: 2, At: base}, Language: core.Chinese,
-			Zone: "Asia/Shanghai", LastSeen: base, Created: base, Rev: 5, Edited: 5}},
-	next: func(a access.Account) *access.Account { a.Rev, a.Sessions = a.Rev+1, nil; return &a },
-	put: func(a ask, seen, v *access.Account) error {
-		if v.Name == "ann" {
-			return nouns(a.Store).PutAccount(a.ctx, seen.Rev, *v, nil)
-		}
-		return nouns(a.Store).PutAccount(a.ctx, seen.Rev, *v, &a.Change)
-	},
-	list: func(a ask) ([]access.Account, error) {
-		list, err := nouns(a.Store).ListAccounts(a.ctx)
-		for i := range list {
-			a, found, other := nouns(a.Store).Account(a.ctx, list[i].Name)
-			if list[i] = a; !found || other != nil {
-				err = fmt.Errorf("the account alone: %t, %w", found, other)
-			}
-		}
-		if _, found, _ := nouns(a.Store).Account(a.ctx, "none"); found {
-			err = errors.New("an account that was never stored")
-		}
-		return list, err
-	},
-	drop: func(a ask, v *access.Account) error {
-		return nouns(a.Store).DeleteAccount(a.ctx, v.Rev, v.Name, a.Change)
-	},
-	audit: func(v *access.Account) (c core.Change) {
-		if v.Name != "ann" { // stored without a change record
-			c.Name = core.OfPerson + v.Name
-		}
-		return c
-	},
-}
-
 // anApp is an app in which every field is set.
 var anApp = core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
 	Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5, WaitForExecutor: time.Hour,
@@ -240,31 +195,6 @@ var apps = noun[core.App]{refuses: bySeen, values: []core.App{{Name: "billing", 
 	},
 	drop:  func(a ask, v *core.App) error { return a.DeleteApp(a.ctx, v.Rev, v.Name, a.Change) },
 	audit: func(v *core.App) core.Change { return core.Change{App: v.Name} },
-}
-
-var firstNotice = &notification.Occurrence{Run: core.NumberedRun(7, 3), At: at(1), Reason: core.ReasonHandler, Why: "an error", Times: 3,
-	When: base}
-
-var notices = noun[notification.State]{refuses: bySeen,
-	values: []notification.State{
-		{Name: notification.ChannelName("mail"), V: 1, Trouble: &notification.Trouble{Since: base, Last: base, Error: "refused", GivenUp: 2}},
-		{Name: notification.JobName(7), V: 1,
-			Told: []notification.Told{{Event: core.EventFailed, Sent: base, Quiet: base.Add(time.Hour), Count: 7, First: firstNotice,
-				Last: firstNotice, Seen: []core.RunID{1, 2}, Since: base, Through: base,
-				GivenUp: []notification.Undelivered{{Channel: "mail", First: *firstNotice, Last: *firstNotice, When: base, Error: "no"}}}},
-			Pending: []notification.Pending{{Channel: "mail", Event: core.EventLost, Count: 2, First: *firstNotice, Last: *firstNotice, Made: base,
-				Tries: 3, Next: base, Error: "no", Added: firstNotice}},
-			Failing: firstNotice, Failures: 4, Checked: at(2), Success: at(3), Slow: at(4), Look: at(5),
-			Of: &notification.Subject{App: "orders", Name: "job-7", Title: "日报", Zone: "Asia/Shanghai"}}},
-	next: func(s notification.State) *notification.State { s.V, s.Pending = s.V+1, nil; return &s },
-	put: func(a ask, _, v *notification.State) error {
-		return nouns(a.Store).PutNotices(a.ctx, []notification.State{*v})[0]
-	},
-	list: func(a ask) ([]notification.State, error) {
-		names := []string{notification.ChannelName("mail"), notification.JobName(7), "job/8"}
-		found, err := nouns(a.Store).Notices(a.ctx, names)
-		return named(found, err, names...)
-	},
 }
 
 var permits = noun[core.Permits]{refuses: bySeen,
@@ -329,22 +259,6 @@ var globals = noun[core.Global]{refuses: bySeen,
 	},
 }
 
-type reportState struct {
-	V    int64
-	Body string
-}
-
-var reportStates = noun[reportState]{refuses: bySeen, values: []reportState{{1, "one \x00"}},
-	next: func(s reportState) *reportState { return &reportState{s.V + 1, "two"} },
-	put: func(a ask, seen, v *reportState) error {
-		return nouns(a.Store).PutReportState(a.ctx, seen.V, []byte(v.Body))
-	},
-	list: func(a ask) ([]reportState, error) {
-		v, body, err := nouns(a.Store).ReportState(a.ctx)
-		return onlyOne(reportState{v, string(body)}, v, err)
-	},
-}
-
 var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minute int64) *int64 { minute--; return &minute },
 	put: func(a ask, seen, v *int64) error { return a.MoveCursor(a.ctx, *seen, *v) },
 	list: func(a ask) ([]int64, error) {
@@ -396,11 +310,293 @@ var executors = noun[core.Executor]{refuses: dropOther,
 	drop: func(a ask, v *core.Executor) error { return a.RemoveExecutor(a.ctx, v.App, v.Address, v.Beat) },
 }
 
-var reports = noun[report.Record]{
-	values: []report.Record{{Key: report.Key{List: "a", At: 1_800_000_000, First: 9}, Body: []byte("one")},
-		{Key: report.Key{List: "a", At: 1_800_000_000, First: 10}, Body: []byte("two \x00")}},
-	next: func(r report.Record) *report.Record { r.Body = []byte("other"); return &r },
-	put:  func(a ask, _, v *report.Record) error { return nouns(a.Store).PutReports(a.ctx, []report.Record{*v}) },
-	list: func(a ask) ([]report.Record, error) { return nouns(a.Store).Reports(a.ctx, "a", 0, core.Horizon) },
-	drop: func(a ask, v *report.Record) error { return nouns(a.Store).DropReports(a.ctx, []report.Key{v.Key}) },
+// appPauses: the store keeps the latest pauses of an app, whatever a writer passes as earlier pauses.
+func appPauses(t *testing.T, h Harness) {
+	s, ctx, b := h.Open(t), t.Context(), anApp
+	day := func(n int) time.Time { return base.Add(time.Duration(n) * 24 * time.Hour) }
+	b.Pause = core.Pause{From: base, To: base.Add(time.Hour)}
+	ok(t, s.PutApp(ctx, 0, b, core.Change{ID: b.Rev, At: base, Verb: "created", App: "orders"}))
+	for i := range core.MaxPast + 2 {
+		seen, want := b.Rev, core.PauseHistory{}
+		for k := max(0, i-core.MaxPast); k < i; k++ {
+			want.Pauses = append(want.Pauses, core.Pause{From: day(k), To: day(k).Add(time.Hour)})
+		}
+		if n := i - core.MaxPast; n > 0 {
+			want.From = day(n - 1).Add(time.Hour)
+		}
+		b.Rev, b.Past, b.Pause = b.Rev+1, core.PauseHistory{}, core.Pause{From: day(i), To: day(i).Add(time.Hour)}
+		ok(t, s.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
+		b.Past = want
+		same(t, "app with its pauses", readApp(t, s, "orders"), []core.App{b})
+	}
+}
+
+// appDeleted: an app that has a job cannot be deleted. Its executors are deleted with it, and its jobs cannot be created.
+func appDeleted(t *testing.T, h Harness) {
+	s, ctx, ch := h.Open(t), t.Context(), core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	remove := func(seen int64) error {
+		return s.DeleteApp(ctx, seen, "orders", core.Change{ID: 6, At: base, Verb: "deleted", App: "orders"})
+	}
+	ok(t, s.PutApp(ctx, 0, anApp, ch))
+	createJobs(t, s, job(1))
+	refused(t, remove(5))
+	ok(t, s.Jobs.Put(ctx, []store.JobPut{deletes(1, 100)})...)
+	ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
+	refused(t, remove(4))
+	ok(t, remove(5))
+	same(t, "deleted app", readApp(t, s, "orders"), nil)
+	reads[map[string][]core.Executor](t, "executors of a deleted app", nil)(s.Executors(ctx, []string{"orders"}))
+	refused(t, s.Jobs.Put(ctx, []store.JobPut{creates(job(2))})[0]) // read before its app was deleted
+	ok(t, s.PutApp(ctx, 0, anApp, ch))
+	createJobs(t, s, job(2))
+}
+
+// globalPast: the store keeps a pause of everything when another one takes its place.
+func globalPast(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	g := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Rev: 1}
+	ok(t, s.PutGlobal(ctx, 0, g))
+	g.Pause = core.Pause{From: base.Add(time.Hour), By: "bob"}
+	for range 2 {
+		g.Rev++
+		ok(t, s.PutGlobal(ctx, g.Rev-1, g))
+		want := g
+		want.Past = core.PauseHistory{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
+		reads(t, "global", want)(s.Global(ctx))
+	}
+}
+
+// renewals: a lease is renewed whatever its end is. The earlier holder renews no lease that was taken or released.
+func renewals(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
+	renewed, back := a, a
+	renewed.Until, back.Owner = base.Add(time.Minute), ""
+	ok(t, s.PutLease(ctx, core.Lease{}, a), s.PutLease(ctx, a, renewed), s.PutLease(ctx, a, renewed), s.PutLease(ctx, renewed, back))
+	refused(t, s.PutLease(ctx, a, renewed))
+	reads(t, "released lease", []core.Lease{back})(s.Leases(ctx))
+	ok(t, s.PutLease(ctx, back, core.Lease{Name: a.Name, Owner: "b", Epoch: 2, Until: base}))
+	refused(t, s.PutLease(ctx, a, renewed))
+}
+
+// cleaned: the position of a clean-up never goes back.
+func cleaned(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	reads(t, "before", core.Instant(0))(s.Cleaned(ctx, 1))
+	for put, want := range []core.Instant{0, 1, 2} {
+		ok(t, s.PutCleaned(ctx, 1, at(put)), s.PutCleaned(ctx, 1, at(put-1)))
+		reads(t, "after a lower position", at(0)+want)(s.Cleaned(ctx, 1))
+	}
+	reads(t, "of another job", core.Instant(0))(s.Cleaned(ctx, 2))
+}
+
+func keys(t *testing.T, h Harness) {
+	s := h.Open(t)
+	a, b, other := core.NumberedRun(1, 1), core.NumberedRun(1, 2), core.NumberedRun(2, 1)
+	for _, c := range []struct {
+		key       string
+		run, want core.RunID
+	}{{"k", a, a}, {"k", b, a}, {"k", a, a}, {"other", b, b}, {"k", other, other}} {
+		reads(t, "bound", c.want)(s.PutKey(t.Context(), c.run.Job(), c.key, c.run))
+	}
+}
+
+// sources: a source is stored byte for byte until it is dropped. A source that was used later is not dropped.
+func sources(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	source := func(job core.JobID, text, want string) {
+		t.Helper()
+		got, found, err := s.Source(ctx, job, core.HashScript(text))
+		if ok(t, err); got != want || found != (want != "") {
+			t.Fatalf("%d bytes, %v; want %d", len(got), found, len(want))
+		}
+	}
+	long := strings.Repeat("ü\r\n\"<&\t", core.MaxScript/8)
+	for _, text := range []string{"#!/bin/sh\r\necho ü\r\n", "x", long} {
+		source(1, text, "")
+		ok(t, s.PutSource(ctx, 1, text, base))
+		source(1, text, text)
+		source(2, text, "")
+	}
+	hash := core.HashScript("x")
+	ok(t, s.DropSource(ctx, 1, hash, base))
+	source(1, "x", "x")
+	ok(t, s.PutSource(ctx, 1, "x", base.Add(time.Hour))) // used again
+	ok(t, s.DropSource(ctx, 1, hash, base.Add(time.Hour)))
+	source(1, "x", "x")
+	for range 2 {
+		ok(t, s.DropSource(ctx, 1, hash, base.Add(time.Hour+time.Millisecond)))
+		source(1, "x", "")
+	}
+	source(1, long, long)
+
+	// The job stores only the settings of its script.
+	j := with(job(9), func(j *core.Job) {
+		j.Def.Handler, j.Def.Script = "", &core.Script{Kind: core.ScriptGroovy, Note: "n", Hash: hash, Size: 1, Version: 3, Rev: 77, By: "ann"}
+	})
+	createJobs(t, s, j)
+	same(t, "job", mustJob(t, s, 9), j)
+}
+
+func skips(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	skip := func(first, last int, reason core.Reason, made time.Time) core.Skip {
+		return core.Skip{Job: 1, First: at(first), Last: at(last), Count: int64(last - first + 1), Reason: reason, Rev: 100, Made: made}
+	}
+	a, b, c := skip(0, 10, core.ReasonMisfire, base), skip(20, 30, core.ReasonPaused, base), skip(20, 25, core.ReasonMisfire, base)
+	other := skip(0, 100, core.ReasonMisfire, base)
+	other.Job = 2
+	ok(t, s.PutSkips(ctx, []core.Skip{a, b, c, other})...)
+	read := func(from, to int, want ...core.Skip) {
+		t.Helper()
+		reads(t, fmt.Sprint("skips from ", from, " to ", to), want)(s.Skips(ctx, 1, at(from), at(to)))
+	}
+	read(0, 100, a, c, b)
+	read(10, 19, a)
+	read(11, 19)
+	read(26, 26, b)
+	read(5, 5, a)
+	b = skip(20, 40, core.ReasonPaused, base.Add(2*time.Hour)) // a longer one replaces a skip, a shorter one does not
+	ok(t, s.PutSkips(ctx, []core.Skip{skip(0, 5, core.ReasonMisfire, base.Add(time.Hour)), b})...)
+	read(0, 100, a, c, b)
+	read(35, 36, b)
+}
+
+func changes(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	of := func(app string, job core.JobID, id int64) core.Change {
+		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job,
+			Why: fmt.Sprint(id)}
+	}
+	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60),
+		{ID: 1, At: base, App: "a"}, {ID: 1, At: base, App: "b"}}
+	createApps(t, s, "a", "b")
+	ok(t, s.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}), s.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}),
+		s.PutChanges(ctx, all[:1])) // a repeat
+	read := func(app string, job core.JobID, last int64, limit int, want ...core.Change) {
+		t.Helper()
+		eventually(t, h, func() string {
+			got, err := s.Changes(ctx, app, job, last, limit)
+			ok(t, err)
+			return cmp.Diff(want, got, cmpopts.EquateEmpty())
+		})
+	}
+	for _, c := range []struct {
+		app   string
+		job   core.JobID
+		last  int64
+		limit int
+		want  []int
+	}{{"a", 1, math.MaxInt64, 10, []int{4, 0}}, {"a", 1, math.MaxInt64, 1, []int{4}}, {"a", 0, math.MaxInt64, 10, []int{5, 4, 1, 0, 6}},
+		{"", 0, math.MaxInt64, 6, []int{5, 4, 3, 2, 1, 0}}, {"", 0, math.MaxInt64, 2, []int{5, 4}}, {"c", 0, math.MaxInt64, 10, nil},
+		{"", 1, 50, 10, []int{4, 0}}, {"", 1, 49, 10, []int{0}}, {"", 1, 50, 1, []int{4}}, {"", 1, 9, 10, nil},
+		{"", 1, math.MaxInt64, 1, []int{4}}, {"a", 0, 50, 2, []int{4, 1}}, {"", 0, 40, 3, []int{3, 2, 1}}, {"a", 0, 20, 1, []int{1}}} {
+		var want []core.Change
+		for _, i := range c.want {
+			want = append(want, all[i])
+		}
+		read(c.app, c.job, c.last, c.limit, want...)
+	}
+	// Change records of one millisecond differ by what they say: two channels are deleted, two users trigger a job, and a third
+	// changes it. A repeat stores nothing new.
+	mail, first, edited := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}, of("d", 4, 70), of("d", 4, 70)
+	oncall, second := mail, first
+	oncall.Name = "oncall"
+	first.Verb, first.New, second.Verb, second.New = core.VerbTriggered, `{"run":"1"}`, core.VerbTriggered, `{"run":"2"}`
+	for range 2 {
+		ok(t, s.PutChanges(ctx, []core.Change{mail, first, edited}), s.PutChanges(ctx, []core.Change{oncall, second}))
+	}
+	for _, c := range []struct {
+		app  string
+		job  core.JobID
+		want []core.Change
+	}{{"", 0, []core.Change{mail, oncall}}, {"d", 0, []core.Change{edited, first, second}}, {"", 4, []core.Change{edited, first, second}}} {
+		eventually(t, h, func() string {
+			got, err := s.Changes(ctx, c.app, c.job, math.MaxInt64, len(c.want))
+			ok(t, err)
+			return cmp.Diff(c.want, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Name+a.Verb+a.New < b.Name+b.Verb+b.New }))
+		})
+	}
+}
+
+func journal(minute int64, nonce string, v int, n int) core.Journal {
+	j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v}
+	for i := range n {
+		j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(n-i), at(i)), Address: fmt.Sprint("http://", i%3),
+			Outcome: core.Outcome(i%4 + 1)})
+	}
+	if n > 2 {
+		j.Entries[1].Address = ""
+	}
+	return j
+}
+
+// journals: only a journal of a higher version replaces one.
+func journals(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	one, five := journal(1000, "n1", 1, 50), journal(1000, "n1", 5, 4)
+	five.Entries[1].Answer, five.Entries[3].Answer = "HTTP 500: out of memory", "closed the connection"
+	for _, c := range []struct {
+		stored core.Journal
+		older  []int
+	}{{one, []int{0, 1}}, {five, []int{4, 5}}} {
+		ok(t, s.PutJournal(ctx, c.stored))
+		for _, v := range c.older {
+			refused(t, s.PutJournal(ctx, journal(1000, "n1", v, 3)))
+		}
+		reads(t, "journal", map[core.JournalKey]core.Journal{one.Key: c.stored})(s.Journals(ctx, []core.JournalKey{one.Key,
+			{Minute: 1, Nonce: "none"}}))
+	}
+	empty, other := journal(1000, "n2", 1, 0), journal(1000, "n1", 2, 1)
+	other.Key.Suffix = 4
+	ok(t, s.PutJournal(ctx, empty), s.PutJournal(ctx, journal(1001, "n1", 1, 2)), s.PutJournal(ctx, other))
+	reads(t, "journals of a minute", []core.Journal{five, empty, other})(s.JournalsAt(ctx, 1000, core.JournalKey{}, 1000))
+	reads[[]core.Journal](t, "journals of another minute", nil)(s.JournalsAt(ctx, 999, core.JournalKey{}, 1000))
+}
+
+// watchPages: journals, and journals to read again, come in pages, each once, in an order that later writes keep; none of another
+// minute comes.
+func watchPages(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	var keys []core.JournalKey
+	for i := range 23 {
+		j := journal(1000, fmt.Sprintf("n%02d", i), 1, 1)
+		j.Key.Suffix = i / 2
+		ok(t, s.PutJournal(ctx, j))
+		keys = append(keys, j.Key)
+	}
+	ok(t, s.PutJournal(ctx, journal(999, "before", 1, 1)), s.PutJournal(ctx, journal(1001, "after", 1, 1)))
+	ok(t, s.PutRevisits(ctx, 1010, keys[5:]), s.PutRevisits(ctx, 1010, keys[:9]), s.PutRevisits(ctx, 1011, keys[:1]))
+	revisits := func(after core.JournalKey, limit int) []core.JournalKey {
+		page, err := s.Revisits(ctx, 1010, after, limit)
+		ok(t, err)
+		return page
+	}
+	for what, read := range map[string]func(after core.JournalKey, limit int) []core.JournalKey{"revisits": revisits,
+		"journals": func(after core.JournalKey, limit int) (page []core.JournalKey) {
+			list, err := s.JournalsAt(ctx, 1000, after, limit)
+			ok(t, err)
+			for _, j := range list {
+				page = append(page, j.Key)
+			}
+			return page
+		}} {
+		for _, limit := range []int{1, 7, 23, 24} {
+			var got []core.JournalKey
+			for after := (core.JournalKey{}); ; after = got[len(got)-1] {
+				page := read(after, limit)
+				if got = append(got, page...); len(page) > limit {
+					t.Fatalf("%s by %d: %d came", what, limit, len(page))
+				}
+				if len(page) < limit {
+					break
+				}
+			}
+			same(t, fmt.Sprintf("%s by %d", what, limit), got, keys)
+		}
+	}
+	ok(t, s.DropRevisits(ctx, 1010), s.DropRevisits(ctx, 1010))
+	same(t, "dropped revisits", revisits(core.JournalKey{}, 10), nil)
+	reads(t, "revisits of another minute", keys[:1])(s.Revisits(ctx, 1011, core.JournalKey{}, 10))
+	reads[[]core.JournalKey](t, "revisits of a minute without any", nil)(s.Revisits(ctx, 1012, core.JournalKey{}, 10))
 }

@@ -98,62 +98,47 @@ func create(t *testing.T, h Harness) {
 	}
 }
 
-// claims: if three owners claim at once, exactly one wins each run.
+// claims: if three owners claim or take over a run at once, exactly one of them has it.
 func claims(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	const n = 40
-	var wins [3][]error
-	var all sync.WaitGroup
-	for owner := range wins {
-		all.Go(func() {
-			var batch []core.Run
-			for i := range n {
-				r := run(core.PlannedRun(core.JobID(i+1), at(60)))
-				r.Owner = fmt.Sprint("owner-", owner)
-				batch = append(batch, r)
-			}
-			for half := range 2 {
-				wins[owner] = append(wins[owner], s.CreateRuns(t.Context(), batch[half*n/2:(half+1)*n/2])...)
-			}
-		})
-	}
-	all.Wait()
-	for i := range n {
-		stored := mustRun(t, s, core.PlannedRun(core.JobID(i+1), at(60)))
-		for owner := range wins {
-			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("owner-", owner)) {
-				t.Fatalf("run %d: %s has it, owner %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
-			}
-		}
-	}
-	// The same test with takeovers.
-	for owner := range wins {
-		wins[owner] = make([]error, n)
-	}
-	for owner := range wins {
-		all.Go(func() {
-			for i := range n {
-				id := core.PlannedRun(core.JobID(i+1), at(60))
-				got, err := s.Runs.Get(ctx, []core.RunID{id})
-				if err != nil || got[id].Err != nil || !strings.HasPrefix(got[id].Is.Owner, "owner-") {
-					wins[owner][i] = core.ErrRefused
-					continue
+	s, ctx, list := h.Open(t), t.Context(), ids(40)
+	race := func(name string, write func(owner string, ids []core.RunID) []error) {
+		t.Helper()
+		var wins [3][]error
+		var all sync.WaitGroup
+		for i := range wins {
+			all.Go(func() {
+				for half := range slices.Chunk(list, len(list)/2) {
+					wins[i] = append(wins[i], write(fmt.Sprint(name, i), half)...)
 				}
-				r := got[id].Is
-				wins[owner][i] = s.ChangeRuns(ctx, []core.RunPut{r.Take(core.Claim{Owner: fmt.Sprint("taker-", owner), Until: base}, "", base,
-					nil)})[0]
-			}
-		})
-	}
-	all.Wait()
-	for i := range n {
-		stored := mustRun(t, s, core.PlannedRun(core.JobID(i+1), at(60)))
-		for owner := range wins {
-			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("taker-", owner)) {
-				t.Fatalf("run %d: %s has it, taker %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
+			})
+		}
+		all.Wait()
+		for i, id := range list {
+			stored := mustRun(t, s, id)
+			for owner := range wins {
+				if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint(name, owner)) {
+					t.Fatalf("run %d: %s has it, %s%d got %v", id, stored.Owner, name, owner, wins[owner][i])
+				}
 			}
 		}
 	}
+	race("owner-", func(owner string, ids []core.RunID) []error {
+		batch := make([]core.Run, len(ids))
+		for i, id := range ids {
+			batch[i] = run(id)
+			batch[i].Owner = owner
+		}
+		return s.CreateRuns(ctx, batch)
+	})
+	race("taker-", func(owner string, ids []core.RunID) []error {
+		errs := slices.Repeat([]error{core.ErrRefused}, len(ids))
+		for i, id := range ids {
+			if got, err := s.Runs.Get(ctx, ids[i:i+1]); err == nil && got[id].Err == nil && strings.HasPrefix(got[id].Is.Owner, "owner-") {
+				errs[i] = s.ChangeRuns(ctx, []core.RunPut{got[id].Is.Take(core.Claim{Owner: owner, Until: base}, "", base, nil)})[0]
+			}
+		}
+		return errs
+	})
 }
 
 func ids(n int) []core.RunID {
@@ -180,6 +165,12 @@ func unowned(r *core.Run) {
 }
 
 func closed(r *core.Run) { r.State, r.EndedAt = core.Succeeded, base }
+
+// endRun closes a run.
+func endRun(t *testing.T, s *store.Store, id core.RunID, to core.Run) {
+	t.Helper()
+	ok(t, s.ChangeRuns(t.Context(), []core.RunPut{core.End(id, to)})...)
+}
 
 func takeOver(t *testing.T, h Harness) {
 	s := h.Open(t)
@@ -229,17 +220,31 @@ func takeOver(t *testing.T, h Harness) {
 			t.Fatalf("under revision %d: %+v", c.rev, under)
 		}
 	}
-	made := run(id[6])
-	made.SentRev = 3
-	ok(t, s.CreateRuns(t.Context(), []core.Run{made})...)
-	sameRun(t, s, made)
+	sameRun(t, s, put(t, s, id[6], func(r *core.Run) { r.SentRev = 3 }))
+
+	// The limits that count a run are stored when it is taken, or waits, with its other fields.
+	for i, long := range []int{1, 2000} {
+		r := put(t, s, core.NumberedRun(9, uint32(i)), func(r *core.Run) {
+			params := strings.Repeat("p", long)
+			unowned(r)
+			r.Params, r.Addresses, r.Key, r.By = &params, []string{"http://10.0.0.1:9999"}, "k", "ann"
+		})
+		waits := r.Wait().Counted("group/db")
+		judge(t, s, []core.RunPut{waits}, "ok")
+		waits.Apply(&r)
+		take := r.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "", base, nil).Counted("group/db+app/orders")
+		judge(t, s, []core.RunPut{take}, "ok")
+		judge(t, s, []core.RunPut{waits}, "refused")
+		if r := mustRun(t, s, r.ID); r.Permit != "group/db+app/orders" || r.Key != "k" {
+			t.Errorf("%+v", r)
+		}
+	}
 }
 
 // runChanges: each kind of change is made on its condition. A run without an owner that was never sent waits for an executor, and
 // is taken like any other.
 func runChanges(t *testing.T, h Harness) {
-	s := h.Open(t)
-	id := ids(7)
+	s, id := h.Open(t), ids(7)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	for _, c := range []struct {
 		name   string
@@ -360,9 +365,12 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 			t.Errorf("run %d that was closed is shown as %+v", c.ID, s)
 		}
 	}
+}
 
-	// One run twice in a batch, and many at once.
-	long := put(t, s, id[17], nil)
+// closeTexts: one run twice in a batch, texts and data, short and long, in one batch, and many runs at once.
+func closeTexts(t *testing.T, h Harness) {
+	s := h.Open(t)
+	long := put(t, s, ids(1)[0], nil)
 	c := core.End(long.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base})
 	if errs := s.ChangeRuns(t.Context(), []core.RunPut{c, c}); (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
@@ -370,7 +378,6 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 	c.Apply(&long)
 	sameRun(t, s, long)
 
-	// Text and data, short and long, in one batch.
 	short, most := "m", strings.Repeat("é", core.DataMax/2)
 	texts := [][2]string{{"", ""}, {short, ""}, {"", short}, {short, most}, {"", most}, {strings.Repeat("m", 1000), short},
 		{strings.Repeat("m", 200), strings.Repeat("d", 200)}}
@@ -385,21 +392,16 @@ func closeRuns(t *testing.T, h Harness, read bool) {
 	judge(t, s, ends, slices.Repeat([]string{"ok"}, len(ends))...)
 	for i, r := range runs {
 		ends[i].Apply(&r)
-		r.ID = core.NumberedRun(52, uint32(i))
-		r.First = r.ID
-		ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
-		sameRun(t, s, r)
+		sameRun(t, s, put(t, s, core.NumberedRun(52, uint32(i)), func(to *core.Run) { r.ID, r.First = to.ID, to.ID; *to = r }))
 	}
-
-	runs = nil
-	var closes []core.RunPut
+	runs, ends = nil, nil
 	for i := range 2500 {
 		r := run(core.NumberedRun(50, uint32(i)))
 		runs = append(runs, r)
-		closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: base}))
+		ends = append(ends, core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: base}))
 	}
 	ok(t, s.CreateRuns(t.Context(), runs)...)
-	ok(t, s.ChangeRuns(t.Context(), closes)...)
+	ok(t, s.ChangeRuns(t.Context(), ends)...)
 }
 
 func clearOwedAndLate(t *testing.T, h Harness) {
@@ -430,6 +432,145 @@ func clearOwed(t *testing.T, s *store.Store, id core.RunID) {
 	ok(t, s.ChangeRuns(t.Context(), []core.RunPut{r.ClearOwed()})...)
 }
 
+// postRuns: a close writes the follow-ups for the post-run queue, whether the run was read or not. Only a writer that read them
+// clears them.
+func postRuns(t *testing.T, h Harness) {
+	s, owes := h.Open(t), core.PostRun{Log: true}
+	var list []core.Run
+	for i, keep := range []core.KeepLog{"", core.KeepLogAlways, core.KeepLogAlways, core.KeepLogNever} {
+		list = append(list, put(t, s, ids(4)[i], func(r *core.Run) { r.KeepLog = keep }))
+	}
+	end := core.End(list[1].ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base, PostRun: owes,
+		KeepLog: core.KeepLogAlways})
+	end.Set |= core.RunPostRun
+	end.Seen = &list[1]
+	judge(t, s, []core.RunPut{end}, "ok")
+	for i, r := range list {
+		if unread := []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base})}; i != 1 {
+			judge(t, s, unread, "ok")
+			if unread[0].Seen == nil || unread[0].Seen.KeepLog != r.KeepLog {
+				t.Errorf("the close of run %d showed %+v", r.ID, unread[0].Seen)
+			}
+		}
+		list[i] = mustRun(t, s, r.ID)
+		if r, has := list[i], i == 1 || i == 2; r.Owing() != has || (r.OwesPostRun() == owes) != has {
+			t.Errorf("run %d has follow-ups %+v", r.ID, r.OwesPostRun())
+		}
+	}
+	failed, always := list[1], list[2]
+	other := failed // as an earlier read returned it
+	other.PostRun = core.PostRun{}
+	judge(t, s, []core.RunPut{other.ClearPostRun(core.PostRun{})}, "refused")
+	judge(t, s, []core.RunPut{failed.ClearPostRun(core.PostRun{}), always.ClearPostRun(core.PostRun{})}, "ok", "ok")
+	judge(t, s, []core.RunPut{failed.ClearPostRun(core.PostRun{})}, "refused")
+	for _, r := range list {
+		if r = mustRun(t, s, r.ID); r.Owing() {
+			t.Errorf("run %d has follow-ups %+v", r.ID, r.OwesPostRun())
+		}
+	}
+}
+
+// places tests the writes of the children that a close owes.
+func places(t *testing.T, h Harness) {
+	s, id := h.Open(t), ids(3)
+	parent := put(t, s, id[0], func(r *core.Run) { r.Place, r.Parent = 1, id[1] })
+	puts := []core.RunPut{core.End(parent.ID, core.Run{State: core.Succeeded, EndedAt: base, Code: 200})} // unread
+	if judge(t, s, puts, "ok"); puts[0].Seen == nil || puts[0].Seen.Place != 1 {
+		t.Fatalf("its end returned %+v", puts[0].Seen)
+	}
+	puts[0].Apply(&parent)
+	owes := []core.Owed{{Run: core.NumberedRun(9, 5), Kind: core.CauseParent, Slot: at(9)}}
+	other := []core.Owed{{Run: core.NumberedRun(9, 6), Kind: core.CauseParent, Slot: at(9)}}
+	elsewhere := parent
+	elsewhere.Place = core.PlaceAfter(3)
+	open := put(t, s, id[1], func(r *core.Run) { r.Place = 1 })
+	asClosed := open
+	asClosed.State = core.Succeeded
+	judge(t, s, []core.RunPut{elsewhere.Draw(owes), asClosed.Draw(owes)}, "refused", "refused")
+	judge(t, s, []core.RunPut{parent.Draw(owes), parent.Draw(other)}, "ok", "refused")
+	drawn := parent
+	drawn.Owes = owes
+	sameRun(t, s, drawn)
+	noted := drawn.NoteChildren(core.PlaceAfter(9), nil)
+	judge(t, s, []core.RunPut{elsewhere.NoteChildren(0, nil), noted, noted}, "refused", "ok", "refused")
+	drawn.Owes, drawn.Place = nil, core.PlaceAfter(9)
+	sameRun(t, s, drawn)
+	judge(t, s, []core.RunPut{parent.NoteChildren(0, nil), drawn.NoteChildren(0, nil)}, "refused", "ok")
+	drawn.Place = 0
+	sameRun(t, s, drawn)
+}
+
+// broadcasts: the fields of a broadcast and its shards are stored, even with a thousand
+// addresses. If two writers spread one run, one succeeds, and a cancel by an earlier read fails.
+func broadcasts(t *testing.T, h Harness) {
+	s, id := h.Open(t), ids(4)
+	many := make([]string, core.MaxShards)
+	for i := range many {
+		many[i] = fmt.Sprintf("http://executor-%d.example:9999/", i)
+	}
+	whole := run(id[0])
+	whole.Spread(core.NumberedRun(whole.ID.Job(), 5), many, true)
+	shard := run(id[1])
+	shard.Shard = core.Shard{Of: whole.ID, Index: 7, Total: core.MaxShards}
+	ok(t, s.CreateRuns(t.Context(), []core.Run{whole, shard})...)
+	sameRun(t, s, whole)
+	sameRun(t, s, shard)
+
+	waits := put(t, s, id[2], unowned)
+	spread := func(n uint32) core.RunPut {
+		p := waits.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "", base, nil)
+		p.To.Spread(core.NumberedRun(waits.ID.Job(), n), many[:2], false)
+		p.Set |= core.RunGiven
+		return p
+	}
+	first := spread(5)
+	judge(t, s, []core.RunPut{first}, "ok")
+	cancel := core.End(waits.ID, core.Run{State: core.Skipped, Reason: core.ReasonCancelled, EndedAt: base})
+	cancel.If, cancel.Was = core.RunOwner|core.RunMaybeSent|core.RunState, waits
+	judge(t, s, []core.RunPut{spread(9), waits.SkipUnsent(core.ReasonChanged, base), cancel}, "refused", "refused", "refused")
+}
+
+// copies: a repeated write is rejected and changes nothing of the stored run, including its
+// long texts.
+func copies(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	createJobs(t, s, job(1))
+	text := strings.Repeat("what it did. ", 100)
+	tries := func(say string) (list []core.Try) {
+		for range 20 {
+			list = append(list, core.Try{Address: "http://10.0.0.1:9999/", Message: "connect: connection refused, " + say})
+		}
+		return list
+	}
+	for i, end := range []core.Run{
+		{State: core.Succeeded, Code: 200, Message: text, Data: "of use", EndedAt: base},
+		{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "short", EndedAt: base, Then: core.NumberedRun(1, 99)},
+	} {
+		params := text + "params"
+		id := core.NumberedRun(1, uint32(i+1))
+		claim := put(t, s, id, func(r *core.Run) { r.Tries, r.Params = tries("at first"), &params })
+		unchanged := func() {
+			t.Helper()
+			again := claim
+			other := "other"
+			again.Tries, again.Params = tries("by a copy"), &other
+			refused(t, s.CreateRuns(ctx, []core.Run{again})[0])
+			again.Params = &params
+			refused(t, s.CreateRuns(ctx, []core.Run{again})[0])
+			of := claim
+			of.Owner = "nobody"
+			take := of.Take(core.Claim{Owner: "me", Until: base.Add(time.Hour)}, "", base, tries("by a copy"))
+			answers(t, s.ChangeRuns(ctx, []core.RunPut{take, of.Readdress("http://10.0.0.2:9999/", tries("by a copy"))}), "refused", "refused")
+			sameRun(t, s, claim)
+		}
+		unchanged()
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(id, end)})...)
+		put := core.End(id, end)
+		put.Apply(&claim)
+		unchanged()
+	}
+}
+
 func triggered(t *testing.T, h Harness) {
 	s, ctx := h.Open(t), t.Context()
 	params := "p"
@@ -449,115 +590,136 @@ func triggered(t *testing.T, h Harness) {
 	wantDue(t, h, s, 0, at(10), 10, entry)
 }
 
-func changed(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
-	waits := func(n uint32, params *string) (core.Run, core.DueItem) {
-		id := core.NumberedRun(1, n)
-		r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1,
-			First: id, Retries: 2,
-			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann", Permit: "job/1"}
-		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
-		ok(t, s.Runs.Put(ctx, []store.RunPut{{Create: &r, Enter: &d}})[0])
-		return r, d
-	}
-	n := int64(0)
-	// become is r with another time, put in place of the entry d.
-	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (store.RunPut, core.DueItem) {
-		n++
-		to := r
-		to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
-		p, enter := r.Retime(to, base.Add(time.Duration(n)*time.Second)), d
-		enter.PlanAt = at(slot - 5)
-		return store.RunPut{Change: &p, Leave: []core.DueItem{d}, Enter: &enter, Changes: []core.Change{
-			{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}}, enter
-	}
-	changes := func(want int) {
-		t.Helper()
-		list, err := s.Changes(ctx, "", 1, math.MaxInt64, 100)
-		ok(t, err)
-		if len(list) != want {
-			t.Fatalf("%d change records, want %d: %+v", len(list), want, list)
-		}
-	}
-
-	r, d := waits(1, &short)
-	for i, params := range []*string{&long, &longer, &short, &long, &short} {
-		c, to := become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
-		ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0]) // as seen before
-		r, d = c.Change.To, to
-		sameRun(t, s, r)
-		wantDue(t, h, s, 0, at(100), 10, d)
-		changes(i + 1)
-	}
-	// The entry may be the same, and there may be none to drop.
-	c, _ := become(r, d, 24, &short)
-	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	r = c.Change.To
-	c, _ = become(r, d, 26, &short)
-	c.Leave = nil
-	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	r = c.Change.To
-	wantDue(t, h, s, 0, at(100), 10, d, *c.Enter)
-	ok(t, s.Leave(ctx, []core.DueItem{d, *c.Enter})[0])
-	d = *c.Enter
-	changes(7)
-
-	// A read from before a change neither claims nor skips; a later read does.
-	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
-	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
-	dispatched := func(p core.RunPut) error { return s.ChangeRuns(t.Context(), []core.RunPut{p})[0] }
-	stale := r
-	for _, stale.Until = range []time.Time{r.Until.Add(-time.Millisecond), {}} {
-		refused(t, dispatched(stale.Take(claim, "", base, nil)))
-	}
-	refused(t, dispatched(stale.SkipUnsent(core.ReasonPaused, base)))
-	sameRun(t, s, r)
-	ok(t, dispatched(take))
-	// A claimed run cannot be changed. A run that was released unsent can, and counts as
-	// unsent.
-	c, _ = become(r, d, 30, &short)
-	refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	c.Change.Was.Until = take.To.Until
-	refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	ok(t, dispatched(take.To.GiveBack()))
-	// until stays, so that a dispatcher with an earlier read cannot take the changed run.
-	for _, seen := range []time.Time{{}, r.Until} {
-		c.Change.Was.Until = seen
-		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	}
-	c.Change.Was.Until = take.To.Until
-	ok(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	r = c.Change.To
-	r.Journal = claim.Journal
-	sameRun(t, s, r)
-	changes(8)
-	ok(t, dispatched(r.SkipUnsent(core.ReasonPaused, base)))
-
-	maybe, d2 := waits(2, nil)
-	for _, owner := range []string{"a", "b"} {
-		taken := maybe
-		p := taken.Take(core.Claim{Owner: owner, Until: base.Add(time.Minute)}, "http://10.0.0.1:9999", base, nil)
-		ok(t, dispatched(p))
-		maybe = p.To
-	}
-	ok(t, dispatched(maybe.GiveBack()))
-	gone := maybe
-	gone.ID = core.NumberedRun(1, 9)
-	for _, x := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
-		x.Until = time.Time{}
-		c, _ := become(x, d2, 40, nil)
-		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-		c.Change.Was.Until = r.Until
-		refused(t, s.Runs.Put(ctx, []store.RunPut{c})[0])
-	}
-	changes(8)
-	wantDue(t, h, s, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
+// retimes changes runs that wait for their time.
+type retimes struct {
+	t *testing.T
+	s *store.Store
+	n int64
 }
 
-func runsByID(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
+func (x *retimes) waits(n uint32, params *string) (core.Run, core.DueItem) {
+	x.t.Helper()
+	id := core.NumberedRun(1, n)
+	r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1,
+		First: id, Retries: 2, Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann", Permit: "job/1"}
+	d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
+	ok(x.t, x.s.Runs.Put(x.t.Context(), []store.RunPut{{Create: &r, Enter: &d}})...)
+	return r, d
+}
+
+// become returns the write that changes r, and replaces its entry d.
+func (x *retimes) become(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) store.RunPut {
+	x.n++
+	to, enter := r, d
+	to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
+	p := r.Retime(to, base.Add(time.Duration(x.n)*time.Second))
+	enter.PlanAt = at(slot - 5)
+	return store.RunPut{Change: &p, Leave: []core.DueItem{d}, Enter: &enter, Changes: []core.Change{
+		{ID: 1000 + x.n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}}
+}
+
+func (x *retimes) write(p store.RunPut) core.Run {
+	x.t.Helper()
+	ok(x.t, x.s.Runs.Put(x.t.Context(), []store.RunPut{p})...)
+	return p.Change.To
+}
+
+func (x *retimes) refused(p store.RunPut) {
+	x.t.Helper()
+	refused(x.t, x.s.Runs.Put(x.t.Context(), []store.RunPut{p})...)
+}
+
+// changes counts the change records.
+func (x *retimes) changes(want int) {
+	x.t.Helper()
+	list, err := x.s.Changes(x.t.Context(), "", 1, math.MaxInt64, 100)
+	if ok(x.t, err); len(list) != want {
+		x.t.Fatalf("%d change records, want %d: %+v", len(list), want, list)
+	}
+}
+
+// retimed: a waiting run, its entry and the change record are written together, or not at all.
+func retimed(t *testing.T, h Harness) {
+	x := &retimes{t: t, s: h.Open(t)}
+	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
+	r, d := x.waits(1, &short)
+	for i, params := range []*string{&long, &longer, &short, &long, &short} {
+		p := x.become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
+		r, d = x.write(p), *p.Enter
+		x.refused(p) // as seen before
+		sameRun(t, x.s, r)
+		wantDue(t, h, x.s, 0, at(100), 10, d)
+		x.changes(i + 1)
+	}
+	r = x.write(x.become(r, d, 24, &short)) // the entry may be the same
+	p := x.become(r, d, 26, &short)
+	p.Leave = nil
+	r = x.write(p)
+	wantDue(t, h, x.s, 0, at(100), 10, d, *p.Enter)
+	x.changes(7)
+	sameRun(t, x.s, r)
+}
+
+// retimedUnread: a read from before a change neither claims nor skips a run, and a claimed, closed or missing run is not changed.
+func retimedUnread(t *testing.T, h Harness) {
+	x := &retimes{t: t, s: h.Open(t)}
+	r, d := x.waits(1, nil)
+	p := x.become(r, d, 26, nil)
+	r, d = x.write(p), *p.Enter
+	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
+	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
+	stale := r
+	for _, stale.Until = range []time.Time{r.Until.Add(-time.Millisecond), {}} {
+		judge(t, x.s, []core.RunPut{stale.Take(claim, "", base, nil)}, "refused")
+	}
+	judge(t, x.s, []core.RunPut{stale.SkipUnsent(core.ReasonPaused, base)}, "refused")
+	judge(t, x.s, []core.RunPut{take}, "ok")
+	// A run that was released unsent can be changed, and counts as unsent.
+	p = x.become(r, d, 30, nil)
+	x.refused(p)
+	p.Change.Was.Until = take.To.Until
+	x.refused(p)
+	judge(t, x.s, []core.RunPut{take.To.GiveBack()}, "ok")
+	for _, p.Change.Was.Until = range []time.Time{{}, r.Until} { // so that a dispatcher with an earlier read cannot take the run
+		x.refused(p)
+	}
+	p.Change.Was.Until = take.To.Until
+	r = x.write(p)
+	r.Journal = claim.Journal
+	sameRun(t, x.s, r)
+	x.changes(2)
+	judge(t, x.s, []core.RunPut{r.SkipUnsent(core.ReasonPaused, base)}, "ok")
+
+	maybe, d2 := x.waits(2, nil)
+	for _, owner := range []string{"a", "b"} {
+		take := maybe.Take(core.Claim{Owner: owner, Until: base.Add(time.Minute)}, "http://10.0.0.1:9999", base, nil)
+		ok(t, x.s.ChangeRuns(t.Context(), []core.RunPut{take})...)
+		maybe = take.To
+	}
+	ok(t, x.s.ChangeRuns(t.Context(), []core.RunPut{maybe.GiveBack()})...)
+	gone := maybe
+	gone.ID = core.NumberedRun(1, 9)
+	for _, c := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
+		c.Until = time.Time{}
+		p := x.become(c, d2, 40, nil)
+		x.refused(p)
+		p.Change.Was.Until = r.Until
+		x.refused(p)
+	}
+	x.changes(2)
+	wantDue(t, h, x.s, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
+}
+
+func runIDs(list []core.Run) []core.RunID {
+	ids := make([]core.RunID, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	return ids
+}
+
+func spans(t *testing.T, h Harness) {
+	s := h.Open(t)
 	var want []core.RunID
 	for i := range 30 {
 		want = append(want, core.PlannedRun(2, at(i*10)))
@@ -569,31 +731,18 @@ func runsByID(t *testing.T, h Harness) {
 	}
 	read := func(first, last core.RunID, page int) (got []core.RunID) {
 		t.Helper()
-		for {
-			runs, err := s.Runs.Span(ctx, first, last, page)
-			ok(t, err)
-			if len(runs) == 0 {
-				return got
-			}
-			if len(runs) > page {
+		step := core.RunID(1)
+		for up := first <= last; ; {
+			runs, err := s.Runs.Span(t.Context(), first, last, page)
+			if ok(t, err); len(runs) > page {
 				t.Fatalf("%d runs, %d were asked for", len(runs), page)
 			}
-			for _, r := range runs {
-				got = append(got, r.ID)
-			}
-			end := got[len(got)-1]
-			if end == last {
+			got = append(got, runIDs(runs)...)
+			if len(runs) == 0 || got[len(got)-1] == last || first == last {
 				return got
 			}
-			if first = end + 1; last < end {
-				first = end - 1
-			}
-			if first == last { // a span of one has no direction
-				r, is := readRun(t, s, first)
-				if is {
-					got = append(got, r.ID)
-				}
-				return got
+			if first = got[len(got)-1] + step; !up {
+				first = got[len(got)-1] - step
 			}
 		}
 	}
@@ -615,54 +764,124 @@ func runsByID(t *testing.T, h Harness) {
 	same(t, "of no job", read(a, b, 10), nil)
 }
 
+// readOpen reads open runs page by page.
+func readOpen(t *testing.T, s *store.Store, first, last core.RunID, waiting bool, limit int) (got []core.RunID) {
+	t.Helper()
+	for next := first; next != 0; {
+		var page []core.Run
+		var err error
+		page, next, err = s.Runs.Open(t.Context(), next, last, waiting, limit)
+		if ok(t, err); len(page) > limit {
+			t.Fatalf("%d open runs, want %d at most", len(page), limit)
+		}
+		got = append(got, runIDs(page)...)
+	}
+	return got
+}
+
+// openRuns: the open runs of a span, or only those without an owner, come with the highest IDs first, until a process takes them
+// or they end.
+func openRuns(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
+	waits := func(r *core.Run) { unowned(r); r.SentAt = time.Time{} }
+	planned := func(second int, change func(*core.Run)) core.Run {
+		return put(t, s, core.PlannedRun(1, at(second)), change)
+	}
+	numbered := func(n uint32, change func(*core.Run)) core.Run { return put(t, s, core.NumberedRun(1, n), change) }
+	a, b, c, d := planned(20, queued), planned(50, nil), planned(100, waits), planned(110, nil)
+	e, f, g := numbered(1, nil), numbered(9, waits), numbered(10, queued)
+	planned(30, closed)
+	put(t, s, core.PlannedRun(2, at(20)), nil)
+	put(t, s, core.PlannedRun(2, at(30)), queued)
+	low, high := core.RunRange(1, 0, core.Horizon)
+	nlow, nhigh := core.NumberedRange(1)
+	read := func(waiting bool, first, last core.RunID, want ...core.Run) {
+		t.Helper()
+		for _, limit := range []int{1, 2, 3, 10} {
+			same(t, "open runs", readOpen(t, s, first, last, waiting, limit), runIDs(want))
+		}
+	}
+	read(false, nhigh, nlow, g, f, e)
+	read(false, high, low, d, c, b, a)
+	read(false, nhigh, low, g, f, e, d, c, b, a)
+	read(false, f.ID, c.ID, f, e, d, c)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{b.GiveBack(), c.Wait(), f.Wait()})...)
+	read(true, nhigh, low, g, f, c, b, a)
+	claim := core.Claim{Owner: "second", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 5, Nonce: "second"}}
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{g.Take(claim, "http://second/", base, nil), a.SkipUnsent(core.ReasonCancelled, base),
+		core.End(d.ID, core.Run{State: core.Succeeded, EndedAt: base})})...)
+	read(false, high, low, c, b)
+	read(true, nhigh, low, f, c, b)
+	taken := mustRun(t, s, g.ID)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{taken.GiveBack()})...)
+	read(true, nhigh, low, g, f, c, b)
+	list, err := s.WaitingRuns(ctx, 1, g.ID, 2)
+	ok(t, err)
+	same(t, "waiting runs", runIDs(list), []core.RunID{f.ID, c.ID})
+}
+
+// readRecent reads recent runs page by page. No run comes twice.
+func readRecent(t *testing.T, s *store.Store, of store.Recent, limit int) map[core.RunID]core.Run {
+	t.Helper()
+	got := map[core.RunID]core.Run{}
+	for from, pages := (store.RunPlace{}), 0; ; pages++ {
+		runs, next, err := s.Runs.Recent(t.Context(), of, from, limit)
+		if ok(t, err); len(runs) > limit {
+			t.Fatalf("%d runs of one moment in a page of %d", len(runs), limit)
+		}
+		for _, r := range runs {
+			if _, twice := got[r.ID]; twice || of.App != "" && r.App != of.App {
+				t.Fatalf("run %d came twice, or is of app %s", r.ID, r.App)
+			}
+			got[r.ID] = r
+		}
+		if next == (store.RunPlace{}) {
+			return got
+		}
+		if pages > 1000 || from.Before != 0 && next.Before > from.Before {
+			t.Fatalf("it goes on from %v after %v", next, from)
+		}
+		from = next
+	}
+}
+
+// journaled stores runs, and a journal that names them.
+func journaled(t *testing.T, s *store.Store, suffix int, list []core.Run) {
+	t.Helper()
+	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Suffix: suffix, Nonce: "nonce-1"}, V: 1}
+	for i := range list {
+		list[i].Journal = of.Key
+		of.Entries = append(of.Entries, core.Entry{Run: list[i].ID, Address: list[i].Address, Outcome: core.Accepted})
+	}
+	ok(t, s.CreateRuns(t.Context(), list)...)
+	ok(t, s.PutJournal(t.Context(), of))
+}
+
 func recentRuns(t *testing.T, h Harness) {
 	s, ctx := h.Open(t), t.Context()
-	all := map[core.RunID]bool{}
-	orders := map[core.RunID]bool{}
+	all, orders := map[core.RunID]bool{}, map[core.RunID]bool{}
 	for batch := range 4 {
 		var list []core.Run
-		of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Suffix: batch, Nonce: "nonce-1"}, V: 1}
 		for i := range 10 {
 			r := run(core.PlannedRun(core.JobID(batch*10+i+1), at(60)))
-			if i%2 == 0 {
+			if all[r.ID] = true; i%2 == 0 {
 				r.App = "other"
 			} else {
 				orders[r.ID] = true
 			}
-			all[r.ID] = true
-			r.Journal = of.Key
 			list = append(list, r)
-			of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 		}
-		ok(t, s.CreateRuns(t.Context(), list)...)
-		ok(t, s.PutJournal(ctx, of))
+		journaled(t, s, batch, list)
 		<-time.After(3 * time.Millisecond)
 	}
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
 		eventually(t, h, func() string {
 			got := map[core.RunID]bool{}
-			from, pages := store.RunPlace{}, 0
-			for {
-				runs, next, err := s.Runs.Recent(ctx, store.Recent{App: app}, from, 6)
-				ok(t, err)
-				for _, r := range runs {
-					if got[r.ID] {
-						t.Fatalf("run %d came twice", r.ID)
-					}
-					got[r.ID] = true
-				}
-				if len(runs) > 6 {
-					t.Fatalf("%d runs of one moment in a page of 6", len(runs))
-				}
-				if next == (store.RunPlace{}) {
-					break
-				}
-				if pages++; pages > 1000 || from.Before != 0 && next.Before > from.Before {
-					t.Fatalf("it goes on from %v after %v", next, from)
-				}
-				from = next
+			for id := range readRecent(t, s, store.Recent{App: app}, 6) {
+				got[id] = true
 			}
-			return cmp.Diff(want, got, cmpopts.EquateEmpty())
+			return cmp.Diff(want, got)
 		})
 	}
 	eventually(t, h, func() string { // the last batch comes first
@@ -677,11 +896,9 @@ func recentRuns(t *testing.T, h Harness) {
 	})
 }
 
-// recentRunsOfStates: all runs of each requested state come, in the order of their creation,
-// even if they changed since; other runs may come too.
+// recentRunsOfStates: all runs of each requested state come, even if they changed since; other runs may come too.
 func recentRunsOfStates(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "nonce-1"}, V: 1}
+	s := h.Open(t)
 	var list []core.Run
 	for i := range 3 * len(core.States) {
 		r := run(core.PlannedRun(core.JobID(i+1), at(60)))
@@ -691,301 +908,176 @@ func recentRunsOfStates(t *testing.T, h Harness) {
 		if !r.State.Open() {
 			r.EndedAt, r.Reason = base.Add(62*time.Second), append(core.Reasons[r.State], "")[0]
 		}
-		r.Journal = of.Key
 		list = append(list, r)
-		of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 	}
-	for i := range list {
-		ok(t, s.CreateRuns(t.Context(), list[i:i+1])...)
-	}
-	ok(t, s.PutJournal(ctx, of))
-	ends := list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
-	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone,
-		EndedAt: base.Add(63 * time.Second)})})...)
-	for i := range list {
-		if list[i].ID == ends.ID {
-			list[i].State = core.Lost
-		}
-	}
+	journaled(t, s, 0, list)
+	ends := &list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
+	endRun(t, s, ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone, EndedAt: base.Add(63 * time.Second)})
+	ends.State = core.Lost
 	asked := [][]core.State{{core.Failed, core.Lost}, {core.Running, core.Queued}, {core.Running, core.Lost}, {core.Succeeded, core.Skipped}}
-	for _, s := range core.States {
-		asked = append(asked, []core.State{s})
+	for _, state := range core.States {
+		asked = append(asked, []core.State{state})
 	}
-	for _, app := range []string{"", "other"} {
-		for _, states := range asked {
-			fits := func(r *core.Run) bool { return (app == "" || r.App == app) && slices.Contains(states, r.State) }
+	for _, of := range asked {
+		for _, app := range []string{"", "other"} {
+			fits := func(r core.Run) bool { return (app == "" || r.App == app) && slices.Contains(of, r.State) }
 			want := map[core.RunID]bool{}
-			for i := range list {
-				if fits(&list[i]) {
-					want[list[i].ID] = true
+			for _, r := range list {
+				if fits(r) {
+					want[r.ID] = true
 				}
 			}
 			eventually(t, h, func() string {
 				got := map[core.RunID]bool{}
-				for from := (store.RunPlace{}); ; {
-					runs, next, err := s.Runs.Recent(ctx, store.Recent{App: app, States: states}, from, 2)
-					ok(t, err)
-					for i := range runs {
-						if fits(&runs[i]) {
-							got[runs[i].ID] = true
-						} else if app != "" && runs[i].App != app {
-							t.Fatalf("of %s came a run of %s", app, runs[i].App)
-						}
-					}
-					if from = next; next == (store.RunPlace{}) {
-						return cmp.Diff(want, got, cmpopts.EquateEmpty())
+				for id, r := range readRecent(t, s, store.Recent{App: app, States: of}, 2) {
+					if fits(r) {
+						got[id] = true
 					}
 				}
+				return cmp.Diff(want, got, cmpopts.EquateEmpty())
 			})
 		}
 	}
 }
 
-// lastRuns: the newest of each job by their slots, planned and numbered alike, without runs
-// that wait for a later slot.
+// lastRuns: the newest runs of each job by their due times, planned and numbered alike, without runs that wait for a later time.
 func lastRuns(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
+	s := h.Open(t)
 	put := func(id core.RunID, slot int) core.Run {
-		r := run(id)
-		r.At, r.Slot = at(slot), at(slot)
-		ok(t, s.CreateRuns(t.Context(), []core.Run{r})...)
-		return r
+		return put(t, s, id, func(r *core.Run) { r.At, r.Slot = at(slot), at(slot) })
 	}
 	for i := range 5 {
 		put(core.PlannedRun(1, at(60*i)), 60*i)
 	}
-	planned := put(core.PlannedRun(1, at(300)), 300)
+	planned, byHand := put(core.PlannedRun(1, at(300)), 300), put(core.NumberedRun(1, 1), 270)
 	put(core.PlannedRun(1, at(900)), 900)
-	byHand := put(core.NumberedRun(1, 1), 270)
 	put(core.NumberedRun(1, 2), 5000)
-	put(core.NumberedRun(2, 1), 10)
+	alone := put(core.NumberedRun(2, 1), 10)
 	put(core.NumberedRun(4, 1), 10)
-	got, err := s.Runs.Last(ctx, []core.JobID{1, 2, 3}, at(600), 2)
-	ok(t, err)
-	ids := map[core.JobID][]core.RunID{}
-	for job, runs := range got {
-		for _, r := range runs {
-			ids[job] = append(ids[job], r.ID)
-		}
-	}
-	same(t, "the last runs", ids, map[core.JobID][]core.RunID{1: {planned.ID, byHand.ID}, 2: {core.NumberedRun(2, 1)}})
-	same(t, "a run", got[1][0], planned)
+	reads(t, "the last runs", map[core.JobID][]core.Run{1: {planned, byHand}, 2: {alone}})(s.Runs.Last(t.Context(), []core.JobID{1, 2, 3},
+		at(600), 2))
 }
 
-// openRuns: the open runs of a span, even without an owner, the highest IDs first and page by
-// page. Runs that ended and other jobs' runs are not among them.
-func openRuns(t *testing.T, h Harness) {
+// began: a run is found in the minute of its claim, or of its end if it had none, even if it
+// was made long before; each once, and no run that has not begun.
+func began(t *testing.T, h Harness) {
 	s, ctx := h.Open(t), t.Context()
-	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
-	put(t, s, a, nil)
-	put(t, s, b, nil)
-	put(t, s, c, nil)
-	put(t, s, core.PlannedRun(1, at(20)), closed)
-	put(t, s, core.PlannedRun(2, at(20)), nil)
-	waits, queued := core.NumberedRun(1, 9), core.NumberedRun(1, 10)
-	put(t, s, waits, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
-	put(t, s, queued, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
-	read := func(first, last core.RunID, limit int, want ...core.RunID) {
-		t.Helper()
-		var got []core.RunID
-		for next := first; next != 0; {
-			var runs []core.Run
-			var err error
-			runs, next, err = s.Runs.Open(ctx, next, last, false, limit)
-			ok(t, err)
-			for _, r := range runs {
-				got = append(got, r.ID)
-			}
-			if len(runs) > limit {
-				t.Fatalf("%d open runs, want %d at most", len(runs), limit)
-			}
-		}
-		same(t, "open runs", got, want)
+	now := time.Now()
+	minute := now.Unix() / 60
+	instant := func(minutes, seconds int64) core.Instant { return core.Instant((minute+minutes)*60 + seconds) }
+	claimed := func(id core.RunID, in int64) core.RunID {
+		put(t, s, id, func(r *core.Run) { r.Journal.Minute, r.SentAt = minute+in, time.Unix((minute+in)*60+1, 0).UTC() })
+		return id
 	}
-	low, high := core.RunRange(1, 0, core.Horizon)
-	nlow, nhigh := core.NumberedRange(1)
-	for _, limit := range []int{1, 2, 3, 10} {
-		read(nhigh, nlow, limit, queued, waits, b)
-		read(high, low, limit, a, c)
-		read(nhigh, low, limit, queued, waits, b, a, c)
-		read(waits, a, limit, waits, b, a)
+	skipped := func(id core.RunID, in int64) core.RunID {
+		put(t, s, id, func(r *core.Run) {
+			r.State, r.Reason, r.Journal, r.Owner, r.Until, r.Address = core.Skipped, core.ReasonPaused, core.JournalKey{}, "", time.Time{}, ""
+			r.SentAt, r.EndedAt = time.Time{}, time.Unix((minute+in)*60+2, 0).UTC()
+		})
+		return id
 	}
-	ok(t, s.ChangeRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})})...)
-	read(high, low, 10, a)
-}
-
-// waiting: the queued and the released runs of a job are listed from an ID downwards, until a
-// process takes them or they end.
-func waiting(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	queued := func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} }
-	a, b, c, d := core.PlannedRun(1, at(20)), core.PlannedRun(1, at(50)), core.PlannedRun(1, at(100)), core.NumberedRun(1, 7)
-	first := put(t, s, a, queued)
-	given := put(t, s, b, nil)
-	later := put(t, s, c, func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
-	numbered := put(t, s, d, queued)
-	put(t, s, core.PlannedRun(1, at(70)), nil)
-	put(t, s, core.PlannedRun(1, at(80)), closed)
-	put(t, s, core.PlannedRun(2, at(20)), queued)
-	ok(t, s.ChangeRuns(ctx, []core.RunPut{given.GiveBack(), later.Wait()})...)
-	low, _ := core.RunRange(1, 0, 0)
-	read := func(limit int, want ...core.RunID) {
-		t.Helper()
-		var got []core.RunID
-		for next := core.NumberedRun(1, core.MaxNumber); next != 0; {
-			var page []core.Run
-			var err error
-			page, next, err = s.Runs.Open(ctx, next, low, true, limit)
-			ok(t, err)
-			for i := range page {
-				got = append(got, page[i].ID)
+	var here, later []core.RunID
+	for i := range int64(5) {
+		here = append(here, claimed(core.PlannedRun(1, instant(0, i)), 0))
+		later = append(later, claimed(core.PlannedRun(1, instant(30, i)), 30), claimed(core.NumberedRun(4, uint32(10+i)), 30))
+	}
+	here = append(here, skipped(core.PlannedRun(1, instant(0, 9)), 0), claimed(core.NumberedRun(2, 7), 0),
+		claimed(core.PlannedRun(3, instant(-600, 0)), 0))
+	later = append(later, skipped(core.PlannedRun(1, instant(30, 9)), 30), claimed(core.NumberedRun(5, 1), 30),
+		claimed(core.NumberedRun(5, 100), 30))
+	put(t, s, core.NumberedRun(1, 1), func(r *core.Run) {
+		r.State, r.Journal, r.Owner, r.Until, r.Address, r.SentAt = core.Planned, core.JournalKey{}, "", time.Time{}, "", time.Time{}
+	})
+	// The journals that name them.
+	for i, of := range []struct {
+		at   int64
+		runs []core.RunID
+	}{{0, here}, {30, later}} {
+		j := core.Journal{Key: core.JournalKey{Minute: minute + of.at, Suffix: i, Nonce: "n"}, V: 1}
+		for _, id := range of.runs {
+			if mustRun(t, s, id).State != core.Skipped {
+				j.Entries = append(j.Entries, core.Entry{Run: id, Outcome: core.Accepted})
 			}
 		}
-		same(t, "the runs that wait", got, want)
-	}
-	for _, limit := range []int{1, 2, 10} {
-		read(limit, d, c, b, a)
-	}
-	claim := core.Claim{Owner: "second", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 5, Nonce: "second"}}
-	ok(t, s.ChangeRuns(ctx, []core.RunPut{numbered.Take(claim, "http://second/", base, nil),
-		first.SkipUnsent(core.ReasonCancelled, base)})...)
-	read(1, c, b)
-	taken := mustRun(t, s, d)
-	ok(t, s.ChangeRuns(ctx, []core.RunPut{taken.GiveBack()})...)
-	read(10, d, c, b)
-}
-
-func journal(minute int64, nonce string, v int, n int) core.Journal {
-	j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v}
-	for i := range n {
-		j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(n-i), at(i)), Address: fmt.Sprint("http://", i%3),
-			Outcome: core.Outcome(i%4 + 1)})
-	}
-	if n > 2 {
-		j.Entries[1].Address = ""
-	}
-	return j
-}
-
-func journals(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	one := journal(1000, "n1", 1, 50)
-	ok(t, s.PutJournal(ctx, one))
-	read := func(want core.Journal) {
-		t.Helper()
-		got, err := s.Journals(ctx, []core.JournalKey{want.Key, {Minute: 1, Nonce: "none"}})
-		ok(t, err)
-		same(t, "journal", got, map[core.JournalKey]core.Journal{want.Key: want})
-	}
-	read(one)
-	refused(t, s.PutJournal(ctx, journal(1000, "n1", 1, 3)))
-	refused(t, s.PutJournal(ctx, journal(1000, "n1", 0, 3)))
-	read(one)
-	five := journal(1000, "n1", 5, 4)
-	five.Entries[1].Answer, five.Entries[3].Answer = "HTTP 500: out of memory", "closed the connection"
-	ok(t, s.PutJournal(ctx, five))
-	refused(t, s.PutJournal(ctx, journal(1000, "n1", 4, 9)))
-	read(five)
-	ok(t, s.PutJournal(ctx, journal(1000, "n2", 1, 0)))
-	ok(t, s.PutJournal(ctx, journal(1001, "n1", 1, 2)))
-	other := journal(1000, "n1", 2, 1)
-	other.Key.Suffix = 4
-	ok(t, s.PutJournal(ctx, other))
-	list, err := s.JournalsAt(ctx, 1000, core.JournalKey{}, 1000)
-	ok(t, err)
-	got := map[core.JournalKey]core.Journal{}
-	for _, j := range list {
-		got[j.Key] = j
-	}
-	same(t, "journals of a minute", got, map[core.JournalKey]core.Journal{five.Key: five, other.Key: other,
-		{Minute: 1000, Suffix: 3, Nonce: "n2"}: journal(1000, "n2", 1, 0)})
-	list, err = s.JournalsAt(ctx, 999, core.JournalKey{}, 1000)
-	ok(t, err)
-	same(t, "journals of another minute", list, nil)
-}
-
-func watch(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	k := func(nonce string) core.JournalKey { return core.JournalKey{Minute: 90, Suffix: 2, Nonce: nonce} }
-	ok(t, s.PutRevisits(ctx, 110, []core.JournalKey{k("a"), k("b")}))
-	ok(t, s.PutRevisits(ctx, 110, []core.JournalKey{k("b"), k("c")}))
-	ok(t, s.PutRevisits(ctx, 120, []core.JournalKey{k("d")}))
-	revisits := func(minute int64, want ...string) {
-		t.Helper()
-		got, err := s.Revisits(ctx, minute, core.JournalKey{}, 1000)
-		ok(t, err)
-		var nonces []string
-		for _, key := range got {
-			if key.Minute != 90 || key.Suffix != 2 {
-				t.Fatalf("key %v", key)
-			}
-			nonces = append(nonces, key.Nonce)
-		}
-		slices.Sort(nonces)
-		same(t, "revisits", slices.Compact(nonces), want)
-	}
-	revisits(110, "a", "b", "c")
-	revisits(120, "d")
-	revisits(130)
-	ok(t, s.DropRevisits(ctx, 110))
-	ok(t, s.DropRevisits(ctx, 110))
-	revisits(110)
-	revisits(120, "d")
-}
-
-// watchPages: journals, and journals to read again, come in pages, each once, in an order that
-// later writes keep; none of another minute comes.
-func watchPages(t *testing.T, h Harness) {
-	s, ctx := h.Open(t), t.Context()
-	want := map[core.JournalKey]bool{}
-	var keys []core.JournalKey
-	for i := range 23 {
-		j := journal(1000, fmt.Sprintf("n%d", i), 1, 1)
-		j.Key.Suffix = i % 16
+		j.Entries = append(j.Entries, j.Entries[0]) // once more
 		ok(t, s.PutJournal(ctx, j))
-		keys = append(keys, j.Key)
-		want[j.Key] = true
 	}
-	ok(t, s.PutJournal(ctx, journal(999, "before", 1, 1)))
-	ok(t, s.PutJournal(ctx, journal(1001, "after", 1, 1)))
-	ok(t, s.PutRevisits(ctx, 1010, keys))
-	ok(t, s.PutRevisits(ctx, 1011, keys[:1]))
-	pages := func(what string, read func(after core.JournalKey, limit int) []core.JournalKey) {
-		t.Helper()
-		for _, limit := range []int{1, 7, 23, 24} {
-			seen, after := map[core.JournalKey]bool{}, core.JournalKey{}
-			for {
-				page := read(after, limit)
-				for _, k := range page {
-					if seen[k] || !want[k] {
-						t.Fatalf("%s by %d: %s came twice, or is another's", what, limit, k)
+	for _, c := range []struct {
+		name     string
+		from, to core.Instant
+		behind   core.JobID
+		want     []core.RunID
+	}{
+		{"now", instant(-10, 0), instant(10, 0), 0, here}, {"later", instant(30, 0), instant(31, 0), 0, later},
+		{"before", instant(-70, 0), instant(-10, 0), 0, nil}, {"between", instant(10, 0), instant(30, 0), 0, nil},
+		{"all, behind the first", instant(-60, 0), instant(60, 0), 1, slices.Concat(here, later)},
+	} {
+		eventually(t, h, func() string {
+			var got []core.RunID
+			until, err := s.Runs.Began(ctx, c.from, c.to, c.behind, func(runs []core.Run) {
+				for i := range runs {
+					if runs[i].ID.Job() > c.behind {
+						got = append(got, runs[i].ID)
 					}
-					seen[k] = true
 				}
-				if len(page) < limit {
-					break
-				}
-				if len(page) > limit {
-					t.Fatalf("%s by %d: %d came", what, limit, len(page))
-				}
-				after = page[len(page)-1]
+			})
+			ok(t, err)
+			want := slices.DeleteFunc(slices.Clone(c.want), func(id core.RunID) bool { return id.Job() <= c.behind })
+			slices.Sort(got)
+			slices.Sort(want)
+			if until != 0 || !slices.Equal(got, want) {
+				return fmt.Sprintf("%s: until %d, got %v, want %v", c.name, until, got, want)
 			}
-			if len(seen) != len(want) {
-				t.Fatalf("%s by %d: %d of %d came", what, limit, len(seen), len(want))
-			}
-		}
+			return ""
+		})
 	}
-	pages("journals", func(after core.JournalKey, limit int) (page []core.JournalKey) {
-		list, err := s.JournalsAt(ctx, 1000, after, limit)
-		ok(t, err)
-		for _, j := range list {
-			page = append(page, j.Key)
+}
+
+// drops: ended runs without follow-ups are removed with their long texts; other runs are not.
+func drops(t *testing.T, h Harness) {
+	s, ctx := h.Open(t), t.Context()
+	drop := func(list ...core.Run) []error {
+		puts := make([]store.RunPut, len(list))
+		for i := range list {
+			puts[i].Drop = &list[i]
 		}
-		return page
+		return s.Runs.Put(ctx, puts)
+	}
+	long := strings.Repeat("long ", 200)
+	ended, open, owing, parent, other := core.PlannedRun(1, at(0)), core.PlannedRun(1, at(1)), core.NumberedRun(1, 1), core.NumberedRun(1, 2),
+		core.NumberedRun(2, 1)
+	put(t, s, ended, func(r *core.Run) { closed(r); r.Params, r.Message = &long, long })
+	put(t, s, open, nil)
+	put(t, s, owing, func(r *core.Run) {
+		closed(r)
+		r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, core.NumberedRun(1, 9)
+		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: at(9)}}
 	})
-	pages("revisits", func(after core.JournalKey, limit int) []core.JournalKey {
-		page, err := s.Revisits(ctx, 1010, after, limit)
-		ok(t, err)
-		return page
-	})
+	put(t, s, parent, func(r *core.Run) { closed(r); r.Place = 1 })
+	put(t, s, other, closed)
+	postRun := core.NumberedRun(1, 3)
+	put(t, s, postRun, func(r *core.Run) { closed(r); r.PostRun = core.PostRun{Log: true} })
+	read := func(id core.RunID) core.Run { t.Helper(); return mustRun(t, s, id) }
+	gone := core.Run{ID: core.NumberedRun(1, 77), State: core.Succeeded}
+	answers(t, drop(read(ended), read(open), read(owing), read(parent), read(postRun), gone),
+		"ok", "refused", "refused", "refused", "refused", "ok")
+	if _, is := readRun(t, s, ended); is {
+		t.Error("it is still there")
+	}
+	for _, id := range []core.RunID{open, owing, parent, other} {
+		read(id)
+	}
+	// One run got a follow-up since the read, the other is read before its end.
+	was := read(owing)
+	was.Owes = nil
+	still := read(open)
+	still.State = core.Succeeded
+	answers(t, drop(was, still), "refused", "refused")
+	read(owing)
+	read(open)
+	list, err := s.Runs.Span(ctx, core.PlannedRun(1, at(0)), core.PlannedRun(1, at(100)), 10)
+	ok(t, err)
+	if len(list) != 1 || list[0].ID != open {
+		t.Errorf("planned runs: %v", list)
+	}
 }

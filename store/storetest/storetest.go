@@ -15,7 +15,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
 
@@ -75,38 +74,28 @@ func Run(t *testing.T, h Harness) {
 
 // Cases lists the cases of the suite.
 var Cases = []Case{
-	{"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
-	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},
-	{"MostChildren", mostChildren}, {"Places", places},
-	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"AppPauses", appPauses}, {"AppDeleted", appDeleted},
-	{"GlobalPast", globalPast}, {"Apps", apps.test}, {"Channels", channels.test}, {"People", accounts.test},
-	{"Executors", executors.test}, {"Global", globals.test},
+	{"RecordConditions", ofRecords(Conditions)}, {"RecordGroups", ofRecords(Groups)}, {"RecordLists", ofRecords(Lists)},
+	{"RecordRaces", ofRecords(Races)}, {"RecordTables", ofRecords(Tables)}, {"RecordRefusedOfMany", ofRecords(RefusedOfMany)},
+	{"Apps", apps.test}, {"Channels", channels.test}, {"People", accounts.test}, {"Executors", executors.test}, {"Global", globals.test},
 	{"Healths", healths.test}, {"Uses", uses.test}, {"Permits", permits.test}, {"Notices", notices.test}, {"Scripts", scripts.test},
 	{"Leases", leases.test}, {"Reports", reports.test}, {"ReportState", reportStates.test}, {"Cursor", cursors.test},
-	{"Lanes", lanes}, {"Counted", counted}, {"Sources", sources}, {"SweepScripts", sweepScripts},
-	{"Letters", letters},
-	{"NoticeLooks", noticeLooks},
-	{"Renewals", renewals}, {"Counters", counters}, {"Keys", keys},
-	{"Create", create}, {"Broadcasts", broadcasts}, {"Claims", claims}, {"TakeOver", takeOver}, {"RunChanges", runChanges},
-	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
-	{"ClearOwedAndLate", clearOwedAndLate}, {"PostRuns", postRuns}, {"KeptLogs", keptLogs},
-	{"PostRunLane", postRunLane}, {"Triggered", triggered},
-	{"ChangeTriggered", changed},
-	{"RunsByID", runsByID}, {"RecentRuns", recentRuns}, {"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns},
-	{"OpenRuns", openRuns}, {"Waiting", waiting}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
-	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
-	{"QueueAcrossReceivers", queueAcross},
-	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals},
-	{"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"KeyOfRemoved", keyOfRemoved}, {"Copies", copies},
-	{"Alive", alives.test}, {"NoAliasing", noAliasing},
-	{"EndedContext", endedContext}, {"Empty", empty},
-	{"Pulls", pulls}, {"Reopen", reopen}, {"Began", began}, {"ReportLists", reportLists}, {"Clean", clean}, {"CleanCounted", cleanCounted},
-	{"Lists", lists},
-	{"UnreadableRun", unreadableRun}, {"NewerRun", newerRun}, {"RefusedOfMany", refusedOfMany}, {"LongTexts", longTexts},
-	{"WaitingMessages", waitingMessages},
-	{"RecordConditions", ofRecords(Conditions)}, {"RecordGroups", ofRecords(Groups)},
-	{"RecordLists", ofRecords(Lists)}, {"RecordRaces", ofRecords(Races)},
-	{"RecordTables", ofRecords(Tables)}, {"RecordRefusedOfMany", ofRecords(RefusedOfMany)},
+	{"Alive", alives.test}, {"Cleaned", cleaned}, {"AppPauses", appPauses}, {"AppDeleted", appDeleted}, {"GlobalPast", globalPast},
+	{"Sources", sources}, {"Renewals", renewals}, {"Keys", keys}, {"Skips", skips}, {"Changes", changes}, {"Journals", journals},
+	{"WatchPages", watchPages}, {"Looks", looks}, {"ReportLists", reportLists},
+	{"JobConditions", jobConditions}, {"Advance", advance}, {"Entries", entries}, {"Families", families},
+	{"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges}, {"MostChildren", mostChildren}, {"JobLists", jobLists}, {"Due", due},
+	{"Unreadable", unreadable}, {"RefusedOfMany", refusedOfMany}, {"LongTexts", longTexts}, {"Counters", counters},
+	{"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty}, {"Reopen", reopen},
+	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"RunChanges", runChanges}, {"CloseRuns", closeUnread},
+	{"CloseRunsRead", closeRead}, {"CloseTexts", closeTexts}, {"ClearOwedAndLate", clearOwedAndLate}, {"PostRuns", postRuns},
+	{"Places", places}, {"Broadcasts", broadcasts}, {"Copies", copies}, {"Triggered", triggered}, {"Retimed", retimed},
+	{"RetimedUnread", retimedUnread}, {"Drops", drops}, {"Spans", spans}, {"OpenRuns", openRuns}, {"RecentRuns", recentRuns},
+	{"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns}, {"Began", began},
+	{"Queues", queues}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
+	{"QueueAcrossReceivers", queueAcross}, {"OldestMessage", oldestMessage}, {"Letters", letters}, {"Pulls", pulls},
+	{"Expiry", expiry}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepCursor", sweepCursor},
+	{"SweepScripts", sweepScripts}, {"Keeping", keepsOpen}, {"KeyOfRemoved", keyOfRemoved}, {"KeptLogs", keptLogs},
+	{"Lists", lists}, {"CleanCounted", cleanCounted},
 }
 
 func ofRecords(test func(*testing.T, store.Records)) func(*testing.T, Harness) {
@@ -183,6 +172,15 @@ func same[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Prefix{})); d != "" {
 		t.Fatalf("%s: (-want +got)\n%s", what, d)
+	}
+}
+
+// reads returns a function that compares the result of a call with a value.
+func reads[T any](t *testing.T, what string, want T) func(T, error) {
+	return func(got T, err error) {
+		t.Helper()
+		ok(t, err)
+		same(t, what, got, want)
 	}
 }
 
@@ -338,47 +336,6 @@ func eventually(t *testing.T, h Harness, check func() string) {
 			t.Fatalf("(-want +got)\n%s", d)
 		}
 		<-time.After(min(wait, 50*time.Millisecond))
-	}
-}
-
-func message(slot core.Instant, runs ...core.RunID) ring.Message {
-	m := ring.Message{Kind: ring.KindFires, Slot: slot}
-	for i, r := range runs {
-		at, is := r.Planned()
-		if !is {
-			at = slot
-		}
-		m.Fires = append(m.Fires, core.Fire{Run: r, Rev: 100, At: at, Slot: slot, Cause: core.CauseSchedule, Seq: int64(i)})
-	}
-	return m
-}
-
-// limited is a context that ends with the test, or a while after Visibility.
-func limited(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// receive waits for one receipt of fires.
-func receive(t *testing.T, s *store.Store, limit int) []store.Delivery {
-	t.Helper()
-	got, err := s.Queue.Receive(limited(t), ring.KindFires, limit)
-	ok(t, err)
-	if len(got) == 0 || len(got) > limit {
-		t.Fatalf("%d messages, 1 to %d were asked for", len(got), limit)
-	}
-	return got
-}
-
-// nothing checks that no message is visible for a while.
-func nothing(t *testing.T, s *store.Store, kind ring.Kind, for_ time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), for_)
-	defer cancel()
-	got, err := s.Queue.Receive(ctx, kind, 10)
-	if err == nil || len(got) > 0 {
-		t.Fatalf("got %v, want nothing", got)
 	}
 }
 
