@@ -243,7 +243,12 @@ func lists(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "shape and lateness", w.rows(s.Rows), counted)
 
-	// Runs that no dispatcher has taken are listed by their job; a list without them reports that.
+	w.listsWaiting()
+}
+
+// listsWaiting: runs that no dispatcher has taken are listed by their job; a list without them reports that.
+func (w *world) listsWaiting() {
+	t := w.t
 	later := time.Now().Add(time.Hour)
 	made, err := w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
 	ok(t, err)

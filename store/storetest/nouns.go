@@ -123,6 +123,12 @@ func (n noun[T]) test(t *testing.T, h Harness) {
 			return cmp.Diff(audited, ids)
 		})
 	}
+	if h.Reopen != nil {
+		was, err := n.list(a)
+		ok(t, err)
+		a.Store = h.Reopen(t, a.Store)
+		holds(was...)
+	}
 }
 
 // named returns the values of a map in the order of keys.

@@ -3,123 +3,108 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// takes reads a queue and returns the messages as receipts and bodies.
-func takes(t *testing.T, p pullqueue.Store, q pullqueue.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
-	t.Helper()
-	held, next, err := p.TakePulled(t.Context(), q, now, now.Add(hide), limit)
-	check.OK(t, err)
-	for _, h := range held {
-		got = append(got, h.Receipt.String()+" "+string(h.Body))
-	}
-	return got, next
+// pulling calls the queues that executors pull from. Its time is after the messages, by the store's clock.
+type pulling struct {
+	*testing.T
+	pullqueue.Store
+	now time.Time
 }
 
-// pulls tests the queues that executors pull from, if the engine has them.
+func receipt(n, k int) pullqueue.Receipt {
+	return pullqueue.Receipt{Run: core.PlannedRun(7, at(n)), N: k}
+}
+
+func body(n int) string { return fmt.Sprint("body of ", core.PlannedRun(7, at(n))) }
+
+func (p *pulling) put(q pullqueue.Queue, n int) error {
+	return p.PutPulled(p.Context(), pullqueue.Item{Queue: q, Run: receipt(n, 0).Run, Body: []byte(body(n))}, 4)
+}
+
+func (p *pulling) hide(q pullqueue.Queue, n, k int, after time.Duration) error {
+	return p.HidePulled(p.Context(), q, receipt(n, k), p.now.Add(after), 1)
+}
+
+func (p *pulling) drop(q pullqueue.Queue, n, k int) error {
+	return p.DropPulled(p.Context(), q, receipt(n, k))
+}
+
+// takes compares the messages that it takes, and when the next message becomes visible; -1: none, or now if there are more than
+// limit.
+func (p *pulling) takes(what string, q pullqueue.Queue, after, hide time.Duration, limit int, next time.Duration, want ...pullqueue.Receipt) {
+	p.Helper()
+	at := p.now.Add(after)
+	held, visible, err := p.TakePulled(p.Context(), q, at, at.Add(hide), limit)
+	ok(p.T, err)
+	var got []pullqueue.Receipt
+	for _, h := range held {
+		if got = append(got, h.Receipt); string(h.Body) != fmt.Sprint("body of ", h.Receipt.Run) {
+			p.Errorf("%s: the body of %s is %q", what, h.Receipt, h.Body)
+		}
+	}
+	same(p.T, what, got, want)
+	switch more := len(got) == limit; {
+	case next >= 0 && !visible.Equal(p.now.Add(next)), more && (visible.IsZero() || visible.After(at)),
+		len(got) == 0 && next < 0 && !visible.IsZero():
+		p.Errorf("%s: next %s, want %s after %s", what, visible, next, p.now)
+	}
+}
+
+// pulls tests the queues that executors pull from, if the store has them.
 func pulls(t *testing.T, h Harness) {
 	if h.Pull == nil {
 		return
 	}
 	s, ctx := h.Open(t), t.Context()
-	p := h.Pull(s)
+	p := &pulling{t, h.Pull(s), time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
 	q, other := pullqueue.Queue{App: "orders", Name: "mail"}, pullqueue.Queue{App: "billing", Name: "mail"}
-	id := func(n int) core.RunID { return core.PlannedRun(7, at(n)) }
-	put := func(q pullqueue.Queue, n, most int) error {
-		return p.PutPulled(ctx, pullqueue.Item{Queue: q, Run: id(n), Body: fmt.Appendf(nil, "b%d", n)}, most)
+	p.takes("an empty queue", q, 0, time.Minute, 10, -1)
+	for _, n := range []int{0, 1, 2, 3, 1} { // one run twice
+		ok(t, p.put(q, n))
 	}
-	receipt := func(n, k int) pullqueue.Receipt { return pullqueue.Receipt{Run: id(n), N: k} }
-	now := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond) // after the messages, by the engine's clock
-	if got, next := takes(t, p, q, now, time.Minute, 10); len(got) > 0 || !next.IsZero() {
-		t.Errorf("an empty queue: %v, next %s", got, next)
-	}
-	for n := range 4 {
-		check.OK(t, put(q, n, 4))
-	}
-	if err := put(q, 1, 4); err != nil {
-		t.Errorf("an existing run: %v", err)
-	}
-	if err := put(q, 9, 4); !errors.Is(err, pullqueue.ErrFull) {
+	if err := p.put(q, 9); !errors.Is(err, pullqueue.ErrFull) {
 		t.Errorf("a full queue: %v", err)
 	}
-	if err := put(other, 9, 4); err != nil {
-		t.Errorf("another app's queue of that name: %v", err)
-	}
-	want := func(what string, got []string, next time.Time, wantNext time.Time, list ...string) {
-		t.Helper()
-		if !slices.Equal(got, list) || !next.Equal(wantNext) {
-			t.Errorf("%s: %v, next %s; want %v, %s", what, got, next, list, wantNext)
-		}
-	}
-	name := func(n, k int) string { return fmt.Sprintf("%s b%d", receipt(n, k), n) }
-	got, next := takes(t, p, q, now, time.Minute, 2)
-	if next.IsZero() || next.After(now) {
-		t.Errorf("there are more, next %s", next)
-	}
-	want("the first two", got, now, now, name(0, 1), name(1, 1))
-	got, next = takes(t, p, q, now, 2*time.Minute, 5)
-	want("the rest", got, next, now.Add(time.Minute), name(2, 1), name(3, 1))
-	// Extended messages stay hidden, the others come again, to one of two.
-	check.OK(t, p.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute), 1))
-	got, next = takes(t, p, q, now.Add(time.Minute-time.Millisecond), time.Minute, 5)
-	want("just before", got, next, now.Add(time.Minute))
-	got, next = takes(t, p, q, now.Add(time.Minute), time.Minute, 5)
-	want("at its time", got, next, now.Add(2*time.Minute), name(1, 2))
-	for what, err := range map[string]error{
-		"extended after the loss":      p.HidePulled(ctx, q, receipt(1, 1), now, 1),
-		"dropped after the loss":       p.DropPulled(ctx, q, receipt(1, 1)),
-		"dropped in another's queue":   p.DropPulled(ctx, other, receipt(1, 2)),
-		"extended though it was never": p.HidePulled(ctx, q, receipt(8, 1), now, 1),
-		"dropped before it was taken":  p.DropPulled(ctx, other, receipt(9, 1)),
-	} {
-		if !errors.Is(err, core.ErrRefused) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	// Returned it is visible, and was never taken.
-	check.OK(t, p.HidePulled(ctx, q, receipt(1, 2), now, 1))
-	if err := p.HidePulled(ctx, q, receipt(1, 2), now, 1); !errors.Is(err, core.ErrRefused) {
-		t.Errorf("returned twice: %v", err)
-	}
-	got, next = takes(t, p, q, now, time.Minute, 5)
-	want("returned", got, next, now.Add(2*time.Minute), name(1, 2))
-	check.OK(t, p.DropPulled(ctx, q, receipt(1, 2)))
-	if err := p.DropPulled(ctx, q, receipt(1, 2)); !errors.Is(err, core.ErrRefused) {
-		t.Errorf("dropped twice: %v", err)
-	}
-	if err := put(q, 9, 4); err != nil {
-		t.Errorf("there is room again: %v", err)
-	}
+	ok(t, p.put(other, 9)) // another app's queue of that name
+	p.takes("the first two", q, 0, time.Minute, 2, -1, receipt(0, 1), receipt(1, 1))
+	p.takes("the rest", q, 0, 2*time.Minute, 5, time.Minute, receipt(2, 1), receipt(3, 1))
+	// Extended messages stay hidden. The others become visible again.
+	ok(t, p.hide(q, 0, 1, 3*time.Minute))
+	p.takes("just before", q, time.Minute-time.Millisecond, time.Minute, 5, time.Minute)
+	p.takes("at its time", q, time.Minute, time.Minute, 5, 2*time.Minute, receipt(1, 2))
+	refused(t, p.hide(q, 1, 1, 0), p.drop(q, 1, 1), // after the loss
+		p.drop(other, 1, 2), p.hide(q, 8, 1, 0), p.drop(other, 9, 1)) // another queue's, never stored, never taken
+	// A returned message is visible, and was never taken.
+	ok(t, p.hide(q, 1, 2, 0))
+	refused(t, p.hide(q, 1, 2, 0))
+	p.takes("returned", q, 0, time.Minute, 5, 2*time.Minute, receipt(1, 2))
+	ok(t, p.drop(q, 1, 2))
+	refused(t, p.drop(q, 1, 2))
+	ok(t, p.put(q, 9)) // there is room again
 	// A returned message comes first: the order is by the time of becoming visible.
-	check.OK(t, p.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour), 1))
-	got, _ = takes(t, p, q, now, time.Minute, 1)
-	want("given back", got, now, now, name(3, 2))
+	ok(t, p.hide(q, 3, 1, -2*time.Hour))
+	p.takes("returned to an earlier time", q, 0, time.Minute, 1, -1, receipt(3, 2))
 	for job, want := range map[core.JobID]bool{7: true, 8: false} {
-		if has, err := p.HasPulled(ctx, q, job); has != want || err != nil {
-			t.Errorf("job %d exists: %t %v", job, has, err)
-		}
+		reads(t, "has messages of a job", want)(p.HasPulled(ctx, q, job))
 	}
 	list, err := p.ListPulled(ctx, 0, 3)
-	if err != nil || len(list) != 3 || list[0].Run != id(0) || list[2].Run != id(3) || list[1].Queue != q ||
+	if err != nil || len(list) != 3 || list[0].Run != receipt(0, 0).Run || list[2].Run != receipt(3, 0).Run || list[1].Queue != q ||
 		list[0].N == 0 {
 		t.Fatalf("%+v %v", list, err)
 	}
 	if h.Reopen != nil { // hidden or not, nothing is forgotten
-		p = h.Pull(h.Reopen(t, s))
+		p.Store = h.Pull(h.Reopen(t, s))
 	}
 	rest, err := p.ListPulled(ctx, list[2].ID, 3)
-	if err != nil || len(rest) != 2 || rest[0].Queue != other || rest[1].Run != id(9) {
+	if err != nil || len(rest) != 2 || rest[0].Queue != other || rest[1].Run != receipt(9, 0).Run {
 		t.Errorf("%+v %v", rest, err)
 	}
-	check.OK(t, p.RemovePulled(ctx, []int64{list[0].ID, list[2].ID, 1 << 40}))
-	got, _ = takes(t, p, q, now.Add(time.Hour), time.Minute, 5)
-	slices.Sort(got)
-	want("remaining", got, now, now, name(2, 2), name(9, 1))
+	ok(t, p.RemovePulled(ctx, []int64{list[0].ID, list[2].ID, 1 << 40}))
+	p.takes("remaining", q, time.Hour, time.Minute, 5, -1, receipt(9, 1), receipt(2, 2))
 }

@@ -94,6 +94,7 @@ var Cases = []Case{
 	{"Queues", queues}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
 	{"QueueAcrossReceivers", queueAcross}, {"OldestMessage", oldestMessage}, {"Letters", letters}, {"Pulls", pulls},
 	{"Expiry", expiry}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepCursor", sweepCursor},
+	{"SweepKey", sweepKey},
 	{"SweepScripts", sweepScripts}, {"Keeping", keepsOpen}, {"KeyOfRemoved", keyOfRemoved}, {"KeptLogs", keptLogs},
 	{"Lists", lists}, {"CleanCounted", cleanCounted},
 }

@@ -247,7 +247,30 @@ func sweepNeeded(t *testing.T, h Harness) {
 	end(whole.ID)
 	gone("its broadcast is closed", append(shards, whole.ID)...)
 
-	// A message that was not acked may name runs of its due time, and no others, however long it waits.
+	sweepMessages(t, s, now, number, old, gone, stay)
+	sweepTombstone(t, s, now, number(3), number(3), all)
+}
+
+// sweepKey: the key of an open run stays.
+func sweepKey(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("this store sweeps itself")
+	}
+	p := &passing{Store: h.Open(t), h: h, now: time.Now().Add(100 * day)}
+	id, other := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
+	put(t, p.Store, id, func(r *core.Run) { unowned(r); r.Key = "key" })
+	p.bound(t, "key", id, id)
+	p.pass(t, day)
+	p.bound(t, "key", other, id)
+	endRun(t, p.Store, id, core.Run{State: core.Succeeded, EndedAt: time.Now()})
+	p.pass(t, day)
+	p.bound(t, "key", other, other)
+}
+
+// sweepMessages: a message that was not acked may name runs of its due time, and no others, however long it waits.
+func sweepMessages(t *testing.T, s *store.Store, now time.Time, number func(job core.JobID) core.RunID,
+	old func(id core.RunID, change func(*core.Run)) core.RunID, gone, stay func(why string, ids ...core.RunID)) {
+	ctx, slot := t.Context(), core.InstantOf(now)
 	same, younger := old(number(1), func(*core.Run) {}), old(number(1), func(r *core.Run) { r.Slot = slot + 1 })
 	older := old(number(1), func(r *core.Run) { r.Slot = slot - 1 })
 	ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, same)}})...)
@@ -257,18 +280,6 @@ func sweepNeeded(t *testing.T, h Harness) {
 	ok(t, s.Queue.Ack(ctx, got)...)
 	gone("no message exists", same)
 	ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot-1, number(1))}})...) // and stays
-
-	// The key of an open run.
-	id := put(t, s, number(1), func(r *core.Run) { unowned(r); r.Key = "key" }).ID
-	other = number(1)
-	for i, want := range []core.RunID{id, id, other} {
-		if i == 2 {
-			end(id)
-		}
-		all()
-		(&passing{Store: s}).bound(t, "key", []core.RunID{id, other, other}[i], want)
-	}
-	sweepTombstone(t, s, now, number(3), number(3), all)
 }
 
 // sweepTombstone: a tombstone stays while its job has a run, an entry, a message or a follow-up.
@@ -342,6 +353,7 @@ func sweepJournals(t *testing.T, h Harness) {
 		return x
 	}
 	ok(t, s.MoveCursor(ctx, 0, minute-20))
+	sweepShards(t, s, there, write, end)
 	for _, o := range []core.Outcome{core.Begun, core.Accepted, core.Unconfirmed} {
 		a, b := claim(o), claim(core.Accepted)
 		name := o.String()
@@ -353,22 +365,6 @@ func sweepJournals(t *testing.T, h Harness) {
 		clearOwed(t, s, a.Run)
 		there(name, false, "all runs are closed, without follow-ups")
 	}
-
-	// A shard's journal stays while its broadcast is open; the journal of another broadcast's shard goes.
-	whole := put(t, s, core.NumberedRun(1, 1000), func(r *core.Run) {
-		r.Spread(core.NumberedRun(1, 1001), []string{"http://a", "http://b"}, false)
-	})
-	retry := core.NumberedRun(1, 1003) // of the first shard
-	put(t, s, retry, func(r *core.Run) { r.First, r.Shard.Of = core.NumberedRun(1, 1001), whole.ID })
-	old := put(t, s, core.NumberedRun(1, 900), func(r *core.Run) { r.Shard.Of = core.NumberedRun(1, 899) }).ID
-	end(retry)
-	end(old)
-	write("shard", 1, core.Entry{Run: retry, Address: "http://a", Outcome: core.Accepted})
-	write("old shard", 1, core.Entry{Run: old, Address: "http://a", Outcome: core.Accepted})
-	there("old shard", false, "its broadcast is not open")
-	there("shard", true, "its broadcast is open")
-	end(whole.ID)
-	there("shard", false, "its broadcast is closed")
 
 	// Written again with more runs after its first form was removed.
 	a := claim(core.Accepted)
@@ -393,6 +389,25 @@ func sweepJournals(t *testing.T, h Harness) {
 	there("left", true, "the watchdog must read it again")
 	ok(t, s.MoveCursor(ctx, minute, minute+10))
 	there("left", false, "the watchdog has read it")
+}
+
+// sweepShards: a shard's journal stays while its broadcast is open; the journal of another broadcast's shard is removed.
+func sweepShards(t *testing.T, s *store.Store, there func(nonce string, want bool, why string),
+	write func(nonce string, v int, entries ...core.Entry) core.JournalKey, end func(id core.RunID, owes ...core.Owed)) {
+	whole := put(t, s, core.NumberedRun(1, 1000), func(r *core.Run) {
+		r.Spread(core.NumberedRun(1, 1001), []string{"http://a", "http://b"}, false)
+	})
+	retry := core.NumberedRun(1, 1003) // of the first shard
+	put(t, s, retry, func(r *core.Run) { r.First, r.Shard.Of = core.NumberedRun(1, 1001), whole.ID })
+	old := put(t, s, core.NumberedRun(1, 900), func(r *core.Run) { r.Shard.Of = core.NumberedRun(1, 899) }).ID
+	end(retry)
+	end(old)
+	write("shard", 1, core.Entry{Run: retry, Address: "http://a", Outcome: core.Accepted})
+	write("old shard", 1, core.Entry{Run: old, Address: "http://a", Outcome: core.Accepted})
+	there("old shard", false, "its broadcast is not open")
+	there("shard", true, "its broadcast is open")
+	end(whole.ID)
+	there("shard", false, "its broadcast is closed")
 }
 
 // sweepCursor: an old journal of an open run stays until the watchdog has passed it and its revisits.
