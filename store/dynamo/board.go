@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/tickring/tickring/store"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -46,12 +47,8 @@ func (s *Store) listItem(d *core.Def, rev int64) item {
 }
 
 // boardOf is the board of a page.
-func (s *Store) boardOf(ctx context.Context, g *glance.Glance) (*board, error) {
-	b, err := g.Once("board", func() (any, error) { return s.readBoard(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	return b.(*board), nil
+func (s *Store) boardOf(ctx context.Context) (*board, error) {
+	return once(ctx, "board", func() (*board, error) { return s.readBoard(ctx) })
 }
 
 // shownBoard is the board of a page if it was read already, otherwise an empty one.
@@ -187,8 +184,7 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 	case err != nil:
 		return nil, err
 	case looked == n && !planned:
-		found, err := s.lastOfBoth(ctx, job, upTo, n)
-		return found, err
+		return s.lastOfBoth(ctx, job, upTo, n)
 	}
 	list = slices.DeleteFunc(list, func(r core.Run) bool { return r.Slot > upTo || r.Slot < known })
 	newestFirst(list)
@@ -231,17 +227,18 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 
 // FailedJobs implements query.FailedJobs.
 func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
-	found := map[core.JobID]time.Time{}
-	err := s.all(ctx, failedOf, func(it item) error {
-		id, err := jobOf(stringOf(it, "key"))
-		if err != nil {
-			return err
-		}
-		at, err := intOf(it, "at")
-		found[id] = fromMillis(at)
-		return err
+	return once(ctx, failedOf, func() (map[core.JobID]time.Time, error) {
+		found := map[core.JobID]time.Time{}
+		return found, s.query(ctx, equal("of", text(failedOf)).query(s.o.Names.State), func(it item) (bool, error) {
+			id, err := jobOf(stringOf(it, "key"))
+			if err != nil {
+				return false, err
+			}
+			at, err := intOf(it, "at")
+			found[id] = fromMillis(at)
+			return true, err
+		})
 	})
-	return found, err
 }
 
 // ForgetFailed implements query.FailedJobs.

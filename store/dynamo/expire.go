@@ -3,9 +3,10 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"github.com/tickring/tickring/store"
 	"slices"
 	"time"
+
+	"github.com/tickring/tickring/store"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -29,9 +30,9 @@ func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
 const messageLife = 15 * 24 * time.Hour
 
 // learn reads the definitions of jobs that are not known, together.
-func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
+func (s *Store) learn(ctx context.Context, ids []core.JobID) {
 	var unknown []core.JobID
-	for _, job := range jobs {
+	for _, job := range ids {
 		if _, is := s.defs.of(job); !is {
 			unknown = append(unknown, job)
 		}
@@ -39,13 +40,9 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 	if len(unknown) == 0 {
 		return
 	}
-	found, unread, err := s.Jobs(ctx, unknown)
-	bad, err := core.SplitUnreadable(err)
-	if err != nil {
-		return
-	}
+	found, err := jobs{s}.Get(ctx, store.Whole, unknown)
 	for _, job := range unknown {
-		if _, is := found[job]; !is && bad[job] == nil && !slices.Contains(unread, job) {
+		if _, is := found[job]; !is && err == nil {
 			s.defs.note(job, known{}) // deleted: do not read it again
 		}
 	}

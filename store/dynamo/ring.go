@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"path"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tickring/tickring/store"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -59,7 +60,13 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		i    int
 		body string
 	}
-	queues := map[string][]entry{}
+	type batch struct {
+		queue   string
+		entries []entry
+		size    int
+	}
+	var batches []*batch
+	last := map[string]*batch{} // by queue
 	behind := map[core.Instant]time.Time{}
 	for i := range out {
 		q, err := s.queueOf(out[i].Message.Queue())
@@ -72,36 +79,20 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			errs[i] = core.Errorf(core.CodeTooLarge, "a message of %d bytes; at most %d are allowed", len(body), ring.MaxBytes)
 			continue
 		}
-		queues[q] = append(queues[q], entry{i, string(body)})
+		b := last[q]
+		if b == nil || len(b.entries) == entriesPerBatch || b.size+len(body) > bytesPerBatch {
+			b = &batch{queue: q}
+			last[q], batches = b, append(batches, b)
+		}
+		b.entries, b.size = append(b.entries, entry{i, string(body)}), b.size+len(body)
 		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) &&
 			out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
-	type batch struct {
-		queue   string
-		entries []entry
-	}
-	var batches []batch
-	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.PostRun} {
-		size := 0
-		var b batch
-		for _, e := range queues[q] {
-			if len(b.entries) == entriesPerBatch || size+len(e.body) > bytesPerBatch {
-				batches = append(batches, b)
-				b, size = batch{}, 0
-			}
-			b.queue = q
-			b.entries = append(b.entries, e)
-			size += len(e.body)
-		}
-		if len(b.entries) > 0 {
-			batches = append(batches, b)
-		}
-	}
 	s.noteBehind(ctx, behind)
 	s.parallel(len(batches), func(k int) {
-		b := &batches[k]
+		b := batches[k]
 		for n, err := range s.entries(ctx, b.queue, len(b.entries), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 			in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
 			for _, n := range of {

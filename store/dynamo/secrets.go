@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+
 	"github.com/tickring/tickring/store"
 
 	"github.com/tickring/tickring/core"

@@ -54,7 +54,7 @@ func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) 
 	var ids, over []core.RunID
 	began := s.o.Now()
 	e := equal("of", waitingKey(first)["of"])
-	e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", waitingKey(last)["key"])+" AND "+e.value("hi", waitingKey(first)["key"]))
+	e.between("key", waitingKey(last)["key"], waitingKey(first)["key"])
 	if err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
 		ids = append(ids, core.RunID(n))
