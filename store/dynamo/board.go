@@ -9,13 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // board is all jobs as a page shows them.

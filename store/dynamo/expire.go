@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a

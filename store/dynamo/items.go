@@ -8,13 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }

@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // Began reads beganJobs jobs at a time and reports up to beganTold runs at a time. It reads up to few runs of a job by ID,

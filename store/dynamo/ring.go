@@ -13,14 +13,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Bounds of SQS.

@@ -3,9 +3,8 @@ package dynamo
 import (
 	"context"
 
-	"github.com/tickring/tickring/store"
-
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // ListDefinitions implements store.Definitions.

@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
-
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 )
