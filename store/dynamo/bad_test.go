@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -436,24 +437,29 @@ func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
 
 // TestJobIsOfOneMoment: the two items of a job are read at different moments. A job with one item from before an edit and
 // the other from after it is unread: a pause would otherwise write the old definition back.
-func TestJobIsOfOneMoment(t *testing.T) {
-	f := newFakes(t, dynamo.Options{Parallel: 1}) // the requests of a call are one after the other: the schedule, the definition
+func TestJobIsOfOneMoment(t *testing.T) { synctest.Test(t, jobIsOfOneMoment) }
+
+func jobIsOfOneMoment(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
 	s, ctx := f.store, t.Context()
 	j := oneJob(1)
 	f.create(t, j)
+	f.create(t, oneJob(2))
+	_, _, err := s.Jobs(ctx, []core.JobID{2}) // its definition is cached, so only job 1's is read
+	ok(t, err)
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
-	requests := 0
-	f.db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault {
-		if requests++; requests == 2 {
-			f.db.Faults = nil
+	var made atomic.Bool
+	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+		if c.N == 1 && !made.Swap(true) { // the request for the definition waits until the schedules were read
+			time.Sleep(time.Millisecond)
 			ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
 		}
 		return fakeaws.Fault{}
 	}
-	found, unread, err := s.Jobs(ctx, []core.JobID{1})
-	if ok(t, err); len(found) != 0 || len(unread) != 1 {
-		t.Fatalf("read across an edit: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	found, unread, err := s.Jobs(ctx, []core.JobID{1, 2})
+	if ok(t, err); len(found) != 1 || len(unread) != 1 {
+		t.Fatalf("read across an edit: %v, params %q of revision %d", unread, found[1].Def.Params, found[1].Sched.Rev)
 	}
 	found, _, err = s.Jobs(ctx, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {

@@ -215,7 +215,7 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	ctx, cancel := context.WithTimeout(ctx, noteFor)
 	defer cancel()
 	jobs := slices.Collect(maps.Keys(of))
-	s.parallel(len(jobs), func(k int) {
+	store.AtOnce(len(jobs), func(k int) {
 		it := stateKey(failedOf, store.JobName(jobs[k]))
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
 		if s.putIf(ctx, it, nil) == nil {
@@ -244,7 +244,7 @@ func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
 	ids := slices.Sorted(maps.Keys(jobs))
 	errs := make([]error, len(ids))
-	s.parallel(len(ids), func(i int) {
+	store.AtOnce(len(ids), func(i int) {
 		errs[i] = s.deleteIf(ctx, stateKey(failedOf, store.JobName(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
 		if errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // item is a stored item or its key.
@@ -186,7 +187,7 @@ func (s *Store) execute(ctx context.Context, list []statement) []error {
 	}
 	for wave := range waves(all, func(i int) string { return list[i].table + "\x00" + list[i].key }) {
 		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
-		s.parallel(len(batches), func(b int) {
+		store.AtOnce(len(batches), func(b int) {
 			left := batches[b]
 			s.insist(ctx, func() bool {
 				left = s.executeOnce(ctx, list, left, errs)
@@ -318,7 +319,7 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 	left := make([][]item, len(batches))
 	errs := make([]error, len(batches))
 	strong, count := consistency(ctx)
-	s.parallel(len(batches), func(b int) {
+	store.AtOnce(len(batches), func(b int) {
 		want := make([]item, len(batches[b]))
 		for k, i := range batches[b] {
 			want[k] = keys[i]
@@ -424,7 +425,7 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 		}
 	}
 	batches := slices.Collect(slices.Chunk(unique, writesPerBatch))
-	s.parallel(len(batches), func(b int) {
+	store.AtOnce(len(batches), func(b int) {
 		left := batches[b]
 		fail := func(err error) {
 			for _, i := range left {

@@ -94,7 +94,7 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 		}
 	}
 	s.execute(ctx, list)
-	s.parallel(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
+	store.AtOnce(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
 }
 
 // expire returns the statement that sets the expiry of an item of the runs table.

@@ -60,7 +60,7 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 	// A revision's definition never changes, so an older state of one is right if its revision is.
 	var read [2]map[core.JobID]parts
 	var errs [2]error
-	s.parallel(len(errs), func(i int) {
+	store.AtOnce(len(errs), func(i int) {
 		if i == 0 {
 			read[0], errs[0] = s.readParts(ctx, keysOf(ids, schedKey))
 		} else if len(unknown) > 0 {

@@ -139,7 +139,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		}
 	}
 	s.writeFree(ctx, free, errs)
-	s.parallel(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
+	store.AtOnce(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
 	return errs
 }
 

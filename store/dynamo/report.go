@@ -103,7 +103,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 		}
 	}
 	errs := make([]error, len(spans)+1)
-	s.parallel(len(errs), func(i int) {
+	store.AtOnce(len(errs), func(i int) {
 		if i == len(spans) {
 			errs[i] = s.beganAlone(ctx, alone, give)
 			return

@@ -90,7 +90,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		}
 	}
 	s.noteBehind(ctx, behind)
-	s.parallel(len(batches), func(k int) {
+	store.AtOnce(len(batches), func(k int) {
 		b := batches[k]
 		for n, err := range s.entries(ctx, b.queue, len(b.entries), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 			in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
@@ -174,7 +174,7 @@ func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *c
 		return 0, answer("queue "+s.o.Names.Dead, err)
 	}
 	errs := make([]error, len(out.Messages))
-	s.parallel(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
+	store.AtOnce(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
 	return len(out.Messages), errors.Join(errs...)
 }
 
@@ -475,7 +475,7 @@ func behindFrom(until time.Time) string { return fmt.Sprintf("%010d#", until.Uni
 // the age of the delay queue is less exact. The later of two records of a due time stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
 	list := slices.Collect(maps.Keys(slots))
-	s.parallel(len(list), func(i int) {
+	store.AtOnce(len(list), func(i int) {
 		slot, at := list[i], slots[list[i]]
 		if now := s.o.Now(); at.Before(now) {
 			at = now

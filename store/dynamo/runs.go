@@ -181,7 +181,7 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		}
 	}
 	for wave := range waves(alone, func(i int) string { return runOf(&puts[i]).String() }) {
-		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
+		store.AtOnce(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
 	}
 	s.settle(ctx, puts, errs, began)
 	return errs
@@ -424,7 +424,7 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 		last = s.lastForPage
 	}
 	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
-	s.parallel(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
+	store.AtOnce(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	for i, list := range lists {
 		if len(list) > 0 {

@@ -31,7 +31,7 @@ func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 			of = append(of, i)
 		}
 	}
-	s.parallel(len(of), func(k int) {
+	store.AtOnce(len(of), func(k int) {
 		it, now := waitingKey(runOf(&puts[of[k]])), s.o.Now()
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepWaiting).Unix())
 		errs[of[k]] = s.putIf(ctx, it, nil)
@@ -42,7 +42,7 @@ func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 // dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
 // at is before the runs were read or written. If a removal fails, waiting removes the record.
 func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
-	s.parallel(len(ids), func(k int) {
+	store.AtOnce(len(ids), func(k int) {
 		older := &expr{}
 		older.test("at", "<=", number(millis(at)))
 		_ = s.deleteIf(ctx, waitingKey(ids[k]), older)
