@@ -103,7 +103,7 @@ func (s *Store) expire(key item, at types.AttributeValue) statement {
 	w.equals("job", key["job"])
 	w.equals("run", key["run"])
 	w.set("expires", at)
-	return w.statement(keyText([]string{"run"}, key))
+	return w.statement(keyText(key))
 }
 
 // earlier are the attempts before a run, as far as they can be read.

@@ -32,17 +32,12 @@ const (
 )
 
 func (s *Store) queueOf(k ring.Kind) (string, error) {
-	switch k {
-	case ring.KindFires:
-		return s.o.Names.Fires, nil
-	case ring.KindSlow:
-		return s.o.Names.Slow, nil
-	case ring.KindCheck:
-		return s.o.Names.Checks, nil
-	case ring.KindPostRun:
-		return s.o.Names.PostRun, nil
+	n := &s.o.Names
+	q := map[ring.Kind]string{ring.KindFires: n.Fires, ring.KindSlow: n.Slow, ring.KindCheck: n.Checks, ring.KindPostRun: n.PostRun}[k]
+	if q == "" {
+		return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 	}
-	return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
+	return q, nil
 }
 
 // delay returns how long SQS must hold a message, in whole seconds, rounded down: dispatch holds a message that is
@@ -194,14 +189,12 @@ func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func
 
 // printable replaces characters that SQS does not accept in an attribute.
 func printable(text string) string {
-	out := make([]rune, 0, len(text))
-	for _, r := range text {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFD' {
-			r = '?'
+			return '?'
 		}
-		out = append(out, r)
-	}
-	return string(out)
+		return r
+	}, text)
 }
 
 // receipts holds the handles of messages that this process received and neither acked nor released.
