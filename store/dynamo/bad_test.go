@@ -183,13 +183,15 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	}{
 		{"GetItem", func() error { _, err := s.Cursor(ctx); return err }},
 		{"PutItem", func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
-		{"UpdateItem", func() error { _, err := s.NewJobIDs(ctx, 1); return err }},
+		{"UpdateItem", func() error { _, err := s.Nouns.Store.JobIDs(ctx, 1); return err }},
 		{"DeleteItem", func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},
 		{"BatchGetItem", func() error { _, _, err := s.Scheds(ctx, []core.JobID{1}); return err }},
-		{"BatchWriteItem", func() error { return s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
-		{"Query", func() error { _, err := s.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
-		{"BatchExecuteStatement", func() error { return s.Create(ctx, []core.Run{run})[0] }},
-		{"TransactWriteItems", func() error { return s.PutTriggered(ctx, run, core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}) }},
+		{"BatchWriteItem", func() error { return s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
+		{"Query", func() error { _, err := s.Nouns.Store.Jobs.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
+		{"BatchExecuteStatement", func() error { return s.CreateRuns(ctx, []core.Run{run})[0] }},
+		{"TransactWriteItems", func() error {
+			return s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}}})[0]
+		}},
 		{"SendMessageBatch", func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
 		{"SendMessageBatch of checks", func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},
 		{"SendMessage", func() error { return s.Bury(ctx, fires, "why") }},
@@ -216,8 +218,8 @@ func TestItemTooLarge(t *testing.T) {
 	f.create(t)
 	texts := golden.New(t)
 	for name, err := range map[string]error{
-		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0],
-		"a run":  s.Create(ctx, []core.Run{wide})[0],
+		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.CreateRuns(ctx, []core.Run{run})[0],
+		"a run":  s.CreateRuns(ctx, []core.Run{wide})[0],
 		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}),
 	} {
 		if core.CodeOf(err) != core.CodeTooLarge {
@@ -267,10 +269,10 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 			return func() []error { return s.Release(t.Context(), got, time.Now().Add(time.Minute)) }
 		},
 		"BatchExecuteStatement": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Create(t.Context(), runs) }
+			return func() []error { return s.CreateRuns(t.Context(), runs) }
 		},
 		"BatchWriteItem": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.PutEntries(t.Context(), entries) }
+			return func() []error { return s.Enter(t.Context(), entries) }
 		},
 		"BatchGetItem": func(t *testing.T, s *dynamo.Store) func() []error {
 			return func() []error {
@@ -409,11 +411,11 @@ func TestThrottledAndUnknown(t *testing.T) {
 		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767,
 			Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
 		for name, err := range map[string]error{
-			"Create": s.Create(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
+			"Create": s.CreateRuns(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
-			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
+			"PutEntries": s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
 			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a", Epoch: 1}),
-			"PutRuns": s.PutRuns(ctx, []core.RunPut{core.End(id,
+			"PutRuns": s.ChangeRuns(ctx, []core.RunPut{core.End(id,
 				core.Run{State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)})})[0],
 		} {
 			if err == nil || errors.Is(err, core.ErrRefused) || errors.Is(err, core.ErrThrottled) != c.throttled {

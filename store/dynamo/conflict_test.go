@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -174,7 +175,8 @@ func TestManyJobsOfOneApp(t *testing.T) {
 			for i := range jobs {
 				all.Go(func() {
 					run := oneRun(core.NumberedRun(jobs[i].Def.ID, 1))
-					if err := s.PutTriggered(ctx, run, core.DueItem{PlanAt: 1, Job: jobs[i].Def.ID, Run: run.ID}); err != nil {
+					entry := core.DueItem{PlanAt: 1, Job: run.ID.Job(), Run: run.ID}
+					if err := s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]; err != nil {
 						t.Error(err)
 					}
 					if err := s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}); err != nil {

@@ -58,9 +58,9 @@ func TestUnits(t *testing.T) {
 			})
 			id := core.PlannedRun(1, core.InstantOf(base))
 			r := oneRun(id)
-			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+			f.cost(t, "a claim", 1, 0, func() { ok(t, s.CreateRuns(ctx, []core.Run{r})...) })
 			f.cost(t, "an end", 1, 0, func() {
-				ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(id, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300),
+				ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(id, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300),
 					EndedAt: base}), &r)})...)
 			})
 			journal := core.Journal{Key: r.Journal, V: 1}
@@ -79,11 +79,11 @@ func TestLongAnswersUnits(t *testing.T) {
 	f := newFakes(t, dynamo.Options{})
 	s, ctx := f.store, t.Context()
 	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
-	ok(t, s.Create(ctx, []core.Run{r})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 	answered := []core.Try{{Address: r.Address, Code: 500, Message: strings.Repeat("m", 400)}}
 	f.cost(t, "a failover", 2, 0, func() {
 		p := r.Readdress("http://10.0.0.9:9999/", answered)
-		ok(t, s.PutRuns(ctx, []core.RunPut{p})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{p})...)
 		p.Apply(&r)
 	})
 	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
@@ -91,7 +91,7 @@ func TestLongAnswersUnits(t *testing.T) {
 	}
 	r.Owner = "nonce-x"
 	f.cost(t, "a failover that is refused", 1, 0, func() {
-		if err := s.PutRuns(ctx, []core.RunPut{r.Readdress("http://10.0.0.8:9999/", answered)})[0]; err == nil {
+		if err := s.ChangeRuns(ctx, []core.RunPut{r.Readdress("http://10.0.0.8:9999/", answered)})[0]; err == nil {
 			t.Error("it was not refused")
 		}
 	})
@@ -108,9 +108,9 @@ func TestChoiceUnits(t *testing.T) {
 	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
 	r.Address = list[50]
 	r.Tries = core.ChosenFrom(core.RouteRandom, r.Address, list)
-	f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+	f.cost(t, "a claim", 1, 0, func() { ok(t, s.CreateRuns(ctx, []core.Run{r})...) })
 	f.cost(t, "an end", 1, 0, func() {
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
 	})
 	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
 		t.Errorf("chosen from %+v, %v", found[r.ID].Tries, err)
@@ -138,7 +138,7 @@ func TestBatches(t *testing.T) {
 		moves = append(moves, a)
 	}
 	for what, do := range map[string]func() []error{
-		"claims": func() []error { return s.Create(ctx, runs) }, "advances": func() []error { return s.Advance(ctx, moves) },
+		"claims": func() []error { return s.CreateRuns(ctx, runs) }, "advances": func() []error { return s.Advance(ctx, moves) },
 	} {
 		f.db.Units()
 		ok(t, do()...)
@@ -147,7 +147,7 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	f.db.Units()
-	ok(t, s.PutRuns(ctx, ends)...)
+	ok(t, s.ChangeRuns(ctx, ends)...)
 	if u := f.db.Units(); u.Requests["BatchExecuteStatement"] != 2 || u.Requests["BatchGetItem"] != 2 { // how long their jobs keep runs
 		t.Errorf("50 ends took %v", u.Requests)
 	}
