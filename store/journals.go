@@ -1,14 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -93,48 +90,13 @@ func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(
 // KindRevisit is the start of the kinds of revisits, before the minute.
 const KindRevisit = "revisit#"
 
-// PutRevisits schedules journals to be read again at a minute. A journal stays at least until then.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	if err := s.prolong(ctx, minute, keys); err != nil {
-		return err
-	}
 	records := make([]Record, len(keys))
 	for i, k := range keys {
 		records[i] = Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,
 			Expires: expires(s.Now(), s.KeepJournals)}
 	}
 	return s.WriteAny(ctx, records, false)
-}
-
-// prolong extends the life of journals that must be read again at a minute by which half of their life has passed.
-func (s *Store) prolong(ctx context.Context, minute int64, journals []core.JournalKey) error {
-	var keys []Key
-	for _, k := range journals {
-		if s.KeepJournals > 0 && time.Duration(minute-k.Minute)*time.Minute >= s.KeepJournals/2 {
-			keys = append(keys, JournalKey(k))
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	found, err := s.Records.Get(ctx, keys...)
-	var groups []Group
-	for _, k := range keys {
-		if r, is := found[k]; is {
-			err = cmp.Or(err, r.Err)
-			r.Expires = expires(s.Now(), s.KeepJournals)
-			groups = append(groups, Group{Writes: []Write{{Record: r, Was: r.V}}})
-		}
-	}
-	if err != nil {
-		return err
-	}
-	for _, err := range s.Records.Write(ctx, groups...) {
-		if err != nil && !errors.Is(err, core.ErrRefused) { // refused: it was removed, or written again, which extends its life
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
