@@ -137,6 +137,8 @@ func expiry(t *testing.T, h Harness) {
 			}
 		}
 	}
+	ok(t, beat("http://removed")(), s.RemoveExecutor(ctx, "a", "http://removed", time.Time{})) // whatever its heartbeat is
+	reads(t, "executors", map[string][]core.Executor{"a": {{App: "a", Address: "http://fixed", Fixed: true}}})(s.Executors(ctx, []string{"a"}))
 }
 
 // sweep: runs are removed after the time of their job, or after the given time; open runs stay. Young keys stay.
