@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -43,7 +42,7 @@ func (f *fakes) create(t *testing.T, jobs ...core.Job) {
 		core.ErrRefused) {
 		ok(t, err)
 	}
-	ok(t, f.store.CreateJobs(t.Context(), jobs, nil)...)
+	ok(t, createJobs(t.Context(), f.store, jobs, nil)...)
 }
 
 func oneRun(id core.RunID) core.Run {
@@ -185,7 +184,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		{"PutItem", func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
 		{"UpdateItem", func() error { _, err := s.Nouns.Store.JobIDs(ctx, 1); return err }},
 		{"DeleteItem", func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},
-		{"BatchGetItem", func() error { _, _, err := s.Scheds(ctx, []core.JobID{1}); return err }},
+		{"BatchGetItem", func() error { _, _, err := getJobs(ctx, s, store.Planning, []core.JobID{1}); return err }},
 		{"BatchWriteItem", func() error { return s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
 		{"Query", func() error { _, err := s.Nouns.Store.Jobs.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
 		{"BatchExecuteStatement", func() error { return s.CreateRuns(ctx, []core.Run{run})[0] }},
@@ -218,7 +217,7 @@ func TestItemTooLarge(t *testing.T) {
 	f.create(t)
 	texts := golden.New(t)
 	for name, err := range map[string]error{
-		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.CreateRuns(ctx, []core.Run{run})[0],
+		"a job": createJobs(ctx, s, []core.Job{j}, nil)[0], "a run's params": s.CreateRuns(ctx, []core.Run{run})[0],
 		"a run":  s.CreateRuns(ctx, []core.Run{wide})[0],
 		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}),
 	} {
@@ -227,10 +226,10 @@ func TestItemTooLarge(t *testing.T) {
 		}
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
-	if found, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil || len(found) != 0 {
+	if found, _, err := getJobs(ctx, s, store.Whole, []core.JobID{1}); err != nil || len(found) != 0 {
 		t.Errorf("jobs: %v, %v", found, err)
 	}
-	if found, _, err := s.Runs(ctx, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
+	if found, _, err := getRuns(ctx, s, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
 		t.Errorf("runs: %v, %v", found, err)
 	}
 }
@@ -276,7 +275,7 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 		},
 		"BatchGetItem": func(t *testing.T, s *dynamo.Store) func() []error {
 			return func() []error {
-				_, unread, err := s.Runs(t.Context(), ids)
+				_, unread, err := getRuns(t.Context(), s, ids)
 				ok(t, err)
 				return slices.Repeat([]error{core.ErrThrottled}, len(unread))
 			}
@@ -411,7 +410,7 @@ func TestThrottledAndUnknown(t *testing.T) {
 		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767,
 			Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
 		for name, err := range map[string]error{
-			"Create": s.CreateRuns(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
+			"Create": s.CreateRuns(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": createJobs(ctx, s, []core.Job{oneJob(1)}, nil)[0],
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
 			"PutEntries": s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
 			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a", Epoch: 1}),
@@ -447,7 +446,7 @@ func jobIsOfOneMoment(t *testing.T) {
 	j := oneJob(1)
 	f.create(t, j)
 	f.create(t, oneJob(2))
-	_, _, err := s.Jobs(ctx, []core.JobID{2}) // its definition is cached, so only job 1's is read
+	_, _, err := getJobs(ctx, s, store.Whole, []core.JobID{2}) // its definition is cached, so only job 1's is read
 	ok(t, err)
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
@@ -455,23 +454,23 @@ func jobIsOfOneMoment(t *testing.T) {
 	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 		if c.N == 1 && !made.Swap(true) { // the request for the definition waits until the schedules were read
 			time.Sleep(time.Millisecond)
-			ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+			ok(t, updateJobs(ctx, s, update(100, edited, core.Change{ID: 200, App: "orders", Job: 1}))...)
 		}
 		return fakeaws.Fault{}
 	}
-	found, unread, err := s.Jobs(ctx, []core.JobID{1, 2})
+	found, unread, err := getJobs(ctx, s, store.Whole, []core.JobID{1, 2})
 	if ok(t, err); len(found) != 1 || len(unread) != 1 {
 		t.Fatalf("read across an edit: %v, params %q of revision %d", unread, found[1].Def.Params, found[1].Sched.Rev)
 	}
-	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	found, _, err = getJobs(ctx, s, store.Whole, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {
 		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}
 	// A change of only the schedule does not touch the definition.
 	paused := *found[1]
 	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
-	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)
-	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	ok(t, updateJobs(ctx, s, update(200, paused, core.Change{ID: 300, App: "orders", Job: 1}))...)
+	found, _, err = getJobs(ctx, s, store.Whole, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 300 {
 		t.Fatalf("finally: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}

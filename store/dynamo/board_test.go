@@ -12,8 +12,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -36,31 +36,31 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	before := time.Now()
 	edited, renamed := jobs[5], jobs[6]
 	edited.Def.Title, edited.Sched.Rev, renamed.Def.Name, renamed.Sched.Rev = "new", 101, "another", 101
-	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited}, {Seen: 100, Job: renamed}})...)
+	ok(t, updateJobs(ctx, s, update(100, edited, core.Change{}), update(100, renamed, core.Change{}))...)
 	move := jobs[7].Sched.Stay()
 	move.NewState, move.NewNext, move.NewPlanAt = core.Ended, 0, 0
 	ok(t, s.Advance(ctx, []core.Advance{move})...)
-	ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 9, App: "orders", Name: "job-9", Rev: 200, RevAt: base}, core.Change{ID: 200, Job: 9}))
+	ok(t, deleteJob(ctx, s, 100, core.Tombstone{Job: 9, App: "orders", Name: "job-9", Rev: 200, RevAt: base}, core.Change{ID: 200, Job: 9}))
 	waits := core.DueItem{PlanAt: core.InstantOf(base) + 70, Job: 1, Run: core.NumberedRun(1, 7)}
 	ok(t, s.Enter(ctx, []core.DueItem{waits})...)
-	want, next, err := s.ListJobs(ctx, "", 0, 100)
+	want, next, err := listJobs(ctx, s, "", 0, 100)
 	if err != nil || next != 0 || len(want) != 8 {
 		t.Fatalf("%d jobs, %d, %v", len(want), next, err)
 	}
 	page, g := glance.Begin(ctx)
 	for range 3 {
-		got, next, err := s.ListJobs(page, "orders", 0, 100)
+		got, next, err := listJobs(page, s, "orders", 0, 100)
 		if err != nil || next != 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v\n%+v, %d, %v", got, want, next, err)
 		}
 	}
 	spent := g.Units()
-	if part, next, err := s.ListJobs(page, "", 2, 3); err != nil || next != 5 || len(part) != 3 || part[0].Def.ID != 3 {
+	if part, next, err := listJobs(page, s, "", 2, 3); err != nil || next != 5 || len(part) != 3 || part[0].Def.ID != 3 {
 		t.Errorf("of a part: %d jobs, %d, %v", len(part), next, err)
 	}
-	ids, err := s.JobIDs(page, "orders", []string{"another", "job-1"})
+	ids, err := s.Nouns.Store.Jobs.Named(page, "orders", []string{"another", "job-1"})
 	ok(t, err)
-	found, unread, err := s.Jobs(page, []core.JobID{ids["another"], ids["job-1"]})
+	found, unread, err := getJobs(page, s, store.Whole, []core.JobID{ids["another"], ids["job-1"]})
 	entries, err2 := s.Nouns.Store.Jobs.Entries(page, 1)
 	ok(t, err, err2)
 	if len(unread) > 0 || found[7] == nil || found[1] == nil || !slices.Equal(entries, []core.DueItem{waits}) || g.Units() != spent {
@@ -68,7 +68,7 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	}
 	f.db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Stale: time.Since(before)} }
 	page, _ = glance.Begin(ctx)
-	if old, _, err := s.ListJobs(page, "", 5, 1); err != nil || len(old) != 1 || old[0].Def.Title != "new" || old[0].Sched.Rev != 101 {
+	if old, _, err := listJobs(page, s, "", 5, 1); err != nil || len(old) != 1 || old[0].Def.Title != "new" || old[0].Sched.Rev != 101 {
 		t.Errorf("an edit that the index has not yet: %+v, %v", old, err)
 	}
 }

@@ -62,7 +62,8 @@ func answer(what string, err error) error {
 		if err := tooLarge(what, api.ErrorMessage()); err != nil {
 			return err
 		}
-		if _, noTable := errors.AsType[*types.ResourceNotFoundException](err); noTable || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
+		if _, noTable := errors.AsType[*types.ResourceNotFoundException](err); noTable ||
+			strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
 			return fmt.Errorf("%s does not exist: %w", what, err)
 		}
 	}

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store"
@@ -47,10 +45,10 @@ func TestCosts(t *testing.T) {
 			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
 	}
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
-	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
-	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
-	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
-	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
+	row("CreateJobs", "14 jobs with their change records", func() { first(createJobs(ctx, s, jobs, changes)) })
+	row("Jobs", "14 jobs", func() { _, _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
+	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
+	row("Scheds", "14 jobs", func() { _, _, err := getJobs(ctx, s, store.Planning, ids); ok(t, err) })
 	row("Due", "14 entries of the index", func() {
 		_, err := s.Nouns.Store.Jobs.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
 		ok(t, err)
@@ -63,10 +61,10 @@ func TestCosts(t *testing.T) {
 	c := changes[1]
 	c.ID = 101
 	row("UpdateJobs", "one job with its definition", func() {
-		first(s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: c}}))
+		first(updateJobs(ctx, s, update(100, edited, c)))
 	})
 	row("DeleteJob", "one job", func() {
-		ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
+		ok(t, deleteJob(ctx, s, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
 	})
 	runs := make([]core.Run, 50)
 	var ends []core.RunPut
@@ -93,7 +91,7 @@ func TestCosts(t *testing.T) {
 		for i := range runs {
 			list[i] = runs[i].ID
 		}
-		_, _, err := s.Runs(ctx, list)
+		_, _, err := getRuns(ctx, s, list)
 		ok(t, err)
 	})
 	row("PutRuns", "50 results with short messages", func() { first(s.ChangeRuns(ctx, ends)) })
@@ -138,10 +136,10 @@ func TestCosts(t *testing.T) {
 	row("ChangeTriggered", "one run moved to another time", func() {
 		to := triggered
 		to.Slot = 1_800_000_100
-		c := operate.Triggered{Put: triggered.Retime(to, base), Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
-			Entry:  core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
-			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
-		ok(t, s.ChangeTriggered(ctx, c))
+		put, enter := triggered.Retime(to, base), core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID}
+		first(s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
+			Leave:   []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+			Changes: []core.Change{{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}}}))
 	})
 	row("PutSkips", "one record", func() {
 		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,4 +126,58 @@ func always(fault fakeaws.Fault, ops ...string) fakeaws.Faults {
 		}
 		return fakeaws.Fault{}
 	}
+}
+
+func createJobs(ctx context.Context, s *dynamo.Store, jobs []core.Job, changes []core.Change) []error {
+	puts := make([]store.JobPut, len(jobs))
+	for i := range jobs {
+		if puts[i].Create = &jobs[i]; i < len(changes) {
+			puts[i].Changes = changes[i : i+1]
+		}
+	}
+	return updateJobs(ctx, s, puts...)
+}
+
+func update(seen int64, j core.Job, c core.Change) store.JobPut {
+	return store.JobPut{Update: &store.JobUpdate{Seen: seen, Job: j}, Changes: []core.Change{c}}
+}
+
+func updateJobs(ctx context.Context, s *dynamo.Store, puts ...store.JobPut) []error {
+	return s.Nouns.Store.Jobs.Put(ctx, puts)
+}
+
+func deleteJob(ctx context.Context, s *dynamo.Store, seen int64, t core.Tombstone, c core.Change) error {
+	return updateJobs(ctx, s, store.JobPut{Delete: &store.JobDelete{Seen: seen, Tombstone: t}, Changes: []core.Change{c}})[0]
+}
+
+// usable sorts the results of a read into values and throttled keys. Any other error fails the read.
+func usable[K comparable, T any](got map[K]store.Got[*T], err error) (found map[K]*T, unread []K, _ error) {
+	found = map[K]*T{}
+	for k, g := range got {
+		switch {
+		case g.Err == nil:
+			found[k] = g.Is
+		case errors.Is(g.Err, core.ErrThrottled):
+			unread = append(unread, k)
+		default:
+			err = errors.Join(err, g.Err)
+		}
+	}
+	return found, unread, err
+}
+
+func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	return usable(s.Nouns.Store.Jobs.Get(ctx, part, ids))
+}
+
+func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, []core.RunID, error) {
+	return usable(s.Nouns.Store.Runs.Get(ctx, ids))
+}
+
+func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
+	page, next, err := s.Nouns.Store.Jobs.List(ctx, app, after, limit)
+	for _, g := range page {
+		list, err = append(list, *g.Is), errors.Join(err, g.Err)
+	}
+	return list, next, err
 }

@@ -71,7 +71,7 @@ func TestReleaseBefore(t *testing.T) {
 		t.Fatalf("F4 goes by %b", clear.If|clear.Set)
 	}
 	check.OK(t, s.ChangeRuns(ctx, []core.RunPut{clear})[0])
-	found, _, err := s.Runs(ctx, []core.RunID{r.ID})
+	found, _, err := getRuns(ctx, s, []core.RunID{r.ID})
 	check.OK(t, err)
 	if is := found[r.ID]; is.OwesPostRun() != r.PostRun || is.KeepLog != r.KeepLog || len(is.Owes) > 0 {
 		t.Errorf("after its F4: %+v", is)

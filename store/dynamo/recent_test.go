@@ -141,7 +141,7 @@ func TestListOfAnAppIsBounded(t *testing.T) {
 	var places []core.JobID
 	for after := core.JobID(0); ; {
 		f.db.Units()
-		list, next, err := f.store.ListJobs(t.Context(), "none", after, 5)
+		list, next, err := listJobs(t.Context(), f.store, "none", after, 5)
 		ok(t, err)
 		if n := f.db.Units().Requests["Query"]; n != 1 || len(list) > 0 {
 			t.Fatalf("behind %d: %d jobs by %d requests", after, len(list), n)

@@ -34,7 +34,7 @@ func TestBlank(t *testing.T) {
 		},
 	} {
 		s, ctx := newFakes(t, dynamo.Options{}).store, t.Context()
-		if err := s.CreateJobs(ctx, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
+		if err := createJobs(ctx, s, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
 			t.Errorf("a job without an app: %v", err)
 		}
 		before, err := s.Blank(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -45,7 +46,7 @@ func TestUnits(t *testing.T) {
 			j.Sched.Schedule.Any[0].Expr = "0 0/5 8-18 ? * MON-FRI"
 			j.Sched.Schedule.Timezone = "America/Argentina/Buenos_Aires"
 			f.create(t, j)
-			if _, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil { // as dispatch does
+			if _, _, err := getJobs(ctx, s, store.Whole, []core.JobID{1}); err != nil { // as dispatch does
 				t.Fatal(err)
 			}
 			a := j.Sched.Stay()
@@ -86,7 +87,7 @@ func TestLongAnswersUnits(t *testing.T) {
 		ok(t, s.ChangeRuns(ctx, []core.RunPut{p})...)
 		p.Apply(&r)
 	})
-	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
+	if found, _, err := getRuns(ctx, s, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
 		t.Errorf("tries %+v, %v", found[r.ID].Tries, err)
 	}
 	r.Owner = "nonce-x"
@@ -112,7 +113,7 @@ func TestChoiceUnits(t *testing.T) {
 	f.cost(t, "an end", 1, 0, func() {
 		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
 	})
-	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
+	if found, _, err := getRuns(ctx, s, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
 		t.Errorf("chosen from %+v, %v", found[r.ID].Tries, err)
 	}
 }
