@@ -505,7 +505,8 @@ func changes(t *testing.T, h Harness) {
 	}
 	// Change records of one millisecond differ by what they say: two channels are deleted, two users trigger a job, and a third
 	// changes it. A repeat stores nothing new.
-	mail, first, edited := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}, of("d", 4, 70), of("d", 4, 70)
+	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
+	first, edited := of("d", 4, 70), of("d", 4, 70)
 	oncall, second := mail, first
 	oncall.Name = "oncall"
 	first.Verb, first.New, second.Verb, second.New = core.VerbTriggered, `{"run":"1"}`, core.VerbTriggered, `{"run":"2"}`

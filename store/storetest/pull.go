@@ -37,7 +37,8 @@ func (p *pulling) drop(q pullqueue.Queue, n, k int) error {
 
 // takes compares the messages that it takes, and when the next message becomes visible; -1: none, or now if there are more than
 // limit.
-func (p *pulling) takes(what string, q pullqueue.Queue, after, hide time.Duration, limit int, next time.Duration, want ...pullqueue.Receipt) {
+func (p *pulling) takes(what string, q pullqueue.Queue, after, hide time.Duration, limit int, next time.Duration,
+	want ...pullqueue.Receipt) {
 	p.Helper()
 	at := p.now.Add(after)
 	held, visible, err := p.TakePulled(p.Context(), q, at, at.Add(hide), limit)

@@ -125,7 +125,8 @@ func expiry(t *testing.T, h Harness) {
 		ok(t, r.put())
 	}
 	age := time.Duration(0)
-	for _, to := range []time.Duration{20 * time.Hour, 30 * time.Hour, 50 * time.Hour, 6 * day, 19 * day, 25 * day, 27 * day, 90 * day, 130 * day} {
+	for _, to := range []time.Duration{20 * time.Hour, 30 * time.Hour, 50 * time.Hour, 6 * day, 19 * day, 25 * day, 27 * day, 90 * day,
+		130 * day} {
 		p.pass(t, to-age)
 		for age = to; age == 6*day; age-- {
 			ok(t, beat("http://lives")())
@@ -302,7 +303,8 @@ func sweepTombstone(t *testing.T, s *store.Store, now time.Time, id, retry core.
 	stone(true, "a run is open")
 	entry := core.DueItem{PlanAt: slot, Job: 3, Run: id}
 	ok(t, s.Enter(ctx, []core.DueItem{entry})...)
-	endRun(t, s, id, core.Run{State: core.Failed, EndedAt: now, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: slot}}, Then: retry})
+	endRun(t, s, id, core.Run{State: core.Failed, EndedAt: now, Then: retry,
+		Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: slot}}})
 	stone(true, "an entry waits")
 	ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.PlannedRun(3, slot))}})...)
 	ok(t, s.Leave(ctx, []core.DueItem{entry})...)
