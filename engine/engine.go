@@ -1,5 +1,5 @@
 // Package engine defines the storage interfaces of all use cases, gathered in one struct. An engine (sqlite,
-// dynamo) implements them, and enginetest tests each engine. The package decides nothing about runs.
+// dynamo) implements them, and storetest tests each engine. The package decides nothing about runs.
 package engine
 
 import (

@@ -41,7 +41,6 @@ var layers = [][]string{
 		"core/report", "core/rotate", "core/access"},
 	{"core/query", "core/postrun", "core/notification", "core/probe"},
 	{"core/finish"},
-	{"store/storetest"},
 	{"store"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},
@@ -83,7 +82,7 @@ var free = map[string][]string{
 }
 
 // anything lists the packages that may import all packages.
-var anything = []string{"internal/testkit/...", "internal/arch"}
+var anything = []string{"internal/testkit/...", "store/storetest", "internal/arch"}
 
 type listed struct {
 	ImportPath string
@@ -468,7 +467,7 @@ func TestEnginesRunTheSuite(t *testing.T) {
 			}
 		}
 		if !runs {
-			t.Errorf("no test of store/%s runs enginetest: call Run, or go through Cases", e.Name())
+			t.Errorf("no test of store/%s runs storetest: call Run, or go through Cases", e.Name())
 		}
 	}
 	if engines < 2 {
@@ -476,8 +475,8 @@ func TestEnginesRunTheSuite(t *testing.T) {
 	}
 }
 
-// runsSuite reports whether a test calls enginetest.Run, or goes
-// through enginetest.Cases and runs each.
+// runsSuite reports whether a test calls storetest.Run, or goes
+// through storetest.Cases and runs each.
 func runsSuite(fn *ast.FuncDecl) bool {
 	is := func(x ast.Expr, names ...string) bool {
 		sel, ok := x.(*ast.SelectorExpr)
@@ -485,7 +484,7 @@ func runsSuite(fn *ast.FuncDecl) bool {
 			return false
 		}
 		p, ok := sel.X.(*ast.Ident)
-		return ok && p.Name == "enginetest" && slices.Contains(names, sel.Sel.Name)
+		return ok && p.Name == "storetest" && slices.Contains(names, sel.Sel.Name)
 	}
 	found := false
 	ast.Inspect(fn, func(n ast.Node) bool {

@@ -2,13 +2,13 @@ package dynamo_test
 
 import (
 	"context"
-	"github.com/tickring/tickring/store"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +17,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -42,7 +42,7 @@ func (f *fakes) create(t *testing.T, jobs ...core.Job) {
 		core.ErrRefused) {
 		ok(t, err)
 	}
-	ok(t, f.store.CreateJobs(t.Context(), jobs, nil)...)
+	ok(t, createJobs(t.Context(), f.store, jobs, nil)...)
 }
 
 func oneRun(id core.RunID) core.Run {
@@ -182,13 +182,15 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	}{
 		{"GetItem", func() error { _, err := s.Cursor(ctx); return err }},
 		{"PutItem", func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
-		{"UpdateItem", func() error { _, err := s.NewJobIDs(ctx, 1); return err }},
+		{"UpdateItem", func() error { _, err := s.Nouns.Store.JobIDs(ctx, 1); return err }},
 		{"DeleteItem", func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},
-		{"BatchGetItem", func() error { _, _, err := s.Scheds(ctx, []core.JobID{1}); return err }},
-		{"BatchWriteItem", func() error { return s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
-		{"Query", func() error { _, err := s.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
-		{"BatchExecuteStatement", func() error { return s.Create(ctx, []core.Run{run})[0] }},
-		{"TransactWriteItems", func() error { return s.PutTriggered(ctx, run, core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}) }},
+		{"BatchGetItem", func() error { _, _, err := getJobs(ctx, s, store.Planning, []core.JobID{1}); return err }},
+		{"BatchWriteItem", func() error { return s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
+		{"Query", func() error { _, err := s.Nouns.Store.Jobs.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
+		{"BatchExecuteStatement", func() error { return s.CreateRuns(ctx, []core.Run{run})[0] }},
+		{"TransactWriteItems", func() error {
+			return s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}}})[0]
+		}},
 		{"SendMessageBatch", func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
 		{"SendMessageBatch of checks", func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},
 		{"SendMessage", func() error { return s.Bury(ctx, fires, "why") }},
@@ -215,8 +217,8 @@ func TestItemTooLarge(t *testing.T) {
 	f.create(t)
 	texts := golden.New(t)
 	for name, err := range map[string]error{
-		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0],
-		"a run":  s.Create(ctx, []core.Run{wide})[0],
+		"a job": createJobs(ctx, s, []core.Job{j}, nil)[0], "a run's params": s.CreateRuns(ctx, []core.Run{run})[0],
+		"a run":  s.CreateRuns(ctx, []core.Run{wide})[0],
 		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}),
 	} {
 		if core.CodeOf(err) != core.CodeTooLarge {
@@ -224,10 +226,10 @@ func TestItemTooLarge(t *testing.T) {
 		}
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
-	if found, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil || len(found) != 0 {
+	if found, _, err := getJobs(ctx, s, store.Whole, []core.JobID{1}); err != nil || len(found) != 0 {
 		t.Errorf("jobs: %v, %v", found, err)
 	}
-	if found, _, err := s.Runs(ctx, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
+	if found, _, err := getRuns(ctx, s, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
 		t.Errorf("runs: %v, %v", found, err)
 	}
 }
@@ -266,14 +268,14 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 			return func() []error { return s.Release(t.Context(), got, time.Now().Add(time.Minute)) }
 		},
 		"BatchExecuteStatement": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Create(t.Context(), runs) }
+			return func() []error { return s.CreateRuns(t.Context(), runs) }
 		},
 		"BatchWriteItem": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.PutEntries(t.Context(), entries) }
+			return func() []error { return s.Enter(t.Context(), entries) }
 		},
 		"BatchGetItem": func(t *testing.T, s *dynamo.Store) func() []error {
 			return func() []error {
-				_, unread, err := s.Runs(t.Context(), ids)
+				_, unread, err := getRuns(t.Context(), s, ids)
 				ok(t, err)
 				return slices.Repeat([]error{core.ErrThrottled}, len(unread))
 			}
@@ -408,11 +410,11 @@ func TestThrottledAndUnknown(t *testing.T) {
 		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767,
 			Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
 		for name, err := range map[string]error{
-			"Create": s.Create(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
+			"Create": s.CreateRuns(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": createJobs(ctx, s, []core.Job{oneJob(1)}, nil)[0],
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
-			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
+			"PutEntries": s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
 			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a", Epoch: 1}),
-			"PutRuns": s.PutRuns(ctx, []core.RunPut{core.End(id,
+			"PutRuns": s.ChangeRuns(ctx, []core.RunPut{core.End(id,
 				core.Run{State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)})})[0],
 		} {
 			if err == nil || errors.Is(err, core.ErrRefused) || errors.Is(err, core.ErrThrottled) != c.throttled {
@@ -436,34 +438,39 @@ func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
 
 // TestJobIsOfOneMoment: the two items of a job are read at different moments. A job with one item from before an edit and
 // the other from after it is unread: a pause would otherwise write the old definition back.
-func TestJobIsOfOneMoment(t *testing.T) {
-	f := newFakes(t, dynamo.Options{Parallel: 1}) // the requests of a call are one after the other: the schedule, the definition
+func TestJobIsOfOneMoment(t *testing.T) { synctest.Test(t, jobIsOfOneMoment) }
+
+func jobIsOfOneMoment(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
 	s, ctx := f.store, t.Context()
 	j := oneJob(1)
 	f.create(t, j)
+	f.create(t, oneJob(2))
+	_, _, err := getJobs(ctx, s, store.Whole, []core.JobID{2}) // its definition is cached, so only job 1's is read
+	ok(t, err)
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
-	requests := 0
-	f.db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault {
-		if requests++; requests == 2 {
-			f.db.Faults = nil
-			ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+	var made atomic.Bool
+	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+		if c.N == 1 && !made.Swap(true) { // the request for the definition waits until the schedules were read
+			time.Sleep(time.Millisecond)
+			ok(t, updateJobs(ctx, s, update(100, edited, core.Change{ID: 200, App: "orders", Job: 1}))...)
 		}
 		return fakeaws.Fault{}
 	}
-	found, unread, err := s.Jobs(ctx, []core.JobID{1})
-	if ok(t, err); len(found) != 0 || len(unread) != 1 {
-		t.Fatalf("read across an edit: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	found, unread, err := getJobs(ctx, s, store.Whole, []core.JobID{1, 2})
+	if ok(t, err); len(found) != 1 || len(unread) != 1 {
+		t.Fatalf("read across an edit: %v, params %q of revision %d", unread, found[1].Def.Params, found[1].Sched.Rev)
 	}
-	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	found, _, err = getJobs(ctx, s, store.Whole, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {
 		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}
 	// A change of only the schedule does not touch the definition.
 	paused := *found[1]
 	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
-	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)
-	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	ok(t, updateJobs(ctx, s, update(200, paused, core.Change{ID: 300, App: "orders", Job: 1}))...)
+	found, _, err = getJobs(ctx, s, store.Whole, []core.JobID{1})
 	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 300 {
 		t.Fatalf("finally: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}

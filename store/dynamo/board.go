@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // board is all jobs as a page shows them.
@@ -46,12 +46,8 @@ func (s *Store) listItem(d *core.Def, rev int64) item {
 }
 
 // boardOf is the board of a page.
-func (s *Store) boardOf(ctx context.Context, g *glance.Glance) (*board, error) {
-	b, err := g.Once("board", func() (any, error) { return s.readBoard(ctx) })
-	if err != nil {
-		return nil, err
-	}
-	return b.(*board), nil
+func (s *Store) boardOf(ctx context.Context) (*board, error) {
+	return once(ctx, "board", func() (*board, error) { return s.readBoard(ctx) })
 }
 
 // shownBoard is the board of a page if it was read already, otherwise an empty one.
@@ -187,8 +183,7 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 	case err != nil:
 		return nil, err
 	case looked == n && !planned:
-		found, err := s.lastOfBoth(ctx, job, upTo, n)
-		return found, err
+		return s.lastOfBoth(ctx, job, upTo, n)
 	}
 	list = slices.DeleteFunc(list, func(r core.Run) bool { return r.Slot > upTo || r.Slot < known })
 	newestFirst(list)
@@ -220,7 +215,7 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	ctx, cancel := context.WithTimeout(ctx, noteFor)
 	defer cancel()
 	jobs := slices.Collect(maps.Keys(of))
-	s.parallel(len(jobs), func(k int) {
+	store.AtOnce(len(jobs), func(k int) {
 		it := stateKey(failedOf, store.JobName(jobs[k]))
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
 		if s.putIf(ctx, it, nil) == nil {
@@ -231,24 +226,25 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 
 // FailedJobs implements store.FailedJobs.
 func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
-	found := map[core.JobID]time.Time{}
-	err := s.all(ctx, failedOf, func(it item) error {
-		id, err := jobOf(stringOf(it, "key"))
-		if err != nil {
-			return err
-		}
-		at, err := intOf(it, "at")
-		found[id] = fromMillis(at)
-		return err
+	return once(ctx, failedOf, func() (map[core.JobID]time.Time, error) {
+		found := map[core.JobID]time.Time{}
+		return found, s.query(ctx, equal("of", text(failedOf)).query(s.o.Names.State), func(it item) (bool, error) {
+			id, err := jobOf(stringOf(it, "key"))
+			if err != nil {
+				return false, err
+			}
+			at, err := intOf(it, "at")
+			found[id] = fromMillis(at)
+			return true, err
+		})
 	})
-	return found, err
 }
 
 // ForgetFailed implements store.FailedJobs.
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
 	ids := slices.Sorted(maps.Keys(jobs))
 	errs := make([]error, len(ids))
-	s.parallel(len(ids), func(i int) {
+	store.AtOnce(len(ids), func(i int) {
 		errs[i] = s.deleteIf(ctx, stateKey(failedOf, store.JobName(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
 		if errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil

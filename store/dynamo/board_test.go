@@ -12,8 +12,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -36,39 +36,39 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	before := time.Now()
 	edited, renamed := jobs[5], jobs[6]
 	edited.Def.Title, edited.Sched.Rev, renamed.Def.Name, renamed.Sched.Rev = "new", 101, "another", 101
-	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited}, {Seen: 100, Job: renamed}})...)
+	ok(t, updateJobs(ctx, s, update(100, edited, core.Change{}), update(100, renamed, core.Change{}))...)
 	move := jobs[7].Sched.Stay()
 	move.NewState, move.NewNext, move.NewPlanAt = core.Ended, 0, 0
 	ok(t, s.Advance(ctx, []core.Advance{move})...)
-	ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 9, App: "orders", Name: "job-9", Rev: 200, RevAt: base}, core.Change{ID: 200, Job: 9}))
+	ok(t, deleteJob(ctx, s, 100, core.Tombstone{Job: 9, App: "orders", Name: "job-9", Rev: 200, RevAt: base}, core.Change{ID: 200, Job: 9}))
 	waits := core.DueItem{PlanAt: core.InstantOf(base) + 70, Job: 1, Run: core.NumberedRun(1, 7)}
-	ok(t, s.PutEntries(ctx, []core.DueItem{waits})...)
-	want, next, err := s.ListJobs(ctx, "", 0, 100)
+	ok(t, s.Enter(ctx, []core.DueItem{waits})...)
+	want, next, err := listJobs(ctx, s, "", 0, 100)
 	if err != nil || next != 0 || len(want) != 8 {
 		t.Fatalf("%d jobs, %d, %v", len(want), next, err)
 	}
 	page, g := glance.Begin(ctx)
 	for range 3 {
-		got, next, err := s.ListJobs(page, "orders", 0, 100)
+		got, next, err := listJobs(page, s, "orders", 0, 100)
 		if err != nil || next != 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v\n%+v, %d, %v", got, want, next, err)
 		}
 	}
 	spent := g.Units()
-	if part, next, err := s.ListJobs(page, "", 2, 3); err != nil || next != 5 || len(part) != 3 || part[0].Def.ID != 3 {
+	if part, next, err := listJobs(page, s, "", 2, 3); err != nil || next != 5 || len(part) != 3 || part[0].Def.ID != 3 {
 		t.Errorf("of a part: %d jobs, %d, %v", len(part), next, err)
 	}
-	ids, err := s.JobIDs(page, "orders", []string{"another", "job-1"})
+	ids, err := s.Nouns.Store.Jobs.Named(page, "orders", []string{"another", "job-1"})
 	ok(t, err)
-	found, unread, err := s.Jobs(page, []core.JobID{ids["another"], ids["job-1"]})
-	entries, err2 := s.Entries(page, 1)
+	found, unread, err := getJobs(page, s, store.Whole, []core.JobID{ids["another"], ids["job-1"]})
+	entries, err2 := s.Nouns.Store.Jobs.Entries(page, 1)
 	ok(t, err, err2)
 	if len(unread) > 0 || found[7] == nil || found[1] == nil || !slices.Equal(entries, []core.DueItem{waits}) || g.Units() != spent {
 		t.Errorf("%+v, entries %v, %v units more", found, entries, g.Units()-spent)
 	}
 	f.db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Stale: time.Since(before)} }
 	page, _ = glance.Begin(ctx)
-	if old, _, err := s.ListJobs(page, "", 5, 1); err != nil || len(old) != 1 || old[0].Def.Title != "new" || old[0].Sched.Rev != 101 {
+	if old, _, err := listJobs(page, s, "", 5, 1); err != nil || len(old) != 1 || old[0].Def.Title != "new" || old[0].Sched.Rev != 101 {
 		t.Errorf("an edit that the index has not yet: %+v, %v", old, err)
 	}
 }
@@ -88,17 +88,17 @@ func TestLastRunsForAPage(t *testing.T) {
 			for i := range core.Instant(20) {
 				r := oneRun(core.PlannedRun(1, now-60*i))
 				r.At, r.Slot = now-60*i, now-60*i
-				ok(t, s.Create(ctx, []core.Run{r})...)
+				ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 			}
 			for i := range numbered {
 				r := oneRun(core.NumberedRun(1, uint32(i+1)))
 				r.Slot = now - c.before - core.Instant(60*(numbered-i)+7)
-				ok(t, s.Create(ctx, []core.Run{r})...)
+				ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 			}
-			want, err := s.LastRuns(ctx, []core.JobID{1}, now, 8)
+			want, err := s.Nouns.Store.Runs.Last(ctx, []core.JobID{1}, now, 8)
 			ok(t, err)
 			page, g := glance.Begin(ctx)
-			got, err := s.LastRuns(page, []core.JobID{1}, now, 8)
+			got, err := s.Nouns.Store.Runs.Last(page, []core.JobID{1}, now, 8)
 			ok(t, err)
 			if len(got[1]) < 6 || !reflect.DeepEqual(got[1], want[1][:len(got[1])]) || numbered < 8 && g.Units() > 1 {
 				t.Errorf("%d runs for %v units: %+v\n%+v", len(got[1]), g.Units(), got[1], want[1])
@@ -117,17 +117,17 @@ func TestFailedJobsAreListed(t *testing.T) {
 	for job, end := range map[core.JobID]core.Run{1: {State: core.Succeeded}, 2: {State: core.Failed}, 3: {State: core.Failed, Then: 9},
 		4: {State: core.Lost}} {
 		r := oneRun(core.PlannedRun(job, core.InstantOf(base)))
-		ok(t, s.Create(ctx, []core.Run{r})...)
+		ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 		end.EndedAt = base
 		f.db.Units()
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(r.ID, end), &r)})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(r.ID, end), &r)})...)
 		if u := f.db.Units(); end.State == core.Succeeded && u.Write != 1 {
 			t.Errorf("a success writes %v units", u.Write)
 		}
 	}
 	born := oneRun(core.PlannedRun(5, core.InstantOf(base)))
 	born.State, born.EndedAt = core.Failed, base
-	ok(t, s.Create(ctx, []core.Run{born})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{born})...)
 	listed := func(want ...core.JobID) map[core.JobID]time.Time {
 		t.Helper()
 		found, err := s.FailedJobs(ctx)
@@ -141,17 +141,17 @@ func TestFailedJobsAreListed(t *testing.T) {
 	now = now.Add(6 * time.Minute)
 	again := oneRun(core.PlannedRun(4, core.InstantOf(base)+60))
 	again.State, again.EndedAt = core.Failed, now
-	ok(t, s.Create(ctx, []core.Run{again})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{again})...)
 	f.db.Units()
 	again.ID = core.PlannedRun(4, core.InstantOf(base)+120)
-	ok(t, s.Create(ctx, []core.Run{again})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{again})...)
 	if u := f.db.Units(); u.Write != 1 {
 		t.Errorf("a second failure writes %v units", u.Write)
 	}
 	ok(t, s.ForgetFailed(ctx, found))
 	listed(4, 5)
 	open := oneRun(core.PlannedRun(6, core.InstantOf(base)))
-	ok(t, s.Create(ctx, []core.Run{open})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{open})...)
 	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 		if c.Op == "PutItem" {
 			return fakeaws.Fault{Before: fakeaws.Throttled()}
@@ -159,11 +159,11 @@ func TestFailedJobsAreListed(t *testing.T) {
 		return fakeaws.Fault{}
 	}
 	put := []core.RunPut{seen(core.End(open.ID, core.Run{State: core.Failed, EndedAt: base}), &open)}
-	ok(t, s.PutRuns(ctx, put)...)
+	ok(t, s.ChangeRuns(ctx, put)...)
 	f.db.Faults = nil
 	listed(4, 5)
 	open.ID = core.PlannedRun(6, core.InstantOf(base)+60)
 	open.State, open.EndedAt = core.Failed, base
-	ok(t, s.Create(ctx, []core.Run{open})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{open})...)
 	listed(4, 5, 6)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // item is a stored item or its key.
@@ -46,16 +48,13 @@ func answer(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var refused *types.ConditionalCheckFailedException
-	if errors.As(err, &refused) {
+	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
 		return core.ErrRefused
 	}
-	var canceled *types.TransactionCanceledException
-	if errors.As(err, &canceled) {
+	if canceled, is := errors.AsType[*types.TransactionCanceledException](err); is {
 		return canceledAnswer(what, canceled)
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, is := errors.AsType[smithy.APIError](err); is {
 		code := api.ErrorCode()
 		if slices.Contains(throttles, code) {
 			return core.ErrThrottled
@@ -63,8 +62,8 @@ func answer(what string, err error) error {
 		if err := tooLarge(what, api.ErrorMessage()); err != nil {
 			return err
 		}
-		var noTable *types.ResourceNotFoundException
-		if errors.As(err, &noTable) || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
+		if _, noTable := errors.AsType[*types.ResourceNotFoundException](err); noTable ||
+			strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
 			return fmt.Errorf("%s does not exist: %w", what, err)
 		}
 	}
@@ -124,15 +123,20 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	}
 }
 
-// entries sends n entries to a queue, ten in each request, and retries an entry that failed through no fault of its own.
-// send gets the indices to send, which are also the names of the entries, and returns the rejected entries.
-func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
-	errs := make([]error, n)
+// upTo returns the indices 0 to n-1.
+func upTo(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i
 	}
-	for left := range slices.Chunk(all, entriesPerBatch) {
+	return all
+}
+
+// entries sends n entries to a queue, ten in each request, and retries an entry that failed through no fault of its own.
+// send gets the indices to send, which are also the names of the entries, and returns the rejected entries.
+func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
+	errs := make([]error, n)
+	for left := range slices.Chunk(upTo(n), entriesPerBatch) {
 		s.insist(ctx, func() bool {
 			err := ctx.Err()
 			var failed []sqstypes.BatchResultErrorEntry
@@ -141,9 +145,7 @@ func (s *Store) entries(ctx context.Context, queue string, n int, send func(of [
 					err = answer("queue "+queue, err)
 				}
 			}
-			for _, i := range left {
-				errs[i] = err
-			}
+			fill(errs, left, err)
 			left = nil
 			for k := range failed {
 				i, err := strconv.Atoi(aws.ToString(failed[k].Id))
@@ -180,13 +182,9 @@ type statement struct {
 // request: the second waits for the first.
 func (s *Store) execute(ctx context.Context, list []statement) []error {
 	errs := make([]error, len(list))
-	all := make([]int, len(list))
-	for i := range all {
-		all[i] = i
-	}
-	for wave := range waves(all, func(i int) string { return list[i].table + "\x00" + list[i].key }) {
+	for wave := range waves(upTo(len(list)), func(i int) string { return list[i].table + "\x00" + list[i].key }) {
 		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
-		s.parallel(len(batches), func(b int) {
+		store.AtOnce(len(batches), func(b int) {
 			left := batches[b]
 			s.insist(ctx, func() bool {
 				left = s.executeOnce(ctx, list, left, errs)
@@ -222,9 +220,7 @@ func waves(left []int, key func(i int) string) func(yield func([]int) bool) {
 // executeOnce makes one request of statements and returns the throttled ones, which did nothing.
 func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, errs []error) (left []int) {
 	if err := ctx.Err(); err != nil {
-		for _, i := range batch {
-			errs[i] = err
-		}
+		fill(errs, batch, err)
 		return nil
 	}
 	in := &dynamodb.BatchExecuteStatementInput{Statements: make([]types.BatchStatementRequest, len(batch))}
@@ -297,17 +293,10 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 		return nil, err
 	}
 	unread = map[int]bool{}
-	var names []string // of the keys' attributes
 	index := map[string]int{}
 	var unique []int
 	for i, k := range keys {
-		if names == nil {
-			for n := range k {
-				names = append(names, n)
-			}
-			slices.Sort(names)
-		}
-		id := keyText(names, k)
+		id := keyText(k)
 		if _, twice := index[id]; !twice {
 			index[id] = i
 			unique = append(unique, i)
@@ -318,7 +307,7 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 	left := make([][]item, len(batches))
 	errs := make([]error, len(batches))
 	strong, count := consistency(ctx)
-	s.parallel(len(batches), func(b int) {
+	store.AtOnce(len(batches), func(b int) {
 		want := make([]item, len(batches[b]))
 		for k, i := range batches[b] {
 			want[k] = keys[i]
@@ -349,7 +338,7 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 			}
 		}
 		for _, k := range left[b] {
-			unread[index[keyText(names, k)]] = true
+			unread[index[keyText(k)]] = true
 		}
 	}
 	return unread, nil
@@ -364,9 +353,10 @@ func (s *Store) getAll(ctx context.Context, table string, keys []item, found fun
 	return err
 }
 
-func keyText(names []string, k item) string {
+// keyText returns a text that identifies a key in its table.
+func keyText(k item) string {
 	var b strings.Builder
-	for _, n := range names {
+	for _, n := range slices.Sorted(maps.Keys(k)) {
 		switch v := k[n].(type) {
 		case *types.AttributeValueMemberS:
 			b.WriteString(v.Value)
@@ -424,13 +414,9 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 		}
 	}
 	batches := slices.Collect(slices.Chunk(unique, writesPerBatch))
-	s.parallel(len(batches), func(b int) {
+	store.AtOnce(len(batches), func(b int) {
 		left := batches[b]
-		fail := func(err error) {
-			for _, i := range left {
-				errs[i] = err
-			}
-		}
+		fail := func(err error) { fill(errs, left, err) }
 		if err := ctx.Err(); err != nil {
 			fail(err)
 			return

@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -136,9 +136,9 @@ func TestFakesConflict(t *testing.T) {
 
 func (f *fakes) app(t *testing.T) core.App {
 	t.Helper()
-	found, _, err := f.store.Apps(t.Context(), []string{"orders"})
-	ok(t, err)
-	return found["orders"]
+	found, err := f.store.Nouns.Store.Apps(t.Context(), "orders")
+	ok(t, err, found["orders"].Err)
+	return found["orders"].Is
 }
 
 // TestManyJobsOfOneApp: no two transactions of one call share an item, for created, changed, deleted and resumed jobs.
@@ -149,14 +149,14 @@ func TestManyJobsOfOneApp(t *testing.T) {
 		f.create(t) // the app
 		f.db.Faults = transactionsTake(20 * time.Millisecond)
 		const n, perTransaction = 500, 12
-		jobs, changes, updates := make([]core.Job, n), make([]core.Change, n), make([]manage.Update, n)
+		jobs, changes, updates := make([]core.Job, n), make([]core.Change, n), make([]store.JobPut, n)
 		moves := make([]core.Advance, n)
 		for i := range jobs {
 			jobs[i] = oneJob(core.JobID(i + 1))
 			changes[i] = core.Change{ID: 100, App: "orders", Job: jobs[i].Def.ID}
-			updates[i] = manage.Update{Seen: 100, Job: jobs[i], Change: core.Change{ID: 101, App: "orders", Job: jobs[i].Def.ID}}
-			updates[i].Job.Sched.Rev, updates[i].Job.Def.Title = 101, "new"
-			moves[i] = updates[i].Job.Sched.Stay()
+			updates[i] = update(100, jobs[i], core.Change{ID: 101, App: "orders", Job: jobs[i].Def.ID})
+			updates[i].Update.Job.Sched.Rev, updates[i].Update.Job.Def.Title = 101, "new"
+			moves[i] = updates[i].Update.Job.Sched.Stay()
 			moves[i].NewRev, moves[i].Change = 102, &core.Change{ID: 102, App: "orders", Job: jobs[i].Def.ID}
 		}
 		transactions := func(what string, want int, do func()) {
@@ -166,15 +166,16 @@ func TestManyJobsOfOneApp(t *testing.T) {
 				t.Errorf("%s took %d transactions, want %d: some met", what, got, want)
 			}
 		}
-		transactions("making", (n+perTransaction-1)/perTransaction, func() { ok(t, s.CreateJobs(ctx, jobs, changes)...) })
-		transactions("changing", n, func() { ok(t, s.UpdateJobs(ctx, updates)...) })
+		transactions("making", (n+perTransaction-1)/perTransaction, func() { ok(t, createJobs(ctx, s, jobs, changes)...) })
+		transactions("changing", n, func() { ok(t, updateJobs(ctx, s, updates...)...) })
 		transactions("ends of pauses", n, func() { ok(t, s.Advance(ctx, moves)...) })
 		transactions("triggers", n, func() {
 			var all sync.WaitGroup
 			for i := range jobs {
 				all.Go(func() {
 					run := oneRun(core.NumberedRun(jobs[i].Def.ID, 1))
-					if err := s.PutTriggered(ctx, run, core.DueItem{PlanAt: 1, Job: jobs[i].Def.ID, Run: run.ID}); err != nil {
+					entry := core.DueItem{PlanAt: 1, Job: run.ID.Job(), Run: run.ID}
+					if err := s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]; err != nil {
 						t.Error(err)
 					}
 					if err := s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}); err != nil {
@@ -189,7 +190,7 @@ func TestManyJobsOfOneApp(t *testing.T) {
 			for i := range jobs {
 				all.Go(func() {
 					stone := core.Tombstone{Job: jobs[i].Def.ID, App: "orders", Name: jobs[i].Def.Name, Rev: 104}
-					if err := s.DeleteJob(ctx, 102, stone, core.Change{ID: 104, App: "orders", Job: stone.Job}); err != nil {
+					if err := deleteJob(ctx, s, 102, stone, core.Change{ID: 104, App: "orders", Job: stone.Job}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -210,7 +211,7 @@ func TestJobsOfManyApps(t *testing.T) {
 		jobs[i].Def.App, jobs[i].Sched.App, changes[i] = app, app, core.Change{ID: 100, App: app, Job: jobs[i].Def.ID}
 		ok(t, f.store.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
 	}
-	ok(t, f.store.CreateJobs(t.Context(), jobs, changes)...)
+	ok(t, createJobs(t.Context(), f.store, jobs, changes)...)
 }
 
 // TestPeopleMeet: if many users change one job or app at the same moment, one succeeds and the others get a conflict. No
@@ -220,7 +221,7 @@ func TestPeopleMeet(t *testing.T) {
 		"a job": func(ctx context.Context, f *fakes, i int) error {
 			j := oneJob(1)
 			j.Sched.Rev = int64(200 + i)
-			return f.store.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: j, Change: core.Change{ID: j.Sched.Rev, App: "orders", Job: 1}}})[0]
+			return updateJobs(ctx, f.store, update(100, j, core.Change{ID: j.Sched.Rev, App: "orders", Job: 1}))[0]
 		},
 		"an app": func(ctx context.Context, f *fakes, i int) error {
 			return f.store.PutApp(ctx, 1, core.App{Name: "orders", Rev: int64(2 + i)}, core.Change{ID: int64(2 + i), App: "orders"})
@@ -228,7 +229,7 @@ func TestPeopleMeet(t *testing.T) {
 		"a new job": func(ctx context.Context, f *fakes, i int) error {
 			j := oneJob(core.JobID(2 + i))
 			j.Def.Name = "one"
-			return f.store.CreateJobs(ctx, []core.Job{j}, nil)[0]
+			return createJobs(ctx, f.store, []core.Job{j}, nil)[0]
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -345,7 +346,7 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 						}
 						maker, deleter := &process{at: i}, &process{at: k}
 						made := func(ctx context.Context) error {
-							return f.store.CreateJobs(ctx, []core.Job{oneJob(1)}, []core.Change{{ID: 100, App: "orders", Job: 1}})[0]
+							return createJobs(ctx, f.store, []core.Job{oneJob(1)}, []core.Change{{ID: 100, App: "orders", Job: 1}})[0]
 						}
 						deleted := func(ctx context.Context) error {
 							return f.store.DeleteApp(ctx, 1, "orders", core.Change{ID: 2, App: "orders"})
@@ -369,7 +370,7 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 						}
 						<-maker.over
 						<-deleter.over
-						found, _, err := f.store.Jobs(t.Context(), []core.JobID{1})
+						found, _, err := getJobs(t.Context(), f.store, store.Whole, []core.JobID{1})
 						ok(t, err)
 						_, job := found[1]
 						app := f.app(t).Rev != 0
@@ -406,10 +407,10 @@ func TestMarkOfADeadDeleter(t *testing.T) {
 			t.Fatal("it did not die")
 		}
 		f.db.Faults = nil
-		if err := f.store.CreateJobs(t.Context(), []core.Job{oneJob(1)}, nil)[0]; !errors.Is(err, core.ErrRefused) {
+		if err := createJobs(t.Context(), f.store, []core.Job{oneJob(1)}, nil)[0]; !errors.Is(err, core.ErrRefused) {
 			t.Errorf("in an app that is being deleted: %v", err)
 		}
 		time.Sleep(31 * time.Second)
-		ok(t, f.store.CreateJobs(t.Context(), []core.Job{oneJob(1)}, nil)...)
+		ok(t, createJobs(t.Context(), f.store, []core.Job{oneJob(1)}, nil)...)
 	})
 }

@@ -2,17 +2,15 @@ package dynamo_test
 
 import (
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -47,12 +45,12 @@ func TestCosts(t *testing.T) {
 			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
 	}
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
-	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
-	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
-	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
-	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
+	row("CreateJobs", "14 jobs with their change records", func() { first(createJobs(ctx, s, jobs, changes)) })
+	row("Jobs", "14 jobs", func() { _, _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
+	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
+	row("Scheds", "14 jobs", func() { _, _, err := getJobs(ctx, s, store.Planning, ids); ok(t, err) })
 	row("Due", "14 entries of the index", func() {
-		_, err := s.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
+		_, err := s.Nouns.Store.Jobs.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
 		ok(t, err)
 	})
 	a := jobs[0].Sched.Stay()
@@ -63,10 +61,10 @@ func TestCosts(t *testing.T) {
 	c := changes[1]
 	c.ID = 101
 	row("UpdateJobs", "one job with its definition", func() {
-		first(s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: c}}))
+		first(updateJobs(ctx, s, update(100, edited, c)))
 	})
 	row("DeleteJob", "one job", func() {
-		ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
+		ok(t, deleteJob(ctx, s, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
 	})
 	runs := make([]core.Run, 50)
 	var ends []core.RunPut
@@ -77,15 +75,15 @@ func TestCosts(t *testing.T) {
 		journal.Key = runs[i].Journal
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
-	row("Create", "50 claims", func() { first(s.Create(ctx, runs)) })
+	row("Create", "50 claims", func() { first(s.CreateRuns(ctx, runs)) })
 	row("Create", "one claim with a conflict", func() {
-		if err := s.Create(ctx, runs[:1])[0]; err == nil {
+		if err := s.CreateRuns(ctx, runs[:1])[0]; err == nil {
 			t.Error("it was not refused")
 		}
 	})
 	row("PutRuns", "one takeover", func() {
 		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
-		first(s.PutRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
+		first(s.ChangeRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
 	})
 	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
 	row("Runs", "50 runs", func() {
@@ -93,41 +91,41 @@ func TestCosts(t *testing.T) {
 		for i := range runs {
 			list[i] = runs[i].ID
 		}
-		_, _, err := s.Runs(ctx, list)
+		_, _, err := getRuns(ctx, s, list)
 		ok(t, err)
 	})
-	row("PutRuns", "50 results with short messages", func() { first(s.PutRuns(ctx, ends)) })
+	row("PutRuns", "50 results with short messages", func() { first(s.ChangeRuns(ctx, ends)) })
 	unread := oneRun(core.NumberedRun(1, 6))
-	first(s.Create(ctx, []core.Run{unread}))
+	first(s.CreateRuns(ctx, []core.Run{unread}))
 	row("PutRuns", "one result of a run that was not read", func() {
 		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
 		end.If, end.Was.App = core.RunApp, "orders"
-		first(s.PutRuns(ctx, []core.RunPut{end}))
+		first(s.ChangeRuns(ctx, []core.RunPut{end}))
 	})
 	long := oneRun(core.NumberedRun(1, 7))
-	first(s.Create(ctx, []core.Run{long}))
+	first(s.CreateRuns(ctx, []core.Run{long}))
 	row("PutRuns", "one result with a message of 15 KB", func() {
-		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(long.ID,
+		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(long.ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax),
 				EndedAt: base}), &long)}))
 	})
 	params := strings.Repeat("p", 2000)
 	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
 	given.Params = &params
-	first(s.Create(ctx, []core.Run{given}))
+	first(s.CreateRuns(ctx, []core.Run{given}))
 	row("PutRuns", "one result of a run with its own 2 KB of params", func() {
-		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
+		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
 	})
 	failed := oneRun(core.NumberedRun(1, 10))
 	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
-	first(s.Create(ctx, []core.Run{failed, retry}))
+	first(s.CreateRuns(ctx, []core.Run{failed, retry}))
 	row("PutRuns", "one result of a second attempt", func() {
-		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
+		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
 	})
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
 	row("RunsByID", "50 runs", func() {
-		_, err := s.RunsByID(ctx, runs[0].ID, runs[49].ID, 100)
+		_, err := s.Nouns.Store.Runs.Span(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)
 	})
 	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
@@ -138,10 +136,10 @@ func TestCosts(t *testing.T) {
 	row("ChangeTriggered", "one run moved to another time", func() {
 		to := triggered
 		to.Slot = 1_800_000_100
-		c := operate.Triggered{Put: triggered.Retime(to, base), Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
-			Entry:  core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
-			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
-		ok(t, s.ChangeTriggered(ctx, c))
+		put, enter := triggered.Retime(to, base), core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID}
+		first(s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
+			Leave:   []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+			Changes: []core.Change{{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}}}))
 	})
 	row("PutSkips", "one record", func() {
 		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))
@@ -153,7 +151,7 @@ func TestCosts(t *testing.T) {
 	row("PutLease", "one lease", func() {
 		ok(t, s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}))
 	})
-	row("Numbers", "any number of run numbers", func() { _, err := s.Numbers(ctx, 1, 10); ok(t, err) })
+	row("Numbers", "any number of run numbers", func() { _, err := s.RunNumbers(ctx, 1, 10); ok(t, err) })
 	source := strings.Repeat("x", 10_000)
 	row("PutSource", "a script of 10 KB", func() { ok(t, s.PutSource(ctx, 1, source, base)) })
 	row("Source", "a script of 10 KB", func() { _, _, err := s.Source(ctx, 1, core.HashScript(source)); ok(t, err) })
@@ -174,18 +172,18 @@ func TestCosts(t *testing.T) {
 		ok(t, s.KeepLetter(ctx, core.Letter{ID: store.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
 	})
 	kept := oneRun(core.NumberedRun(1, 12))
-	first(s.Create(ctx, []core.Run{kept}))
+	first(s.CreateRuns(ctx, []core.Run{kept}))
 	row("PutRuns", "one failure with a log to store", func() {
 		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
 			PostRun: core.PostRun{Log: true}}), &kept)
 		end.Set |= core.RunPostRun
-		first(s.PutRuns(ctx, []core.RunPut{end}))
+		first(s.ChangeRuns(ctx, []core.RunPut{end}))
 		end.Apply(&kept)
 	})
 	row("PutLog", "a log, 10 KB compressed", func() {
 		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
 	})
-	row("PutRuns", "one run whose log was stored", func() { first(s.PutRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})) })
+	row("PutRuns", "one run whose log was stored", func() { first(s.ChangeRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})) })
 	row("KeptLog", "a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
 	state := notification.State{Name: notification.JobName(1), V: 1, Told: []notification.Told{{Event: core.EventFailed, Quiet: base}}}
 	looks := []ring.CheckRequest{{At: core.InstantOf(base), Job: 1}}

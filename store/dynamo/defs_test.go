@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -27,7 +27,7 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	read := func(what string, units float64) core.Job {
 		t.Helper()
 		f.db.Units()
-		found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+		found, unread, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
 		ok(t, err)
 		if len(unread) > 0 {
 			t.Fatalf("%s: it is left unread", what)
@@ -39,11 +39,11 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	}
 	change := func(to core.Job) {
 		t.Helper()
-		found, _, err := another.Jobs(ctx, []core.JobID{1})
+		found, _, err := getJobs(ctx, another, store.Whole, []core.JobID{1})
 		ok(t, err)
 		seen := found[1].Sched.Rev
 		to.Sched.Rev = seen + 1
-		ok(t, another.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: to, Change: core.Change{ID: to.Sched.Rev, App: "orders", Job: 1}}})...)
+		ok(t, updateJobs(ctx, another, update(seen, to, core.Change{ID: to.Sched.Rev, App: "orders", Job: 1}))...)
 	}
 	read("first", 1.5)
 	got := read("again", 1)
@@ -61,9 +61,9 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	if got := read("it was paused", 1); got.Sched.State != core.Paused || got.Sched.Rev != 102 || got.Def.Params != "another" {
 		t.Errorf("%s with revision %d and params %q", got.Sched.State, got.Sched.Rev, got.Def.Params)
 	}
-	ok(t, another.DeleteJob(ctx, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
+	ok(t, deleteJob(ctx, another, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
 		core.Change{ID: 103, App: "orders", Job: 1}))
-	found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+	found, unread, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
 	if ok(t, err); len(found) > 0 || len(unread) > 0 {
 		t.Errorf("of a job that was deleted: %v, unread %v", found, unread)
 	}
@@ -78,14 +78,14 @@ func TestAnOlderDefinitionIsReadAgain(t *testing.T) {
 		j, known := oneJob(1), oneJob(2)
 		known.Def.Name = "known"
 		f.create(t, j, known)
-		if _, _, err := f.store.Jobs(ctx, []core.JobID{2}); err != nil {
+		if _, _, err := getJobs(ctx, f.store, store.Whole, []core.JobID{2}); err != nil {
 			t.Fatal(err)
 		}
 		another, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names})
 		ok(t, err)
 		j.Def.Params, j.Sched.Rev = "new", 200
 		edit := func() {
-			ok(t, another.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: j, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+			ok(t, updateJobs(ctx, another, update(100, j, core.Change{ID: 200, App: "orders", Job: 1}))...)
 		}
 		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 			if c.Op != "BatchGetItem" || c.N != 2 {
@@ -94,7 +94,7 @@ func TestAnOlderDefinitionIsReadAgain(t *testing.T) {
 			time.AfterFunc(time.Second, edit)
 			return fakeaws.Fault{Wait: 2 * time.Second} // both schedules are read after the definition, and after the edit
 		}
-		found, unread, err := f.store.Jobs(ctx, []core.JobID{1, 2})
+		found, unread, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1, 2})
 		if ok(t, err); len(unread) > 0 || found[1] == nil || found[1].Def.Params != "new" || found[1].Sched.Rev != 200 || found[2] == nil {
 			t.Fatalf("found %+v, unread %v", found, unread)
 		}
@@ -116,7 +116,7 @@ func TestDefinitionsAreBounded(t *testing.T) {
 	f.create(t, list...)
 	read := func() float64 {
 		f.db.Units()
-		found, unread, err := f.store.Jobs(ctx, ids)
+		found, unread, err := getJobs(ctx, f.store, store.Whole, ids)
 		if ok(t, err); len(found) != jobs || len(unread) > 0 {
 			t.Fatalf("%d found, %d unread", len(found), len(unread))
 		}

@@ -60,8 +60,6 @@ type Options struct {
 	// KeepRuns is how long runs, skipped records and change records stay if their job sets no keep. Zero: 30 days. A run stays
 	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay. Zero: 20 days.
 	KeepRuns, KeepJournals time.Duration
-	// Parallel is the maximum number of concurrent requests of one call. Zero: 16.
-	Parallel int
 	// Insist is how long a throttled part of a batch request is retried. Zero: 1 s.
 	Insist time.Duration
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
@@ -99,7 +97,6 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	}
 	o.KeepRuns = cmp.Or(o.KeepRuns, 30*24*time.Hour)
 	o.KeepJournals = cmp.Or(o.KeepJournals, 20*24*time.Hour)
-	o.Parallel = cmp.Or(o.Parallel, 16)
 	o.Insist = cmp.Or(o.Insist, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
@@ -124,24 +121,6 @@ func (s *Store) Engine() *engine.Engine {
 		Failed:    s,
 		Close:     func() error { return nil },
 	}
-}
-
-// parallel calls f for 0 … n-1, a bounded number at a time, and waits for all.
-func (s *Store) parallel(n int, f func(i int)) {
-	if n == 1 {
-		f(0)
-		return
-	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, s.o.Parallel)
-	for i := range n {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	all.Wait()
 }
 
 // Sweep implements engine.Maintenance and does nothing: DynamoDB removes expired items by itself.

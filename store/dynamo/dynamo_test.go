@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,11 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // visibility is in whole seconds, as SQS has it.
@@ -38,7 +39,7 @@ func newFakes(t testing.TB, o dynamo.Options) *fakes {
 	if o.Visibility == 0 {
 		o.Visibility = visibility
 	}
-	o.Secrets = enginetest.NewBox()
+	o.Secrets = storetest.NewBox()
 	var err error
 	if f.store, err = dynamo.New(f.db, f.sqs, o); err != nil {
 		t.Fatal(err)
@@ -61,37 +62,34 @@ var accounts = []struct {
 		Lag: time.Second, TTL: 48 * time.Hour, Capacity: 1, Spent: 0.1}},
 }
 
-// TestEngine runs enginetest over the fakes in each account, each case in a
-// bubble of its own.
+// TestEngine runs storetest over the fakes in each account, each case in a bubble of its own.
 func TestEngine(t *testing.T) {
 	for n, a := range accounts {
-		of := map[*engine.Engine]*fakes{}
-		damage := func(t *testing.T, e *engine.Engine, job core.JobID) {
-			of[e].damage(t, &fakeaws.Names.Jobs, "schedule", map[string]types.AttributeValue{
+		of := map[*store.Store]*fakes{}
+		damage := func(t *testing.T, s *store.Store, job core.JobID) {
+			of[s].damage(t, &fakeaws.Names.Jobs, "schedule", map[string]types.AttributeValue{
 				"id": &types.AttributeValueMemberS{Value: "job#" + job.String()}, "part": &types.AttributeValueMemberS{Value: "sched"}})
 		}
-		damageApp := func(t *testing.T, e *engine.Engine, name string) {
-			of[e].damage(t, &fakeaws.Names.State, "body", map[string]types.AttributeValue{
-				"of": &types.AttributeValueMemberS{Value: "app"}, "key": &types.AttributeValueMemberS{Value: name}})
-		}
-		setOwes := func(t *testing.T, e *engine.Engine, run core.RunID, text string) {
-			of[e].set(t, &fakeaws.Names.Runs, "owes", text, map[string]types.AttributeValue{
+		setOwes := func(t *testing.T, s *store.Store, run core.RunID, text string) {
+			of[s].set(t, &fakeaws.Names.Runs, "owes", text, map[string]types.AttributeValue{
 				"job": &types.AttributeValueMemberN{Value: run.Job().String()}, "run": &types.AttributeValueMemberN{Value: run.String()}})
 		}
-		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,
-			Wait:   func(_ *engine.Engine, d time.Duration) { time.Sleep(d) },
-			Damage: damage, DamageApp: damageApp, SetOwes: setOwes, Open: func(t *testing.T) *engine.Engine {
+		h := storetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,
+			Wait:   func(_ *store.Store, d time.Duration) { time.Sleep(d) },
+			Damage: damage, SetOwes: setOwes, TakeLetters: func(ctx context.Context, s *store.Store) error {
+				_, err := s.Records.(*dynamo.Store).TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
+				return err
+			}, Open: func(t *testing.T) *store.Store {
 				// 2,500 runs of one job fill its partition for three seconds.
 				f := newFakes(t, dynamo.Options{Insist: time.Minute})
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
 					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires
 				}
-				e := f.store.Engine()
-				of[e] = f
-				return e
+				of[f.store.Nouns.Store] = f
+				return f.store.Nouns.Store
 			}}
 		t.Run(a.name, func(t *testing.T) {
-			for _, c := range enginetest.Cases {
+			for _, c := range storetest.Cases {
 				t.Run(c.Name, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
 				})
@@ -128,4 +126,58 @@ func always(fault fakeaws.Fault, ops ...string) fakeaws.Faults {
 		}
 		return fakeaws.Fault{}
 	}
+}
+
+func createJobs(ctx context.Context, s *dynamo.Store, jobs []core.Job, changes []core.Change) []error {
+	puts := make([]store.JobPut, len(jobs))
+	for i := range jobs {
+		if puts[i].Create = &jobs[i]; i < len(changes) {
+			puts[i].Changes = changes[i : i+1]
+		}
+	}
+	return updateJobs(ctx, s, puts...)
+}
+
+func update(seen int64, j core.Job, c core.Change) store.JobPut {
+	return store.JobPut{Update: &store.JobUpdate{Seen: seen, Job: j}, Changes: []core.Change{c}}
+}
+
+func updateJobs(ctx context.Context, s *dynamo.Store, puts ...store.JobPut) []error {
+	return s.Nouns.Store.Jobs.Put(ctx, puts)
+}
+
+func deleteJob(ctx context.Context, s *dynamo.Store, seen int64, t core.Tombstone, c core.Change) error {
+	return updateJobs(ctx, s, store.JobPut{Delete: &store.JobDelete{Seen: seen, Tombstone: t}, Changes: []core.Change{c}})[0]
+}
+
+// usable sorts the results of a read into values and throttled keys. Any other error fails the read.
+func usable[K comparable, T any](got map[K]store.Got[*T], err error) (found map[K]*T, unread []K, _ error) {
+	found = map[K]*T{}
+	for k, g := range got {
+		switch {
+		case g.Err == nil:
+			found[k] = g.Is
+		case errors.Is(g.Err, core.ErrThrottled):
+			unread = append(unread, k)
+		default:
+			err = errors.Join(err, g.Err)
+		}
+	}
+	return found, unread, err
+}
+
+func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	return usable(s.Nouns.Store.Jobs.Get(ctx, part, ids))
+}
+
+func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, []core.RunID, error) {
+	return usable(s.Nouns.Store.Runs.Get(ctx, ids))
+}
+
+func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
+	page, next, err := s.Nouns.Store.Jobs.List(ctx, app, after, limit)
+	for _, g := range page {
+		list, err = append(list, *g.Is), errors.Join(err, g.Err)
+	}
+	return list, next, err
 }

@@ -3,13 +3,13 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"github.com/tickring/tickring/store"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // DynamoDB removes each item whose expiry has passed, without asking. So open items have no expiry; the write that ends a
@@ -29,9 +29,9 @@ func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
 const messageLife = 15 * 24 * time.Hour
 
 // learn reads the definitions of jobs that are not known, together.
-func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
+func (s *Store) learn(ctx context.Context, ids []core.JobID) {
 	var unknown []core.JobID
-	for _, job := range jobs {
+	for _, job := range ids {
 		if _, is := s.defs.of(job); !is {
 			unknown = append(unknown, job)
 		}
@@ -39,13 +39,9 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 	if len(unknown) == 0 {
 		return
 	}
-	found, unread, err := s.Jobs(ctx, unknown)
-	bad, err := core.SplitUnreadable(err)
-	if err != nil {
-		return
-	}
+	found, err := jobs{s}.Get(ctx, store.Whole, unknown)
 	for _, job := range unknown {
-		if _, is := found[job]; !is && bad[job] == nil && !slices.Contains(unread, job) {
+		if _, is := found[job]; !is && err == nil {
 			s.defs.note(job, known{}) // deleted: do not read it again
 		}
 	}
@@ -98,7 +94,7 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 		}
 	}
 	s.execute(ctx, list)
-	s.parallel(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
+	store.AtOnce(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
 }
 
 // expire returns the statement that sets the expiry of an item of the runs table.
@@ -107,7 +103,7 @@ func (s *Store) expire(key item, at types.AttributeValue) statement {
 	w.equals("job", key["job"])
 	w.equals("run", key["run"])
 	w.set("expires", at)
-	return w.statement(keyText([]string{"run"}, key))
+	return w.statement(keyText(key))
 }
 
 // earlier are the attempts before a run, as far as they can be read.

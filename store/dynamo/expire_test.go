@@ -99,20 +99,20 @@ func TestNothingStays(t *testing.T) {
 		second.First, second.Attempt, second.Params = first.ID, 2, &long
 		_, err := s.PutKey(ctx, 1, "k", first.ID)
 		ok(t, err)
-		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
+		ok(t, s.CreateRuns(ctx, []core.Run{first, failover, given})...)
 		owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(first.ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID, Owes: owes}), &first)})...)
-		ok(t, s.Create(ctx, []core.Run{second})...)
-		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
+		ok(t, s.CreateRuns(ctx, []core.Run{second})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
 		for _, it := range left() {
 			if it["expires"] != nil {
 				t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
 			}
 		}
 		time.Sleep(24 * time.Hour)
-		ok(t, s.PutRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
-		ok(t, s.PutRuns(ctx, []core.RunPut{
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{
 			seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second),
 			seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
 		})...)
@@ -146,7 +146,7 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 		fin := finish.New(s.Store, finish.Options{})
 		whole := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
 		whole.SentAt, whole.Retries = time.Now(), 1
-		n, err := s.Numbers(ctx, 1, 2)
+		n, err := s.RunNumbers(ctx, 1, 2)
 		ok(t, err)
 		whole.Spread(core.NumberedRun(1, n), []string{"http://10.0.0.1:1/", "http://10.0.0.2:1/"}, false)
 		list := []core.Run{whole}
@@ -155,17 +155,17 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 			r.State, r.Owner, r.Until, r.Address, r.SentAt = core.Running, "x", time.Now().Add(30*time.Second), whole.Addresses[i], time.Now()
 			list = append(list, r)
 		}
-		ok(t, s.Create(ctx, list)...)
+		ok(t, s.CreateRuns(ctx, list)...)
 		ok(t, fin.End(ctx, []finish.Result{{Run: list[1].ID, State: core.Succeeded, Reported: true},
 			{Run: list[2].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})...)
 		time.Sleep(20 * 24 * time.Hour)
-		found, _, err := s.Runs(ctx, []core.RunID{list[2].ID})
+		found, _, err := getRuns(ctx, s, []core.RunID{list[2].ID})
 		ok(t, err)
 		again := found[list[2].ID].Then
-		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
 			core.Claim{Owner: "y", Until: time.Now().Add(time.Minute)}, "http://10.0.0.2:1/", time.Now(), nil)})...)
 		ok(t, fin.End(ctx, []finish.Result{{Run: again, State: core.Succeeded, Reported: true}})...)
-		found, _, err = s.Runs(ctx, []core.RunID{whole.ID})
+		found, _, err = getRuns(ctx, s, []core.RunID{whole.ID})
 		ok(t, err)
 		if got := found[whole.ID]; got.State != core.Succeeded {
 			t.Errorf("its shards have succeeded, and it is %s: %s (%s)", got.State, got.Reason, got.Message)
@@ -198,10 +198,10 @@ func TestKeptForEver(t *testing.T) {
 		second.First, second.Attempt, second.Params = first.ID, 2, &long
 		_, err := s.PutKey(ctx, 2, "k", first.ID)
 		ok(t, err)
-		ok(t, s.Create(ctx, []core.Run{first, second})...)
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+		ok(t, s.CreateRuns(ctx, []core.Run{first, second})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(first.ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID}), &first)})...)
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
 		time.Sleep(20 * 365 * 24 * time.Hour)
 		if list := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "2"}); len(list) != 4 {
 			t.Errorf("%d items of runs after twenty years, want two runs and the long part of each: %v", len(list), list)
@@ -250,11 +250,11 @@ func TestLongRunIsWatched(t *testing.T) {
 		r.SentAt, r.Until = time.Now(), time.Now().Add(30*time.Second)
 		r.Addresses = []string{r.Address} // set by the trigger: the watchdog asks the executor whether it is live
 		r.Journal.Minute = time.Now().Unix() / 60
-		ok(t, s.Create(ctx, []core.Run{r})...)
+		ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1,
 			Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
 		state := func() core.State {
-			found, _, err := s.Runs(ctx, []core.RunID{r.ID})
+			found, _, err := getRuns(ctx, s, []core.RunID{r.ID})
 			ok(t, err)
 			return found[r.ID].State
 		}

@@ -66,9 +66,9 @@ func (e *expr) test(name, op string, v types.AttributeValue) {
 
 func (e *expr) equals(name string, v types.AttributeValue) { e.test(name, "=", v) }
 
-// between includes both texts.
-func (e *expr) between(name, low, high string) {
-	e.conds = append(e.conds, e.name(name)+" BETWEEN "+e.value("low", text(low))+" AND "+e.value("high", text(high)))
+// between includes both values.
+func (e *expr) between(name string, low, high types.AttributeValue) {
+	e.conds = append(e.conds, e.name(name)+" BETWEEN "+e.value("low", low)+" AND "+e.value("high", high))
 }
 
 func (e *expr) missing(name string) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }

@@ -45,7 +45,7 @@ func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[c
 	return found, err
 }
 
-func keysOf(ids []core.JobID, key func(core.JobID) item) []item {
+func keysOf[ID any](ids []ID, key func(ID) item) []item {
 	keys := make([]item, len(ids))
 	for i, id := range ids {
 		keys[i] = key(id)
@@ -60,7 +60,7 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 	// A revision's definition never changes, so an older state of one is right if its revision is.
 	var read [2]map[core.JobID]parts
 	var errs [2]error
-	s.parallel(len(errs), func(i int) {
+	store.AtOnce(len(errs), func(i int) {
 		if i == 0 {
 			read[0], errs[0] = s.readParts(ctx, keysOf(ids, schedKey))
 		} else if len(unknown) > 0 {
@@ -196,8 +196,8 @@ func intOf(it item, name string) (int64, error) {
 
 // List reads the list of all jobs, one small item each, and then the jobs.
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []gotJob, next core.JobID, err error) {
-	if g := glance.Of(ctx); g != nil {
-		b, err := s.boardOf(ctx, g)
+	if glance.Of(ctx) != nil {
+		b, err := s.boardOf(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -296,7 +296,7 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		return nil, err
 	}
 	e := equal("partition", number(partition))
-	e.between("planAt", from, to)
+	e.between("planAt", text(from), text(to))
 	in := s.dueIndex(e)
 	in.Limit = aws.Int32(int32(limit))
 	out, err := s.db.Query(ctx, in)

@@ -39,7 +39,7 @@ func TestReleaseBefore(t *testing.T) {
 	r := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Reason: core.ReasonHandler, Address: "http://10.0.0.1:9999/",
 		SentAt: time.Unix(1, 0).UTC(), EndedAt: time.Unix(2, 0).UTC(), Attempt: 1, First: core.NumberedRun(1, 1), Then: then,
 		Owes: []core.Owed{{Run: then, Kind: core.CauseRetry, Slot: 9}}, PostRun: core.PostRun{Log: true}, KeepLog: core.KeepLogAlways}
-	check.OK(t, s.Create(ctx, []core.Run{r})[0])
+	check.OK(t, s.CreateRuns(ctx, []core.Run{r})[0])
 	stored, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &fakeaws.Names.Runs, ConsistentRead: aws.Bool(true),
 		Key: map[string]types.AttributeValue{
 			"job": &types.AttributeValueMemberN{Value: r.ID.Job().String()}, "run": &types.AttributeValueMemberN{Value: r.ID.String()}}})
@@ -70,8 +70,8 @@ func TestReleaseBefore(t *testing.T) {
 	if clear.If|clear.Set != core.RunState|core.RunOwes {
 		t.Fatalf("F4 goes by %b", clear.If|clear.Set)
 	}
-	check.OK(t, s.PutRuns(ctx, []core.RunPut{clear})[0])
-	found, _, err := s.Runs(ctx, []core.RunID{r.ID})
+	check.OK(t, s.ChangeRuns(ctx, []core.RunPut{clear})[0])
+	found, _, err := getRuns(ctx, s, []core.RunID{r.ID})
 	check.OK(t, err)
 	if is := found[r.ID]; is.OwesPostRun() != r.PostRun || is.KeepLog != r.KeepLog || len(is.Owes) > 0 {
 		t.Errorf("after its F4: %+v", is)

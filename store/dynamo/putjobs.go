@@ -58,7 +58,7 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	}
 	s.create(ctx, puts, create, errs)
 	s.updateAll(ctx, puts, update, errs)
-	s.parallel(len(alone), func(k int) { errs[alone[k]] = s.putSingle(ctx, &puts[alone[k]]) })
+	store.AtOnce(len(alone), func(k int) { errs[alone[k]] = s.putSingle(ctx, &puts[alone[k]]) })
 	statements := make([]statement, len(move))
 	for k, i := range move {
 		statements[k] = s.advance(puts[i].Advance)
@@ -181,7 +181,7 @@ func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs 
 			}
 		}
 	}
-	s.parallel(inTurn, do)
+	store.AtOnce(inTurn, do)
 	for k := inTurn; k < len(parts); k++ {
 		do(k)
 	}
@@ -259,7 +259,7 @@ func (s *Store) updateAll(ctx context.Context, puts []store.JobPut, of []int, er
 		}
 	}
 	do := func(i int) { errs[i] = s.update(ctx, found[puts[i].Update.Job.Def.ID], &puts[i]) }
-	s.parallel(len(alone), func(k int) { do(alone[k]) })
+	store.AtOnce(len(alone), func(k int) { do(alone[k]) })
 	for _, i := range inTurn {
 		do(i)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -24,7 +24,7 @@ func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...
 	store = func(minute int64, app string, id core.RunID) {
 		r := oneRun(id)
 		r.App, r.Journal.Minute = app, minute
-		ok(t, f.store.Create(t.Context(), []core.Run{r})...)
+		ok(t, f.store.CreateRuns(t.Context(), []core.Run{r})...)
 	}
 	return f, name, store
 }
@@ -34,7 +34,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	t.Helper()
 	for {
 		f.db.Units()
-		runs, next, err := f.store.RecentRuns(t.Context(), query.Recent{App: app}, query.RunPlace{Before: before}, limit)
+		runs, next, err := f.store.Nouns.Store.Runs.Recent(t.Context(), store.Recent{App: app}, store.RunPlace{Before: before}, limit)
 		ok(t, err)
 		requests := 0
 		for _, n := range f.db.Units().Requests {
@@ -46,7 +46,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 		for i := range runs {
 			ids = append(ids, runs[i].ID)
 		}
-		if next == (query.RunPlace{}) {
+		if next == (store.RunPlace{}) {
 			return ids, pages
 		}
 		if before != 0 && next.Before >= before {
@@ -141,7 +141,7 @@ func TestListOfAnAppIsBounded(t *testing.T) {
 	var places []core.JobID
 	for after := core.JobID(0); ; {
 		f.db.Units()
-		list, next, err := f.store.ListJobs(t.Context(), "none", after, 5)
+		list, next, err := listJobs(t.Context(), f.store, "none", after, 5)
 		ok(t, err)
 		if n := f.db.Units().Requests["Query"]; n != 1 || len(list) > 0 {
 			t.Fatalf("behind %d: %d jobs by %d requests", after, len(list), n)
@@ -170,14 +170,14 @@ func TestOpenRunsIsBounded(t *testing.T) {
 		}
 		runs = append(runs, r)
 	}
-	ok(t, f.store.Create(t.Context(), runs)...)
+	ok(t, f.store.CreateRuns(t.Context(), runs)...)
 	low, high := core.NumberedRange(7)
-	list, next, err := f.store.OpenRuns(t.Context(), high, low, 10)
+	list, next, err := f.store.Nouns.Store.Runs.Open(t.Context(), high, low, false, 10)
 	ok(t, err)
 	if len(list) > 0 || next != low {
 		t.Fatalf("%d runs, and it goes on at %d, want none and %d", len(list), next, low)
 	}
-	list, next, err = f.store.OpenRuns(t.Context(), next, low, 10)
+	list, next, err = f.store.Nouns.Store.Runs.Open(t.Context(), next, low, false, 10)
 	ok(t, err)
 	if len(list) != 1 || list[0].ID != low || next != 0 {
 		t.Errorf("%d runs, and it goes on at %d, want the oldest and 0", len(list), next)

@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/store"
 )
 
@@ -78,11 +77,7 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 		}
 		return found, err
 	}
-	items := make([]item, len(keys))
-	for i, k := range keys {
-		items[i] = recordKey(k)
-	}
-	unread, err := s.get(ctx, s.o.Names.State, items, take)
+	unread, err := s.get(ctx, s.o.Names.State, keysOf(keys, recordKey), take)
 	for i := range unread {
 		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
 	}
@@ -91,17 +86,10 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 
 // List implements store.Records. A page reads a list once.
 func (s *Store) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	g := glance.Of(ctx)
-	if g == nil {
-		return s.list(ctx, kind, after, before, limit)
-	}
-	list, err := g.Once(fmt.Sprintf("list %s %q %q %d", kind, after, before, limit), func() (any, error) {
+	list, err := once(ctx, fmt.Sprintf("list %s %q %q %d", kind, after, before, limit), func() ([]store.Record, error) {
 		return s.list(ctx, kind, after, before, limit)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(list.([]store.Record)), nil
+	return slices.Clone(list), err
 }
 
 func (s *Store) list(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
@@ -113,7 +101,7 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 	case before != "" && low >= before:
 		return nil, ctx.Err()
 	case before != "":
-		e.between("key", low, before)
+		e.between("key", text(low), text(before))
 	}
 	in := e.query(s.o.Names.State)
 	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != store.KindHealth) // a strong read costs twice as much
@@ -154,7 +142,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		}
 	}
 	s.writeFree(ctx, free, errs)
-	s.parallel(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
+	store.AtOnce(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
 	return errs
 }
 

@@ -3,13 +3,13 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // Began reads beganJobs jobs at a time and reports up to beganTold runs at a time. It reads up to few runs of a job by ID,
@@ -30,8 +30,7 @@ func (s runs) Began(ctx context.Context, from, to core.Instant, behind core.JobI
 	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end
 	for hour := read / 60; hour <= (end-1)/60; hour++ {
 		e := equal("of", text(store.KindJournals(hour*60)))
-		e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", text(strconv.FormatInt(read, 10)+"."))+" AND "+
-			e.value("hi", text(strconv.FormatInt(end-1, 10)+"/")))
+		e.between("key", text(strconv.FormatInt(read, 10)+"."), text(strconv.FormatInt(end-1, 10)+"/"))
 		if err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
 			j, err := decodeJournal(it)
 			for _, entry := range j.Entries {
@@ -104,7 +103,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 		}
 	}
 	errs := make([]error, len(spans)+1)
-	s.parallel(len(errs), func(i int) {
+	store.AtOnce(len(errs), func(i int) {
 		if i == len(spans) {
 			errs[i] = s.beganAlone(ctx, alone, give)
 			return
@@ -125,12 +124,8 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 
 // beganAlone reports runs that it reads by ID.
 func (s *Store) beganAlone(ctx context.Context, ids []core.RunID, give func([]core.Run)) error {
-	keys := make([]item, len(ids))
-	for i, id := range ids {
-		keys[i] = runKey(id)
-	}
 	var list []core.Run
-	err := s.getAll(ctx, s.o.Names.Runs, keys, func(it item) error {
+	err := s.getAll(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
 		r, _, err := decodeRun(it)
 		list = append(list, r)
 		return err

@@ -35,7 +35,7 @@ func TestReportUnits(t *testing.T) {
 				runs = append(runs, run)
 				j.Entries = append(j.Entries, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Accepted})
 			}
-			ok(t, f.store.Create(t.Context(), runs)...)
+			ok(t, f.store.CreateRuns(t.Context(), runs)...)
 			if fires += len(runs); len(runs) > 0 {
 				ok(t, f.store.PutJournal(t.Context(), j))
 			}

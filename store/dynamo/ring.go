@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
 	"maps"
 	"path"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Bounds of SQS.
@@ -32,17 +32,12 @@ const (
 )
 
 func (s *Store) queueOf(k ring.Kind) (string, error) {
-	switch k {
-	case ring.KindFires:
-		return s.o.Names.Fires, nil
-	case ring.KindSlow:
-		return s.o.Names.Slow, nil
-	case ring.KindCheck:
-		return s.o.Names.Checks, nil
-	case ring.KindPostRun:
-		return s.o.Names.PostRun, nil
+	n := &s.o.Names
+	q := map[ring.Kind]string{ring.KindFires: n.Fires, ring.KindSlow: n.Slow, ring.KindCheck: n.Checks, ring.KindPostRun: n.PostRun}[k]
+	if q == "" {
+		return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 	}
-	return "", core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
+	return q, nil
 }
 
 // delay returns how long SQS must hold a message, in whole seconds, rounded down: dispatch holds a message that is
@@ -59,7 +54,13 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		i    int
 		body string
 	}
-	queues := map[string][]entry{}
+	type batch struct {
+		queue   string
+		entries []entry
+		size    int
+	}
+	var batches []*batch
+	last := map[string]*batch{} // by queue
 	behind := map[core.Instant]time.Time{}
 	for i := range out {
 		q, err := s.queueOf(out[i].Message.Queue())
@@ -72,36 +73,20 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			errs[i] = core.Errorf(core.CodeTooLarge, "a message of %d bytes; at most %d are allowed", len(body), ring.MaxBytes)
 			continue
 		}
-		queues[q] = append(queues[q], entry{i, string(body)})
+		b := last[q]
+		if b == nil || len(b.entries) == entriesPerBatch || b.size+len(body) > bytesPerBatch {
+			b = &batch{queue: q}
+			last[q], batches = b, append(batches, b)
+		}
+		b.entries, b.size = append(b.entries, entry{i, string(body)}), b.size+len(body)
 		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) &&
 			out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
-	type batch struct {
-		queue   string
-		entries []entry
-	}
-	var batches []batch
-	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.PostRun} {
-		size := 0
-		var b batch
-		for _, e := range queues[q] {
-			if len(b.entries) == entriesPerBatch || size+len(e.body) > bytesPerBatch {
-				batches = append(batches, b)
-				b, size = batch{}, 0
-			}
-			b.queue = q
-			b.entries = append(b.entries, e)
-			size += len(e.body)
-		}
-		if len(b.entries) > 0 {
-			batches = append(batches, b)
-		}
-	}
 	s.noteBehind(ctx, behind)
-	s.parallel(len(batches), func(k int) {
-		b := &batches[k]
+	store.AtOnce(len(batches), func(k int) {
+		b := batches[k]
 		for n, err := range s.entries(ctx, b.queue, len(b.entries), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 			in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
 			for _, n := range of {
@@ -184,7 +169,7 @@ func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *c
 		return 0, answer("queue "+s.o.Names.Dead, err)
 	}
 	errs := make([]error, len(out.Messages))
-	s.parallel(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
+	store.AtOnce(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
 	return len(out.Messages), errors.Join(errs...)
 }
 
@@ -204,14 +189,12 @@ func (s *Store) takeLetter(ctx context.Context, m *sqstypes.Message, record func
 
 // printable replaces characters that SQS does not accept in an attribute.
 func printable(text string) string {
-	out := make([]rune, 0, len(text))
-	for _, r := range text {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFD' {
-			r = '?'
+			return '?'
 		}
-		out = append(out, r)
-	}
-	return string(out)
+		return r
+	}, text)
 }
 
 // receipts holds the handles of messages that this process received and neither acked nor released.
@@ -485,7 +468,7 @@ func behindFrom(until time.Time) string { return fmt.Sprintf("%010d#", until.Uni
 // the age of the delay queue is less exact. The later of two records of a due time stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
 	list := slices.Collect(maps.Keys(slots))
-	s.parallel(len(list), func(i int) {
+	store.AtOnce(len(list), func(i int) {
 		slot, at := list[i], slots[list[i]]
 		if now := s.o.Now(); at.Before(now) {
 			at = now

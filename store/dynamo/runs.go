@@ -24,14 +24,10 @@ import (
 type runs struct{ *Store }
 
 func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	keys := make([]item, len(ids))
-	for i, id := range ids {
-		keys[i] = runKey(id)
-	}
 	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
 	var list []core.Run
 	var rest []int
-	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
+	left, err := s.get(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
 		r, more, err := decodeRun(it)
 		switch {
 		case r.ID == 0:
@@ -66,13 +62,7 @@ func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.G
 
 // readable reads runs as far as they can be read.
 func (s *Store) readable(ctx context.Context, ids ...core.RunID) map[core.RunID]core.Run {
-	found := map[core.RunID]core.Run{}
-	got, err := runs{s}.Get(ctx, ids)
-	for id, g := range got {
-		if err == nil && g.Err == nil {
-			found[id] = *g.Is
-		}
-	}
+	found, _ := s.allRuns(ctx, ids)
 	return found
 }
 
@@ -191,7 +181,7 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		}
 	}
 	for wave := range waves(alone, func(i int) string { return runOf(&puts[i]).String() }) {
-		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
+		store.AtOnce(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
 	}
 	s.settle(ctx, puts, errs, began)
 	return errs
@@ -434,7 +424,7 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 		last = s.lastForPage
 	}
 	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
-	s.parallel(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
+	store.AtOnce(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	for i, list := range lists {
 		if len(list) > 0 {
@@ -466,7 +456,7 @@ func newestFirst(list []core.Run) {
 // between returns a query for the runs of a job between two IDs.
 func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	e := equal("job", number(lo.Job()))
-	e.conds = append(e.conds, e.name("run")+" BETWEEN "+e.value("lo", number(lo))+" AND "+e.value("hi", number(hi)))
+	e.between("run", number(lo), number(hi))
 	return e.query(s.o.Names.Runs)
 }
 
@@ -666,30 +656,6 @@ func taken(r *core.Run) time.Time {
 	return r.Slot.Time()
 }
 
-// all reads the items of the state table about one thing, in order.
-func (s *Store) all(ctx context.Context, of string, each func(item) error) error {
-	if g := glance.Of(ctx); g != nil {
-		items, err := g.Once("all "+of, func() (any, error) {
-			var items []item
-			err := s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) {
-				items = append(items, it)
-				return true, nil
-			})
-			return items, err
-		})
-		if err != nil {
-			return err
-		}
-		for _, it := range items.([]item) {
-			if err := each(it); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) { return true, each(it) })
-}
-
 // Newest implements engine.Engine.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
 	in := equal("of", text(store.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
@@ -700,19 +666,25 @@ func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
 	return key, err
 }
 
+// once makes a read, or returns its result if the same page made it before.
+func once[T any](ctx context.Context, name string, read func() (T, error)) (is T, err error) {
+	g := glance.Of(ctx)
+	if g == nil {
+		return read()
+	}
+	v, err := g.Once(name, func() (any, error) { return read() })
+	if err == nil {
+		is = v.(T)
+	}
+	return is, err
+}
+
 // one reads one item of the state table; nil if there is none.
 func (s *Store) one(ctx context.Context, key item) (item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if g := glance.Of(ctx); g != nil {
-		it, err := g.Once("one "+stringOf(key, "of")+" "+stringOf(key, "key"), func() (any, error) { return s.getOne(ctx, key) })
-		if err != nil {
-			return nil, err
-		}
-		return it.(item), nil
-	}
-	return s.getOne(ctx, key)
+	return once(ctx, "one "+stringOf(key, "of")+" "+stringOf(key, "key"), func() (item, error) { return s.getOne(ctx, key) })
 }
 
 func (s *Store) getOne(ctx context.Context, key item) (item, error) {
@@ -748,7 +720,7 @@ func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 		}
 	}
 	errs := make([]error, len(old))
-	s.parallel(len(old), func(i int) {
+	store.AtOnce(len(old), func(i int) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			return
 		}

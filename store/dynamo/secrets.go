@@ -2,9 +2,9 @@ package dynamo
 
 import (
 	"context"
-	"github.com/tickring/tickring/store"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // ListDefinitions implements store.Definitions.
@@ -33,7 +33,7 @@ func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) 
 // ReplaceDefinitions implements store.Definitions.
 func (s jobs) ReplaceDefinitions(ctx context.Context, list []store.Definition) []error {
 	errs := make([]error, len(list))
-	s.parallel(len(list), func(i int) {
+	store.AtOnce(len(list), func(i int) {
 		e := equal("def", text(list[i].Text))
 		e.set("def", text(list[i].New))
 		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.Jobs, defKey(list[i].Job)))

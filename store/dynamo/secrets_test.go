@@ -6,20 +6,20 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 func TestCopiedTablesHideSecrets(t *testing.T) {
 	db, queues := fakeaws.New(t.Errorf)
-	enginetest.Secrets(t, func(box *secretbox.Box) *engine.Engine {
+	storetest.Secrets(t, func(box *secretbox.Box) *store.Store {
 		s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names, Secrets: box})
 		check.OK(t, err)
-		return s.Engine()
+		return s.Nouns.Store
 	}, db.Dump)
 }
 
@@ -34,7 +34,7 @@ func TestBlank(t *testing.T) {
 		},
 	} {
 		s, ctx := newFakes(t, dynamo.Options{}).store, t.Context()
-		if err := s.CreateJobs(ctx, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
+		if err := createJobs(ctx, s, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
 			t.Errorf("a job without an app: %v", err)
 		}
 		before, err := s.Blank(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -45,7 +46,7 @@ func TestUnits(t *testing.T) {
 			j.Sched.Schedule.Any[0].Expr = "0 0/5 8-18 ? * MON-FRI"
 			j.Sched.Schedule.Timezone = "America/Argentina/Buenos_Aires"
 			f.create(t, j)
-			if _, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil { // as dispatch does
+			if _, _, err := getJobs(ctx, s, store.Whole, []core.JobID{1}); err != nil { // as dispatch does
 				t.Fatal(err)
 			}
 			a := j.Sched.Stay()
@@ -58,9 +59,9 @@ func TestUnits(t *testing.T) {
 			})
 			id := core.PlannedRun(1, core.InstantOf(base))
 			r := oneRun(id)
-			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+			f.cost(t, "a claim", 1, 0, func() { ok(t, s.CreateRuns(ctx, []core.Run{r})...) })
 			f.cost(t, "an end", 1, 0, func() {
-				ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(id, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300),
+				ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(id, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300),
 					EndedAt: base}), &r)})...)
 			})
 			journal := core.Journal{Key: r.Journal, V: 1}
@@ -79,19 +80,19 @@ func TestLongAnswersUnits(t *testing.T) {
 	f := newFakes(t, dynamo.Options{})
 	s, ctx := f.store, t.Context()
 	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
-	ok(t, s.Create(ctx, []core.Run{r})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 	answered := []core.Try{{Address: r.Address, Code: 500, Message: strings.Repeat("m", 400)}}
 	f.cost(t, "a failover", 2, 0, func() {
 		p := r.Readdress("http://10.0.0.9:9999/", answered)
-		ok(t, s.PutRuns(ctx, []core.RunPut{p})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{p})...)
 		p.Apply(&r)
 	})
-	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
+	if found, _, err := getRuns(ctx, s, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
 		t.Errorf("tries %+v, %v", found[r.ID].Tries, err)
 	}
 	r.Owner = "nonce-x"
 	f.cost(t, "a failover that is refused", 1, 0, func() {
-		if err := s.PutRuns(ctx, []core.RunPut{r.Readdress("http://10.0.0.8:9999/", answered)})[0]; err == nil {
+		if err := s.ChangeRuns(ctx, []core.RunPut{r.Readdress("http://10.0.0.8:9999/", answered)})[0]; err == nil {
 			t.Error("it was not refused")
 		}
 	})
@@ -108,11 +109,11 @@ func TestChoiceUnits(t *testing.T) {
 	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
 	r.Address = list[50]
 	r.Tries = core.ChosenFrom(core.RouteRandom, r.Address, list)
-	f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+	f.cost(t, "a claim", 1, 0, func() { ok(t, s.CreateRuns(ctx, []core.Run{r})...) })
 	f.cost(t, "an end", 1, 0, func() {
-		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r)})...)
 	})
-	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
+	if found, _, err := getRuns(ctx, s, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, r.Tries) {
 		t.Errorf("chosen from %+v, %v", found[r.ID].Tries, err)
 	}
 }
@@ -138,7 +139,7 @@ func TestBatches(t *testing.T) {
 		moves = append(moves, a)
 	}
 	for what, do := range map[string]func() []error{
-		"claims": func() []error { return s.Create(ctx, runs) }, "advances": func() []error { return s.Advance(ctx, moves) },
+		"claims": func() []error { return s.CreateRuns(ctx, runs) }, "advances": func() []error { return s.Advance(ctx, moves) },
 	} {
 		f.db.Units()
 		ok(t, do()...)
@@ -147,7 +148,7 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	f.db.Units()
-	ok(t, s.PutRuns(ctx, ends)...)
+	ok(t, s.ChangeRuns(ctx, ends)...)
 	if u := f.db.Units(); u.Requests["BatchExecuteStatement"] != 2 || u.Requests["BatchGetItem"] != 2 { // how long their jobs keep runs
 		t.Errorf("50 ends took %v", u.Requests)
 	}

@@ -31,7 +31,7 @@ func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 			of = append(of, i)
 		}
 	}
-	s.parallel(len(of), func(k int) {
+	store.AtOnce(len(of), func(k int) {
 		it, now := waitingKey(runOf(&puts[of[k]])), s.o.Now()
 		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepWaiting).Unix())
 		errs[of[k]] = s.putIf(ctx, it, nil)
@@ -42,7 +42,7 @@ func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 // dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
 // at is before the runs were read or written. If a removal fails, waiting removes the record.
 func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
-	s.parallel(len(ids), func(k int) {
+	store.AtOnce(len(ids), func(k int) {
 		older := &expr{}
 		older.test("at", "<=", number(millis(at)))
 		_ = s.deleteIf(ctx, waitingKey(ids[k]), older)
@@ -54,7 +54,7 @@ func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) 
 	var ids, over []core.RunID
 	began := s.o.Now()
 	e := equal("of", waitingKey(first)["of"])
-	e.conds = append(e.conds, e.name("key")+" BETWEEN "+e.value("lo", waitingKey(last)["key"])+" AND "+e.value("hi", waitingKey(first)["key"]))
+	e.between("key", waitingKey(last)["key"], waitingKey(first)["key"])
 	if err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
 		ids = append(ids, core.RunID(n))

@@ -23,23 +23,23 @@ func TestNoRunWaitsWithoutNote(t *testing.T) {
 	}
 	f.db.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "PutItem")
 	refused := queued(1)
-	if err := s.Create(ctx, []core.Run{refused})[0]; err == nil {
+	if err := s.CreateRuns(ctx, []core.Run{refused})[0]; err == nil {
 		t.Error("a run waits without a note")
 	}
 	f.db.Faults = nil
-	if found, _, err := s.Runs(ctx, []core.RunID{refused.ID}); err != nil || len(found) != 0 {
+	if found, _, err := getRuns(ctx, s, []core.RunID{refused.ID}); err != nil || len(found) != 0 {
 		t.Errorf("it is stored: %+v, %v", found, err)
 	}
 	run := queued(2)
-	ok(t, s.Create(ctx, []core.Run{run})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{run})...)
 	f.db.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "DeleteItem")
-	ok(t, s.PutRuns(ctx, []core.RunPut{run.SkipUnsent(core.ReasonCancelled, base)})...)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{run.SkipUnsent(core.ReasonCancelled, base)})...)
 	f.db.Faults = nil
 	notes := func() int {
 		return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "waiting/1"}))
 	}
 	before := notes()
-	list, err := s.Waiting(ctx, 1, core.NumberedRun(1, core.MaxNumber), 10)
+	list, err := s.WaitingRuns(ctx, 1, core.NumberedRun(1, core.MaxNumber), 10)
 	ok(t, err)
 	if after := notes(); len(list) != 0 || before != 1 || after != 0 {
 		t.Errorf("of a run that ended: %+v waits, %d notes, %d afterwards", list, before, after)

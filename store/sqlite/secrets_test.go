@@ -6,23 +6,23 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // TestCopiedDataHidesSecrets searches the bytes of every file of the data directory.
 func TestCopiedDataHidesSecrets(t *testing.T) {
 	dir := t.TempDir()
-	var e *engine.Engine
-	enginetest.Secrets(t, func(box *secretbox.Box) *engine.Engine {
-		if e != nil {
-			check.OK(t, e.Close())
+	var s *store.Store
+	storetest.Secrets(t, func(box *secretbox.Box) *store.Store {
+		if s != nil {
+			check.OK(t, s.Close())
 		}
-		e = openDir(t, dir, sqlite.Options{Secrets: box})
-		return e
+		s = openDir(t, dir, sqlite.Options{Secrets: box}).Store
+		return s
 	}, func() []byte {
 		files, err := filepath.Glob(filepath.Join(dir, "*"))
 		if err != nil || len(files) < 3 { // the database, its WAL and the lock

@@ -13,10 +13,12 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // openDir opens a directory for a test.
@@ -37,38 +39,36 @@ func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 
 func TestEngine(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
-	var dirs, clocks sync.Map // by engine
-	dirOf := func(e *engine.Engine) string {
-		dir, _ := dirs.Load(e)
+	var dirs, clocks sync.Map // by store
+	dirOf := func(s *store.Store) string {
+		dir, _ := dirs.Load(s)
 		return dir.(string)
 	}
-	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1, Secrets: enginetest.NewBox()}
-	enginetest.Run(t, enginetest.Harness{
-		Open: func(t *testing.T) *engine.Engine {
+	o := sqlite.Options{Visibility: storetest.Visibility, Synchronous: "OFF", Gather: -1, Secrets: storetest.NewBox()}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) *store.Store {
 			dir, passed, o := t.TempDir(), new(atomic.Int64), o
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 			e := openDir(t, dir, o)
-			dirs.Store(e, dir)
-			clocks.Store(e, passed)
-			return e
+			dirs.Store(e.Store, dir)
+			clocks.Store(e.Store, passed)
+			return e.Store
 		},
-		Wait: func(e *engine.Engine, d time.Duration) {
-			passed, _ := clocks.Load(e)
+		Wait: func(s *store.Store, d time.Duration) {
+			passed, _ := clocks.Load(s)
 			passed.(*atomic.Int64).Add(int64(d))
 		},
-		Damage: func(t *testing.T, e *engine.Engine, job core.JobID) {
-			damage(t, dirOf(e), "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
+		Damage: func(t *testing.T, s *store.Store, job core.JobID) {
+			damage(t, dirOf(s), "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
 		},
-		DamageApp: func(t *testing.T, e *engine.Engine, name string) {
-			damage(t, dirOf(e), "UPDATE records SET body = '{' WHERE kind = 'app' AND name = ?", name)
+		SetOwes: func(t *testing.T, s *store.Store, run core.RunID, text string) {
+			damage(t, dirOf(s), "UPDATE runs SET owes = ? WHERE key = ?", text, sqlite.Key(run))
 		},
-		SetOwes: func(t *testing.T, e *engine.Engine, run core.RunID, text string) {
-			damage(t, dirOf(e), "UPDATE runs SET owes = ? WHERE key = ?", text, sqlite.Key(run))
+		Reopen: func(t *testing.T, s *store.Store) *store.Store {
+			check.OK(t, s.Close())
+			return openDir(t, dirOf(s), o).Store
 		},
-		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
-			check.OK(t, e.Close())
-			return openDir(t, dirOf(e), o)
-		},
+		Pull: func(s *store.Store) pullqueue.Store { return s.Records.(*sqlite.Store) },
 	})
 }
 
@@ -80,7 +80,7 @@ func damage(t *testing.T, dir, with string, args ...any) {
 }
 
 func BenchmarkEngine(b *testing.B) {
-	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return openDir(b, b.TempDir(), sqlite.Options{}) })
+	storetest.Benchmarks(b, func(b *testing.B) *store.Store { return openDir(b, b.TempDir(), sqlite.Options{}).Store })
 }
 
 // BenchmarkMillion creates a million sleeping jobs, or a million waiting runs, first, which takes a while. Neither must change
@@ -88,15 +88,15 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkMillion(b *testing.B) {
 	for _, n := range []int{1000, 1000000} {
 		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {
-			e := openDir(b, b.TempDir(), sqlite.Options{})
-			enginetest.Sleeping(b, e, n)
-			enginetest.BenchDue(b, e)
+			s := openDir(b, b.TempDir(), sqlite.Options{}).Store
+			storetest.Sleeping(b, s, n)
+			storetest.BenchDue(b, s)
 		})
 		b.Run(fmt.Sprintf("Due1000And%dRuns", n), func(b *testing.B) {
-			e := openDir(b, b.TempDir(), sqlite.Options{})
-			enginetest.Sleeping(b, e, 1000)
-			enginetest.WaitingRuns(b, e, n)
-			enginetest.BenchDue(b, e)
+			s := openDir(b, b.TempDir(), sqlite.Options{}).Store
+			storetest.Sleeping(b, s, 1000)
+			storetest.WaitingRuns(b, s, n)
+			storetest.BenchDue(b, s)
 		})
 	}
 }

@@ -1,5 +1,3 @@
-// Package storetest tests every implementation of the interfaces of package store. It requires only the promises in their
-// comments.
 package storetest
 
 import (

@@ -3,6 +3,7 @@
 package aws_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -13,11 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/storetest"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -35,7 +37,7 @@ func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
 
 const visibility = 4 * time.Second
 
-func open(t *testing.T) *engine.Engine {
+func open(t *testing.T) *store.Store {
 	t.Helper()
 	db, queues := clients(t)
 	names, err := load.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
@@ -43,30 +45,36 @@ func open(t *testing.T) *engine.Engine {
 	return on(t, names)
 }
 
-// on is an engine on these tables and queues.
-func on(t *testing.T, names dynamo.Names) *engine.Engine {
+// on is a store on these tables and queues.
+func on(t *testing.T, names dynamo.Names) *store.Store {
 	t.Helper()
 	db, queues := clients(t)
 	e, err := load.Open(db, queues, dynamo.Options{Names: names, Visibility: visibility})
 	check.OK(t, err)
-	opened.Store(e, names)
-	return e
+	opened.Store(e.Store, names)
+	return e.Store
 }
 
-// opened maps each engine to its names.
+// opened maps each store to its names.
 var opened sync.Map
 
 // reopen is another process on the same tables and queues.
-func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
+func reopen(t *testing.T, s *store.Store) *store.Store {
 	t.Helper()
-	check.OK(t, e.Close())
-	names, _ := opened.Load(e)
+	check.OK(t, s.Close())
+	names, _ := opened.Load(s)
 	return on(t, names.(dynamo.Names))
 }
 
+func takeLetters(ctx context.Context, s *store.Store) error {
+	_, err := s.Records.(*dynamo.Store).TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
+	return err
+}
+
 func TestEngine(t *testing.T) {
-	h := enginetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
-	enginetest.Run(t, h)
+	h := storetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second,
+		TakeLetters: takeLetters}
+	storetest.Run(t, h)
 }
 
 // TestEngineInAnAccount runs the suite again, on the emulators, in an account with short pages and receipts, which rejects parts of
@@ -75,12 +83,12 @@ func TestEngineInAnAccount(t *testing.T) {
 	in, leave, err := place(t).In(fakeaws.Account{Short: 0.7, Refused: 0.5, Conflict: 0.1})
 	check.OK(t, err)
 	t.Cleanup(leave)
-	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second,
-		Open: func(t *testing.T) *engine.Engine {
+	h := storetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second, TakeLetters: takeLetters,
+		Open: func(t *testing.T) *store.Store {
 			db, queues := in.Clients()
 			e, err := load.Open(db, queues, dynamo.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
 			check.OK(t, err)
-			return e
+			return e.Store
 		}}
-	enginetest.Run(t, h)
+	storetest.Run(t, h)
 }

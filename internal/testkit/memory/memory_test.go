@@ -5,21 +5,23 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // TestEngine runs the cases on SQLite in memory, in the virtual time of bubbles.
 func TestEngine(t *testing.T) {
-	clocks := map[*engine.Engine]*time.Duration{}
-	h := enginetest.Harness{Open: func(t *testing.T) *engine.Engine {
+	clocks := map[*store.Store]*time.Duration{}
+	h := storetest.Harness{Open: func(t *testing.T) *store.Store {
 		passed := new(time.Duration)
-		e := memory.Open(t, memory.Options{Visibility: enginetest.Visibility, Now: func() time.Time { return time.Now().Add(*passed) }})
-		clocks[e] = passed
-		return e
-	}, Wait: func(e *engine.Engine, d time.Duration) { *clocks[e] += d }}
-	for _, c := range enginetest.Cases {
+		s := memory.Open(t, memory.Options{Visibility: storetest.Visibility, Now: func() time.Time { return time.Now().Add(*passed) }}).Store
+		clocks[s] = passed
+		return s
+	}, Wait: func(s *store.Store, d time.Duration) { *clocks[s] += d },
+		Pull: func(s *store.Store) pullqueue.Store { return s.Records.(*memory.Store) }}
+	for _, c := range storetest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
 		})

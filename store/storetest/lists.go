@@ -1,4 +1,4 @@
-package enginetest
+package storetest
 
 import (
 	"context"
@@ -22,12 +22,13 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // world is a deployment on an engine. Its sender answers by the name of the job, and counts sends.
 type world struct {
 	t     *testing.T
-	e     *engine.Engine
+	s     *store.Store
 	a     *wiring.Assembly
 	d     *dispatch.Dispatcher
 	ask   *people.People
@@ -56,14 +57,14 @@ func (w *world) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer 
 func (*world) Beat(context.Context, *core.App, string) error                     { return nil }
 func (*world) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
-func newWorld(t *testing.T, e *engine.Engine) *world {
-	w := &world{t: t, e: e, names: map[core.JobID]string{}, sends: map[string][]core.RunID{}}
-	w.a = wiring.New(e, wiring.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
+func newWorld(t *testing.T, s *store.Store) *world {
+	w := &world{t: t, s: s, names: map[core.JobID]string{}, sends: map[string][]core.RunID{}}
+	w.a = wiring.New(engineOf(s), wiring.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
 	w.d, w.ask = w.a.Dispatcher(w, dispatch.Options{}), w.a.People(nil, people.Options{})
 	for n, app := range []core.App{{Name: "calls", Executors: []string{"call:http://c/"}},
 		{Name: "shop", Executors: []string{"http://a/", "http://b/"}}, {Name: "nobody"}} {
 		app.Rev = 1
-		ok(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(n + 1), At: time.Now(), App: app.Name}))
+		ok(t, s.PutApp(t.Context(), 0, app, core.Change{ID: int64(n + 1), At: time.Now(), App: app.Name}))
 	}
 	return w
 }
@@ -79,7 +80,7 @@ func (w *world) fires(n int, app, name string, change func(d *core.Def)) {
 	j.Sched.Rev, j.Sched.RevAt, j.Sched.Misfire = 1, time.Now().Add(-time.Hour), core.MisfireAll
 	j.Normalize()
 	w.names[id] = app + "/" + name
-	allNil(w.t, w.e.Manage.CreateJobs(w.t.Context(), []core.Job{j}, []core.Change{{ID: 10, At: time.Now(), App: app, Job: id}}))
+	ok(w.t, w.s.Jobs.Put(w.t.Context(), []store.JobPut{creates(j)})...)
 	now := core.InstantOf(time.Now())
 	for i := range n {
 		at := now - core.Instant(n-1-i)
@@ -97,10 +98,10 @@ func (w *world) fires(n int, app, name string, change func(d *core.Def)) {
 func (w *world) ring(name string, sends int) {
 	w.t.Helper()
 	for len(w.sends[name]) < sends {
-		got := receive(w.t, w.e, 10)
+		got := receive(w.t, w.s, 10)
 		for i, v := range w.d.Handle(w.t.Context(), poller.Messages(got)) {
 			if v.Ack {
-				allNil(w.t, w.e.Queue.Ack(w.t.Context(), got[i:i+1]))
+				ok(w.t, w.s.Queue.Ack(w.t.Context(), got[i:i+1])...)
 			}
 		}
 	}
@@ -110,7 +111,7 @@ func (w *world) ring(name string, sends int) {
 func (w *world) end(runs []core.RunID) {
 	w.t.Helper()
 	for _, id := range runs {
-		allNil(w.t, w.a.Finish.End(w.t.Context(), []finish.Result{{Run: id, State: core.Succeeded, Code: 200, At: time.Now(), Reported: true}}))
+		ok(w.t, w.a.Finish.End(w.t.Context(), []finish.Result{{Run: id, State: core.Succeeded, Code: 200, At: time.Now(), Reported: true}})...)
 	}
 }
 
@@ -167,8 +168,8 @@ func (w *world) rows(rows []report.Row) (list []string) {
 		if r.Open > 0 {
 			list = append(list, fmt.Sprintf("%s open %d", w.names[id], r.Open))
 		}
-		for _, e := range r.Ends {
-			list = append(list, fmt.Sprintf("%s %s %s %d, late %d", w.names[id], e.State, e.Reason, e.N, e.Late.N()))
+		for _, s := range r.Ends {
+			list = append(list, fmt.Sprintf("%s %s %s %d, late %d", w.names[id], s.State, s.Reason, s.N, s.Late.N()))
 		}
 	}
 	slices.Sort(list)
@@ -243,7 +244,12 @@ func lists(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "shape and lateness", w.rows(s.Rows), counted)
 
-	// Runs that no dispatcher has taken are listed by their job; a list without them reports that.
+	w.listsWaiting()
+}
+
+// listsWaiting: runs that no dispatcher has taken are listed by their job; a list without them reports that.
+func (w *world) listsWaiting() {
+	t := w.t
 	later := time.Now().Add(time.Hour)
 	made, err := w.ask.Operate.Trigger(t.Context(), core.Actor{Name: "ann"}, operate.TriggerRequest{Job: "calls/ok", At: &later})
 	ok(t, err)
