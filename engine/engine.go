@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
@@ -35,8 +34,7 @@ type Engine struct {
 	Ring     Ring
 	Queue    store.Queue
 	Health   dispatch.Healths
-	Uses     dispatch.Uses   // nil if one process dispatches everything: it has no other process to notify
-	Pull     pullqueue.Store // queues that executors pull from; nil if they use SQS
+	Uses     dispatch.Uses // nil if one process dispatches everything: it has no other process to notify
 	Dead     operate.DeadLetters
 	PostRun  postrun.Store
 	Notices  NoticeStore

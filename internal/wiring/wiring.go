@@ -161,7 +161,7 @@ func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string
 // Puller returns the queues that executors receive runs from.
 func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
-	return pullqueue.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
+	return pullqueue.New(a.Engine.Store, a.Finish, o)
 }
 
 // Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.
