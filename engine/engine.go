@@ -12,7 +12,6 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
@@ -36,7 +35,6 @@ type Engine struct {
 	Health   dispatch.Healths
 	Uses     dispatch.Uses // nil if one process dispatches everything: it has no other process to notify
 	Dead     operate.DeadLetters
-	PostRun  postrun.Store
 	Notices  NoticeStore
 	Upkeep   Maintenance
 	Report   report.Store

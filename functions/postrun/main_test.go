@@ -137,7 +137,7 @@ func TestKeeps(t *testing.T) {
 	if err != nil || len(res.BatchItemFailures) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	k, is, err := e.PostRun.KeptLog(t.Context(), run.ID)
+	k, is, err := e.Store.KeptLog(t.Context(), run.ID)
 	if text, terr := postrun.Text(&k); err != nil || terr != nil || !is || text != "no such table\n" || !k.Whole() {
 		t.Errorf("kept %t, %q, %+v, %v, %v", is, text, k, err, terr)
 	}

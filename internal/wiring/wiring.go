@@ -31,6 +31,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/store"
 )
 
 // Options has the settings that all parts of a deployment share. A zero field means the default of each part.
@@ -141,21 +142,21 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 // Lane returns the worker of the post-run queue. The parameter reads logs from executors.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
-	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)
+	return postrun.New(a.Engine.Store, of, o)
 }
 
 // Notices returns the sender of notifications. The parameter delivers them to channels.
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
-	o.Logs = keptLines{a.Engine.PostRun}
+	o.Logs = keptLines{a.Engine.Store}
 	return notification.New(a.Engine.Notices, a.Engine.Ring, to, o)
 }
 
 // keptLines reads the last lines of kept logs.
-type keptLines struct{ of postrun.Keeper }
+type keptLines struct{ *store.Store }
 
 func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string, error) {
-	return postrun.KeptLines(ctx, k.of, run.ID, lines)
+	return postrun.KeptLines(ctx, k.Store, run.ID, lines)
 }
 
 // Puller returns the queues that executors receive runs from.

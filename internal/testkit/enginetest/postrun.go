@@ -50,8 +50,8 @@ func postRuns(t *testing.T, h Harness) {
 	other := failed // as an earlier read returned it
 	other.PostRun = core.PostRun{}
 	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{other.ClearPostRun(core.PostRun{})})[0])
-	answers(t, e.PostRun.PutRuns(ctx, []core.RunPut{failed.ClearPostRun(core.PostRun{}), always.ClearPostRun(core.PostRun{})}), "ok", "ok")
-	refused(t, e.PostRun.PutRuns(ctx, []core.RunPut{failed.ClearPostRun(core.PostRun{})})[0])
+	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{failed.ClearPostRun(core.PostRun{}), always.ClearPostRun(core.PostRun{})}), "ok", "ok")
+	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{failed.ClearPostRun(core.PostRun{})})[0])
 	failed.PostRun, always.KeepLog = core.PostRun{}, ""
 	for _, r := range []core.Run{plain, failed, always, never} {
 		sameRun(t, e, r)
@@ -80,7 +80,7 @@ func keptLogs(t *testing.T, h Harness) {
 	k := core.KeptLog{Run: r.ID, At: at, Text: hard, From: 990_001, Cut: 17, More: true}
 	holds := func(want core.KeptLog) {
 		t.Helper()
-		got, is, err := e.PostRun.KeptLog(ctx, want.Run)
+		got, is, err := e.Store.KeptLog(ctx, want.Run)
 		ok(t, err)
 		if !is || !bytes.Equal(got.Text, want.Text) {
 			t.Fatalf("kept: %t, %d bytes of %d", is, len(got.Text), len(want.Text))
@@ -88,17 +88,17 @@ func keptLogs(t *testing.T, h Harness) {
 		got.Text, want.Text = nil, nil
 		same(t, "kept log", got, want)
 	}
-	ok(t, e.PostRun.PutLog(ctx, &r, why))
+	ok(t, e.Store.PutLog(ctx, &r, why))
 	holds(why)
-	ok(t, e.PostRun.PutLog(ctx, &r, k))
+	ok(t, e.Store.PutLog(ctx, &r, k))
 	holds(k)
-	refused(t, e.PostRun.PutLog(ctx, &r, why))
+	refused(t, e.Store.PutLog(ctx, &r, why))
 	holds(k)
 	k.From++
-	ok(t, e.PostRun.PutLog(ctx, &r, k))
+	ok(t, e.Store.PutLog(ctx, &r, k))
 	holds(k)
 	why.Run = young.ID
-	ok(t, e.PostRun.PutLog(ctx, &young, why))
+	ok(t, e.Store.PutLog(ctx, &young, why))
 	holds(why)
 	holds(k)
 
@@ -112,7 +112,7 @@ func keptLogs(t *testing.T, h Harness) {
 		if _, is := readRun(t, e, id); is {
 			t.Errorf("run %d stays", id)
 		}
-		if _, is, err := e.PostRun.KeptLog(ctx, id); err != nil || is {
+		if _, is, err := e.Store.KeptLog(ctx, id); err != nil || is {
 			t.Errorf("the log of run %d outlives it: %t, %v", id, is, err)
 		}
 	}

@@ -172,5 +172,5 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 // engineOf is the ports of one as an engine.
 func engineOf(s Store) *engine.Engine {
 	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s,
-		PostRun: s, Notices: s, Upkeep: s}
+		Notices: s, Upkeep: s}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -41,7 +40,8 @@ type Store interface {
 	engine.Ring
 	store.Queue
 	engine.Maintenance
-	postrun.Keeper
+	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
+	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
 	notification.States
 	notification.Looks
 	notification.ChannelStore
