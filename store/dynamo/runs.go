@@ -731,19 +731,22 @@ func (s *Store) getOne(ctx context.Context, key item) (item, error) {
 	return out.Item, nil
 }
 
-// PutRevisits implements finish.Watch.
-func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	if err := s.keepJournals(ctx, minute, keys); err != nil {
-		return err
-	}
-	return s.Nouns.PutRevisits(ctx, minute, keys)
-}
-
 // keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
-func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	old := slices.DeleteFunc(slices.Clone(keys), func(k core.JournalKey) bool {
-		return time.Duration(minute-k.Minute)*time.Minute < s.o.KeepJournals/2
-	})
+func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
+	var old []store.Key
+	for i := range groups {
+		for k := range groups[i].Writes {
+			w := &groups[i].Writes[k]
+			at, is := strings.CutPrefix(w.Kind, store.KindRevisit)
+			if !is || w.Delete {
+				continue
+			}
+			minute, _ := strconv.ParseInt(at, 10, 64)
+			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= s.o.KeepJournals/2 {
+				old = append(old, store.JournalKey(key))
+			}
+		}
+	}
 	errs := make([]error, len(old))
 	s.parallel(len(old), func(i int) {
 		if errs[i] = ctx.Err(); errs[i] != nil {
@@ -752,7 +755,7 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 		e := &expr{}
 		e.exists("v")
 		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(store.JournalKey(old[i]))))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(old[i])))
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it no longer exists
 		}
