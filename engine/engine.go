@@ -9,8 +9,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/postrun"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
@@ -28,10 +26,8 @@ type Engine struct {
 	Ring     Ring
 	Queue    store.Queue
 	Health   Healths
-	Uses     Uses            // nil if one process dispatches everything: it has no other process to notify
-	Pull     pullqueue.Store // queues that executors pull from; nil if they use SQS
+	Uses     Uses // nil if one process dispatches everything: it has no other process to notify
 	Dead     operate.DeadLetters
-	PostRun  postrun.Store
 	Notices  NoticeStore
 	Upkeep   Maintenance
 	Secrets  store.Secrets // nil if secrets are not encrypted

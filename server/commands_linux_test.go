@@ -22,11 +22,11 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 // commanding starts a server that runs commands as the user of this test, in a folder.
@@ -492,10 +492,10 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	trigger(t, s, "long")
 	waitFor(t, filepath.Join(dir, "begun"))
 	id := trigger(t, s, "taken")
-	q := pullqueue.Queue{Name: "commands/2"}
+	q := store.PullQueue{Name: "commands/2"}
 	eventually(t, 10*time.Second, func() error {
 		now := time.Now()
-		held, _, err := s.parts.engine.Pull.TakePulled(t.Context(), q, now, now, 1)
+		held, _, err := s.parts.engine.Store.Pull.TakePulled(t.Context(), q, now, now, 1)
 		if err == nil && len(held) != 1 {
 			err = errors.New("it is not in its queue")
 		}

@@ -392,7 +392,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
 		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
-			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Queued: eng.Pull, Runs: eng.Finish, Finish: p.finish})
+			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: eng.Store, Finish: p.finish})
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ type Store struct {
 	Jobs    Jobs
 	Runs    Runs
 	Queue   Queue
+	Pull    Pull           // queues that executors pull from; nil if they use SQS
 	Box     *secretbox.Box // encrypts the secrets of records; nil stores them as they are
 	Now     func() time.Time
 	// Keep returns how long the run records of each job stay; 0 is forever.

@@ -106,10 +106,6 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *AfterCl
 	rest := &AfterClose{f: f, results: results, errs: errs}
 	var lost []core.RunPut
 	todo := f.endBlind(ctx, results, rest, &lost)
-	ids := make([]core.RunID, 0, len(todo))
-	for _, i := range todo {
-		ids = append(ids, results[i].Run)
-	}
 	for try := 0; len(todo) > 0; try++ {
 		if try == budget.ReadTries {
 			for _, i := range todo {
@@ -118,7 +114,7 @@ func (f *Finish) Close(ctx context.Context, results []Result) ([]error, *AfterCl
 			}
 			break
 		}
-		todo, ids = f.endOnce(ctx, results, todo, ids, rest, &lost, try == 0)
+		todo = f.endOnce(ctx, results, todo, rest, &lost, try == 0)
 	}
 	return errs, rest
 }
@@ -188,29 +184,24 @@ func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
 }
 
 // endOnce reads and closes the results named by todo, and returns those without a clear answer.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *AfterClose, lost *[]core.RunPut,
-	first bool) (again []int, againIDs []core.RunID) {
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, rest *AfterClose, lost *[]core.RunPut, first bool) (
+	again []int) {
 	errs := rest.errs
-	found, err := f.read(ctx, results, todo, ids, first)
-	if err != nil {
-		for _, i := range todo {
-			errs[i] = fmt.Errorf("read run %d: %w", results[i].Run, err)
-		}
-		return nil, nil
-	}
 	var jobs map[core.JobID]*core.Job
 	var bad map[core.JobID]error // each blocks only its own runs
-	if need := f.needJobs(results, todo, found); len(need) > 0 {
-		if jobs, bad, err = store.Split(f.s.Jobs.Get(ctx, store.Whole, need)); err != nil {
-			for _, i := range todo {
-				errs[i] = fmt.Errorf("read job of run %d: %w", results[i].Run, err)
-			}
-			return nil, nil
-		}
+	what := "run"
+	found, err := f.read(ctx, results, todo, first)
+	if err == nil {
+		what = "job of run"
+		jobs, bad, err = f.readJobs(ctx, results, todo, found)
 	}
-	closes := make([]core.RunPut, 0, len(todo))
-	at := make([]int, 0, len(todo))
-	seen := make(map[core.RunID]bool, len(todo))
+	if err != nil {
+		for _, i := range todo {
+			errs[i] = fmt.Errorf("read %s %d: %w", what, results[i].Run, err)
+		}
+		return nil
+	}
+	closes, at, seen := make([]core.RunPut, 0, len(todo)), make([]int, 0, len(todo)), make(map[core.RunID]bool, len(todo))
 	for _, i := range todo {
 		r := &results[i]
 		got, ok := found[r.Run]
@@ -219,7 +210,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", r.Run)
 		case errors.Is(got.Err, core.ErrThrottled):
-			errs[i], again, againIDs = core.ErrThrottled, append(again, i), append(againIDs, r.Run)
+			errs[i], again = core.ErrThrottled, append(again, i)
 		case got.Err != nil:
 			errs[i] = fmt.Errorf("read run %d: %w", r.Run, got.Err)
 		case r.App != "" && run.App != r.App:
@@ -235,13 +226,11 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
-			// The report may be about an earlier copy. The callback gets nil; the watchdog
-			// decides.
+			// The report may be about an earlier copy. The callback gets nil; the watchdog decides.
 			f.o.Log.Info("killed report of a resent run ignored", "run", r.Run, "job", run.ID.Job())
 			errs[i] = nil
 		case seen[r.Run]:
-			errs[i] = core.ErrThrottled // the answer if the last try still finds a second result
-			again, againIDs = append(again, i), append(againIDs, r.Run)
+			errs[i], again = core.ErrThrottled, append(again, i) // the answer if the last try still finds a second result
 		case bad[r.Run.Job()] != nil:
 			errs[i] = fmt.Errorf("read job %d of run %d: %w", r.Run.Job(), r.Run, bad[r.Run.Job()])
 		default:
@@ -255,7 +244,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		}
 	}
 	if closes, at = f.list(ctx, closes, at, errs); len(closes) == 0 {
-		return again, againIDs
+		return again
 	}
 	for k, err := range f.s.ChangeRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
@@ -270,11 +259,10 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 				errs[i] = fmt.Errorf("close run %d: %w", c.ID, ctx.Err())
 				continue
 			}
-			errs[i] = err // the answer if no later try has a clearer one
-			again, againIDs = append(again, i), append(againIDs, c.ID)
+			errs[i], again = err, append(again, i) // the answer if no later try has a clearer one
 		}
 	}
-	return again, againIDs
+	return again
 }
 
 // list names in a journal the runs that were never claimed, and that no dispatcher recorded within the last hour. Their
@@ -333,9 +321,7 @@ func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.Journ
 }
 
 // read reads the runs of results. The first try uses Seen instead, if every result has it.
-func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (
-	map[core.RunID]store.Got[*core.Run], error,
-) {
+func (f *Finish) read(ctx context.Context, results []Result, todo []int, first bool) (map[core.RunID]store.Got[*core.Run], error) {
 	if first {
 		seen := make(map[core.RunID]store.Got[*core.Run], len(todo))
 		for _, i := range todo {
@@ -348,11 +334,17 @@ func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []c
 			return seen, nil
 		}
 	}
+	ids := make([]core.RunID, len(todo))
+	for k, i := range todo {
+		ids[k] = results[i].Run
+	}
 	return f.s.Runs.Get(ctx, ids)
 }
 
-// needJobs returns the jobs whose retry rules the results need.
-func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]store.Got[*core.Run]) []core.JobID {
+// readJobs reads the jobs whose retry rules the results need, and returns why others of them cannot be used.
+func (f *Finish) readJobs(ctx context.Context, results []Result, todo []int, found map[core.RunID]store.Got[*core.Run]) (
+	jobs map[core.JobID]*core.Job, bad map[core.JobID]error, err error,
+) {
 	var need []core.JobID
 	for _, i := range todo {
 		got, ok := found[results[i].Run]
@@ -365,7 +357,10 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]sto
 			need = append(need, run.ID.Job())
 		}
 	}
-	return need
+	if len(need) == 0 {
+		return nil, nil, nil
+	}
+	return store.Split(f.s.Jobs.Get(ctx, store.Whole, need))
 }
 
 // closeOf returns the close that a result asks for; seen is the run, or nil if it was not read.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Notices handles messages that request notifications. Messages returns an error for each message.
@@ -47,7 +48,7 @@ func withoutNotice(m *ring.Message) ring.Message {
 // ask requests the notification of a run; a repeated request is harmless.
 func (l *Worker) ask(ctx context.Context, run core.RunID) error {
 	now := l.o.Now()
-	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now),
+	err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now),
 		PostRun: &ring.PostRun{Run: run, PostRun: core.PostRun{Notice: true}}}}})[0]
 	if err != nil {
 		return fmt.Errorf("ask for the notice of run %d: %w", run, err)
@@ -56,8 +57,8 @@ func (l *Worker) ask(ctx context.Context, run core.RunID) error {
 }
 
 // KeptLines returns the last lines of a run's kept log; nil if no log is kept.
-func KeptLines(ctx context.Context, of Keeper, run core.RunID, lines int) ([]string, error) {
-	k, is, err := of.KeptLog(ctx, run)
+func KeptLines(ctx context.Context, s *store.Store, run core.RunID, lines int) ([]string, error) {
+	k, is, err := s.KeptLog(ctx, run)
 	if err != nil || !is {
 		return nil, err
 	}

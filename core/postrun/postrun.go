@@ -18,30 +18,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
-
-// A Store has the data that a Worker needs. Reads are strongly consistent.
-type Store interface {
-	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// PutRuns changes stored runs, each on the condition in its RunPut.
-	PutRuns(ctx context.Context, puts []core.RunPut) []error
-	Keeper
-}
-
-// A Keeper stores the ends of logs. Each log end is kept as long as its run.
-type Keeper interface {
-	// PutLog stores the end of a run's log, or the reason why it is missing. A log end replaces a stored log end or reason. A
-	// reason does not replace a stored log end.
-	PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error
-	// KeptLog reads the stored log of a run. KeptLog returns false if there is none.
-	KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error)
-}
-
-// Ring enqueues messages for further attempts.
-type Ring interface {
-	Enqueue(ctx context.Context, out []ring.Out) []error
-}
 
 // Logs reads the logs of runs from executors.
 type Logs interface {
@@ -95,8 +73,7 @@ type Options struct {
 
 // A Worker does the pending post-run work of runs.
 type Worker struct {
-	store  Store
-	ring   Ring
+	s      *store.Store
 	logs   Logs
 	o      Options
 	places chan struct{}
@@ -104,7 +81,7 @@ type Worker struct {
 }
 
 // New returns a Worker.
-func New(store Store, ring Ring, logs Logs, o Options) *Worker {
+func New(s *store.Store, logs Logs, o Options) *Worker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -116,7 +93,7 @@ func New(store Store, ring Ring, logs Logs, o Options) *Worker {
 	if o.Waits == nil {
 		o.Waits = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 14 * time.Minute}
 	}
-	return &Worker{store: store, ring: ring, logs: logs, o: o, places: make(chan struct{}, o.AtOnce),
+	return &Worker{s: s, logs: logs, o: o, places: make(chan struct{}, o.AtOnce),
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
@@ -165,24 +142,22 @@ func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
 	id := m.PostRun.Run
-	found, unread, err := l.store.Runs(ctx, []core.RunID{id})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
-	if err != nil {
+	run, err := l.readRun(ctx, id)
+	switch {
+	case err != nil:
 		return fmt.Errorf("read run %d: %w", id, err)
+	case run == nil:
+		return nil
+	case !run.OwesPostRun().Log:
+		return l.passOn(ctx, run) // the log may be kept already, without the notification
 	}
-	run, is := found[id]
-	if !is || !run.OwesPostRun().Log {
-		return l.passOn(ctx, &run) // the log may be kept already, without the notification
-	}
-	again, err := l.keep(ctx, m, &run)
+	again, err := l.keep(ctx, m, run)
 	if err != nil {
 		return err
 	}
 	next := *m
 	if again == nil || again.tried && m.Try == 0 || l.late(m) {
-		err, next = l.passOn(ctx, &run), withoutNotice(m)
+		err, next = l.passOn(ctx, run), withoutNotice(m)
 	}
 	if err != nil || again == nil {
 		return err
@@ -193,9 +168,15 @@ func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
 	return l.putBack(ctx, next, again.wait)
 }
 
+// readRun reads a run, nil if it does not exist.
+func (l *Worker) readRun(ctx context.Context, id core.RunID) (*core.Run, error) {
+	runs, err := store.Complete(l.s.Runs.Get(ctx, []core.RunID{id}))
+	return runs[id], err
+}
+
 // putBack enqueues a message for a retry.
 func (l *Worker) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
-	err := l.ring.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
+	err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
 	if err != nil {
 		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", m.PostRun.Run, err)
 	}
@@ -259,7 +240,7 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 	// Storing has its own timeout, so that the reason is kept even if the executor used up the first one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
 	defer cancel()
-	if err := l.store.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := l.s.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
 	}
 	if err := l.clear(ctx, run); err != nil {
@@ -282,19 +263,18 @@ const clearTries = 4
 // time, it retries with the stored run.
 func (l *Worker) clear(ctx context.Context, run *core.Run) error {
 	for try := 0; ; try++ {
-		err := l.store.PutRuns(ctx, []core.RunPut{run.ClearPostRun(core.PostRun{Notice: run.PostRun.Notice})})[0]
+		err := l.s.ChangeRuns(ctx, []core.RunPut{run.ClearPostRun(core.PostRun{Notice: run.PostRun.Notice})})[0]
 		if !errors.Is(err, core.ErrRefused) || try == clearTries {
 			return err
 		}
-		found, unread, err := l.store.Runs(ctx, []core.RunID{run.ID})
-		if err = core.Unread(unread, err); err != nil {
-			return err
+		is, err := l.readRun(ctx, run.ID)
+		if err != nil {
+			return core.Retryable(err)
 		}
-		is, stored := found[run.ID]
-		if !stored || !is.OwesPostRun().Log {
+		if is == nil || !is.OwesPostRun().Log {
 			return nil
 		}
-		*run = is
+		*run = *is
 	}
 }
 
@@ -315,11 +295,7 @@ func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
 
 // read reads the end of a run's log from its executor, or returns when to retry.
 func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
-	apps, unread, err := l.store.Apps(ctx, []string{run.App})
-	bad, err := core.BesidesApps(err)
-	if err == nil && len(unread) > 0 && bad[run.App] == nil {
-		err = core.ErrThrottled
-	}
+	apps, _, err := store.Split(l.s.Apps(ctx, run.App))
 	if err != nil {
 		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
 	}

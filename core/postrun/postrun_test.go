@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // executors answers with logs, by address.
@@ -50,22 +51,22 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 
 // rig runs a lane on SQLite in memory, as a server does.
 type rig struct {
-	t     *testing.T
-	s     *memory.Store
-	x     *executors
-	lane  *postrun.Worker
-	mu    sync.Mutex
-	made  map[core.RunID]postrun.Outcome
-	when  map[core.RunID]time.Time
-	stop  func()
-	place postrun.Store
+	t    *testing.T
+	s    *store.Store
+	with store.Store // the one of the lane
+	x    *executors
+	lane *postrun.Worker
+	mu   sync.Mutex
+	made map[core.RunID]postrun.Outcome
+	when map[core.RunID]time.Time
+	stop func()
 }
 
 const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
 
 func newRig(t *testing.T) *rig {
-	s := memory.New(t, memory.Options{})
-	r := &rig{t: t, s: s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
+	s := memory.Open(t, memory.Options{}).Store
+	r := &rig{t: t, s: s, with: *s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
 			switch address {
@@ -84,11 +85,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) drive() {
-	store := r.place
-	if store == nil {
-		store = r.s
-	}
-	r.lane = postrun.New(store, r.s, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
+	r.lane = postrun.New(&r.with, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
 		Made: func(run *core.Run, o postrun.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -99,15 +96,15 @@ func (r *rig) drive() {
 	for range 8 {
 		all.Go(func() {
 			for {
-				got, err := r.s.Receive(ctx, ring.KindPostRun, 10)
+				got, err := r.s.Queue.Receive(ctx, ring.KindPostRun, 10)
 				if err != nil {
 					return
 				}
 				for i, err := range r.lane.Handle(ctx, poller.Messages(got)) {
 					if err == nil {
-						r.s.Ack(ctx, got[i:i+1])
+						r.s.Queue.Ack(ctx, got[i:i+1])
 					} else {
-						r.s.Release(ctx, got[i:i+1], time.Now().Add(10*time.Second))
+						r.s.Queue.Release(ctx, got[i:i+1], time.Now().Add(10*time.Second))
 					}
 				}
 			}
@@ -123,18 +120,18 @@ func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Ru
 	if change != nil {
 		change(&run)
 	}
-	check.OK(r.t, r.s.Create(r.t.Context(), []core.Run{run})[0])
+	check.OK(r.t, r.s.CreateRuns(r.t.Context(), []core.Run{run})[0])
 	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
-	check.OK(r.t, r.s.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
+	check.OK(r.t, r.s.Queue.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
 	return run
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.t.Helper()
-	found, _, err := r.s.Runs(r.t.Context(), []core.RunID{id})
+	found, err := store.Complete(r.s.Runs.Get(r.t.Context(), []core.RunID{id}))
 	check.OK(r.t, err)
-	return found[id]
+	return *found[id]
 }
 
 func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
@@ -151,7 +148,7 @@ func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
 // nothing checks that no message is queued.
 func (r *rig) nothing() {
 	r.t.Helper()
-	if due, waiting, inFlight, err := r.s.Depth(r.t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
+	if due, waiting, inFlight, err := r.s.Queue.Depth(r.t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
 		r.t.Errorf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
 	}
 }
@@ -171,7 +168,7 @@ func TestKept(t *testing.T) {
 		again := r.run(4, "a", good, func(run *core.Run) { run.KeepLog, run.Then = core.KeepLogAlways, core.NumberedRun(1, 5) })
 		copied := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 			PostRun: &ring.PostRun{Run: 99 << 32, PostRun: core.PostRun{Log: true}}}
-		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		r.s.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
 		time.Sleep(time.Second)
 		r.nothing()
 		for _, id := range []core.RunID{run.ID, always.ID, again.ID} {
@@ -188,7 +185,7 @@ func TestKept(t *testing.T) {
 		}
 		asked := r.x.asked[good]
 		copied.PostRun.Run = run.ID
-		r.s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		r.s.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
 		time.Sleep(time.Second)
 		r.nothing()
 		if r.x.asked[good] != asked || len(r.made) != 3 {
@@ -295,33 +292,46 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// broken is a store that rejects writes for a while.
-type broken struct {
-	*memory.Store
-	until time.Time
+// logWrites and runWrites call a function before each write, which fails with its error.
+type (
+	logWrites struct {
+		store.Records
+		do func() error
+	}
+	runWrites struct {
+		store.Runs
+		do func() error
+	}
+)
+
+func (w logWrites) Write(ctx context.Context, groups ...store.Group) []error {
+	if err := w.do(); err != nil {
+		return slices.Repeat([]error{err}, len(groups))
+	}
+	return w.Records.Write(ctx, groups...)
 }
 
-var errBroken = errors.New("cut connection")
-
-func (b *broken) PutLog(ctx context.Context, run *core.Run, k core.KeptLog) error {
-	if time.Now().Before(b.until) {
-		return errBroken
+func (w runWrites) Put(ctx context.Context, puts []store.RunPut) []error {
+	if err := w.do(); err != nil {
+		return slices.Repeat([]error{err}, len(puts))
 	}
-	return b.Store.PutLog(ctx, run, k)
-}
-
-func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	if time.Now().Before(b.until.Add(time.Minute)) {
-		return []error{errBroken}
-	}
-	return b.Store.PutRuns(ctx, puts)
+	return w.Runs.Put(ctx, puts)
 }
 
 // TestStoreFails checks that a log stays pending, and is retried, until it is stored.
 func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.place = &broken{r.s, time.Now().Add(time.Minute)}
+		began := time.Now()
+		fails := func(within time.Duration) func() error {
+			return func() error {
+				if time.Since(began) < within {
+					return errors.New("cut connection")
+				}
+				return nil
+			}
+		}
+		r.with.Records, r.with.Runs = logWrites{r.s.Records, fails(time.Minute)}, runWrites{r.s.Runs, fails(2 * time.Minute)}
 		r.drive()
 		defer func() { r.stop() }()
 		run := r.run(1, "a", good, nil)
@@ -337,30 +347,19 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// meanwhile calls a function once, just before a run is changed.
-type meanwhile struct {
-	*memory.Store
-	do func()
-}
-
-func (m *meanwhile) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	if m.do != nil {
-		do := m.do
-		m.do = nil
-		do()
-	}
-	return m.Store.PutRuns(ctx, puts)
-}
-
 // TestKeptBesideNotice checks that a run owes nothing after its log and its notification are recorded at
 // the same time.
 func TestKeptBesideNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		id := core.NumberedRun(1, 1)
-		r.place = &meanwhile{r.s, func() {
-			run := r.stored(id)
-			check.NoError(t, r.s.PutRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0])
+		var once sync.Once
+		r.with.Runs = runWrites{r.s.Runs, func() error {
+			once.Do(func() {
+				run := r.stored(id)
+				check.NoError(t, r.s.ChangeRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0])
+			})
+			return nil
 		}}
 		r.drive()
 		defer func() { r.stop() }()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"github.com/tickring/tickring/internal/poller"
-	"github.com/tickring/tickring/store"
 	"log/slog"
 	"sync"
 	"testing"
@@ -17,11 +16,12 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // counted is a ring that counts its messages.
 type counted struct {
-	postrun.Ring
+	store.Queue
 	mu sync.Mutex
 	n  int
 }
@@ -30,7 +30,7 @@ func (c *counted) Enqueue(ctx context.Context, out []ring.Out) []error {
 	c.mu.Lock()
 	c.n += len(out)
 	c.mu.Unlock()
-	return c.Ring.Enqueue(ctx, out)
+	return c.Queue.Enqueue(ctx, out)
 }
 
 // heard records when the notification of a run was first requested.
@@ -60,7 +60,9 @@ func TestNoticeBeforeLog(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const n = 1000
 				e := memory.Open(t, memory.Options{})
-				hops, told := &counted{Ring: e.Ring}, &heard{when: map[core.RunID]time.Time{}}
+				hops, told := &counted{Queue: e.Queue}, &heard{when: map[core.RunID]time.Time{}}
+				s := *e.Store
+				s.Queue = hops
 				x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 					log: func(context.Context, string, *core.Run) (string, error) {
 						time.Sleep(5 * time.Second)
@@ -68,7 +70,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 					}}
 				var mu sync.Mutex
 				kept := 0
-				l := postrun.New(e.PostRun, hops, x, postrun.Options{Notices: told, Log: slog.New(slog.DiscardHandler),
+				l := postrun.New(&s, x, postrun.Options{Notices: told, Log: slog.New(slog.DiscardHandler),
 					Made: func(_ *core.Run, o postrun.Outcome) {
 						mu.Lock()
 						defer mu.Unlock()

@@ -12,11 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/store"
 )
 
 // Limits of requests. MaxTake is the maximum number of runs in one poll, and MaxReceipts the maximum number of receipts in one
@@ -44,10 +47,27 @@ type Options struct {
 	Log    *slog.Logger
 }
 
+// ParseReceipt parses the result of store.Receipt.String.
+func ParseReceipt(text string) (store.Receipt, error) {
+	run, n, _ := strings.Cut(text, ".")
+	id, err := core.ParseRunID(run)
+	if err == nil && len(n) <= 9 {
+		var k int
+		if k, err = strconv.Atoi(n); err == nil && k > 0 {
+			return store.Receipt{Run: id, N: k}, nil
+		}
+	}
+	return store.Receipt{}, core.Invalid("receipts", text, "expected a receipt exactly as received with the run")
+}
+
+// A Finisher ends runs. *finish.Finish implements it.
+type Finisher interface {
+	End(ctx context.Context, results []finish.Result) []error
+}
+
 // A Puller delivers the runs of queues to executors.
 type Puller struct {
-	store  Store
-	runs   Runs
+	s      *store.Store
 	finish Finisher
 	o      Options
 	began  time.Time
@@ -56,14 +76,14 @@ type Puller struct {
 
 	mu      sync.Mutex
 	waiters int
-	of      map[string]int          // by app
-	wake    map[Queue]chan struct{} // closed when a run becomes visible
-	polled  map[Queue]time.Time
+	of      map[string]int                    // by app
+	wake    map[store.PullQueue]chan struct{} // closed when a run becomes visible
+	polled  map[store.PullQueue]time.Time
 	swept   int64
 }
 
 // New returns a Puller.
-func New(store Store, runs Runs, f Finisher, o Options) *Puller {
+func New(s *store.Store, f Finisher, o Options) *Puller {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -82,24 +102,24 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{},
-		wake:   map[Queue]chan struct{}{},
-		polled: map[Queue]time.Time{}}
+	return &Puller{s: s, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{},
+		wake:   map[store.PullQueue]chan struct{}{},
+		polled: map[store.PullQueue]time.Time{}}
 }
 
 // Close ends all waiting polls. They return no run.
 func (p *Puller) Close() { p.close.Do(func() { close(p.over) }) }
 
-// Put adds a run to a queue. If the queue has its maximum number of runs, Put returns ErrFull.
-func (p *Puller) Put(ctx context.Context, it Item) error {
-	if err := p.store.PutPulled(ctx, it, p.o.Most); err != nil {
+// Put adds a run to a queue. If the queue has its maximum number of runs, Put returns store.ErrFull.
+func (p *Puller) Put(ctx context.Context, it store.PullItem) error {
+	if err := p.s.Pull.PutPulled(ctx, it, p.o.Most); err != nil {
 		return err
 	}
 	p.rouse(it.Queue)
 	return nil
 }
 
-func (p *Puller) rouse(q Queue) {
+func (p *Puller) rouse(q store.PullQueue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c := p.wake[q]; c != nil {
@@ -110,7 +130,7 @@ func (p *Puller) rouse(q Queue) {
 
 // Polled returns nil if an executor polled the queue within Options.Expiry. Polled also returns nil if this process started
 // less than Options.Expiry ago. Otherwise it returns an error.
-func (p *Puller) Polled(q Queue) error {
+func (p *Puller) Polled(q store.PullQueue) error {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +144,8 @@ func (p *Puller) Polled(q Queue) error {
 }
 
 // Idle reports whether the queue has no run of the job, waiting or delivered.
-func (p *Puller) Idle(ctx context.Context, q Queue, job core.JobID) (bool, error) {
-	has, err := p.store.HasPulled(ctx, q, job)
+func (p *Puller) Idle(ctx context.Context, q store.PullQueue, job core.JobID) (bool, error) {
+	has, err := p.s.Pull.HasPulled(ctx, q, job)
 	if err != nil {
 		return false, fmt.Errorf("look into %s: %w", q.Address(), err)
 	}
@@ -158,7 +178,7 @@ func checkVisibility(d time.Duration) error {
 
 // Receive delivers runs of a queue. Receive waits until a run is visible, and returns no runs if the wait w.Wait ends first.
 // If ctx ends, Receive makes the runs visible again.
-func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
+func (p *Puller) Receive(ctx context.Context, q store.PullQueue, w Want) ([]store.Held, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
@@ -170,7 +190,7 @@ func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 	for {
 		wake := p.waiter(q)
 		now := p.o.Now()
-		taken, next, err := p.store.TakePulled(ctx, q, now, now.Add(w.Visibility), w.Max)
+		taken, next, err := p.s.Pull.TakePulled(ctx, q, now, now.Add(w.Visibility), w.Max)
 		if err != nil {
 			return nil, passing("take from "+q.Address(), err)
 		}
@@ -213,7 +233,7 @@ func (p *Puller) Receive(ctx context.Context, q Queue, w Want) ([]Held, error) {
 // maxPolled limits the queues whose polls are remembered.
 const maxPolled = 10_000
 
-func (p *Puller) enter(q Queue) error {
+func (p *Puller) enter(q store.PullQueue) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.of[q.App]; n >= p.o.Waiters-p.waiters {
@@ -228,7 +248,7 @@ func (p *Puller) enter(q Queue) error {
 	return nil
 }
 
-func (p *Puller) leave(q Queue) {
+func (p *Puller) leave(q store.PullQueue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiters--
@@ -238,7 +258,7 @@ func (p *Puller) leave(q Queue) {
 	p.polled[q] = p.o.Now()
 }
 
-func (p *Puller) waiter(q Queue) <-chan struct{} {
+func (p *Puller) waiter(q store.PullQueue) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.wake[q]
@@ -250,11 +270,11 @@ func (p *Puller) waiter(q Queue) <-chan struct{} {
 }
 
 // Return makes runs visible again that were taken but did not reach an executor. These deliveries are not counted.
-func (p *Puller) Return(q Queue, taken []Held) {
+func (p *Puller) Return(q store.PullQueue, taken []store.Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, h := range taken {
-		if err := p.store.HidePulled(ctx, q, h.Receipt, p.o.Now(), h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := p.s.Pull.HidePulled(ctx, q, h.Receipt, p.o.Now(), h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
 			p.o.Log.Warn("run delivery delayed until its visibility ends", "run", h.Receipt.Run, "err", err)
 		}
 	}
@@ -265,7 +285,7 @@ func (p *Puller) Return(q Queue, taken []Held) {
 
 // weed returns the runs to deliver: open, not killed, and not delivered too often. It ends or removes the
 // others.
-func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error) {
+func (p *Puller) weed(ctx context.Context, q store.PullQueue, taken []store.Held) ([]store.Held, error) {
 	if len(taken) == 0 {
 		return nil, nil
 	}
@@ -273,19 +293,16 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 	for i, h := range taken {
 		ids[i] = h.Receipt.Run
 	}
-	runs, unread, err := p.runs.Runs(ctx, ids)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
-	good := make([]Held, 0, len(taken))
+	good := make([]store.Held, 0, len(taken))
 	for _, h := range taken {
-		run, ok := runs[h.Receipt.Run]
+		run := runs[h.Receipt.Run]
 		end := finish.Result{Run: h.Receipt.Run, Reported: true}
 		switch {
-		case !ok || !run.State.Open():
+		case run == nil || !run.State.Open():
 			end.Run = 0
 		case !run.KillAt.IsZero():
 			end.State, end.Reason, end.Killed, end.Message = core.Killed, core.ReasonPerson, true, "killed before an executor took it from the queue"
@@ -305,7 +322,7 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 				continue // retried when its visibility ends
 			}
 		}
-		if err := p.store.DropPulled(ctx, q, h.Receipt); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := p.s.Pull.DropPulled(ctx, q, h.Receipt); err != nil && !errors.Is(err, core.ErrRefused) {
 			p.o.Log.Warn("run that has ended stays in its queue", "run", h.Receipt.Run, "err", err)
 		}
 	}
@@ -323,7 +340,7 @@ const (
 )
 
 // Extend hides runs for the given time from now; 0 makes them visible immediately. Extend returns the state of each run.
-func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibility time.Duration) ([]State, error) {
+func (p *Puller) Extend(ctx context.Context, q store.PullQueue, receipts []store.Receipt, visibility time.Duration) ([]State, error) {
 	if visibility != 0 {
 		if err := checkVisibility(visibility); err != nil {
 			return nil, err
@@ -339,7 +356,7 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 	states := make([]State, len(receipts))
 	ids := make([]core.RunID, 0, len(receipts))
 	for i, r := range receipts {
-		switch err := p.store.HidePulled(ctx, q, r, now.Add(visibility), r.N); {
+		switch err := p.s.Pull.HidePulled(ctx, q, r, now.Add(visibility), r.N); {
 		case err == nil:
 			states[i] = StateHeld
 			ids = append(ids, r.Run)
@@ -356,28 +373,24 @@ func (p *Puller) Extend(ctx context.Context, q Queue, receipts []Receipt, visibi
 	if len(ids) == 0 {
 		return states, nil
 	}
-	runs, unread, err := p.runs.Runs(ctx, ids)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
 	if err != nil {
 		return nil, passing("read runs of "+q.Address(), err)
 	}
 	for i, r := range receipts {
 		if states[i] == StateHeld {
-			run, ok := runs[r.Run]
-			if states[i] = StateOf(&run, ok); states[i] == StateEnded {
-				_ = p.store.DropPulled(ctx, q, r) // otherwise weed removes it
+			if states[i] = StateOf(runs[r.Run]); states[i] == StateEnded {
+				_ = p.s.Pull.DropPulled(ctx, q, r) // otherwise weed removes it
 			}
 		}
 	}
 	return states, nil
 }
 
-// StateOf returns the state of a run for its executor. The parameter found reports whether the run exists.
-func StateOf(run *core.Run, found bool) State {
+// StateOf returns the state of a run for its executor. A run that does not exist is nil.
+func StateOf(run *core.Run) State {
 	switch {
-	case !found || !run.State.Open():
+	case run == nil || !run.State.Open():
 		return StateEnded
 	case !run.KillAt.IsZero():
 		return StateKilled
@@ -386,13 +399,13 @@ func StateOf(run *core.Run, found bool) State {
 }
 
 // Ack removes runs from a queue. Ack returns a state for each receipt: StateEnded, or StateLost if the receipt is not valid.
-func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State, error) {
+func (p *Puller) Ack(ctx context.Context, q store.PullQueue, receipts []store.Receipt) ([]State, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return nil, err
 	}
 	states := make([]State, len(receipts))
 	for i, r := range receipts {
-		switch err := p.store.DropPulled(ctx, q, r); {
+		switch err := p.s.Pull.DropPulled(ctx, q, r); {
 		case err == nil:
 			states[i] = StateEnded
 		case errors.Is(err, core.ErrRefused):
@@ -404,7 +417,7 @@ func (p *Puller) Ack(ctx context.Context, q Queue, receipts []Receipt) ([]State,
 	return states, nil
 }
 
-func checkReceipts(list []Receipt) error {
+func checkReceipts(list []store.Receipt) error {
 	if len(list) < 1 || len(list) > MaxReceipts {
 		return core.Invalid("receipts", fmt.Sprint(len(list)), "1 to %d are allowed", MaxReceipts)
 	}
@@ -417,7 +430,7 @@ func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	p.mu.Lock()
 	after := p.swept
 	p.mu.Unlock()
-	list, err := p.store.ListPulled(ctx, after, limit)
+	list, err := p.s.Pull.ListPulled(ctx, after, limit)
 	if err != nil {
 		return 0, fmt.Errorf("list queues: %w", err)
 	}
@@ -431,21 +444,18 @@ func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	var over []int64
 	if len(ids) > 0 {
-		runs, unread, err := p.runs.Runs(ctx, ids)
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
+		runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
 		if err != nil {
 			return 0, fmt.Errorf("read runs of queues: %w", err)
 		}
 		for _, l := range list {
-			if r, ok := runs[l.Run]; !ok || !r.State.Open() {
+			if r := runs[l.Run]; r == nil || !r.State.Open() {
 				over = append(over, l.ID)
 			}
 		}
 	}
 	if len(over) > 0 {
-		if err := p.store.RemovePulled(ctx, over); err != nil {
+		if err := p.s.Pull.RemovePulled(ctx, over); err != nil {
 			return 0, fmt.Errorf("remove from queues: %w", err)
 		}
 	}
@@ -453,4 +463,9 @@ func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	p.swept = next
 	p.mu.Unlock()
 	return len(over), nil
+}
+
+func passing(action string, err error) error {
+	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"),
+		Err: fmt.Errorf("%s: %w", action, err)}
 }

@@ -18,9 +18,10 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
-var queue = pullqueue.Queue{App: "reports", Name: "nightly"}
+var queue = store.PullQueue{App: "reports", Name: "nightly"}
 
 type rig struct {
 	*testing.T
@@ -32,7 +33,7 @@ type rig struct {
 func newRig(t *testing.T, o pullqueue.Options) *rig {
 	e := memory.Open(t, memory.Options{})
 	o.Log = slog.New(slog.DiscardHandler)
-	return &rig{T: t, e: e, p: pullqueue.New(e.Pull, e.Finish, finish.New(e.Store, finish.Options{}), o)}
+	return &rig{T: t, e: e, p: pullqueue.New(e.Store, finish.New(e.Store, finish.Options{}), o)}
 }
 
 // run stores a run that the queue accepted, and adds it to the queue.
@@ -49,26 +50,26 @@ func (r *rig) run() core.RunID {
 
 func (r *rig) put(id core.RunID) {
 	r.Helper()
-	check.OK(r, r.p.Put(r.Context(), pullqueue.Item{Queue: queue, Run: id, Body: []byte(id.String())}))
+	check.OK(r, r.p.Put(r.Context(), store.PullItem{Queue: queue, Run: id, Body: []byte(id.String())}))
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.Helper()
-	found, _, err := r.e.Finish.Runs(r.Context(), []core.RunID{id})
+	found, err := store.Complete(r.e.Store.Runs.Get(r.Context(), []core.RunID{id}))
 	check.OK(r, err)
-	return found[id]
+	return *found[id]
 }
 
-func (r *rig) receive(wait time.Duration) []pullqueue.Held {
+func (r *rig) receive(wait time.Duration) []store.Held {
 	r.Helper()
 	held, err := r.p.Receive(r.Context(), queue, pullqueue.Want{Max: 10, Wait: wait, Visibility: time.Minute})
 	check.OK(r, err)
 	return held
 }
 
-func (r *rig) extend(h pullqueue.Held, d time.Duration) pullqueue.State {
+func (r *rig) extend(h store.Held, d time.Duration) pullqueue.State {
 	r.Helper()
-	s, err := r.p.Extend(r.Context(), queue, []pullqueue.Receipt{h.Receipt}, d)
+	s, err := r.p.Extend(r.Context(), queue, []store.Receipt{h.Receipt}, d)
 	check.OK(r, err)
 	return s[0]
 }
@@ -103,7 +104,7 @@ func TestLongPoll(t *testing.T) {
 		if len(third) != 1 || time.Since(began) != 3*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), third)
 		}
-		if s, err := r.p.Ack(t.Context(), queue, []pullqueue.Receipt{third[0].Receipt, again[0].Receipt}); err != nil ||
+		if s, err := r.p.Ack(t.Context(), queue, []store.Receipt{third[0].Receipt, again[0].Receipt}); err != nil ||
 			!slices.Equal(s, []pullqueue.State{pullqueue.StateEnded, pullqueue.StateLost}) {
 			t.Errorf("%v %v", s, err)
 		}
@@ -220,7 +221,9 @@ func TestFailedReadIsNoDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 2})
 		r.run()
-		p := pullqueue.New(r.e.Pull, unreadable{}, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
+		s := *r.e.Store
+		s.Runs = unreadable{}
+		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		for range 20 {
 			if _, err := p.Receive(t.Context(), queue, pullqueue.Want{Max: 1, Visibility: time.Hour}); err == nil {
 				t.Fatal("a run was handed out that could not be read")
@@ -232,10 +235,10 @@ func TestFailedReadIsNoDelivery(t *testing.T) {
 	})
 }
 
-type unreadable struct{}
+type unreadable struct{ store.Runs }
 
-func (unreadable) Runs(_ context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	return nil, ids, nil
+func (unreadable) Get(_ context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	return map[core.RunID]store.Got[*core.Run]{ids[0]: {Err: core.ErrThrottled}}, nil
 }
 
 // TestPolled checks that a poll is remembered, and that a young process assumes polls.
@@ -277,7 +280,7 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
-		tooMany := make([]pullqueue.Receipt, pullqueue.MaxReceipts+1)
+		tooMany := make([]store.Receipt, pullqueue.MaxReceipts+1)
 		if _, err := r.p.Extend(t.Context(), queue, tooMany, time.Minute); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("too many receipts: %v", err)
 		}
@@ -304,7 +307,7 @@ func TestBounds(t *testing.T) {
 		}
 		r.run()
 		r.run()
-		if err := r.p.Put(t.Context(), pullqueue.Item{Queue: queue, Run: core.NumberedRun(7, 99)}); !errors.Is(err, pullqueue.ErrFull) {
+		if err := r.p.Put(t.Context(), store.PullItem{Queue: queue, Run: core.NumberedRun(7, 99)}); !errors.Is(err, store.ErrFull) {
 			t.Errorf("a third: %v", err)
 		}
 	})
@@ -316,8 +319,9 @@ func TestGoneWhileTaking(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		r.run()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &stopping{Store: r.e.Pull, stop: cancel}
-		p := pullqueue.New(s, r.e.Finish, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
+		s := *r.e.Store
+		s.Pull = stopping{s.Pull, cancel}
+		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		if _, err := p.Receive(ctx, queue, pullqueue.Want{Max: 1, Visibility: time.Hour}); err == nil {
 			t.Error("it was handed out without a consumer")
 		}
@@ -329,14 +333,14 @@ func TestGoneWhileTaking(t *testing.T) {
 
 // stopping cancels the request after runs were taken.
 type stopping struct {
-	pullqueue.Store
+	store.Pull
 	stop func()
 }
 
-func (s *stopping) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) (
-	[]pullqueue.Held, time.Time, error) {
+func (s stopping) TakePulled(ctx context.Context, q store.PullQueue, now, until time.Time, limit int) (
+	[]store.Held, time.Time, error) {
 	defer s.stop()
-	return s.Store.TakePulled(ctx, q, now, until, limit)
+	return s.Pull.TakePulled(ctx, q, now, until, limit)
 }
 
 // TestPollsOfOneApp checks that an app's polls leave room for other apps.
@@ -346,7 +350,7 @@ func TestPollsOfOneApp(t *testing.T) {
 		refused := map[string]int{}
 		var mu sync.Mutex
 		poll := func(app string) {
-			_, err := r.p.Receive(t.Context(), pullqueue.Queue{App: app, Name: "q"},
+			_, err := r.p.Receive(t.Context(), store.PullQueue{App: app, Name: "q"},
 				pullqueue.Want{Max: 1, Wait: 20 * time.Second, Visibility: time.Minute})
 			if core.CodeOf(err) == core.CodeUnavailable {
 				mu.Lock()

@@ -70,7 +70,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
 		a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	// Consumers of SQS queues ask here about runs and send heartbeats.
-	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
+	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Store.Runs, Finish: a.Finish}).Serve(mux)
 	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Notices: e.Store,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -25,7 +26,7 @@ import (
 type Queues struct {
 	Config
 	Registry *registry.Registry
-	Runs     pullqueue.Runs
+	Runs     store.Runs
 	Finish   *finish.Finish
 	Puller   *pullqueue.Puller // serves the server's own queues; nil: the queues are in SQS
 }
@@ -70,7 +71,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Ro
 	var q queueRequest
 	refuse := func(reason string, err error) {
 		d.note(w, r, rejectlog.Refusal{Door: rejectlog.Queue, Reason: reason, App: q.App,
-			Address: pullqueue.Queue{App: q.App, Name: q.Queue}.Address(),
+			Address: store.PullQueue{App: q.App, Name: q.Queue}.Address(),
 			Why:     err.Error()})
 		api.WriteError(w, r, d.Log, err)
 	}
@@ -136,8 +137,8 @@ func unread(err error, what core.Text, most int) error {
 }
 
 // beat records that an executor polls a queue of the app.
-func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (pullqueue.Queue, error) {
-	q := pullqueue.Queue{App: app.Name, Name: queue}
+func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (store.PullQueue, error) {
+	q := store.PullQueue{App: app.Name, Name: queue}
 	return q, d.Registry.Polled(ctx, app, q.Address())
 }
 
@@ -199,11 +200,11 @@ func (d *Queues) ack(ctx context.Context, app *core.App, r *queueRequest) (any, 
 	return states{s}, err
 }
 
-func receipts(texts []string) ([]pullqueue.Receipt, error) {
+func receipts(texts []string) ([]store.Receipt, error) {
 	if len(texts) > pullqueue.MaxReceipts {
 		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), "at most %d are allowed", pullqueue.MaxReceipts)
 	}
-	list := make([]pullqueue.Receipt, len(texts))
+	list := make([]store.Receipt, len(texts))
 	for i, t := range texts {
 		r, err := pullqueue.ParseReceipt(t)
 		if err != nil {
@@ -243,18 +244,15 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 	if len(ids) == 0 {
 		return out, nil
 	}
-	found, unread, err := d.Runs.Runs(ctx, ids)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	found, err := store.Complete(d.Runs.Get(ctx, ids))
 	if err != nil {
 		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
 	}
 	for i, id := range ids {
-		run, ok := found[id]
-		s := pullqueue.StateOf(&run, ok)
+		run := found[id]
+		s := pullqueue.StateOf(run)
 		switch {
-		case ok && run.App != app.Name:
+		case run != nil && run.App != app.Name:
 			s = stateUnknown
 		case s == pullqueue.StateKilled && i < len(r.Begin):
 			end := finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Reported: true,

@@ -80,7 +80,7 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return key, nil }))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish}).Serve(mux)
 		report := func(job core.JobID) string {
 			run := core.NumberedRun(job, 1)
 			return "/v1/report/" + run.String() + "?key=" + send.ReportSignature(key, run)

@@ -119,7 +119,7 @@ func TestStrangers(t *testing.T) {
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish,
+		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish,
 			Puller: a.Puller(pullqueue.Options{})}
 		queues.Serve(mux)
 		for i := range 1000 {
@@ -254,7 +254,7 @@ func TestBodiesComeInTime(t *testing.T) {
 		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
 		door.Wire(mux, nil, a.Callback(callback.Options{}))
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish}).Serve(mux)
 		inner, srv := memlistener.Listen(), &http.Server{Handler: mux}
 		var serving sync.WaitGroup
 		serving.Go(func() { srv.Serve(inner) })

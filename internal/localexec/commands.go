@@ -28,6 +28,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 // Options has the settings of Commands. A field without a default is required, except Allowed.
@@ -44,16 +45,10 @@ type Options struct {
 	Log   *slog.Logger
 
 	Queue  *pullqueue.Puller
-	Queued Queued
-	Runs   pullqueue.Runs
+	Store  *store.Store
 	Finish pullqueue.Finisher
 	// Secrets encrypts secret environment variables in the queue; nil: these variables are not encrypted.
 	Secrets *secretbox.Box
-}
-
-// Queued lists the runs that wait in queues.
-type Queued interface {
-	ListPulled(ctx context.Context, after int64, limit int) ([]pullqueue.Listed, error)
 }
 
 // Commands runs commands between the calls of Start and Stop.
@@ -137,7 +132,7 @@ const (
 )
 
 // queue returns the queue of a job. No app has the empty name, so no executor pulls from it.
-func queue(job core.JobID) pullqueue.Queue { return pullqueue.Queue{Name: "commands/" + job.String()} }
+func queue(job core.JobID) store.PullQueue { return store.PullQueue{Name: "commands/" + job.String()} }
 
 // Start ends commands that an earlier process left running, and reports their runs as lost. Then it continues with the
 // waiting runs. Start returns errors of the directory and of the store.
@@ -146,7 +141,7 @@ func (c *Commands) Start(ctx context.Context) error {
 		return err
 	}
 	for after, limit := int64(0), 1000; ; {
-		list, err := c.o.Queued.ListPulled(ctx, after, limit)
+		list, err := c.o.Store.Pull.ListPulled(ctx, after, limit)
 		if err != nil {
 			return errors.Join(fmt.Errorf("list waiting commands: %w", err), c.Stop(ctx))
 		}
@@ -213,12 +208,12 @@ func (c *Commands) Run(ctx context.Context, sh dispatch.SendRequest, order []byt
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "write the run: " + err.Error()}
 	}
 	job := sh.Run.ID.Job()
-	err = c.o.Queue.Put(ctx, pullqueue.Item{Queue: queue(job), Run: sh.Run.ID, Body: body})
+	err = c.o.Queue.Put(ctx, store.PullItem{Queue: queue(job), Run: sh.Run.ID, Body: body})
 	switch {
 	case err == nil:
 		c.rouse(job)
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-	case errors.Is(err, pullqueue.ErrFull):
+	case errors.Is(err, store.ErrFull):
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the maximum number of runs of the job is waiting"}
 	case errors.Is(err, core.ErrThrottled):
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store is overloaded"}
@@ -247,13 +242,13 @@ func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
 	if run == 0 {
 		return nil
 	}
-	is, found, err := c.read(ctx, run)
+	is, err := c.read(ctx, run)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.run != run || pullqueue.StateOf(&is, found) == pullqueue.StateHeld {
+	if l.run != run || pullqueue.StateOf(is) == pullqueue.StateHeld {
 		return nil
 	}
 	if l.kill = true; l.sub != nil {
@@ -262,16 +257,13 @@ func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
 	return nil
 }
 
-func (c *Commands) read(ctx context.Context, id core.RunID) (core.Run, bool, error) {
-	runs, unread, err := c.o.Runs.Runs(ctx, []core.RunID{id})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+// read reads a run, nil if it does not exist.
+func (c *Commands) read(ctx context.Context, id core.RunID) (*core.Run, error) {
+	runs, err := store.Complete(c.o.Store.Runs.Get(ctx, []core.RunID{id}))
 	if err != nil {
-		return core.Run{}, false, fmt.Errorf("read run %d: %w", id, err)
+		return nil, fmt.Errorf("read run %d: %w", id, err)
 	}
-	r, found := runs[id]
-	return r, found, nil
+	return runs[id], nil
 }
 
 // rouse has the queue of a job worked off.
@@ -389,17 +381,17 @@ func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {
 	}
 	ack, cancel2 := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel2()
-	_, err = c.o.Queue.Ack(ack, queue(job), []pullqueue.Receipt{h.Receipt})
+	_, err = c.o.Queue.Ack(ack, queue(job), []store.Receipt{h.Receipt})
 	return true, err
 }
 
 // take starts a run, calls begun then, and waits for its end; false: it did not begin, and must
 // be retried.
-func (c *Commands) take(l *line, h pullqueue.Held, had bool, begun func()) (over bool) {
+func (c *Commands) take(l *line, h store.Held, had bool, begun func()) (over bool) {
 	id := h.Receipt.Run
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.taking), storeFor)
 	defer cancel()
-	is, found, err := c.read(ctx, id)
+	is, err := c.read(ctx, id)
 	if err != nil {
 		return false
 	}
@@ -409,7 +401,7 @@ func (c *Commands) take(l *line, h pullqueue.Held, had bool, begun func()) (over
 		it, bad = secretbox.Open(c.o.Secrets, it)
 	}
 	switch end := (finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted}); {
-	case !found || !is.State.Open():
+	case is == nil || !is.State.Open():
 		return true
 	case had:
 		end.State, end.Reason, end.Message = core.Lost, core.ReasonGone, "the server's process ended while it started the command: the "+

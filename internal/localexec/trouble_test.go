@@ -19,16 +19,16 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var errStalls = errors.New("the disk stalls")
 
-// trouble is a store whose next reads of runs fail after some good ones, and in which no end of the job bad can be stored.
+// trouble fails the next reads of runs after some good ones, and stores no end of the job bad.
 type trouble struct {
-	*engine.Engine
+	store.Runs
 	finish *finish.Finish
 	good   atomic.Int32
 	reads  atomic.Int32
@@ -39,15 +39,15 @@ type trouble struct {
 	again  func() *Commands // starts Commands in the same directory
 }
 
-func (s *trouble) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+func (s *trouble) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	if s.good.Add(-1) < 0 && s.reads.Add(-1) >= 0 {
 		select {
 		case s.failed <- struct{}{}:
 		default:
 		}
-		return nil, nil, errStalls
+		return nil, errStalls
 	}
-	return s.Engine.Finish.Runs(ctx, ids)
+	return s.Runs.Get(ctx, ids)
 }
 
 func (s *trouble) End(ctx context.Context, results []finish.Result) []error {
@@ -86,11 +86,13 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(t, memory.Options{})
-	s = &trouble{Engine: e, finish: finish.New(e.Store, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
+	s = &trouble{Runs: e.Store.Runs, finish: finish.New(e.Store, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
-	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(e.Pull, s, s, pullqueue.Options{Log: log}),
-		Queued: e.Pull, Runs: s, Finish: s}
+	with := *e.Store
+	with.Runs = s
+	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(&with, s, pullqueue.Options{Log: log}),
+		Store: &with, Finish: s}
 	s.again = func() *Commands {
 		c, err := New(o)
 		if err == nil {

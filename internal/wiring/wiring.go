@@ -139,27 +139,27 @@ func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 // Lane returns the worker of the post-run queue. The parameter reads logs from executors.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
-	return postrun.New(a.Engine.PostRun, a.Engine.Ring, of, o)
+	return postrun.New(a.Engine.Store, of, o)
 }
 
 // Notices returns the sender of notifications. The parameter delivers them to channels.
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
-	o.Logs = keptLines{a.Engine.PostRun}
+	o.Logs = keptLines{a.Engine.Store}
 	return notification.New(a.Engine.Store, to, o)
 }
 
 // keptLines reads the last lines of kept logs.
-type keptLines struct{ of postrun.Keeper }
+type keptLines struct{ *store.Store }
 
 func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string, error) {
-	return postrun.KeptLines(ctx, k.of, run.ID, lines)
+	return postrun.KeptLines(ctx, k.Store, run.ID, lines)
 }
 
 // Puller returns the queues that executors receive runs from.
 func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
-	return pullqueue.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
+	return pullqueue.New(a.Engine.Store, a.Finish, o)
 }
 
 // Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.

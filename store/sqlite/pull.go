@@ -7,14 +7,14 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/store"
 )
 
-var _ pullqueue.Store = (*Store)(nil)
+var _ store.Pull = (*Store)(nil)
 
 // inQueue returns how many runs a queue has. It counts them once and then keeps the number, so that a queue that no
 // executor pulls from does not slow the writer as it fills.
-func (t *tx) inQueue(q pullqueue.Queue) (n int, err error) {
+func (t *tx) inQueue(q store.PullQueue) (n int, err error) {
 	if n, known := t.s.pulled[q]; known {
 		return n + t.pulled[q], nil
 	}
@@ -30,15 +30,15 @@ func (t *tx) inQueue(q pullqueue.Queue) (n int, err error) {
 }
 
 // moreInQueue records that runs were added to a queue, or removed.
-func (t *tx) moreInQueue(q pullqueue.Queue, n int) {
+func (t *tx) moreInQueue(q store.PullQueue, n int) {
 	if t.pulled == nil {
-		t.pulled = map[pullqueue.Queue]int{}
+		t.pulled = map[store.PullQueue]int{}
 	}
 	t.pulled[q] += n
 }
 
 // commitPulled applies the changes of a committed transaction to the lengths of queues.
-func (s *Store) commitPulled(more map[pullqueue.Queue]int) {
+func (s *Store) commitPulled(more map[store.PullQueue]int) {
 	for q, n := range more {
 		if was, known := s.pulled[q]; known && was+n > 0 {
 			s.pulled[q] = was + n
@@ -48,7 +48,7 @@ func (s *Store) commitPulled(more map[pullqueue.Queue]int) {
 	}
 }
 
-func (s *Store) PutPulled(ctx context.Context, it pullqueue.Item, most int) error {
+func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) error {
 	var answer error
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		answer = nil
@@ -65,7 +65,7 @@ func (s *Store) PutPulled(ctx context.Context, it pullqueue.Item, most int) erro
 			return err
 		}
 		if n >= most {
-			answer = pullqueue.ErrFull
+			answer = store.ErrFull
 			return nil
 		}
 		tx.moreInQueue(it.Queue, 1)
@@ -78,18 +78,18 @@ func (s *Store) PutPulled(ctx context.Context, it pullqueue.Item, most int) erro
 	return answer
 }
 
-// TakePulled implements pullqueue.Store. If it finds nothing, it writes nothing.
-func (s *Store) TakePulled(ctx context.Context, q pullqueue.Queue, now, until time.Time, limit int) (held []pullqueue.Held, next time.Time,
+// TakePulled implements store.Pull. If it finds nothing, it writes nothing.
+func (s *Store) TakePulled(ctx context.Context, q store.PullQueue, now, until time.Time, limit int) (held []store.Held, next time.Time,
 	err error) {
 	type row struct {
 		id, visible int64
-		held        pullqueue.Held
+		held        store.Held
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
 		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
 			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
 				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
-					held: pullqueue.Held{Receipt: pullqueue.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
+					held: store.Held{Receipt: store.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
 				switch {
 				case !next.IsZero():
 				case r.visible > now.UnixMilli() || len(rows) == limit:
@@ -132,7 +132,7 @@ func (s *Store) TakePulled(ctx context.Context, q pullqueue.Queue, now, until ti
 
 // byReceipt runs a statement on the row of a receipt; its parameters from the fifth on are more. It returns ErrRefused if
 // there is no row.
-func (s *Store) byReceipt(ctx context.Context, statement string, q pullqueue.Queue, r pullqueue.Receipt, changes func(tx *tx, n int),
+func (s *Store) byReceipt(ctx context.Context, statement string, q store.PullQueue, r store.Receipt, changes func(tx *tx, n int),
 	more ...any) error {
 	changed := 0
 	err := s.write(ctx, true, 1, func(tx *tx) error {
@@ -149,11 +149,11 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pullqueue.Que
 	return err
 }
 
-func (s *Store) HidePulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt, until time.Time, n int) error {
+func (s *Store) HidePulled(ctx context.Context, q store.PullQueue, r store.Receipt, until time.Time, n int) error {
 	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", q, r, func(*tx, int) {}, until.UnixMilli(), n)
 }
 
-func (s *Store) DropPulled(ctx context.Context, q pullqueue.Queue, r pullqueue.Receipt) error {
+func (s *Store) DropPulled(ctx context.Context, q store.PullQueue, r store.Receipt) error {
 	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
 }
 
@@ -162,7 +162,7 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 		for _, id := range ids {
 			if err := execute(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", values(id),
 				func(st *sqlite.Stmt) error {
-					tx.moreInQueue(pullqueue.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
+					tx.moreInQueue(store.PullQueue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
 					return nil
 				}); err != nil {
 				return err
@@ -172,7 +172,7 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	})
 }
 
-func (s *Store) HasPulled(ctx context.Context, q pullqueue.Queue, job core.JobID) (has bool, err error) {
+func (s *Store) HasPulled(ctx context.Context, q store.PullQueue, job core.JobID) (has bool, err error) {
 	err = s.query(ctx, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
 		values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
 			has = true
@@ -181,11 +181,11 @@ func (s *Store) HasPulled(ctx context.Context, q pullqueue.Queue, job core.JobID
 	return has, err
 }
 
-func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pullqueue.Listed, err error) {
+func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []store.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
 		return execute(c, q, values(after, limit), func(st *sqlite.Stmt) error {
-			list = append(list, pullqueue.Listed{ID: st.ColumnInt64(0), Queue: pullqueue.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
+			list = append(list, store.Listed{ID: st.ColumnInt64(0), Queue: store.PullQueue{App: st.ColumnText(1), Name: st.ColumnText(2)},
 				Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
 			return nil
 		})

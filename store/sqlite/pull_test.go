@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // TestFullQueueSlowsNobody: all writes share one writer, so adding a run to a long or full queue may not cost more than
@@ -24,7 +24,7 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 		t.Helper()
 		best := time.Hour
 		for i := range 100 {
-			it := pullqueue.Item{Queue: pullqueue.Queue{App: "a", Name: queue}, Run: core.NumberedRun(2, uint32(from+i)), Body: make([]byte, 400)}
+			it := store.PullItem{Queue: store.PullQueue{App: "a", Name: queue}, Run: core.NumberedRun(2, uint32(from+i)), Body: make([]byte, 400)}
 			start := time.Now()
 			if err := s.PutPulled(t.Context(), it, most); !errors.Is(err, want) {
 				t.Fatalf("put %d into %s: %v", i, queue, err)
@@ -35,7 +35,7 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 	}
 	first := quickest("short", 0, nil)
 	for what, took := range map[string]time.Duration{"the last of 10,000": quickest("long", 0, nil),
-		"one for which there is no room": quickest("long", 1000, pullqueue.ErrFull)} {
+		"one for which there is no room": quickest("long", 1000, store.ErrFull)} {
 		if took > 4*first {
 			t.Errorf("%s takes %s, the first %s", what, took, first)
 		}
@@ -46,16 +46,16 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 // writes.
 func TestQueueIsCounted(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF"})
-	q, other := pullqueue.Queue{App: "a", Name: "q"}, pullqueue.Queue{App: "b", Name: "q"}
+	q, other := store.PullQueue{App: "a", Name: "q"}, store.PullQueue{App: "b", Name: "q"}
 	const most = 40
-	put := func(q pullqueue.Queue, n int) error {
-		return s.PutPulled(t.Context(), pullqueue.Item{Queue: q, Run: core.NumberedRun(1, uint32(n))}, most)
+	put := func(q store.PullQueue, n int) error {
+		return s.PutPulled(t.Context(), store.PullItem{Queue: q, Run: core.NumberedRun(1, uint32(n))}, most)
 	}
 	for round := range 12 {
 		var all sync.WaitGroup
 		for i := range 60 {
 			all.Go(func() {
-				if err := put(q, i); err != nil && !errors.Is(err, pullqueue.ErrFull) {
+				if err := put(q, i); err != nil && !errors.Is(err, store.ErrFull) {
 					t.Error(err)
 				}
 			})
@@ -68,7 +68,7 @@ func TestQueueIsCounted(t *testing.T) {
 			}
 			if i%6 == 0 {
 				all.Go(func() {
-					if err := put(other, 100*round+i); err != nil && !errors.Is(err, pullqueue.ErrFull) {
+					if err := put(other, 100*round+i); err != nil && !errors.Is(err, store.ErrFull) {
 						t.Error(err)
 					}
 				})

@@ -22,7 +22,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
@@ -67,7 +66,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Store: s.Nouns.Store,
 		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Records: s,
+		Ring: s, Queue: s, Health: s, Dead: s, Notices: s, Upkeep: s, Records: s,
 		Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets, Writes: s.writes.Load, Close: s.Close,
 	}
 }
@@ -94,7 +93,7 @@ type Store struct {
 	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
-	pulled    map[pullqueue.Queue]int // how many runs are in queues, as far as they were counted
+	pulled    map[store.PullQueue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
 	putTexts  map[putText]string // only the writer touches it
 	lastMsg   int64
@@ -126,9 +125,9 @@ func newStore(o Options, connections int) *Store {
 	s := &Store{
 		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather,
 		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		pulled: map[pullqueue.Queue]int{}, putTexts: map[putText]string{},
+		pulled: map[store.PullQueue]int{}, putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
+	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}}
 	s.Nouns.Store.Secrets = s.Resealing(jobs{s})
 	s.w.wake = make(chan struct{}, 1)

@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -65,7 +65,7 @@ type tx struct {
 	after []func() // called after the commit, before any op gets its answer
 	names []string // apps numbered in it
 
-	pulled map[pullqueue.Queue]int // runs that it adds to queues, minus removed ones
+	pulled map[store.PullQueue]int // runs that it adds to queues, minus removed ones
 
 	rows   []madeRow    // runs that it makes
 	closed []core.RunID // runs that it ends
