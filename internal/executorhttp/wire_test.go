@@ -21,7 +21,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
@@ -34,6 +33,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peak"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -42,8 +42,8 @@ import (
 func TestDataOfACallback(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Finish.Create(t.Context(),
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Store.CreateRuns(t.Context(),
 		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0])
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
@@ -63,8 +63,8 @@ func TestDataOfACallback(t *testing.T) {
 func TestReportOfWhatNobodyHas(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
 		First: id}})[0])
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
@@ -80,27 +80,34 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 		r.Header.Set(wire.HeaderToken, "secret")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
+		found, err := store.Complete(e.Store.Runs.Get(t.Context(), []core.RunID{id}))
 		if err != nil || found[id].State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s: %s; it is %s, %v", c.path, c.body, w.Body, found[id].State, err)
 		}
 	}
 }
 
-// reads counts the reads of runs and apps.
-type reads struct {
-	people.Store
-	runs, lists int
+// runReads counts the runs that are read, and appLists the lists of apps.
+type runReads struct {
+	store.Runs
+	n int
 }
 
-func (s *reads) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	s.runs += len(ids)
-	return s.Store.Runs(ctx, ids)
+func (r *runReads) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	r.n += len(ids)
+	return r.Runs.Get(ctx, ids)
 }
 
-func (s *reads) ListApps(ctx context.Context) ([]core.App, error) {
-	s.lists++
-	return s.Store.ListApps(ctx)
+type appLists struct {
+	store.Records
+	n int
+}
+
+func (l *appLists) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	if kind == store.KindApp {
+		l.n++
+	}
+	return l.Records.List(ctx, kind, after, before, limit)
 }
 
 // untouched is a body that fails the test when it is read.
@@ -115,9 +122,10 @@ func (u untouched) Read([]byte) (int, error) {
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		store := &reads{Store: e.Manage}
-		e.Manage = store
+		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		s := *e.Store
+		runs, lists := &runReads{Runs: s.Runs}, &appLists{Records: s.Records}
+		s.Runs, s.Records, e.Store = runs, lists, &s
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
@@ -137,8 +145,8 @@ func TestStrangers(t *testing.T) {
 				}
 			}
 		}
-		if store.runs != 0 || store.lists > 10 { // at once, and one a second, of which none passes
-			t.Errorf("%d runs and %d lists of apps were read", store.runs, store.lists)
+		if runs.n != 0 || lists.n > 10 { // at once, and one a second, of which none passes
+			t.Errorf("%d runs and %d lists of apps were read", runs.n, lists.n)
 		}
 	})
 }
@@ -166,7 +174,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	}
 	e := memory.Open(t, memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
 	}
 	everybody := func(context.Context) bool { return true }
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
@@ -248,7 +256,7 @@ func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,
