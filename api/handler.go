@@ -19,10 +19,10 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/fairsem"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -63,8 +63,8 @@ type Options struct {
 	Reports *report.Reports
 	// Restore starts a new generation of the data; nil means that no other deployment can have the data.
 	Restore Restore
-	// Rotator replaces the key that encrypts stored secrets.
-	Rotator engine.Rotator
+	// Store is the store of the deployment.
+	Store *store.Store
 	// Refused records rejected requests, and lists the executors that sent rejected requests; nil means no
 	// record.
 	Refused *rejectlog.Trace

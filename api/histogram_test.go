@@ -17,7 +17,7 @@ import (
 // withReports returns the API with reports over the fixture's store.
 func (f *fixture) withReports() http.Handler {
 	o := f.o
-	o.Reports = report.New(f.e.Report, report.Options{LiveFor: time.Minute}) // a slow machine needs the time to count everything
+	o.Reports = report.New(f.e.Store, report.Options{LiveFor: time.Minute}) // a slow machine needs the time to count everything
 	return api.NewHandler(f.m, logs{}, o)
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
@@ -15,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/store"
@@ -40,8 +38,6 @@ type Engine struct {
 	PostRun  postrun.Store
 	Notices  NoticeStore
 	Upkeep   Maintenance
-	Report   report.Store
-	People   access.Store
 	Secrets  store.Secrets // nil if secrets are not encrypted
 	Records  store.Records
 	Jobs     store.Jobs

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store"
@@ -356,7 +356,7 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)
 	}
-	for _, m := range engine.Messages(got) { // else the post-run queue would drop it as too old
+	for _, m := range poller.Messages(got) { // else the post-run queue would drop it as too old
 		if m.Try != 0 || m.Slot != core.InstantOf(f.Clock) {
 			t.Errorf("it is as old as it was: %+v", m)
 		}

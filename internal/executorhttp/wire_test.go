@@ -52,9 +52,8 @@ func TestDataOfACallback(t *testing.T) {
 	r.Header.Set(wire.HeaderToken, "secret")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" ||
-		found[id].State != core.Succeeded {
-		t.Errorf("%s: %+v, %v", w.Body, found[id], err)
+	if r := memory.Run(t, e.Store, id); r.Data != "d" || r.State != core.Succeeded {
+		t.Errorf("%s: %+v", w.Body, r)
 	}
 }
 
@@ -80,9 +79,8 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 		r.Header.Set(wire.HeaderToken, "secret")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		found, err := store.Complete(e.Store.Runs.Get(t.Context(), []core.RunID{id}))
-		if err != nil || found[id].State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%s %s: %s; it is %s, %v", c.path, c.body, w.Body, found[id].State, err)
+		if r := memory.Run(t, e.Store, id); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %s; it is %s", c.path, c.body, w.Body, r.State)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 	f.Faults = with
 	end := finish.New(f.E.Store, finish.Options{Now: now, Plan: plan.Local()})
 	s := with.on(*cmp.Or(with.Store, f.E.Store))
-	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Report, report.Options{Now: now}),
+	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Store, report.Options{Now: now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
 				return core.Invalid("command", "", "none is run here")
