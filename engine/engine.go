@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -24,15 +23,15 @@ type Engine struct {
 	Store    *store.Store
 	Tick     tick.Store
 	Leases   tick.Leases
-	Dispatch dispatch.Store
+	Dispatch DispatchStore
 	Finish   FinishStore
 	Watch    WatchStore
 	Registry registry.Store
 	Manage   people.Store
 	Ring     Ring
 	Queue    store.Queue
-	Health   dispatch.Healths
-	Uses     dispatch.Uses   // nil if one process dispatches everything: it has no other process to notify
+	Health   Healths
+	Uses     Uses            // nil if one process dispatches everything: it has no other process to notify
 	Pull     pullqueue.Store // queues that executors pull from; nil if they use SQS
 	Dead     operate.DeadLetters
 	PostRun  postrun.Store
@@ -100,6 +99,36 @@ type Ring interface {
 	// Bury moves a message to the dead-letter queue with the reason, so that a message that can never be dispatched is not
 	// lost.
 	Bury(ctx context.Context, m ring.Message, reason string) error
+}
+
+// DispatchStore is for the users of Engine.Dispatch, which do not use Engine.Store yet.
+type DispatchStore interface {
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
+	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	Global(ctx context.Context) (core.Global, error)
+	Create(ctx context.Context, runs []core.Run) []error
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	PutPermits(ctx context.Context, list []core.Permits) []error
+	Source(ctx context.Context, job core.JobID, hash string) (source string, found bool, err error)
+	PutLooks(ctx context.Context, looks []ring.CheckRequest) error
+	PutJournal(ctx context.Context, j core.Journal) error
+	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
+}
+
+// Healths and Uses are for the users of Engine.Health and Engine.Uses.
+type Healths interface {
+	Healths(ctx context.Context) ([]core.Health, error)
+	PutHealths(ctx context.Context, list []core.Health) []error
+}
+
+type Uses interface {
+	Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error)
+	PutUses(ctx context.Context, list []core.Uses) []error
 }
 
 // Asks reports whether a planner pass may still look up a run of a retry chain. The parameters next and tail are the

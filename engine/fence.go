@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -55,12 +54,12 @@ func (f fencedTick) Global(ctx context.Context) (core.Global, error) {
 }
 
 type fencedDispatch struct {
-	dispatch.Store
+	DispatchStore
 	deployment string
 }
 
 func (f fencedDispatch) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Store.Global(ctx)
+	g, err := f.DispatchStore.Global(ctx)
 	return admitted(f.deployment, g, err)
 }
 

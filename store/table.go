@@ -190,7 +190,7 @@ func (t Table[T]) Delete(name string, was int64) Write {
 }
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
-func (v *Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
+func (v Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
 
 // reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
 // and the name to continue after; empty is the end. A value that another writer changes at the same time is skipped: that

@@ -9,12 +9,13 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/store"
 )
 
 // broadcasts reads the broadcasts of all shards in the batch. If one is closed, the pending follow-ups of it and of its
 // shard are done here: the process that closed it may have died, and the message may be the last trace. unmade lists
 // the shards for which that failed.
-func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (list map[core.RunID]core.Run,
+func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]store.Got[*core.Run]) (list map[core.RunID]*core.Run,
 	unmade map[core.RunID]bool, err error) {
 	of := map[core.RunID]core.RunID{}
 	for _, it := range b.items {
@@ -25,7 +26,7 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (l
 	if len(of) == 0 {
 		return nil, nil, nil
 	}
-	if list, err = readEvery(ctx, distinct(slices.Collect(maps.Values(of))), b.d.store.Runs); err != nil {
+	if list, err = readRuns(ctx, b.d.store, distinct(slices.Collect(maps.Values(of)))); err != nil {
 		return nil, nil, err
 	}
 	var over []core.RunID
@@ -37,24 +38,27 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (l
 	if len(over) == 0 {
 		return list, nil, nil
 	}
-	shards, err := readEvery(ctx, over, b.d.store.Runs)
+	shards, err := readRuns(ctx, b.d.store, over)
+	if err != nil {
+		return nil, nil, err
+	}
 	unmade = map[core.RunID]bool{}
 	for _, id := range over {
-		for _, r := range []core.Run{shards[id], list[of[id]]} {
-			if r.Owing() && b.d.finish.Mend(ctx, &r) != nil {
+		for _, r := range []*core.Run{shards[id], list[of[id]]} {
+			if r != nil && r.Owing() && b.d.finish.Mend(ctx, new(*r)) != nil {
 				unmade[id] = true
 			}
 		}
 	}
-	return list, unmade, err
+	return list, unmade, nil
 }
 
 // broadcast returns the ID of the broadcast of a shard; 0: the item is not a shard.
-func (it *item) broadcast(runs map[core.RunID]core.Run) core.RunID {
-	if it.fire.Of != 0 {
-		return it.fire.Of
+func (it *item) broadcast(runs map[core.RunID]store.Got[*core.Run]) core.RunID {
+	if r := runs[it.fire.Run]; it.fire.Of == 0 && r.Err == nil && r.Is != nil {
+		return r.Is.Shard.Of
 	}
-	return runs[it.fire.Run].Shard.Of
+	return it.fire.Of
 }
 
 // shard sets the broadcast of a shard.
@@ -72,7 +76,7 @@ func (k *known) shard(it *item) phase {
 	case !of.State.Open(): // then all its shards are closed too
 		return done{}
 	}
-	it.of = &of
+	it.of = of
 	if _, is := of.ShardOf(it.fire.Run); !is && !it.recorded {
 		return undeliverable{why: "run " + it.fire.Run.String() + " is not a shard of run " + id.String()}
 	}

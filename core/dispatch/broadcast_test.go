@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -24,50 +23,14 @@ import (
 // spreading is a dispatcher over a store with a broadcast job, whose executors accept all.
 type spreading struct {
 	t    *testing.T
-	s    *failing
+	s    *data
 	d    *dispatch.Dispatcher
-	f    *finish.Finish
 	w    *finish.Watchdog
 	at   core.Instant
 	mu   sync.Mutex
 	sent []string // address index/total
 	down string   // the address that refuses connections
 	runs []core.RunID
-}
-
-// failing rejects writes and messages as the test sets it.
-type failing struct {
-	*memory.Store
-	mu   sync.Mutex
-	puts func(p *core.RunPut) error
-	out  error
-}
-
-func (s *failing) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	errs := make([]error, len(puts))
-	for i := range puts {
-		s.mu.Lock()
-		f := s.puts
-		s.mu.Unlock()
-		if f != nil {
-			errs[i] = f(&puts[i])
-		}
-		if errs[i] == nil {
-			errs[i] = s.Store.PutRuns(ctx, puts[i:i+1])[0]
-		}
-	}
-	return errs
-}
-
-func (s *failing) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if s.out != nil {
-		errs := make([]error, len(out))
-		for i := range errs {
-			errs[i] = s.out
-		}
-		return errs
-	}
-	return s.Store.Enqueue(ctx, out)
 }
 
 func (b *spreading) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
@@ -89,40 +52,35 @@ func (*spreading) Idle(context.Context, *core.App, string, core.JobID) (bool, er
 }
 
 func newSpreading(t *testing.T, executors int, def func(d *core.Def)) *spreading {
-	b := &spreading{t: t, s: &failing{Store: memory.New(t, memory.Options{})}, at: core.InstantOf(time.Now())}
-	log := slog.New(slog.DiscardHandler)
-	b.f = finish.New(b.s, b.s, finish.Options{Plan: plan.AWS(), Log: log})
-	b.d = dispatch.New(b.s, b.s, b, b.f, dispatch.Options{Log: log, SendsMin: 1, SendsMax: 1})
-	b.w = finish.NewWatchdog(b.f, b.s, b, finish.WatchOptions{})
+	b := &spreading{t: t, s: newData(t, plan.AWS(), memory.Options{}), at: core.InstantOf(time.Now())}
+	b.d = b.s.dispatcher(b, dispatch.Options{SendsMin: 1, SendsMax: 1})
+	b.w = finish.NewWatchdog(b.s.f, b, finish.WatchOptions{})
 	b.app(executors)
 	j := core.Job{Def: core.Def{ID: 1, App: "a", Name: "j", Handler: "h", Route: core.RouteBroadcast}}
 	if def != nil {
 		def(&j.Def)
 	}
-	j.Normalize()
-	j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-	must(t, b.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "a", Job: 1}})[0])
+	b.s.job(j)
 	time.Sleep(30 * time.Second)
 	return b
 }
 
 // app sets the number of executors, whose addresses end in a, b, and so on.
 func (b *spreading) app(executors int) {
-	apps, _, err := b.s.Apps(b.t.Context(), []string{"a"})
+	apps, err := b.s.Apps(b.t.Context(), "a")
 	must(b.t, err)
-	app := core.App{Name: "a", Rev: apps["a"].Rev + 1}
+	app := core.App{Name: "a", Rev: apps["a"].Is.Rev + 1}
 	for i := range executors {
 		app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.1:1/%c", 'a'+i))
 	}
-	must(b.t, b.s.PutApp(b.t.Context(), apps["a"].Rev, app, core.Change{ID: app.Rev, App: "a"}))
+	b.s.putApp(app)
 }
 
 // fire returns a message with one fire.
 func (b *spreading) fire() (core.RunID, ring.Message) {
 	b.at++
-	id := core.PlannedRun(1, b.at)
-	return id, ring.Message{Kind: ring.KindFires, Slot: b.at, Fires: []core.Fire{{
-		Run: id, Rev: 1, At: b.at, Slot: b.at, Cause: core.CauseSchedule}}}
+	f := planned(1, b.at)
+	return f.Run, messageOf(f)
 }
 
 func (b *spreading) handle(m ring.Message) bool {
@@ -133,29 +91,20 @@ func (b *spreading) handle(m ring.Message) bool {
 func (b *spreading) comes() {
 	b.t.Helper()
 	for range 50 {
-		due, waiting, _, err := b.s.Depth(b.t.Context(), ring.KindFires)
-		must(b.t, err)
+		due, waiting := b.s.depth(ring.KindFires)
 		if due+waiting == 0 {
 			return
 		}
 		ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
-		got, err := b.s.Receive(ctx, ring.KindFires, 10)
+		got, err := b.s.Queue.Receive(ctx, ring.KindFires, 10)
 		cancel()
 		must(b.t, err)
 		for _, g := range got {
 			if b.handle(g.Message) {
-				for _, err := range b.s.Ack(b.t.Context(), got) {
-					must(b.t, err)
-				}
+				b.s.ack(got...)
 			}
 		}
 	}
-}
-
-func (b *spreading) run(id core.RunID) core.Run {
-	runs, _, err := b.s.Runs(b.t.Context(), []core.RunID{id})
-	must(b.t, err)
-	return runs[id]
 }
 
 // start dispatches the job and returns the runs of its shards in the order of their sends.
@@ -165,7 +114,7 @@ func (b *spreading) start() (core.RunID, []core.RunID) {
 	if !b.handle(m) {
 		b.t.Fatal("not acked")
 	}
-	if r := b.run(id); r.IsBroadcast() {
+	if r := b.s.run(id); r.IsBroadcast() {
 		b.comes()
 		slices.Sort(b.runs)
 		slices.Sort(b.sent)
@@ -178,13 +127,13 @@ func (b *spreading) end(id core.RunID, state core.State) error {
 	if state == core.Failed {
 		r.Reason = core.ReasonHandler
 	}
-	return b.f.End(b.t.Context(), []finish.Result{r})[0]
+	return b.s.f.End(b.t.Context(), []finish.Result{r})[0]
 }
 
 // is checks the state, the reason and the result of a broadcast, such as "2 of 3, 1 failed".
 func (b *spreading) is(id core.RunID, want string) {
 	b.t.Helper()
-	r := b.run(id)
+	r := b.s.run(id)
 	message := strings.Replace(r.Message, " shards succeeded", "", 1)
 	if got := strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason, " ", message)); got != want {
 		b.t.Errorf("run %d: %s, want %s", id, got, want)
@@ -205,7 +154,7 @@ func TestBroadcast(t *testing.T) {
 		if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 1/3 c 2/3]" {
 			t.Error(got)
 		}
-		if r := b.run(runs[1]); len(r.Tries) != 1 || r.Tries[0].Message != "connection refused" || r.State != core.Running {
+		if r := b.s.run(runs[1]); len(r.Tries) != 1 || r.Tries[0].Message != "connection refused" || r.State != core.Running {
 			t.Errorf("%+v", r)
 		}
 		for _, shard := range runs {
@@ -233,7 +182,7 @@ func TestBroadcast(t *testing.T) {
 		if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 2/3]" {
 			t.Error(got)
 		}
-		if r := b.run(id); r.State != core.Running || r.Address != "" || r.Shard.First != runs[0] {
+		if r := b.s.run(id); r.State != core.Running || r.Address != "" || r.Shard.First != runs[0] {
 			t.Errorf("%+v", r)
 		}
 		for _, shard := range runs {
@@ -241,7 +190,7 @@ func TestBroadcast(t *testing.T) {
 			must(t, b.end(shard, core.Succeeded))
 		}
 		b.is(id, "succeeded  3 of 3")
-		if r := b.run(runs[1]); r.Shard != (core.Shard{Of: id, Index: 1, Total: 3}) || r.Retries != 0 || r.First != r.ID {
+		if r := b.s.run(runs[1]); r.Shard != (core.Shard{Of: id, Index: 1, Total: 3}) || r.Retries != 0 || r.First != r.ID {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -285,10 +234,10 @@ func TestBroadcast(t *testing.T) {
 	in("nobody there", func(t *testing.T) {
 		b := newSpreading(t, 0, func(d *core.Def) { d.Retry.Max, d.Retry.Delay = 1, time.Second })
 		id, _ := b.start()
-		if r := b.run(id); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
+		if r := b.s.run(id); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
 			t.Errorf("%s %s", r.State, r.Reason)
 		}
-		texts.Equal(t, "no executor", b.run(id).Message)
+		texts.Equal(t, "no executor", b.s.run(id).Message)
 		b.app(2)
 		b.comes()
 		slices.Sort(b.sent)
@@ -310,11 +259,11 @@ func TestBroadcast(t *testing.T) {
 	in("its messages are not taken", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
-		b.s.out = core.ErrThrottled
+		b.s.enqueue = func(context.Context, *ring.Out, func() error) error { return core.ErrThrottled }
 		if b.handle(m) {
 			t.Error("acked")
 		}
-		b.s.out = nil
+		b.s.enqueue = nil
 		b.handle(m)
 		b.comes()
 		if b.is(id, "running"); len(b.sent) != 2 {
@@ -327,11 +276,11 @@ func TestBroadcast(t *testing.T) {
 			b := newSpreading(t, 3, nil)
 			id, m := b.fire()
 			b.handle(m)
-			whole := b.run(id)
+			whole := b.s.run(id)
 			fires := whole.ShardFires()
 			letter := core.Letter{ID: "1", Reason: "received too often",
 				Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: fires[1:2]}))}
-			dead := dispatch.NewDead(b.s, b.s, b.s, b.s, b.f, nil, false, slog.New(slog.DiscardHandler))
+			dead := b.s.dead()
 			record := func() {
 				_, err := dead.Record(t.Context(), &letter)
 				must(t, err)
@@ -350,7 +299,7 @@ func TestBroadcast(t *testing.T) {
 	in("the process that closes the last shard dies", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, runs := b.start()
-		b.s.puts = func(p *core.RunPut) error {
+		b.s.put = func(p *core.RunPut) error {
 			if p.ID == id {
 				return errors.New("cut")
 			}
@@ -360,7 +309,7 @@ func TestBroadcast(t *testing.T) {
 		if b.end(runs[1], core.Succeeded) == nil {
 			t.Error("reported as done")
 		}
-		b.s.puts = nil
+		b.s.put = nil
 		b.is(id, "running")
 		for range 16 {
 			time.Sleep(time.Minute)
@@ -373,7 +322,7 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, func(d *core.Def) { d.PauseAfter = 1 })
 		id, runs := b.start()
 		must(t, b.end(runs[0], core.Succeeded))
-		b.s.puts = func(p *core.RunPut) error {
+		b.s.put = func(p *core.RunPut) error {
 			if p.ID == id && !p.Ends() {
 				return errors.New("cut")
 			}
@@ -382,14 +331,14 @@ func TestBroadcast(t *testing.T) {
 		if b.end(runs[1], core.Failed) == nil {
 			t.Error("reported as done")
 		}
-		whole := b.run(id)
+		whole := b.s.run(id)
 		message := ring.Message{Kind: ring.KindFires, Slot: whole.Slot, Fires: whole.ShardFires()[:1]}
 		if !whole.Owing() {
 			t.Errorf("it owes %v", whole.Owes)
 		}
-		b.s.puts = nil
-		if acked := b.handle(message); !acked || len(b.run(id).Owes) > 0 {
-			t.Errorf("acked: %t, and it owes %v", acked, b.run(id).Owes)
+		b.s.put = nil
+		if acked := b.handle(message); !acked || len(b.s.run(id).Owes) > 0 {
+			t.Errorf("acked: %t, and it owes %v", acked, b.s.run(id).Owes)
 		}
 		b.is(id, "failed shards 1 of 2, 1 failed")
 	})
@@ -397,32 +346,29 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		whole := b.run(id)
-		b.s.puts = func(p *core.RunPut) error {
+		whole := b.s.run(id)
+		b.s.put = func(p *core.RunPut) error {
 			if p.ID == id && p.Ends() { // the process that closes it reads it before that
-				b.s.puts = nil
-				return b.s.Store.PutRuns(t.Context(), []core.RunPut{whole.Kill("me", time.Now())})[0]
+				b.s.put = nil
+				return b.s.change(whole.Kill("me", time.Now()))
 			}
 			return nil
 		}
-		must(t, b.f.SkipShards(t.Context(), &whole, []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}, "cancelled"))
+		must(t, b.s.f.SkipShards(t.Context(), &whole, []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}, "cancelled"))
 		b.is(id, "killed person 0 of 2, 2 skipped")
 	})
 	in("skipped shards are listed", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		whole := b.run(id)
+		whole := b.s.run(id)
 		ids := []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}
-		f := finish.New(b.s, b.s, finish.Options{Plan: plan.AWS(), Lists: true, Log: slog.New(slog.DiscardHandler)})
-		must(t, f.SkipShards(t.Context(), &whole, ids, "cancelled"))
+		b.s.byJournal()
+		must(t, b.s.f.SkipShards(t.Context(), &whole, ids, "cancelled"))
 		for _, id := range ids {
-			key := b.run(id).Journal
-			found, err := b.s.Journals(t.Context(), []core.JournalKey{key})
-			must(t, err)
-			j := found[key]
+			j := b.s.journal(b.s.run(id))
 			if e, is := j.Find(id); !is || e.Outcome != core.Recorded {
-				t.Errorf("shard %s names journal %s, which has %+v", id, key, j)
+				t.Errorf("shard %s names a journal that has %+v", id, j)
 			}
 		}
 	})
@@ -432,8 +378,8 @@ func TestBroadcast(t *testing.T) {
 		must(t, b.end(runs[0], core.Succeeded))
 		must(t, b.end(runs[2], core.Succeeded))
 		time.Sleep(25 * time.Hour)
-		whole := b.run(id)
-		must(t, b.f.Mend(t.Context(), &whole)) // the watchdog sees that it is open
+		whole := b.s.run(id)
+		must(t, b.s.f.Mend(t.Context(), &whole)) // the watchdog sees that it is open
 		b.comes()
 		if b.is(id, "running"); len(b.sent) != 3 {
 			t.Error(b.sent)
@@ -445,10 +391,8 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		jobs, _, err := b.s.Jobs(t.Context(), []core.JobID{1})
-		must(t, err)
-		s := jobs[1].Sched
-		must(t, b.s.Advance(t.Context(), []core.Advance{plan.PauseNow(s, "why", time.Now(), plan.AWS())})[0])
+		pause := plan.PauseNow(b.s.jobOf(1).Sched, "why", time.Now(), plan.AWS())
+		must(t, b.s.Advance(t.Context(), []core.Advance{pause})...)
 		b.comes()
 		if b.is(id, "skipped paused 0 of 2, 2 skipped"); len(b.sent) != 0 {
 			t.Error(b.sent)
@@ -458,8 +402,8 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		r := b.run(id)
-		must(t, b.s.PutRuns(t.Context(), []core.RunPut{r.Kill("me", time.Now())})[0])
+		r := b.s.run(id)
+		must(t, b.s.change(r.Kill("me", time.Now())))
 		b.comes()
 		if b.is(id, "killed person 0 of 2, 2 skipped"); len(b.sent) != 0 {
 			t.Error(b.sent)
@@ -471,7 +415,7 @@ func TestBroadcast(t *testing.T) {
 		if err := b.end(id, core.Succeeded); core.CodeOf(err) != core.CodeNotFound {
 			t.Error(err)
 		}
-		err := b.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0]
+		err := b.s.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0]
 		if !errors.Is(err, core.ErrRefused) {
 			t.Error(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/store"
 )
 
 // claim takes items through steps 4 and 5. The first write of an item without a record assumes that no record exists.
@@ -41,18 +42,14 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 			}
 			return
 		}
-		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
+		runs, err := readAll(ctx, ids, b.d.store.Runs.Get)
 		if err != nil {
 			if round+1 < budget.ClaimLooks {
 				sleep(ctx, 10*time.Millisecond<<round)
 			}
 			continue
 		}
-		slices.Sort(unread)
-		b.decide(ctx, slices.DeleteFunc(open, func(it *item) bool {
-			_, missing := slices.BinarySearch(unread, it.fire.Run)
-			return missing
-		}), runs)
+		b.decide(ctx, slices.DeleteFunc(open, func(it *item) bool { return runs[it.fire.Run].Err != nil }), runs)
 	}
 }
 
@@ -66,7 +63,7 @@ type writes struct {
 
 // decide applies table B to items whose records are in runs. It compares until with its own clock first and reads the
 // journal that a run names only afterwards.
-func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]core.Run) {
+func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]store.Got[*core.Run]) {
 	now := b.now()
 	past := func(r *core.Run) bool {
 		return (r.Expired(now) || b.d.o.OwnerDead(r.Owner)) && !b.d.lives(r.Owner)
@@ -98,16 +95,15 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]co
 }
 
 // seen stores the record on the item and returns its row in table B.
-func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run) bool) row {
-	if _, is := runs[it.fire.Run]; is {
-		run := runs[it.fire.Run] // its own copy: the batch may forget another item much earlier
-		it.run = &run
-		if run.Journal != b.key {
+func (b *batch) seen(it *item, runs map[core.RunID]store.Got[*core.Run], past func(*core.Run) bool) row {
+	if run, is := runs[it.fire.Run]; is {
+		it.run = run.Is
+		if it.run.Journal != b.key {
 			it.wrote = 0
 		} else if it.wrote == 0 { // by a write whose answer was lost
 			it.wrote = core.Recorded
 		}
-		it.ofSlot(&run)
+		it.ofSlot(it.run)
 		return rowOf(it.run, &it.fire, b.nonce, past)
 	}
 	if it.recorded {
@@ -198,7 +194,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	b.broadcast(ctx, w)
 	b.told(ctx, w)
 	if len(w.creates) > 0 && b.owns(0) {
-		for k, err := range b.d.store.Create(ctx, w.creates) {
+		for k, err := range b.d.store.CreateRuns(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
 			it.phase = firstWrite(err, state == core.Skipped)
 			it.written(err, state == core.Running)
@@ -216,7 +212,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 		}
 	}
 	if len(w.puts) > 0 && b.owns(0) {
-		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
+		for k, err := range b.d.store.ChangeRuns(ctx, w.puts) {
 			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
 			if p.Set&core.RunJournal != 0 {
 				it.written(err, p.Set&core.RunOwner != 0)
@@ -259,7 +255,7 @@ func (it *item) written(err error, claims bool) {
 
 // listed makes a put without a claim name the journal of this batch, if lists find runs by journals and the run was never claimed.
 func (b *batch) listed(p core.RunPut) core.RunPut {
-	if b.d.o.Lists && p.Was.SentAt.IsZero() {
+	if b.d.store.ByJournal && p.Was.SentAt.IsZero() {
 		return p.In(b.key)
 	}
 	return p
@@ -274,7 +270,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	if it.of != nil {
 		r = it.of.ShardRun(f.Run)
 	}
-	if b.d.o.Lists {
+	if b.d.store.ByJournal {
 		r.Journal = b.key
 	}
 	switch r.State = state; state {
@@ -359,7 +355,7 @@ func (b *batch) addresses(it *item) []string {
 // slow reports whether the address of an item is slow while the item is not on the slow queue. If so, it moves the item
 // there.
 func (b *batch) slow(it *item) bool {
-	if !b.d.health.on() || it.slow || len(it.order) == 0 || !b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
+	if !b.d.o.SlowQueue || it.slow || len(it.order) == 0 || !b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
 		return false
 	}
 	it.phase = passing{slowly: true, why: errNotDone}

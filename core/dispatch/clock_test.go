@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,21 +19,20 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // clocked is a process that can make calls. Tests set its clock during calls, as if the machine slept or the clock was
 // corrected.
 type clocked struct {
-	t      *testing.T
-	s      *memory.Store
-	cut    *cut // store as the dispatcher sees it
-	d      *dispatch.Dispatcher
-	w      *finish.Watchdog
-	off    atomic.Int64
-	send   func(s dispatch.SendRequest) dispatch.Answer
-	mu     sync.Mutex
-	sent   map[core.RunID]int
-	closed []core.Run
+	t    *testing.T
+	s    *data
+	d    *dispatch.Dispatcher
+	w    *finish.Watchdog
+	off  atomic.Int64
+	send func(s dispatch.SendRequest) dispatch.Answer
+	mu   sync.Mutex
+	sent map[core.RunID]int
 }
 
 func (c *clocked) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
@@ -63,19 +61,10 @@ func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
 
 func newClocked(t *testing.T) *clocked {
 	c := &clocked{t: t, sent: map[core.RunID]int{}}
-	c.s = memory.New(t, memory.Options{Now: c.now})
-	c.cut = &cut{Store: c.s}
-	log := slog.New(slog.DiscardHandler)
-	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log,
-		Closed: func(r *core.Run) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.closed = append(c.closed, *r)
-		}})
-	c.d = dispatch.New(c.cut, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
-	c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
-	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
-		core.Change{ID: 1, App: "calls"}))
+	c.s = newData(t, plan.Local(), memory.Options{Now: c.now})
+	c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead})
+	c.w = finish.NewWatchdog(c.s.f, nil, finish.WatchOptions{})
+	c.s.app("calls", "call:https://h")
 	return c
 }
 
@@ -87,34 +76,30 @@ func (c *clocked) must(err error) {
 // job stores a job that is due now and returns its run; the caller enqueues the fire.
 func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.Fire) {
 	c.t.Helper()
-	now := core.InstantOf(c.now())
-	run := core.PlannedRun(id, now)
+	f := planned(id, core.InstantOf(c.now()))
 	j := core.Job{Def: core.Def{ID: id, App: "calls", Name: "job-" + id.String(), Handler: "/h", Timeout: time.Hour}}
 	j.Sched.Rev, j.Sched.RevAt = 1, c.now().Add(-time.Hour)
 	if change != nil {
 		change(&j)
 	}
 	j.Normalize()
-	c.must(c.s.CreateJobs(c.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: id}})[0])
-	return run, core.Fire{Run: run, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
+	c.s.job(j)
+	return f.Run, f
 }
 
 // enqueue enqueues fires as one message.
 func (c *clocked) enqueue(fires ...core.Fire) {
 	c.t.Helper()
-	slot := fires[0].Slot
-	c.must(c.s.Enqueue(c.t.Context(),
-		[]ring.Out{{NotBefore: slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: fires}}})[0])
+	c.s.enqueued(fires[0].Slot.Time(), messageOf(fires...))
 }
 
 // deliver handles all visible messages and returns how many there were and how many were acknowledged.
 func (c *clocked) deliver() (handled, acked int) {
 	c.t.Helper()
-	if due, _, _, err := c.s.Depth(c.t.Context(), ring.KindFires); err != nil || due == 0 {
+	if due, _ := c.s.depth(ring.KindFires); due == 0 {
 		return 0, 0
 	}
-	got, err := c.s.Receive(c.t.Context(), ring.KindFires, 10)
-	c.must(err)
+	got := c.s.receive(ring.KindFires, 10)
 	var msgs []ring.Message
 	for i := range got {
 		msgs = append(msgs, got[i].Message)
@@ -122,9 +107,9 @@ func (c *clocked) deliver() (handled, acked int) {
 	for i, v := range c.d.Handle(c.t.Context(), msgs) {
 		if v.Ack {
 			acked++
-			c.must(c.s.Ack(c.t.Context(), got[i:i+1])[0])
+			c.s.ack(got[i : i+1]...)
 		} else {
-			c.must(c.s.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
+			c.must(c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
 		}
 	}
 	return len(got), acked
@@ -134,25 +119,15 @@ func (c *clocked) deliver() (handled, acked int) {
 func (c *clocked) walk() {
 	c.t.Helper()
 	for {
-		due, _, _, err := c.s.Depth(c.t.Context(), ring.KindCheck)
-		c.must(err)
-		if due == 0 {
+		if due, _ := c.s.depth(ring.KindCheck); due == 0 {
 			break
 		}
-		got, err := c.s.Receive(c.t.Context(), ring.KindCheck, 1)
-		c.must(err)
+		got := c.s.receive(ring.KindCheck, 1)
 		c.must(c.w.Check(c.t.Context(), got[0].Message.Check))
-		c.must(c.s.Ack(c.t.Context(), got)[0])
+		c.s.ack(got...)
 	}
 	_, err := c.w.Pass(c.t.Context())
 	c.must(err)
-}
-
-func (c *clocked) run(id core.RunID) core.Run {
-	c.t.Helper()
-	found, _, err := c.s.Runs(c.t.Context(), []core.RunID{id})
-	c.must(err)
-	return found[id]
 }
 
 // TestCallAcrossASleep: the machine sleeps during a call whose journal is not stored yet, and the watchdog passes its
@@ -194,17 +169,15 @@ func TestCallAcrossASleep(t *testing.T) {
 							c.walk()
 							c.deliver()
 						}
-						r := c.run(id)
+						r := c.s.run(id)
 						if r.State != core.Lost || r.Reason != core.ReasonNoReport {
 							t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 						}
 						if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
 							t.Errorf("sent: %v", c.sent)
 						}
-						scheds, _, err := c.s.Scheds(t.Context(), []core.JobID{7})
-						c.must(err)
-						if owes == "delay" && scheds[7].Tail == id {
-							t.Errorf("the chain ends here: %+v", scheds[7])
+						if s := c.s.jobOf(7).Sched; owes == "delay" && s.Tail == id {
+							t.Errorf("the chain ends here: %+v", s)
 						}
 					})
 				})
@@ -231,7 +204,7 @@ func TestClockJumpDuringCall(t *testing.T) {
 		}
 		c.enqueue(fire)
 		c.deliver()
-		if r := c.run(id); c.times(id) != 1 || r.State != core.Succeeded {
+		if r := c.s.run(id); c.times(id) != 1 || r.State != core.Succeeded {
 			t.Errorf("one process sent it %d times; it is %s", c.times(id), r.State)
 		}
 	})
@@ -265,13 +238,13 @@ func TestBusyBesideLongCall(t *testing.T) {
 			wait(time.Second)
 			c.deliver()
 		}
-		if r := c.run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
+		if r := c.s.run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
 			t.Errorf("after 10 s it is %s: %s, sent %d times", r.State, r.Reason, c.times(busy))
 		} else if len(r.Tries) != 1 || r.Tries[0].Message != "queue full" {
 			t.Errorf("the refusals before are %+v", r.Tries)
 		}
 		<-ended
-		if r := c.run(long); r.State != core.Succeeded || c.times(long) != 1 {
+		if r := c.s.run(long); r.State != core.Succeeded || c.times(long) != 1 {
 			t.Errorf("the call is %s, sent %d times", r.State, c.times(long))
 		}
 		c.set(24 * time.Hour)
@@ -289,50 +262,23 @@ func TestRetryThatFallsIsTold(t *testing.T) {
 	}
 }
 
-// cut loses the answers to puts that end runs.
-type cut struct {
-	*memory.Store
-	lost bool
-	look func() // called before a run is read; nil: nothing
-	away bool   // the store fails all reads that a batch needs
-}
-
-func (c *cut) Global(ctx context.Context) (core.Global, error) {
-	if c.away {
-		return core.Global{}, core.ErrThrottled
-	}
-	return c.Store.Global(ctx)
-}
-
-func (c *cut) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if c.look != nil && len(runs) > 0 {
-		c.look()
-	}
-	return c.Store.Runs(ctx, runs)
-}
-
-func (c *cut) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	errs := c.Store.PutRuns(ctx, puts)
-	for i := range puts {
-		if c.lost && puts[i].Ends() {
-			errs[i] = errors.New("connection reset")
-		}
-	}
-	return errs
-}
-
 func retryThatFallsIsTold(t *testing.T, lost bool) {
 	c := newClocked(t)
-	c.cut.lost = lost
+	c.s.answer = func(p *store.RunPut, err error) error {
+		if lost && p.Change != nil && p.Change.Ends() {
+			return errors.New("connection reset")
+		}
+		return err
+	}
 	_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
 	retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
 		Slot:    fire.Slot,
 		Attempt: 2, First: fire.Run}
-	c.must(c.s.Create(t.Context(), []core.Run{retry})[0])
+	c.s.create(retry)
 	c.enqueue(retry.Fire())
 	c.deliver()
-	if r := c.run(retry.ID); r.State != core.Skipped || len(c.closed) != 1 || c.closed[0].ID != retry.ID || !c.closed[0].FailedForGood() {
-		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.closed)
+	if r := c.s.run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID || !c.s.closed[0].FailedForGood() {
+		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.s.closed)
 	}
 }
 
@@ -345,10 +291,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 				c := newClocked(t)
 				id, fire := c.job(7, func(j *core.Job) { j.Sched.Misfire = core.MisfireAll })
 				outcome := func() core.Outcome {
-					run := c.run(id)
-					journals, err := c.s.Journals(t.Context(), []core.JournalKey{run.Journal})
-					c.must(err)
-					j := journals[run.Journal]
+					j := c.s.journal(c.s.run(id))
 					e, _ := j.Find(id)
 					return e.Outcome
 				}
@@ -361,7 +304,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 					wait(3 * time.Minute)
 					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 				}
-				msgs := []ring.Message{{Kind: ring.KindFires, Slot: fire.Slot, Fires: []core.Fire{fire}}}
+				msgs := []ring.Message{messageOf(fire)}
 				for range 2 {
 					if v := c.d.Handle(t.Context(), msgs); !v[0].Ack {
 						t.Errorf("not acked: %v", v[0].Err)
@@ -462,14 +405,12 @@ func TestSettledBesideLongCall(t *testing.T) {
 			}
 		}()
 		wait(15 * time.Second)
-		if _, waiting, _, err := c.s.Depth(t.Context(), ring.KindCheck); err != nil || waiting != 2 {
-			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan, %v", waiting, err)
+		if _, waiting := c.s.depth(ring.KindCheck); waiting != 2 {
+			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan", waiting)
 		}
 		<-ended
 		for _, id := range []core.RunID{long, quick} {
-			journals, err := c.s.Journals(t.Context(), []core.JournalKey{c.run(id).Journal})
-			c.must(err)
-			j := journals[c.run(id).Journal]
+			j := c.s.journal(c.s.run(id))
 			if e, ok := j.Find(id); !ok || e.Outcome != core.Accepted || len(j.Entries) != 2 {
 				t.Errorf("run %d in the journal: %+v of %+v", id, e, j.Entries)
 			}
@@ -485,11 +426,8 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", awaited), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := newClocked(t)
-					log := slog.New(slog.DiscardHandler)
-					f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
 					// One is in hand; the next is claimed when that one has its answer.
-					c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log, InHand: 2})
-					c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
+					c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead, InHand: 2})
 					var ids []core.RunID
 					m := ring.Message{Kind: ring.KindFires}
 					for i := range core.JobID(3) {
@@ -508,7 +446,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 						}
 						wait(500 * time.Millisecond)
-						c.must(f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
+						c.must(c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
 						for range int(awaited / (10 * time.Second)) {
 							wait(10 * time.Second)
 							c.walk()
@@ -523,7 +461,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 						wait(time.Minute)
 						c.walk()
 					}
-					if r := c.run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
+					if r := c.s.run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
 						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 					}
 				})
@@ -546,7 +484,7 @@ func TestDialectIsHandedOn(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
-			c.must(c.s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+			c.s.app(app)
 			c.must(c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
 				Dialect: dialect}))
 		}
@@ -561,30 +499,6 @@ func TestDialectIsHandedOn(t *testing.T) {
 			t.Errorf("told %v", got)
 		}
 	})
-}
-
-// fullDisk stores nothing until room is set.
-type fullDisk struct {
-	*memory.Store
-	room atomic.Bool
-}
-
-func (f *fullDisk) refuse(n int) []error {
-	return slices.Repeat([]error{errors.New("disk full")}, n)
-}
-
-func (f *fullDisk) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	if !f.room.Load() {
-		return f.refuse(len(puts))
-	}
-	return f.Store.PutRuns(ctx, puts)
-}
-
-func (f *fullDisk) PutJournal(ctx context.Context, j core.Journal) error {
-	if !f.room.Load() {
-		return f.refuse(1)[0]
-	}
-	return f.Store.PutJournal(ctx, j)
 }
 
 // TestEndsWaitForRoomOnTheDisk: the result of a call is stored once the disk has room again. A server waits for that; a
@@ -603,14 +517,20 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newClocked(t)
 			id, fire := k.job(7, func(j *core.Job) { j.Def.Timeout = 10 * time.Second })
-			disk := &fullDisk{Store: k.s}
-			disk.room.Store(true)
+			var full atomic.Bool
+			fails := func() error {
+				if full.Load() {
+					return errors.New("disk full")
+				}
+				return nil
+			}
+			k.s.put = func(*core.RunPut) error { return fails() }
+			k.s.write = func(context.Context, []store.Group) error { return fails() }
 			var log strings.Builder
-			o := dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))}
-			k.d = dispatch.New(disk, k.s, k, finish.New(disk, k.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
+			k.d = k.s.dispatcher(k, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			k.send = func(dispatch.SendRequest) dispatch.Answer {
-				disk.room.Store(false)
-				time.AfterFunc(c.full, func() { disk.room.Store(true) })
+				full.Store(true)
+				time.AfterFunc(c.full, func() { full.Store(false) })
 				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 			}
 			ctx, cancel := t.Context(), func() {}
@@ -618,8 +538,8 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, lambda)
 			}
 			defer cancel()
-			k.d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: fire.Slot, Fires: []core.Fire{fire}}})
-			if r := k.run(id); r.State != c.want || k.times(id) != 1 {
+			k.d.Handle(ctx, []ring.Message{messageOf(fire)})
+			if r := k.s.run(id); r.State != c.want || k.times(id) != 1 {
 				t.Errorf("the disk was full for %s, a function %t: it is %s, sent %d times", c.full, c.function, r.State, k.times(id))
 			}
 			if says := strings.Contains(log.String(), id.String()); says != (c.want == core.Running) {

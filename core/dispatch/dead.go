@@ -1,8 +1,10 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -12,43 +14,25 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
-
-// DeadLetters is the dead-letter queue: messages that could not be dispatched.
-type DeadLetters interface {
-	// Letters reads at most limit messages, newest first. The parameter after is the ID of the last message of the previous
-	// page; empty: begin with the newest message.
-	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
-}
-
-// Skips stores records of skipped scheduled times.
-type Skips interface {
-	// PutSkips stores skips. If a skip with this Job, First and Reason is stored, PutSkips only extends it.
-	PutSkips(ctx context.Context, skips []core.Skip) []error
-}
 
 // Dead processes the dead-letter queue. Dead records every run in the messages of this queue and deletes no message.
 type Dead struct {
-	store   Store
-	skips   Skips
-	letters DeadLetters
-	ring    Ring
-	finish  *finish.Finish
-	now     func() time.Time
-	lists   bool // as in Options
-	log     *slog.Logger
+	store  *store.Store
+	finish *finish.Finish
+	now    func() time.Time
+	log    *slog.Logger
 
 	last string // ID of the newest message that Pass has read
 }
 
-// NewDead returns a Dead. If the parameter now is nil, time.Now is used. The parameter lists has the value of Options.Lists of
-// the dispatchers.
-func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, f *finish.Finish, now func() time.Time, lists bool,
-	log *slog.Logger) *Dead {
+// NewDead returns a Dead. If the parameter now is nil, time.Now is used.
+func NewDead(s *store.Store, f *finish.Finish, now func() time.Time, log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
 	}
-	return &Dead{store: store, skips: skips, letters: letters, ring: r, finish: f, now: now, lists: lists, log: log}
+	return &Dead{store: s, finish: f, now: now, log: log}
 }
 
 // Record handles the runs of a dead-letter message that are not stored. Record records each of these runs as skipped, with the
@@ -71,22 +55,21 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			ids = append(ids, f.Of)
 		}
 	}
-	runs, err := readEvery(ctx, distinct(ids), d.store.Runs)
+	runs, err := readRuns(ctx, d.store, distinct(ids))
 	if err != nil {
 		return 0, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
-	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
-	bad, err := core.SplitUnreadable(err)
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
+	found, err := readJobs(ctx, d.store, distinct(jobs))
+	for id, g := range found {
+		switch why := g.Usable(); {
+		case errors.Is(why, core.ErrThrottled):
+			err = cmp.Or(err, why)
+		case why != nil: // jobs that cannot be decoded count as deleted
+			delete(found, id)
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead-letter message: %w", err)
-	}
-	for id := range bad { // jobs that cannot be decoded count as deleted, unless only their secrets are locked
-		if j := core.LockedJob(bad, id); j != nil {
-			found[id] = j
-		}
 	}
 	now := d.now()
 	var skips []core.Skip
@@ -94,13 +77,16 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	named := listing{{Key: core.NewJournalKey(rand.Text(), now), V: 1}}
 	for _, f := range fires {
 		whole := runs[f.Of]
+		if whole == nil {
+			whole = &noRun
+		}
 		if r, ok := runs[f.Run]; ok {
 			if r.ShardEnded() && whole.State.Open() {
-				shards = append(shards, r)
+				shards = append(shards, *r)
 			}
-			d.finish.Buried(ctx, &r)
+			d.finish.Buried(ctx, r)
 			if !r.State.Open() || !r.Journal.IsZero() { // its writer may have died
-				named.add(&r)
+				named.add(r)
 			}
 			continue
 		}
@@ -108,7 +94,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		if _, planned := f.Run.Planned(); !planned {
 			var app string
 			if ok {
-				app = job.Def.App
+				app = job.Is.Def.App
 			}
 			r := core.Run{ID: f.Run, App: app, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run}
 			_, shard := whole.ShardOf(f.Run)
@@ -116,7 +102,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 				r = whole.ShardRun(f.Run)
 			}
 			r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonUndeliverable, l.Reason, now
-			if d.lists {
+			if d.store.ByJournal {
 				r.Journal = named[0].Key
 			}
 			named.add(&r)
@@ -125,7 +111,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			}
 			continue
 		}
-		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
+		if ok && f.Rev < job.Is.Sched.Rev && f.At.Time().After(job.Is.Sched.RevAt) {
 			continue
 		}
 		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable,
@@ -149,7 +135,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 // list stores the journals that name the runs of a message.
 func (d *Dead) list(ctx context.Context, named listing) error {
 	for _, j := range named {
-		if d.lists && len(j.Entries) > 0 {
+		if d.store.ByJournal && len(j.Entries) > 0 {
 			if err := d.store.PutJournal(ctx, j); !journalled(err) {
 				return fmt.Errorf("list the runs of a dead-letter message: %w", err)
 			}
@@ -161,7 +147,7 @@ func (d *Dead) list(ctx context.Context, named listing) error {
 // put stores skips and skipped runs, and returns how many.
 func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n int, err error) {
 	if len(skips) > 0 {
-		for _, e := range d.skips.PutSkips(ctx, skips) {
+		for _, e := range d.store.PutSkips(ctx, skips) {
 			if e != nil {
 				err = fmt.Errorf("record a skipped scheduled run: %w", e)
 				continue
@@ -170,7 +156,7 @@ func (d *Dead) put(ctx context.Context, skips []core.Skip, create []core.Run) (n
 		}
 	}
 	if len(create) > 0 {
-		for _, e := range d.store.Create(ctx, create) {
+		for _, e := range d.store.CreateRuns(ctx, create) {
 			switch {
 			case e == nil:
 				n++
@@ -212,7 +198,7 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	if len(fires) == 0 {
 		notes = []ring.Note{{Event: core.EventDeadLetter, Run: letterRun(l), Why: l.Reason, When: l.At}}
 	}
-	for _, err := range d.ring.Enqueue(ctx, ring.Noted(notes, now)) {
+	for _, err := range d.store.Queue.Enqueue(ctx, ring.Noted(notes, now)) {
 		if err != nil {
 			return fmt.Errorf("notify about a dead-letter message: %w", err)
 		}
@@ -235,7 +221,7 @@ const passPage = 100
 func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 	newest, after := "", ""
 	for {
-		list, err := d.letters.Letters(ctx, after, passPage)
+		list, err := d.store.Letters(ctx, after, passPage)
 		if err != nil {
 			return recorded, fmt.Errorf("read dead-letter messages: %w", err)
 		}

@@ -1,9 +1,7 @@
 package dispatch_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,51 +11,11 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
-
-// unreadable is a store in which some runs cannot be read.
-type unreadable struct {
-	dispatch.Store
-	all bool
-}
-
-func (u *unreadable) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if u.all {
-		return map[core.RunID]core.Run{}, runs, nil
-	}
-	return u.Store.Runs(ctx, runs)
-}
-
-// blind is a store that loses the answers to the first writes of runs and then fails some reads of them.
-type blind struct {
-	*memory.Store
-	lost  bool
-	fails int
-}
-
-func (b *blind) Create(ctx context.Context, runs []core.Run) []error {
-	errs := b.Store.Create(ctx, runs)
-	for i := range errs {
-		if !b.lost {
-			errs[i] = errors.New("connection reset")
-		}
-	}
-	b.lost = true
-	return errs
-}
-
-func (b *blind) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if b.lost && b.fails > 0 {
-		b.fails--
-		return nil, nil, core.ErrThrottled
-	}
-	return b.Store.Runs(ctx, runs)
-}
 
 // TestUndecidedFireComesAgain: a run whose claim got no answer is read several times and then sent. If it cannot be
 // read, it is retried.
@@ -66,13 +24,24 @@ func TestUndecidedFireComesAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 			g := newGated(t, dispatch.Options{})
-			log := slog.New(slog.DiscardHandler)
-			r := &damaged{Ring: g.s}
-			g.d = dispatch.New(&blind{Store: g.s, fails: fails}, r, g.sender,
-				finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
-			again := len(r.again)
+			r, lost, left := g.s.damage(0, false), false, fails
+			g.s.answer = func(p *store.RunPut, err error) error { // of the first write, and then some reads fail
+				if p.Create == nil || lost {
+					return err
+				}
+				lost = true
+				return errors.New("connection reset")
+			}
+			g.s.runs = func([]core.RunID) error {
+				if !lost || left == 0 {
+					return nil
+				}
+				left--
+				return core.ErrThrottled
+			}
+			again := 0
 			for _, v := range g.d.Handle(t.Context(), g.messages(1, 1, "one")) {
-				if again = len(r.again); !v.Ack {
+				if again = len(r.msgs); !v.Ack {
 					again++
 				}
 			}
@@ -89,31 +58,35 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
-		store := &unreadable{Store: g.s}
-		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
+		dead := g.s.dead()
 		msgs := g.messages(1, 4, "one") // jobs 1 to 4
 		m := msgs[0]
 		slot := m.Slot
 		g.handle([]ring.Message{{Kind: ring.KindFires, Slot: slot, Fires: m.Fires[:1]}}) // job 1 has its run
-		ran, _, err := g.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-		if err != nil || len(ran) != 1 {
-			t.Fatal(ran, err)
+		ran := g.s.stored(m.Fires[0].Run)
+		if len(ran) != 1 {
+			t.Fatal(ran)
 		}
 		// Job 2 was changed since, so its run is planned again. The message of job 3 has a future revision, which
 		// changes nothing.
 		old := &m.Fires[1]
 		old.Rev = 0
-		gone := core.Fire{Run: core.PlannedRun(77, slot), Rev: 5, At: slot, Slot: slot, Cause: core.CauseSchedule}
+		gone := planned(77, slot)
+		gone.Rev = 5
 		byHand := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: slot, Slot: slot, Cause: core.CauseAPI}
 		m.Fires = append(m.Fires, gone, byHand)
 		body := strings.Replace(string(ring.Encode(m)), `"fires":[{`, `"fires":[{"run":5,"cause":"boredom"},{`, 1)
 		letter := core.Letter{ID: "1", Body: body, Reason: "fire 0: a cause that is none"}
 
-		store.all = true
+		g.s.runsRead = func(got map[core.RunID]store.Got[*core.Run]) {
+			for id := range got {
+				got[id] = store.Got[*core.Run]{Err: core.ErrThrottled}
+			}
+		}
 		if n, err := dead.Record(t.Context(), &letter); n != 0 || !errors.Is(err, core.ErrThrottled) {
 			t.Errorf("with runs that cannot be read %d are recorded, %v", n, err)
 		}
-		store.all = false
+		g.s.runsRead = nil
 		for range 2 {
 			check.Call(t)(dead.Record(t.Context(), &letter))
 		}
@@ -130,9 +103,9 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		if want := []core.JobID{3, 4, 77}; !slices.Equal(have, want) {
 			t.Errorf("recorded for the jobs %v, want %v", have, want)
 		}
-		after, _, err := g.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run, m.Fires[1].Run, byHand.Run})
-		if err != nil || len(after) != 2 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
-			t.Errorf("runs %+v, %v", after, err)
+		after := g.s.stored(m.Fires[0].Run, m.Fires[1].Run, byHand.Run)
+		if len(after) != 2 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
+			t.Errorf("runs %+v", after)
 		}
 		if r := after[byHand.Run]; r.State != core.Skipped || r.Reason != core.ReasonUndeliverable || r.Message != letter.Reason {
 			t.Errorf("the run without a record is %+v", r)
@@ -152,12 +125,12 @@ func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
+		dead := g.s.dead()
 		msgs := g.messages(1, 2, "one")
 		for _, m := range msgs {
-			must(t, g.s.Bury(t.Context(), m, "received too often"))
+			must(t, g.s.Queue.Bury(t.Context(), m, "received too often"))
 		}
-		must(t, g.s.Bury(t.Context(), ring.Message{Kind: ring.KindCheck, Slot: 9, Check: &ring.Check{}}, "a check"))
+		must(t, g.s.Queue.Bury(t.Context(), ring.Message{Kind: ring.KindCheck, Slot: 9, Check: &ring.Check{}}, "a check"))
 		if n, err := dead.Pass(t.Context()); n != 2 || err != nil {
 			t.Fatalf("%d recorded, %v", n, err)
 		}
@@ -172,9 +145,8 @@ func TestRedrive(t *testing.T) {
 		if len(fires) != 2 || unread != 0 {
 			t.Fatalf("%d fires, %d unread", len(fires), unread)
 		}
-		must(t, g.s.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil))...)
-		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-		must(t, err)
+		must(t, g.s.Queue.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil))...)
+		got := g.s.receive(ring.KindFires, 10)
 		for i := range got {
 			g.handle([]ring.Message{got[i].Message})
 		}
@@ -184,8 +156,7 @@ func TestRedrive(t *testing.T) {
 		// A pass finds later messages, page by page.
 		for n := range 250 {
 			at := core.InstantOf(time.Now()) - core.Instant(n) - 100
-			f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-			must(t, g.s.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}, "received too often"))
+			must(t, g.s.Queue.Bury(t.Context(), messageOf(planned(1, at)), "received too often"))
 		}
 		if n, err := dead.Pass(t.Context()); n != 250 || err != nil {
 			t.Errorf("%d of 250 recorded, %v", n, err)
@@ -201,24 +172,13 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
 		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
+		g.s.damage(2, true)
+		dead := g.s.dead()
 		letter := core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 2 cannot be read: no JSON"}
 		if n, err := dead.Record(t.Context(), &letter); n != len(m.Fires) || err != nil {
 			t.Errorf("%d of %d fires are recorded, %v", n, len(m.Fires), err)
 		}
 	})
-}
-
-// lockedJobs is a store of jobs whose secrets cannot be decrypted.
-type lockedJobs struct{ dispatch.Store }
-
-func (l lockedJobs) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	found, unread, err := l.Store.Jobs(ctx, ids)
-	var bad core.Unreadable
-	for id, j := range found {
-		bad.Add(id, &core.Locked[*core.Job]{Record: j, Err: core.Errorf(core.CodeRefused, "a secret cannot be decrypted")})
-	}
-	return map[core.JobID]*core.Job{}, unread, errors.Join(err, bad.Err())
 }
 
 // TestDeadFiresOfLockedJobs: a job with a secret that cannot be decrypted is not gone. Its triggered run is recorded
@@ -231,11 +191,16 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 		m.Fires[0].Rev = 0
 		triggered := core.NumberedRun(1, 9)
 		m.Fires = append(m.Fires, core.Fire{Run: triggered, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		dead := dispatch.NewDead(lockedJobs{g.s}, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
+		g.s.jobsRead = func(got map[core.JobID]store.Got[*core.Job]) {
+			for id, g := range got {
+				g.Err = &core.Locked[*core.Job]{Record: g.Is, Err: core.Errorf(core.CodeRefused, "a secret cannot be decrypted")}
+				got[id] = g
+			}
+		}
+		dead := g.s.dead()
 		n, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 1 cannot be read"})
-		runs, _, rerr := g.s.Runs(t.Context(), []core.RunID{triggered})
-		if n != 1 || err != nil || rerr != nil || runs[triggered].App == "" {
-			t.Errorf("%d recorded, %v; %+v, %v", n, err, runs, rerr)
+		if r := g.s.run(triggered); n != 1 || err != nil || r.App == "" {
+			t.Errorf("%d recorded, %v; %+v", n, err, r)
 		}
 	})
 }
@@ -245,15 +210,14 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, nil, false, slog.New(slog.DiscardHandler))
+		dead := g.s.dead()
 		asked := func(id string, m ring.Message) int {
 			body := string(ring.Encode(m))
 			if id == "poison" {
 				body = "no message"
 			}
 			check.Call(t)(dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}))
-			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindPostRun)
-			must(t, err)
+			due, waiting := g.s.depth(ring.KindPostRun)
 			return due + waiting
 		}
 		now := time.Now()
@@ -277,13 +241,14 @@ func TestDeadListsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 		g := newGated(t, dispatch.Options{})
-		s := &journalled{Store: g.s, down: true}
-		dead := dispatch.NewDead(s, s, s, s, finish.New(s, s, finish.Options{Plan: plan.Local()}), nil, true, slog.New(slog.DiscardHandler))
+		s := g.journals(true)
+		g.s.byJournal()
+		dead := g.s.dead()
 		now := core.InstantOf(time.Now())
 		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
 		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, Cause: core.CauseAPI, At: now - 600, Slot: now - 600,
 			SentAt: time.Now(), EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
-		must(t, g.s.Create(t.Context(), []core.Run{ended})[0])
+		g.s.create(ended)
 		of := f
 		of.Run = ended.ID
 		letter := core.Letter{ID: "1", Reason: "received too often",
@@ -294,9 +259,9 @@ func TestDeadListsRuns(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.down, s.all = false, nil
 		check.Call(t)(dead.Record(t.Context(), &letter))
-		runs, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run, ended.ID})
-		if err != nil || len(runs) != 2 {
-			t.Fatal(runs, err)
+		runs := g.s.stored(f.Run, ended.ID)
+		if len(runs) != 2 {
+			t.Fatal(runs)
 		}
 		for id, r := range runs {
 			if !slices.ContainsFunc(s.all, func(j core.Journal) bool { _, is := j.Find(id); return is && j.Key.Minute == r.Journal.Minute }) {

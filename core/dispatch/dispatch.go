@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Options of a Dispatcher. A field with its zero value gets the default in its comment.
@@ -58,15 +59,11 @@ type Options struct {
 	// HoldAhead is the maximum time that a run waits in a batch for its due time. If the due time is later, the run is
 	// enqueued again. The default covers the longest lead time of a message and the second by which a queue may deliver early.
 	HoldAhead time.Duration // default: 11 s
-	// Health shares between dispatchers which jobs and addresses are slow. Runs of slow jobs and addresses use the slow queue.
-	// A nil Health disables the slow queue; a single process does not need it.
-	Health Healths
-	// Uses shares between dispatchers how often the route `lfu` chose each address. UsesEvery is the minimum interval between
-	// two writes of a job's counts. A nil Uses shares nothing.
-	Uses      Uses
+	// SlowQueue reports whether the deployment has a slow queue. Dispatchers share which jobs and addresses are slow, and runs
+	// of slow jobs and addresses use the slow queue. A single process does not need it.
+	SlowQueue bool
+	// UsesEvery is the minimum interval between two writes of how often the route `lfu` chose each address of a job.
 	UsesEvery time.Duration // default: 10 s
-	// Lists reports whether the store finds runs by journal. If it does, journals also name runs that need no watchdog.
-	Lists bool
 	// A job or an address becomes slow in two cases. In the first, more than SlowCount responses within SlowWithin took longer
 	// than SlowAfter. In the second, SlowTimeouts consecutive sends timed out. One response per ProbeEvery decides whether it
 	// stays slow.
@@ -75,7 +72,7 @@ type Options struct {
 	SlowWithin   time.Duration // default: 60 s
 	SlowTimeouts int           // default: 3
 	ProbeEvery   time.Duration // default: 60 s
-	// HealthEvery is the minimum interval between two reads of Health, and between two writes.
+	// HealthEvery is the minimum interval between two reads of the slow jobs and addresses, and between two writes.
 	HealthEvery time.Duration // default: 5 s
 	// SendsMin and SendsMax are the minimum and maximum of the limit on concurrent sends to one address of an app. The limit
 	// follows the measured response time. An awaited call counts against the limit for GateFor. If a send waits longer than
@@ -143,8 +140,7 @@ func (o *Options) defaults() {
 
 // A Dispatcher sends the runs in the messages of the delay queue to executors.
 type Dispatcher struct {
-	store   Store
-	ring    Ring
+	store   *store.Store
 	sender  Sender
 	finish  *finish.Finish
 	o       Options
@@ -164,12 +160,12 @@ type Dispatcher struct {
 }
 
 // New returns a Dispatcher.
-func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
+func New(s *store.Store, to Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
+	d := &Dispatcher{store: s, sender: to, finish: f, o: o, plans: newSchedules(),
 		waits: waits{out: map[core.RunID]awaiting{}}, scripts: sources{of: map[string]*source{}}}
-	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
-	d.uses = newUses(&d.o)
+	d.health, d.gates = newHealths(s, &d.o), newGates(&d.o)
+	d.uses = newUses(s, &d.o)
 	d.probes = newProbes(&d.o)
 	return d
 }
@@ -278,7 +274,7 @@ func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.
 	for k, i := range idx {
 		out[k] = ring.Out{NotBefore: at, Message: msgs[i]}
 	}
-	for k, err := range d.ring.Enqueue(ctx, out) {
+	for k, err := range d.store.Queue.Enqueue(ctx, out) {
 		verdicts[idx[k]] = Verdict{Ack: err == nil, RetryAt: at, Err: err}
 	}
 }

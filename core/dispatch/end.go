@@ -121,7 +121,7 @@ func (b *batch) putBackRest(ctx context.Context) {
 
 func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 	m := ring.Message{Kind: ring.KindFires, Slot: it.fire.Slot, Fires: []core.Fire{it.fire}}
-	if err := b.d.ring.Bury(ctx, m, why); err != nil {
+	if err := b.d.store.Queue.Bury(ctx, m, why); err != nil {
 		return notDone{why: err}
 	}
 	b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "scheduledAt", it.fire.At, "why", why)
@@ -162,7 +162,7 @@ func (b *batch) putBack(ctx context.Context) {
 		groups[g] = append(groups[g], it)
 	}
 	if len(gives) > 0 {
-		b.d.store.PutRuns(ctx, gives) // continue after any answer
+		b.d.store.ChangeRuns(ctx, gives) // continue after any answer
 	}
 	var out []ring.Out
 	var of [][]*item
@@ -189,7 +189,7 @@ func (b *batch) putBack(ctx context.Context) {
 		return
 	}
 	apps := map[string]bool{} // apps of runs that wait
-	for k, err := range b.d.ring.Enqueue(ctx, out) {
+	for k, err := range b.d.store.Queue.Enqueue(ctx, out) {
 		for _, it := range of[k] {
 			it.onward = err == nil
 			switch {

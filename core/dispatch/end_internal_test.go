@@ -7,23 +7,24 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/store"
 )
 
 // closesAll has one run, and accepts its close when the test allows it.
 type closesAll struct {
-	finish.Store
+	store.Runs
 	run        core.Run
 	began, may chan struct{}
 }
 
-func (s closesAll) Runs(context.Context, []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	return map[core.RunID]core.Run{s.run.ID: s.run}, nil, nil
+func (s closesAll) Get(context.Context, []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	return map[core.RunID]store.Got[*core.Run]{s.run.ID: {Is: new(s.run)}}, nil
 }
 
-func (s closesAll) PutRuns(_ context.Context, list []core.RunPut) []error {
+func (s closesAll) Put(_ context.Context, puts []store.RunPut) []error {
 	close(s.began)
 	<-s.may
-	return make([]error, len(list))
+	return make([]error, len(puts))
 }
 
 // TestEndsSideBySide: of two concurrent calls of end, the second does not store the results that the first is storing.
@@ -32,7 +33,7 @@ func TestEndsSideBySide(t *testing.T) {
 	r := core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Running, Owner: "me", Attempt: 1}
 	r.First = r.ID
 	s := closesAll{run: r, began: make(chan struct{}), may: make(chan struct{})}
-	d := New(nil, nil, nil, finish.New(s, nil, finish.Options{Log: log}), Options{Log: log, Nonce: func() string { return "me" }})
+	d := New(nil, nil, finish.New(&store.Store{Runs: s}, finish.Options{Log: log}), Options{Log: log, Nonce: func() string { return "me" }})
 	b := newBatch(d, nil, nil)
 	b.items = append(b.items, &item{fire: r.Fire(), run: &r, phase: ended{Answer{State: core.Succeeded, Kind: AnswerEnded}}})
 	over := make(chan struct{})

@@ -2,17 +2,13 @@ package dispatch_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // answers sends nothing: the runs of each job end after the delay of that job.
@@ -30,14 +26,6 @@ func (a answers) Send(ctx context.Context, x dispatch.SendRequest) dispatch.Answ
 	return answer
 }
 
-// slowRing takes a minute for each message.
-type slowRing struct{ *memory.Store }
-
-func (r slowRing) Enqueue(ctx context.Context, out []ring.Out) []error {
-	time.Sleep(time.Minute)
-	return r.Store.Enqueue(ctx, out)
-}
-
 // TestEndWaitsForNothingThatFollows: a result that arrives while the retry of an earlier one is being enqueued is
 // stored at once. Both messages are acknowledged only when all is done.
 func TestEndWaitsForNothingThatFollows(t *testing.T) {
@@ -47,9 +35,12 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 		later := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Took: 2 * time.Second}
 		last := later
 		last.Took = 30 * time.Second
-		log := slog.New(slog.DiscardHandler)
-		g.d = dispatch.New(g.s, g.s, answers{g.sender, map[core.JobID]dispatch.Answer{1: failed, 2: later, 3: last}},
-			finish.New(g.s, slowRing{g.s}, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Invocation: 5 * time.Minute, Log: log})
+		g.s.enqueue = func(_ context.Context, _ *ring.Out, do func() error) error {
+			time.Sleep(time.Minute)
+			return do()
+		}
+		g.d = g.s.dispatcher(answers{g.sender, map[core.JobID]dispatch.Answer{1: failed, 2: later, 3: last}},
+			dispatch.Options{Invocation: 5 * time.Minute})
 		msgs := g.messages(1, 3, "one")
 		ended := make(chan struct{})
 		go func() {
@@ -61,17 +52,14 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 			}
 		}()
 		wait(5 * time.Second)
-		found, _, err := g.s.Runs(t.Context(), []core.RunID{msgs[0].Fires[0].Run, msgs[0].Fires[1].Run})
-		must(t, err)
+		found := g.s.stored(msgs[0].Fires[0].Run, msgs[0].Fires[1].Run)
 		for id, r := range found {
 			if want := map[core.JobID]core.State{1: core.Failed, 2: core.Succeeded}[id.Job()]; r.State != want {
 				t.Errorf("after 5 s the run of job %d is %s", id.Job(), r.State)
 			}
 		}
 		<-ended
-		found, _, err = g.s.Runs(t.Context(), []core.RunID{msgs[0].Fires[0].Run})
-		must(t, err)
-		if r := found[msgs[0].Fires[0].Run]; len(r.Owes) > 0 {
+		if r := g.s.run(msgs[0].Fires[0].Run); len(r.Owes) > 0 {
 			t.Errorf("acked while it owes %v", r.Owes)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -81,22 +79,20 @@ func (s *slow) peak() map[string]int {
 type gated struct {
 	t      *testing.T
 	d      *dispatch.Dispatcher
-	s      *memory.Store
+	s      *data
 	sender *slow
 }
 
 const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
 
 func newGated(t *testing.T, o dispatch.Options) *gated {
-	g := &gated{t: t, s: memory.New(t, memory.Options{}),
+	g := &gated{t: t, s: newData(t, plan.Local(), memory.Options{}),
 		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
 			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
-		must(t, g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1},
-			core.Change{ID: 1, App: app}))
+		g.s.app(app, address)
 	}
-	o.Log = slog.New(slog.DiscardHandler)
-	g.d = dispatch.New(g.s, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
+	g.d = g.s.dispatcher(g.sender, o)
 	return g
 }
 
@@ -107,11 +103,8 @@ func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 	var fires []core.Fire
 	for i := range n {
 		id := from + core.JobID(i)
-		j := core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}}
-		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		j.Normalize()
-		must(g.t, g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: id}})[0])
-		fires = append(fires, core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
+		g.s.job(core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}})
+		fires = append(fires, planned(id, now))
 	}
 	var out []ring.Message
 	for _, o := range plan.Pack(fires, ring.MaxFires, nil) {
@@ -205,20 +198,18 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 		}
 		back := map[core.RunID]bool{}
 		for range 20 {
-			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindFires)
-			must(t, err)
+			due, waiting := g.s.depth(ring.KindFires)
 			if due+waiting == 0 {
 				break
 			}
-			got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-			must(t, err)
+			got := g.s.receive(ring.KindFires, 10)
 			for _, d := range got {
 				for _, f := range d.Message.Fires {
 					back[f.Run] = true
 				}
 				g.handle([]ring.Message{d.Message})
 			}
-			must(t, g.s.Ack(t.Context(), got)...)
+			g.s.ack(got...)
 		}
 		if len(back) != 10-sent {
 			t.Errorf("%d fires came again, want %d", len(back), 10-sent)
@@ -260,10 +251,7 @@ func TestFiresInHandAreBounded(t *testing.T) {
 		}
 		claimed := 0
 		for i := range core.JobID(20) {
-			ids := []core.RunID{core.PlannedRun(1+i, core.InstantOf(began))}
-			runs, _, err := g.s.Runs(t.Context(), ids)
-			must(t, err)
-			claimed += len(runs)
+			claimed += len(g.s.stored(core.PlannedRun(1+i, core.InstantOf(began))))
 		}
 		all.Wait()
 		if took := time.Since(began); claimed != 4 || g.sender.peak()[firstAddress] != 4 || took > 6*time.Second {
@@ -284,14 +272,12 @@ func TestFiresInLineComeAgain(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() { g.handle(msgs) })
-		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-		if took := time.Since(began); err != nil || took < 10*time.Second || took > 13*time.Second || len(got) != 1 ||
-			len(got[0].Message.Fires) != 6 {
-			t.Fatalf("after %s: %+v, %v", took, got, err)
+		got := g.s.receive(ring.KindFires, 10)
+		if took := time.Since(began); took < 10*time.Second || took > 13*time.Second || len(got) != 1 || len(got[0].Message.Fires) != 6 {
+			t.Fatalf("after %s: %+v", took, got)
 		}
-		runs, _, err := g.s.Runs(t.Context(), []core.RunID{got[0].Message.Fires[0].Run})
-		if err != nil || len(runs) != 0 {
-			t.Errorf("claimed: %+v, %v", runs, err)
+		if runs := g.s.stored(got[0].Message.Fires[0].Run); len(runs) != 0 {
+			t.Errorf("claimed: %+v", runs)
 		}
 		all.Wait()
 		g.sender.takes[firstAddress] = 0

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // healths tracks which jobs and addresses are slow, from the answers to this process's sends and from other
 // dispatchers. Runs of a slow job or address use the slow queue until a probe, one answer a minute, comes in time.
 type healths struct {
-	port Healths
-	o    *Options
+	s *store.Store
+	o *Options
 
-	asking sync.Mutex // one goroutine at a time reads and writes the port
+	asking sync.Mutex // one goroutine at a time reads and writes the store
 	read   time.Time
 	wrote  time.Time
 
@@ -41,10 +42,9 @@ const (
 	forgetSlow = 10 * time.Minute
 )
 
-func newHealths(o *Options) *healths { return &healths{port: o.Health, o: o, of: map[string]*pulse{}} }
-
-// on reports whether the deployment has a slow queue.
-func (h *healths) on() bool { return h.port != nil }
+func newHealths(s *store.Store, o *Options) *healths {
+	return &healths{s: s, o: o, of: map[string]*pulse{}}
+}
 
 func jobName(job core.JobID) string { return "job/" + job.String() }
 
@@ -63,7 +63,7 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 // note counts the answer to a send or a probe for its job and address. Answers that do not show the executor's speed do
 // not count as slow: a call that ends in time, a refused connection.
 func (h *healths) note(a *Answer, now time.Time, names ...string) {
-	if !h.on() || a.Ours {
+	if !h.o.SlowQueue || a.Ours {
 		return
 	}
 	slow := a.TimedOut || a.Took > h.o.SlowAfter
@@ -127,14 +127,14 @@ func (h *healths) room(now time.Time) {
 // sync publishes local results and reads the others' results, each at most once per HealthEvery. Both only save cost,
 // so an error waits for the next time.
 func (h *healths) sync(ctx context.Context, now time.Time) {
-	if !h.on() || !h.asking.TryLock() {
+	if !h.o.SlowQueue || !h.asking.TryLock() {
 		return
 	}
 	defer h.asking.Unlock()
 	if now.Sub(h.wrote).Abs() >= h.o.HealthEvery {
 		if list := h.unpublished(); len(list) > 0 {
 			h.wrote = now
-			for i, err := range h.port.PutHealths(ctx, list) {
+			for i, err := range h.s.PutHealths(ctx, list) {
 				switch {
 				case answerOf(err) <= refused: // refused: another dispatcher stored a later result, which is read below
 					h.published(&list[i])
@@ -146,7 +146,7 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 	}
 	if now.Sub(h.read).Abs() >= h.o.HealthEvery {
 		h.read = now
-		list, err := h.port.Healths(ctx)
+		list, err := h.s.Healths(ctx)
 		if err != nil {
 			h.o.Log.Warn("slow addresses of other processes not read", "err", err)
 			return

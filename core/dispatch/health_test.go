@@ -13,9 +13,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // laned is two dispatchers with a slow queue over one store. The test sets the answers of executors.
@@ -44,41 +43,31 @@ func (l *laned) Beat(context.Context, *core.App, string) error { return nil }
 
 func (l *laned) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
-func (l *laned) Healths(ctx context.Context) ([]core.Health, error) {
-	l.mu.Lock()
-	l.reads++
-	l.mu.Unlock()
-	return l.s.Healths(ctx)
-}
-
-func (l *laned) PutHealths(ctx context.Context, list []core.Health) []error {
-	l.mu.Lock()
-	l.puts = append(l.puts, time.Now())
-	l.mu.Unlock()
-	return l.s.PutHealths(ctx, list)
-}
-
-// laneRing fails as the test sets it.
-type laneRing struct{ l *laned }
-
-func (r laneRing) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if r.l.refuse != nil && out[0].Message.Slow {
-		return []error{r.l.refuse}
-	}
-	return r.l.s.Enqueue(ctx, out)
-}
-
-func (r laneRing) Bury(ctx context.Context, m ring.Message, reason string) error {
-	return r.l.s.Bury(ctx, m, reason)
-}
-
 func newLaned(t *testing.T) *laned {
 	l := &laned{gated: newGated(t, dispatch.Options{})}
-	for _, d := range []**dispatch.Dispatcher{&l.a, &l.b} {
-		log := slog.New(slog.DiscardHandler)
-		*d = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local(), Log: log}),
-			dispatch.Options{Health: l, Log: log})
+	l.s.read = func(_ context.Context, k store.Key) error {
+		if k.Kind == store.KindHealth {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.reads++
+		}
+		return nil
 	}
+	l.s.write = func(_ context.Context, groups []store.Group) error {
+		if groups[0].Writes[0].Kind == store.KindHealth {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.puts = append(l.puts, time.Now())
+		}
+		return nil
+	}
+	l.s.enqueue = func(_ context.Context, o *ring.Out, do func() error) error {
+		if l.refuse != nil && o.Message.Slow {
+			return l.refuse
+		}
+		return do()
+	}
+	l.a, l.b = l.s.dispatcher(l, dispatch.Options{SlowQueue: true}), l.s.dispatcher(l, dispatch.Options{SlowQueue: true})
 	l.quick()
 	return l
 }
@@ -132,27 +121,24 @@ func (l *laned) count() int {
 
 // waiting returns the number of messages in a queue.
 func (l *laned) waiting(lane ring.Kind) int {
-	due, waiting, inFlight, err := l.s.Depth(l.t.Context(), lane)
-	must(l.t, err)
-	return due + waiting + inFlight
+	return l.s.messages(lane)
 }
 
 // drain handles the messages on the slow queue and returns their number.
 func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
 	l.t.Helper()
 	for {
-		if due, _, _, err := l.s.Depth(l.t.Context(), ring.KindSlow); err != nil || due == 0 {
+		if due, _ := l.s.depth(ring.KindSlow); due == 0 {
 			return n
 		}
-		got, err := l.s.Receive(l.t.Context(), ring.KindSlow, 1)
-		must(l.t, err)
+		got := l.s.receive(ring.KindSlow, 1)
 		if n++; n > 100 {
 			l.t.Fatal("the slow lane does not get empty")
 		}
 		if v := d.Handle(l.t.Context(), []ring.Message{got[0].Message})[0]; !v.Ack {
 			l.t.Errorf("not acked: %v", v.Err)
 		}
-		l.s.Ack(l.t.Context(), got)
+		l.s.ack(got...)
 	}
 }
 
@@ -169,8 +155,8 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 		}
 		// They are not claimed: users may change them until they are sent.
 		last := core.PlannedRun(l.job, core.InstantOf(time.Now()))
-		if runs, _, err := l.s.Runs(t.Context(), []core.RunID{last}); err != nil || len(runs) != 0 {
-			t.Errorf("a fire on the slow lane is claimed: %v, %v", runs, err)
+		if runs := l.s.stored(last); len(runs) != 0 {
+			t.Errorf("a fire on the slow lane is claimed: %v", runs)
 		}
 		// Another address is not slow, and another dispatcher knows the slow one.
 		if n := l.fire(l.a, 1, "two"); n != 1 {
@@ -275,7 +261,7 @@ func TestSlowJob(t *testing.T) {
 		}
 		// Its app has two addresses, and neither is late ten times.
 		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
-		must(t, l.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"}))
+		l.s.putApp(app)
 		for n := range 20 {
 			at := now + core.Instant(n)
 			f := core.Fire{Run: core.PlannedRun(500, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule, Seq: int64(n)}
@@ -295,7 +281,7 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		began := time.Now()
 		for n := range 40 {
 			app := core.App{Name: fmt.Sprintf("app-%d", n), Executors: []string{fmt.Sprintf("http://10.0.1.%d:1", n)}, Rev: 1}
-			must(t, l.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: app.Name}))
+			l.s.putApp(app)
 		}
 		l.answer = func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}
@@ -385,8 +371,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told strings.Builder
 		l := newLaned(t)
-		l.a = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local()}),
-			dispatch.Options{Health: l, Log: slog.New(slog.NewTextHandler(&told, nil))})
+		l.a = l.s.dispatcher(l, dispatch.Options{SlowQueue: true, Log: slog.New(slog.NewTextHandler(&told, nil))})
 		ours := func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "socket: too many open files", Took: time.Second}
 		}
@@ -396,8 +381,8 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.waiting(ring.KindFires), l.waiting(ring.KindSlow))
 		}
 		run := core.PlannedRun(l.job, core.InstantOf(time.Now().Add(-time.Second)))
-		if runs, _, err := l.s.Runs(t.Context(), []core.RunID{run}); err != nil || runs[run].State != core.Planned || runs[run].Owner != "" {
-			t.Errorf("the run is %+v, %v", runs[run], err)
+		if r := l.s.run(run); r.State != core.Planned || r.Owner != "" {
+			t.Errorf("the run is %+v", r)
 		}
 		if n := strings.Count(told.String(), "too many open files"); n != 1 || !strings.Contains(told.String(), "run=") {
 			t.Errorf("told %d times:\n%s", n, &told)

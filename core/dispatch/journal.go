@@ -102,31 +102,32 @@ func (b *batch) readUnread(ctx context.Context) {
 	if len(of) == 0 {
 		return
 	}
-	runs, unread, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs)
-	if err != nil {
-		unread = slices.Collect(maps.Keys(of))
+	runs, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs.Get)
+	n := 0
+	for id, it := range of {
+		switch r, is := runs[id]; {
+		case err != nil, r.Err != nil:
+			it.unlisted = true
+			n++
+		case is:
+			it.run = r.Is
+		}
 	}
-	if len(unread) > 0 {
-		b.d.o.Log.Warn("runs not listed", "runs", len(unread), "err", err)
-	}
-	for _, id := range unread {
-		of[id].unlisted = true
-	}
-	for id, r := range runs {
-		of[id].run = &r
+	if n > 0 {
+		b.d.o.Log.Warn("runs not listed", "runs", n, "err", err)
 	}
 }
 
 // unread reports whether lists may lack a run that was not read: a shard whose broadcast was over, or a run that was left.
 func (b *batch) unread(it *item) bool {
-	return b.d.o.Lists && it.run == &noRun && (it.fire.Of != 0 && it.phase == (done{}) || it.phase == settled(core.Left))
+	return b.d.store.ByJournal && it.run == &noRun && (it.fire.Of != 0 && it.phase == (done{}) || it.phase == settled(core.Left))
 }
 
 // mayLack reports whether lists may lack a run that another invocation wrote. That invocation may have died before it
 // stored its journal.
 func (b *batch) mayLack(it *item) bool {
 	r := it.run
-	if !b.d.o.Lists || it.wrote != 0 || r == &noRun {
+	if !b.d.store.ByJournal || it.wrote != 0 || r == &noRun {
 		return false
 	}
 	switch it.phase {
@@ -241,7 +242,7 @@ func (b *batch) journal() (j core.Journal, unnamed, unlisted []*item) {
 // entry returns the journal's entry for an item; outcome 0: not listed.
 func (b *batch) entry(it *item) core.Entry {
 	e := core.Entry{Run: it.fire.Run, Address: it.run.Address, Outcome: entry(it.phase)}
-	if e.Outcome == 0 && b.d.o.Lists {
+	if e.Outcome == 0 && b.d.store.ByJournal {
 		e.Outcome = it.wrote
 	}
 	switch e.Outcome {
@@ -275,7 +276,7 @@ func (b *batch) tell(ctx context.Context, j core.Journal) error {
 	for _, e := range j.Entries {
 		c.Runs = append(c.Runs, e.Run)
 	}
-	return b.d.ring.Enqueue(ctx, []ring.Out{checkAt(core.InstantOf(b.now()), c)})[0]
+	return b.d.store.Queue.Enqueue(ctx, []ring.Out{checkAt(core.InstantOf(b.now()), c)})[0]
 }
 
 func checkAt(at core.Instant, c *ring.Check) ring.Out {
@@ -338,7 +339,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 	for at, runs := range byTime {
 		out = append(out, checkAt(at, &ring.Check{Runs: runs}))
 	}
-	for _, err := range b.d.ring.Enqueue(ctx, out) {
+	for _, err := range b.d.store.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			// The journal names the runs, so the watchdog checks them later.
 			b.d.o.Log.Warn("check not sent", "err", err)

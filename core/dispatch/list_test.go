@@ -3,43 +3,53 @@ package dispatch_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
-// journalled records each journal that is written, and rejects them if it is down.
-type journalled struct {
-	*memory.Store
+// journals has the journals that dispatchers wrote, and the ones that checks carry. While it is down, none is stored.
+type journals struct {
 	down bool
 	all  []core.Journal
-	told []core.Journal // by checks
+	told []core.Journal
 }
 
-func (s *journalled) Enqueue(ctx context.Context, out []ring.Out) []error {
-	for _, o := range out {
-		if o.Message.Check != nil && o.Message.Check.Journal != nil {
-			s.told = append(s.told, *o.Message.Check.Journal)
+func (g *gated) journals(down bool) *journals {
+	s := &journals{down: down}
+	g.s.write = func(_ context.Context, groups []store.Group) error {
+		w := &groups[0].Writes[0]
+		if !strings.HasPrefix(w.Kind, "journal#") {
+			return nil
 		}
+		j, err := store.DecodeJournal(&w.Record)
+		if s.all = append(s.all, j); s.down {
+			return errors.New("no answer")
+		}
+		return err
 	}
-	return s.Store.Enqueue(ctx, out)
+	g.s.enqueue = func(_ context.Context, o *ring.Out, do func() error) error {
+		if c := o.Message.Check; c != nil && c.Journal != nil {
+			s.told = append(s.told, *c.Journal)
+		}
+		return do()
+	}
+	return s
 }
 
-func (s *journalled) PutJournal(ctx context.Context, j core.Journal) error {
-	if s.all = append(s.all, j); s.down {
-		return errors.New("no answer")
-	}
-	return s.Store.PutJournal(ctx, j)
+// listing is newGated with lists that use journals.
+func listing(t *testing.T, o dispatch.Options) (*gated, *journals) {
+	g := newGated(t, o)
+	g.s.byJournal()
+	g.d = g.s.dispatcher(g.sender, o)
+	return g, g.journals(false)
 }
 
 // TestDispatcherListsRunsThatNeedNoWatchdog: if lists use journals, one write names all runs that the batch claimed,
@@ -79,10 +89,11 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
-				s := &journalled{Store: g.s, down: c.down}
-				log := slog.New(slog.DiscardHandler)
-				g.d = dispatch.New(s, s, answers{g.sender, c.answers}, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
-					dispatch.Options{Lists: c.lists, Log: log})
+				s := g.journals(c.down)
+				if c.lists {
+					g.s.byJournal()
+				}
+				g.d = g.s.dispatcher(answers{g.sender, c.answers}, dispatch.Options{})
 				var fires []core.Fire
 				for _, m := range g.messages(1, 2, "one") {
 					fires = append(fires, m.Fires...)
@@ -90,7 +101,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 				if c.limited {
 					fires = append(fires, g.overlapping(3))
 				}
-				msgs := []ring.Message{{Kind: ring.KindFires, Slot: fires[0].Slot, Fires: fires}}
+				msgs := []ring.Message{messageOf(fires...)}
 				if v := g.d.Handle(t.Context(), msgs)[0]; v.Ack == c.again {
 					t.Errorf("acked: %t, %v", v.Ack, v.Err)
 				}
@@ -133,11 +144,7 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 		{"queued, and skipped while its app is paused", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				s := &journalled{Store: g.s}
-				log := slog.New(slog.DiscardHandler)
-				g.d = dispatch.New(s, s, g.sender, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
-					dispatch.Options{Lists: true, Log: log})
+				g, s := listing(t, dispatch.Options{})
 				msg := g.messages(1, 1, "one")
 				f := msg[0].Fires[0]
 				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
@@ -149,19 +156,17 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				if !c.claimed {
 					r.State, r.SentAt = core.Queued, time.Time{}
 				}
-				must(t, g.s.Create(t.Context(), []core.Run{r})[0])
+				g.s.create(r)
 				time.Sleep(5 * time.Minute)
 				if c.skips {
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					must(t, g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}))
+					g.s.putApp(paused)
 				}
 				g.handle(msg)
 				if len(s.all) != 1 {
 					t.Fatalf("%d journals were written, want 1", len(s.all))
 				}
-				stored, _, err := g.s.Runs(t.Context(), []core.RunID{f.Run})
-				must(t, err)
-				minute := stored[f.Run].Journal.Minute
+				minute := g.s.run(f.Run).Journal.Minute
 				if c.claimed != (minute == dead.Minute) {
 					t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
 				}
@@ -187,18 +192,13 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 		{"its job was edited, beside a long call", core.Running, true, time.Hour, 0, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				s := &journalled{Store: g.s}
-				log := slog.New(slog.DiscardHandler)
-				g.d = dispatch.New(s, s, g.sender, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
-					dispatch.Options{Lists: true, CallTimeout: 10 * time.Minute, Log: log})
+				g, s := listing(t, dispatch.Options{CallTimeout: 10 * time.Minute})
 				msg := g.messages(1, 1, "one")
 				msg[0].Try = c.try
 				f := msg[0].Fires[0]
 				if c.beside > 0 {
 					const address = "call:https://h"
-					calls := core.App{Name: "calls", Executors: []string{address}, Rev: 1}
-					must(t, g.s.PutApp(t.Context(), 0, calls, core.Change{ID: 1, App: "calls"}))
+					g.s.app("calls", address)
 					msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
 					g.sender.takes[address] = c.beside
 				}
@@ -206,16 +206,12 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 				r := core.Run{ID: f.Run, App: "one", State: c.state, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
 					First: f.Run, Journal: dead}
 				app := core.App{Name: "one", Rev: 2, WaitForExecutor: time.Hour}
-				j := core.Job{Def: core.Def{ID: 1, App: "one", Name: "job-1", Handler: "h"}}
-				j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second)
-				j.Normalize()
 				if c.edited {
 					r.SentAt, r.Owner = time.Now(), "dead"
-					edit := manage.Update{Seen: 1, Job: j, Change: core.Change{ID: 2, App: "one", Job: 1}}
-					must(t, g.s.UpdateJobs(t.Context(), []manage.Update{edit})[0])
+					g.s.edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second) })
 				}
-				must(t, errors.Join(g.s.Create(t.Context(), []core.Run{r})[0],
-					g.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"})))
+				g.s.create(r)
+				g.s.putApp(app)
 				time.Sleep(5 * time.Minute)
 				g.handle(msg)
 				named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
@@ -230,34 +226,25 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 	}
 }
 
-// retried stores runs as a retrying client does: the first attempt succeeds without an answer, and the next one is
-// rejected.
-type retried struct{ *journalled }
-
-func (s retried) Create(ctx context.Context, runs []core.Run) []error {
-	errs := s.journalled.Create(ctx, runs)
-	for i := range errs {
-		errs[i] = core.ErrRefused
-	}
-	return errs
-}
-
 // TestDispatcherListsRunsWhoseWriteWasRefused: a run written by an attempt without an answer is named too.
 func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 	for name, want := range map[string]core.Outcome{"claimed": core.Done, "skipped": core.Recorded} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				s := retried{&journalled{Store: g.s}}
-				log := slog.New(slog.DiscardHandler)
+				g, s := listing(t, dispatch.Options{})
 				ended := map[core.JobID]dispatch.Answer{1: {Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
-				g.d = dispatch.New(s, s, answers{g.sender, ended}, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
-					dispatch.Options{Lists: true, Log: log})
+				g.d = g.s.dispatcher(answers{g.sender, ended}, dispatch.Options{})
+				g.s.answer = func(p *store.RunPut, err error) error {
+					if p.Create != nil { // a client stored it, got no answer, and tried again
+						err = core.ErrRefused
+					}
+					return err
+				}
 				msg := g.messages(1, 1, "one")
 				if want == core.Recorded {
 					time.Sleep(time.Second)
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					must(t, g.s.PutApp(t.Context(), 1, paused, core.Change{ID: 2, App: "one"}))
+					g.s.putApp(paused)
 				}
 				msg[0].Try = 1
 				g.handle(msg)
@@ -274,13 +261,12 @@ func (g *gated) overlapping(id core.JobID) core.Fire {
 	g.t.Helper()
 	now := core.InstantOf(time.Now())
 	j := core.Job{Def: core.Def{ID: id, App: "one", Name: "limited", Handler: "h", Overlap: core.Overlap{Limit: 1, Full: core.FullSkip}}}
-	j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-	j.Normalize()
-	must(g.t, g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: id}})[0])
+	j = g.s.job(j)
 	first := core.PlannedRun(id, now-60)
 	r := core.Run{ID: first, App: "one", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: now - 60, Slot: now - 60, Attempt: 1,
 		First: first, Permit: j.Permit(nil, &core.Run{}), SentAt: time.Now(), Address: firstAddress}
 	p := core.Permits{Name: r.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: first}}}
-	must(g.t, errors.Join(g.s.Create(g.t.Context(), []core.Run{r})[0], g.s.PutPermits(g.t.Context(), []core.Permits{p})[0]))
-	return core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
+	g.s.create(r)
+	g.s.putPermits(p)
+	return planned(id, now)
 }

@@ -1,7 +1,6 @@
 package dispatch_test
 
 import (
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
@@ -22,14 +20,9 @@ func TestLongCallIsWatched(t *testing.T) {
 			g := newGated(t, dispatch.Options{})
 			const address = "call:https://h"
 			g.sender.takes[address] = took
-			must(t, g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1},
-				core.Change{ID: 1, App: "calls"}))
-			j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}}
-			j.Normalize()
-			j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-			must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0])
-			log := slog.New(slog.DiscardHandler)
-			w := finish.NewWatchdog(finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), g.s, nil, finish.WatchOptions{})
+			g.s.app("calls", address)
+			g.s.job(core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}})
+			w := finish.NewWatchdog(g.s.f, nil, finish.WatchOptions{})
 			now := core.InstantOf(time.Now())
 			id := core.PlannedRun(7, now)
 			ended := make(chan struct{})
@@ -43,9 +36,7 @@ func TestLongCallIsWatched(t *testing.T) {
 				wait(time.Minute)
 			}
 			<-ended
-			found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
-			must(t, err)
-			if r := found[id]; r.State != core.Lost || r.Reason != core.ReasonNoReport {
+			if r := g.s.run(id); r.State != core.Lost || r.Reason != core.ReasonNoReport {
 				t.Errorf("accepted after %s, and a day later it is %s: no check is scheduled", took, r.State)
 			}
 			if g.sender.total[address] != 1 {
@@ -63,12 +54,8 @@ func TestCallHoldsUpNobodysClaim(t *testing.T) {
 		const address = "call:https://h"
 		g.sender.takes[address], g.sender.takes[firstAddress] = 20*time.Minute, 2*time.Second
 		msgs := g.messages(1, 1, "one")
-		must(t, g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1},
-			core.Change{ID: 1, App: "calls"}))
-		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}}
-		j.Normalize()
-		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0])
+		g.s.app("calls", address)
+		g.s.job(core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}})
 		beside, long := msgs[0].Fires[0].Run, core.PlannedRun(7, msgs[0].Slot)
 		msgs[0].Fires = append(msgs[0].Fires, core.Fire{Run: long, Rev: 1, At: msgs[0].Slot, Slot: msgs[0].Slot, Cause: core.CauseSchedule})
 		ended := make(chan struct{})
@@ -78,8 +65,7 @@ func TestCallHoldsUpNobodysClaim(t *testing.T) {
 		}()
 		began := time.Now()
 		wait(time.Second)
-		found, _, err := g.s.Runs(t.Context(), []core.RunID{beside, long})
-		must(t, err)
+		found := g.s.stored(beside, long)
 		if r := found[beside]; r.Owner == "" || r.Until.Sub(began) > 32*time.Second {
 			t.Errorf("a run beside a call is claimed by %q for %s", r.Owner, r.Until.Sub(began))
 		}

@@ -107,7 +107,7 @@ func (b *batch) templates(ctx context.Context) {
 // lastSuccess returns the scheduled time of the newest successful run between two IDs.
 func (b *batch) lastSuccess(ctx context.Context, high, low core.RunID) (core.Instant, error) {
 	for range successPages {
-		runs, err := b.d.store.RunsByID(ctx, high, low, successPage)
+		runs, err := b.d.store.Runs.Span(ctx, high, low, successPage)
 		if err != nil {
 			return 0, err
 		}

@@ -2,10 +2,9 @@ package dispatch_test
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,10 +13,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestGivenASecondAfterWaiting: a queued run that gets a permit starts in the second it is assigned.
@@ -53,15 +50,14 @@ func TestGivenASecondAfterWaiting(t *testing.T) {
 func TestRetimedGivesItsPermitBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		log := slog.New(slog.DiscardHandler)
 		full := &atomic.Bool{}
 		full.Store(true)
-		l.d = dispatch.New(l.s, l.s, fullOnce{l, full}, l.f, dispatch.Options{Log: log})
+		l.d = l.s.dispatcher(fullOnce{l, full}, dispatch.Options{})
 		id := core.NumberedRun(7, 1)
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
-			Attempt: 1, First: id}})[0])
+		l.s.create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
+			Attempt: 1, First: id})
 		l.ring(id, core.CauseAPI)
-		r := l.run(id)
+		r := l.s.run(id)
 		if r.State != core.Planned || r.Owner != "" {
 			t.Fatalf("%+v", r)
 		}
@@ -69,17 +65,14 @@ func TestRetimedGivesItsPermitBack(t *testing.T) {
 		next := r
 		next.Slot = core.InstantOf(time.Now().Add(30 * 24 * time.Hour))
 		next.At = next.Slot
-		must(t, l.s.ChangeTriggered(t.Context(), operate.Triggered{Put: r.Retime(next, time.Now()),
-			Entry:  core.DueItem{PlanAt: next.Slot.Add(-10 * time.Minute), Job: 7, Run: id},
-			Change: core.Change{ID: 9, At: time.Now(), By: "p", Verb: core.VerbChanged, App: "a", Job: 7}}))
+		must(t, l.s.retime(r.Retime(next, time.Now()), next.Slot.Add(-10*time.Minute)))
 		ids := l.fires(7, 1)
 		for range 4 {
 			time.Sleep(15 * time.Second)
 			l.comes()
 		}
-		if s := l.run(ids[0]).State; s != core.Running {
-			p, _ := l.s.Permits(t.Context(), []string{"job/7"})
-			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v", s, id, p["job/7"])
+		if s := l.s.run(ids[0]).State; s != core.Running {
+			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v", s, id, l.s.permits("job/7"))
 		}
 	})
 }
@@ -100,21 +93,15 @@ func (f fullOnce) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Ans
 func TestAskedAndFoundClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		s := &closes{Store: l.s}
-		log := slog.New(slog.DiscardHandler)
-		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
 		id := core.NumberedRun(7, 1)
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
-			Attempt: 1, First: id}})[0])
-		s.before = func() { // a user cancels it
-			must(t, l.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0])
-		}
+		l.s.create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at,
+			Attempt: 1, First: id})
+		l.beforePermits(func() { // a user cancels it
+			must(t, l.s.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0])
+		})
 		l.ring(id, core.CauseAPI)
-		p, err := l.s.Permits(t.Context(), []string{"job/7"})
-		must(t, err)
-		if len(l.sent) != 0 || l.run(id).State != core.Skipped || len(p["job/7"].Holders) > 0 {
-			t.Errorf("sent %v, %s, %+v", l.sent, l.run(id).State, p["job/7"])
+		if p := l.s.permits("job/7"); len(l.sent) != 0 || l.s.run(id).State != core.Skipped || len(p.Holders) > 0 {
+			t.Errorf("sent %v, %s, %+v", l.sent, l.s.run(id).State, p)
 		}
 	})
 }
@@ -128,55 +115,36 @@ func TestManyJobsOfAnApp(t *testing.T) {
 		}
 		l := newLimited(t, jobs)
 		l.app(func(a *core.App) { a.Overlap, a.Limits = core.Overlap{Limit: 1}, core.Limits{InFlight: 1000} })
-		s := &counts{Store: l.s}
-		log := slog.New(slog.DiscardHandler)
-		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		var reads, writes atomic.Int32 // of app/a, with the latencies of DynamoDB
+		slowly := func(k store.Key, of *atomic.Int32, takes time.Duration) error {
+			if strings.HasPrefix(k.Kind, "permit#") {
+				time.Sleep(takes)
+			}
+			if k.Kind == "permit#app/a" {
+				of.Add(1)
+			}
+			return nil
+		}
+		l.s.read = func(_ context.Context, k store.Key) error { return slowly(k, &reads, 5*time.Millisecond) }
+		l.s.write = func(_ context.Context, groups []store.Group) error {
+			return slowly(groups[0].Writes[0].Key, &writes, 7*time.Millisecond)
+		}
 		var msgs []ring.Message
 		at := core.InstantOf(time.Now())
 		for part := range slices.Chunk(slices.Sorted(maps.Keys(jobs)), 25) {
 			m := ring.Message{Kind: ring.KindFires, Slot: at}
 			for _, id := range part {
-				m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(id, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule})
+				m.Fires = append(m.Fires, planned(id, at))
 			}
 			msgs = append(msgs, m)
 		}
 		t0 := time.Now()
 		l.d.Handle(t.Context(), msgs)
-		t.Logf("%d of 200 sent in %s, %d writes of app/a, %d reads", len(l.sent), time.Since(t0), s.n, s.reads)
-		if len(l.sent) < 200 || s.n > 20 {
-			t.Errorf("%d of 200 sent, with %d writes of app/a", len(l.sent), s.n)
+		t.Logf("%d of 200 sent in %s, %d writes of app/a, %d reads", len(l.sent), time.Since(t0), writes.Load(), reads.Load())
+		if len(l.sent) < 200 || writes.Load() > 20 {
+			t.Errorf("%d of 200 sent, with %d writes of app/a", len(l.sent), writes.Load())
 		}
 	})
-}
-
-// counts counts reads and writes of app/a and is as slow as DynamoDB.
-type counts struct {
-	*memory.Store
-	mu       sync.Mutex
-	n, reads int
-}
-
-func (c *counts) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	time.Sleep(5 * time.Millisecond)
-	if slices.Contains(names, "app/a") {
-		c.mu.Lock()
-		c.reads++
-		c.mu.Unlock()
-	}
-	return c.Store.Permits(ctx, names)
-}
-
-func (c *counts) PutPermits(ctx context.Context, list []core.Permits) []error {
-	time.Sleep(7 * time.Millisecond)
-	for _, p := range list {
-		if p.Name == "app/a" {
-			c.mu.Lock()
-			c.n++
-			c.mu.Unlock()
-		}
-	}
-	return c.Store.PutPermits(ctx, list)
 }
 
 // TestChangedTriggerLeavesItsApp: a trigger asked before a user changed its limits. While it waits for its job's
@@ -186,9 +154,9 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
 		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
 		id := core.NumberedRun(7, 1)
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
-			At: l.at + 1, Slot: l.at + 1, Attempt: 1, First: id}})[0])
-		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+		l.s.create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
+			At: l.at + 1, Slot: l.at + 1, Attempt: 1, First: id})
+		l.s.putPermits(core.Permits{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}})
 		next := l.fires(7, 1)[0] // it has its job's permit, and waits for the app's
 		l.ring(id, core.CauseAPI)
 		for range 3 {
@@ -199,7 +167,7 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 			}
 		}
 		if len(l.sent) != 2 || l.most != 1 {
-			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.run(next).State, l.run(id).State)
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.run(next).State, l.s.run(id).State)
 		}
 	})
 }
@@ -211,14 +179,12 @@ func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
 		l := newLimited(t, nil)
 		id := core.NumberedRun(7, 1)
 		holds := []core.Holder{{First: id}}
-		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "app/a", V: 1, Limit: 1, Holders: holds}})[0])
+		l.s.putPermits(core.Permits{Name: "app/a", V: 1, Limit: 1, Holders: holds})
 		for i, job := range []core.Permits{{Holders: holds}, {Queue: []core.RunID{id}}} {
 			job.Name, job.V, job.Limit = "job/7", int64(i+1), 1
-			must(t, l.s.PutPermits(t.Context(), []core.Permits{job})[0])
-			must(t, l.f.LeaveQueue(t.Context(), id, "job/7", "app/a"))
-			found, err := l.s.Permits(t.Context(), []string{"app/a"})
-			must(t, err)
-			if app := found["app/a"]; app.Holds(id) != (i == 0) {
+			l.s.putPermits(job)
+			must(t, l.s.f.LeaveQueue(t.Context(), id, "job/7", "app/a"))
+			if app := l.s.permits("app/a"); app.Holds(id) != (i == 0) {
 				t.Errorf("job's permits %+v: app's %+v", job, app)
 			}
 		}
@@ -233,20 +199,20 @@ func TestWaitsAfterItsDeadline(t *testing.T) {
 		l.fires(7, 1)
 		id := core.NumberedRun(7, 1)
 		at := core.InstantOf(time.Now())
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: id, App: "a", State: core.Planned, Cause: core.CauseManual, Rev: 1, At: at, Slot: at,
-			Attempt: 1, First: id}})[0])
+		l.s.create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseManual, Rev: 1, At: at, Slot: at,
+			Attempt: 1, First: id})
 		l.define(7, func(j *core.Job) { j.Sched.Deadline = 10 * time.Second })
 		l.at = at
 		l.ring(id, core.CauseManual)
 		looks := 0
 		for range 120 {
 			time.Sleep(time.Second)
-			if due, _, _, err := l.s.Depth(t.Context(), ring.KindFires); err != nil || due > 0 {
+			if due, _ := l.s.depth(ring.KindFires); due > 0 {
 				looks++
 			}
 			l.comes()
 		}
-		if r := l.run(id); r.State != core.Queued || looks > 16 {
+		if r := l.s.run(id); r.State != core.Queued || looks > 16 {
 			t.Errorf("checked %d times in two minutes: %s", looks, r.State)
 		}
 	})

@@ -3,8 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
-	"github.com/tickring/tickring/store"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -16,26 +14,24 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // limited is a dispatcher over a store with jobs whose runs share a limit.
 type limited struct {
 	t  *testing.T
-	s  *memory.Store
+	s  *data
 	d  *dispatch.Dispatcher
-	f  *finish.Finish
 	mu sync.Mutex
 	// sent lists the runs in the order of their sends; work has those without an end.
 	sent []core.RunID
 	work map[core.RunID]bool
 	most int
 	at   core.Instant
-	rev  int64 // of the last change
 }
 
 func (l *limited) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
@@ -53,17 +49,15 @@ func (l *limited) Idle(context.Context, *core.App, string, core.JobID) (bool, er
 }
 
 func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
-	l := &limited{rev: 1, t: t, s: memory.New(t, memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
-	log := slog.New(slog.DiscardHandler)
-	l.f = finish.New(l.s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log, SendsMin: 1, SendsMax: 1}) // so that sent is in order
-	must(t, l.s.PutApp(t.Context(), 0, core.App{Name: "a", Executors: []string{"http://10.0.0.1:1"}, Rev: 1}, core.Change{ID: 1, App: "a"}))
+	l := &limited{t: t, s: newData(t, plan.AWS(), memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
+	l.d = l.s.dispatcher(l, dispatch.Options{SendsMin: 1, SendsMax: 1}) // so that sent is in order
+	l.s.app("a", "http://10.0.0.1:1")
 	for id, o := range jobs {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h", Overlap: o}}
 		j.Normalize()
 		must(t, j.Validate())
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		must(t, l.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "a", Job: id}})[0])
+		l.s.job(j)
 	}
 	time.Sleep(30 * time.Second)
 	return l
@@ -72,13 +66,12 @@ func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 // fires dispatches n runs of a job that are due.
 func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
-	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{job})
-	must(l.t, err)
+	rev := l.s.jobOf(job).Sched.Rev
 	for range n {
 		l.at++
-		id := core.PlannedRun(job, l.at)
-		m.Fires = append(m.Fires, core.Fire{Run: id, Rev: jobs[job].Sched.Rev, At: l.at, Slot: l.at, Cause: core.CauseSchedule})
-		ids = append(ids, id)
+		f := planned(job, l.at)
+		f.Rev = rev
+		m.Fires, ids = append(m.Fires, f), append(ids, f.Run)
 	}
 	for _, v := range l.d.Handle(l.t.Context(), []ring.Message{m}) {
 		if !v.Ack {
@@ -91,7 +84,7 @@ func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 // ring dispatches a message of a stored run.
 func (l *limited) ring(id core.RunID, cause core.Cause) {
 	f := core.Fire{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: cause}
-	l.d.Handle(l.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: l.at, Fires: []core.Fire{f}}})
+	l.d.Handle(l.t.Context(), []ring.Message{messageOf(f)})
 }
 
 // ends reports the end of a sent run.
@@ -100,32 +93,34 @@ func (l *limited) ends(id core.RunID, state core.State) {
 	l.mu.Lock()
 	delete(l.work, id)
 	l.mu.Unlock()
-	must(l.t, l.f.End(l.t.Context(), []finish.Result{{Run: id, State: state, Reason: core.ReasonHandler, Reported: true}})[0])
+	must(l.t, l.s.f.End(l.t.Context(), []finish.Result{{Run: id, State: state, Reason: core.ReasonHandler, Reported: true}})[0])
 }
 
 // comes handles all due messages.
 func (l *limited) comes() {
 	for {
-		due, _, _, err := l.s.Depth(l.t.Context(), ring.KindFires)
-		must(l.t, err)
+		due, _ := l.s.depth(ring.KindFires)
 		if due == 0 {
 			return
 		}
-		got, err := l.s.Receive(l.t.Context(), ring.KindFires, 10)
-		must(l.t, err)
+		got := l.s.receive(ring.KindFires, 10)
 		for _, x := range got {
 			if v := l.d.Handle(l.t.Context(), []ring.Message{x.Message})[0]; v.Ack {
-				must(l.t, l.s.Ack(l.t.Context(), []store.Delivery{x})[0])
+				l.s.ack(x)
 			}
 		}
 	}
 }
 
-func (l *limited) run(id core.RunID) core.Run {
-	l.t.Helper()
-	runs, _, err := l.s.Runs(l.t.Context(), []core.RunID{id})
-	must(l.t, err)
-	return runs[id]
+// beforePermits calls do once, before a dispatcher reads permits.
+func (l *limited) beforePermits(do func()) {
+	l.s.read = func(_ context.Context, k store.Key) error {
+		if strings.HasPrefix(k.Kind, "permit#") {
+			l.s.read = nil
+			do()
+		}
+		return nil
+	}
 }
 
 // TestLimitSkips: runs are skipped with whenFull: skip, and when the queue is full.
@@ -135,7 +130,7 @@ func TestLimitSkips(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})
 		ids := l.fires(7, 3)
 		for _, id := range ids[1:] {
-			r := l.run(id)
+			r := l.s.run(id)
 			if r.State != core.Skipped || r.Reason != core.ReasonOverlap {
 				t.Errorf("%s: %s: %s", r.State, r.Reason, r.Message)
 			}
@@ -144,7 +139,7 @@ func TestLimitSkips(t *testing.T) {
 		more := l.fires(8, 5)
 		states := map[string]int{}
 		for _, id := range more {
-			r := l.run(id)
+			r := l.s.run(id)
 			states[strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason))]++
 			if r.State == core.Skipped {
 				texts.Equal(t, "full queue", r.Message)
@@ -154,8 +149,8 @@ func TestLimitSkips(t *testing.T) {
 			t.Errorf("%v", states)
 		}
 		l.ends(ids[0], core.Succeeded)
-		if id := l.fires(7, 1)[0]; l.run(id).State != core.Running {
-			t.Errorf("after the end the next is %s", l.run(id).State)
+		if id := l.fires(7, 1)[0]; l.s.run(id).State != core.Running {
+			t.Errorf("after the end the next is %s", l.s.run(id).State)
 		}
 	})
 }
@@ -164,11 +159,9 @@ func TestLimitSkips(t *testing.T) {
 func TestPermitIsKeptByTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{7})
-		must(t, err)
-		j := *jobs[7]
-		j.Def.Retry = core.Retry{Max: 1, Delay: 5 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-		must(t, l.s.UpdateJobs(t.Context(), []manage.Update{{Seen: 1, Job: j, Change: core.Change{ID: 2, App: "a", Job: 7}}})[0])
+		l.s.edit(7, func(j *core.Job) {
+			j.Def.Retry = core.Retry{Max: 1, Delay: 5 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
+		})
 		ids := l.fires(7, 2)
 		l.ends(ids[0], core.Failed)
 		l.comes()
@@ -177,7 +170,7 @@ func TestPermitIsKeptByTheChain(t *testing.T) {
 		}
 		time.Sleep(6 * time.Second)
 		l.comes()
-		if len(l.sent) != 2 || l.run(l.sent[1]).First != ids[0] {
+		if len(l.sent) != 2 || l.s.run(l.sent[1]).First != ids[0] {
 			t.Fatalf("sent %v; want the retry", l.sent)
 		}
 		l.ends(l.sent[1], core.Failed)
@@ -194,8 +187,8 @@ func TestLostPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 2}})
 		dead := core.PlannedRun(7, l.at-100)
-		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "job/7", V: 1, Limit: 2,
-			Holders: []core.Holder{{First: dead, Until: time.Now().Add(20 * time.Second)}}}})[0])
+		l.s.putPermits(core.Permits{Name: "job/7", V: 1, Limit: 2,
+			Holders: []core.Holder{{First: dead, Until: time.Now().Add(20 * time.Second)}}})
 		ids := l.fires(7, 3)
 		if len(l.sent) != 1 {
 			t.Fatalf("sent %v", l.sent)
@@ -209,7 +202,7 @@ func TestLostPermits(t *testing.T) {
 		l.mu.Lock()
 		delete(l.work, ids[0])
 		l.mu.Unlock()
-		must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(ids[0], core.Run{State: core.Succeeded, EndedAt: time.Now()})})[0])
+		must(t, l.s.change(core.End(ids[0], core.Run{State: core.Succeeded, EndedAt: time.Now()})))
 		time.Sleep(20 * time.Second)
 		l.comes()
 		if len(l.sent) != 3 || l.most != 2 {
@@ -226,20 +219,19 @@ func TestLostPermitsOfAll(t *testing.T) {
 		ids := l.fires(7, 4)
 		time.Sleep(20 * time.Second)
 		l.comes()
-		if len(l.sent) != 1 || l.run(ids[1]).State != core.Queued {
-			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
+		if len(l.sent) != 1 || l.s.run(ids[1]).State != core.Queued {
+			t.Fatalf("sent %v, the second is %s", l.sent, l.s.run(ids[1]).State)
 		}
 		// Ends whose releases are lost: closed without finish. No message names the second.
 		clear(l.work)
 		for _, id := range ids[:2] {
-			must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})})[0])
+			must(t, l.s.change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
 		}
 		time.Sleep(20 * time.Second)
-		got, err := l.s.Receive(t.Context(), ring.KindFires, 10)
-		must(t, err)
+		got := l.s.receive(ring.KindFires, 10)
 		for _, x := range got {
 			if x.Message.Fires[0].Run == ids[1] || l.d.Handle(t.Context(), []ring.Message{x.Message})[0].Ack {
-				must(t, l.s.Ack(t.Context(), []store.Delivery{x})[0])
+				l.s.ack(x)
 			}
 		}
 		l.comes()
@@ -249,26 +241,6 @@ func TestLostPermitsOfAll(t *testing.T) {
 	})
 }
 
-// closes runs before once, right before permits are read, and records the permits written.
-type closes struct {
-	*memory.Store
-	before func()
-	wrote  []core.Permits
-}
-
-func (c *closes) PutPermits(ctx context.Context, list []core.Permits) []error {
-	c.wrote = append(c.wrote, list...)
-	return c.Store.PutPermits(ctx, list)
-}
-
-func (c *closes) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	if c.before != nil {
-		c.before()
-		c.before = nil
-	}
-	return c.Store.Permits(ctx, names)
-}
-
 // TestClosedAsksNoMore: a run closed while it asks does not enter the queue again.
 func TestClosedAsksNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -276,41 +248,24 @@ func TestClosedAsksNoMore(t *testing.T) {
 		ids := l.fires(7, 3)
 		time.Sleep(20 * time.Second)
 		l.comes()
-		s := &closes{Store: l.s}
-		log := slog.New(slog.DiscardHandler)
-		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		writes := 0 // of permits
+		l.s.write = func(_ context.Context, groups []store.Group) error {
+			if strings.HasPrefix(groups[0].Writes[0].Kind, "permit#") {
+				writes++
+			}
+			return nil
+		}
 		ends := func(id core.RunID) {
-			must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})})[0])
+			must(t, l.s.change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
 		}
 		ends(ids[0])
-		s.before = func() { ends(ids[1]) }
+		l.beforePermits(func() { ends(ids[1]) })
 		f := core.Fire{Run: ids[1], Rev: 1, At: l.at - 1, Slot: l.at - 1, Cause: core.CauseSchedule}
 		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Try: 1, Fires: []core.Fire{f}}})
-		if len(s.wrote) != 1 || !s.wrote[0].Holds(ids[2]) || len(s.wrote[0].Queue) > 0 {
-			t.Errorf("permits became %+v, want run %d alone", s.wrote, ids[2])
+		if p := l.s.permits("job/7"); writes != 1 || !p.Holds(ids[2]) || len(p.Queue) > 0 {
+			t.Errorf("after %d writes the permits are %+v, want run %d alone", writes, p, ids[2])
 		}
 	})
-}
-
-// meets calls then once, before it reads the permits of name, when only no longer holds a permit of other.
-type meets struct {
-	*memory.Store
-	name, other string
-	only        core.RunID
-	then        func()
-}
-
-func (m *meets) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	if m.then != nil && slices.Contains(names, m.name) {
-		other, err := m.Store.Permits(ctx, []string{m.other})
-		if p := other[m.other]; err == nil && !p.Holds(m.only) {
-			then := m.then
-			m.then = nil
-			then()
-		}
-	}
-	return m.Store.Permits(ctx, names)
 }
 
 // TestNeverBegan: a chain that holds both permits but never began loses the app's permit first. Otherwise it would keep
@@ -321,7 +276,7 @@ func TestNeverBegan(t *testing.T) {
 		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
 		fire := func() core.Fire {
 			l.at++
-			return core.Fire{Run: core.PlannedRun(7, l.at), Rev: 1, At: l.at, Slot: l.at, Cause: core.CauseSchedule}
+			return planned(7, l.at)
 		}
 		dead, next := fire(), fire()
 		comes := func(f core.Fire) {
@@ -329,14 +284,18 @@ func TestNeverBegan(t *testing.T) {
 		}
 		for _, name := range []string{"job/7", "app/a"} { // the process that took these died before its claim
 			p := core.Permits{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: dead.Run, Until: time.Now().Add(-time.Second)}}}
-			must(t, l.s.PutPermits(t.Context(), []core.Permits{p})[0])
+			l.s.putPermits(p)
 		}
-		s := &meets{Store: l.s, name: "app/a", other: "job/7", only: dead.Run, then: func() { comes(dead) }}
-		log := slog.New(slog.DiscardHandler)
-		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		// It comes once it has lost its job's permit, before the app's permits are read.
+		l.s.read = func(_ context.Context, k store.Key) error {
+			if p := l.s.permits("job/7"); k.Kind == "permit#app/a" && !p.Holds(dead.Run) {
+				l.s.read = nil
+				comes(dead)
+			}
+			return nil
+		}
 		comes(next)
-		if s.then != nil {
+		if l.s.read != nil {
 			t.Fatal("no other process came between the two requests")
 		}
 		for range 3 {
@@ -347,7 +306,7 @@ func TestNeverBegan(t *testing.T) {
 			}
 		}
 		if len(l.sent) != 2 || l.most != 1 {
-			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.run(next.Run).State, l.run(dead.Run).State)
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.run(next.Run).State, l.s.run(dead.Run).State)
 		}
 	})
 }
@@ -360,15 +319,11 @@ func (l *limited) edit(id core.JobID, o core.Overlap) {
 
 func (l *limited) define(id core.JobID, change func(j *core.Job)) {
 	l.t.Helper()
-	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
-	must(l.t, err)
-	j := *jobs[id]
-	l.rev++
-	change(&j)
-	j.Normalize()
-	must(l.t, j.Validate())
-	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
-	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
+	l.s.edit(id, func(j *core.Job) {
+		change(j)
+		j.Normalize()
+		must(l.t, j.Validate())
+	})
 }
 
 // TestLimitChangedUnderLoad: a lower limit takes no permit away and applies to later runs; a higher one admits waiting
@@ -412,13 +367,11 @@ func TestKey(t *testing.T) {
 		}
 		l.define(7, func(j *core.Job) { j.Def.Params = `{"tenant": "b"}` })
 		by := func(n uint32, params string) core.RunID {
-			jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{8})
-			must(t, err)
-			id := core.NumberedRun(8, n)
+			id, j := core.NumberedRun(8, n), l.s.jobOf(8)
 			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at, Attempt: 1,
 				First: id, Params: &params}
-			r.Follow(&jobs[8].Def)
-			must(t, l.s.Create(t.Context(), []core.Run{r})[0])
+			r.Follow(&j.Def)
+			l.s.create(r)
 			l.ring(id, core.CauseAPI)
 			return id
 		}
@@ -433,8 +386,8 @@ func TestKey(t *testing.T) {
 		if !slices.Equal(l.sent[5:], []core.RunID{a[1], given[0]}) || l.most != 5 {
 			t.Errorf("sent %v of %v and %v, %d at once", l.sent[5:], a, given, l.most)
 		}
-		if waits := l.fires(7, 1)[0]; l.run(waits).State != core.Queued || l.run(waits).Permit != l.run(b[0]).Permit {
-			t.Errorf("%+v", l.run(waits))
+		if waits := l.fires(7, 1)[0]; l.s.run(waits).State != core.Queued || l.s.run(waits).Permit != l.s.run(b[0]).Permit {
+			t.Errorf("%+v", l.s.run(waits))
 		}
 	})
 }
@@ -442,15 +395,14 @@ func TestKey(t *testing.T) {
 // app changes the settings of the app.
 func (l *limited) app(change func(a *core.App)) {
 	l.t.Helper()
-	apps, _, err := l.s.Apps(l.t.Context(), []string{"a"})
+	apps, err := l.s.Apps(l.t.Context(), "a")
 	must(l.t, err)
-	a := apps["a"]
-	was := a.Rev
+	a := apps["a"].Is
 	a.Rev++
 	change(&a)
 	a.Overlap = a.Overlap.Normal()
 	must(l.t, a.Validate())
-	must(l.t, l.s.PutApp(l.t.Context(), was, a, core.Change{ID: a.Rev, App: "a"}))
+	l.s.putApp(a)
 }
 
 // TestOverlapOfAnApp: the app's overlap applies to jobs without one, per job or per group.
@@ -486,10 +438,10 @@ func TestInFlight(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {Limit: 1}, 9: {}})
 		l.app(func(a *core.App) { a.Limits.InFlight = 3 })
 		a, b, c := l.fires(7, 2), l.fires(8, 2), l.fires(9, 2)
-		if want := []core.RunID{a[0], a[1], b[0]}; !slices.Equal(l.sent, want) || l.run(c[1]).State != core.Queued {
-			t.Fatalf("sent %v, want %v; the last is %s", l.sent, want, l.run(c[1]).State)
+		if want := []core.RunID{a[0], a[1], b[0]}; !slices.Equal(l.sent, want) || l.s.run(c[1]).State != core.Queued {
+			t.Fatalf("sent %v, want %v; the last is %s", l.sent, want, l.s.run(c[1]).State)
 		}
-		if r := l.run(b[0]); r.Permit != "job/8+app/a" {
+		if r := l.s.run(b[0]); r.Permit != "job/8+app/a" {
 			t.Error(r.Permit)
 		}
 		l.ends(b[0], core.Succeeded) // b[1] waits for its job, and queues behind the app's other runs
@@ -504,25 +456,12 @@ func TestInFlight(t *testing.T) {
 		for _, id := range l.sent[3:] {
 			l.ends(id, core.Succeeded)
 		}
-		held, err := l.s.Permits(t.Context(), []string{"app/a", "job/8"})
-		must(t, err)
-		for name, p := range held {
-			if len(p.Holders)+len(p.Queue) > 0 {
+		for _, name := range []string{"app/a", "job/8"} {
+			if p := l.s.permits(name); len(p.Holders)+len(p.Queue) > 0 {
 				t.Errorf("%s: %+v", name, p)
 			}
 		}
 	})
-}
-
-// counting is a store that counts the runs that are read.
-type counting struct {
-	*memory.Store
-	runs atomic.Int64
-}
-
-func (c *counting) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	c.runs.Add(int64(len(runs)))
-	return c.Store.Runs(ctx, runs)
 }
 
 // TestLongLineBesideAHungRun: a hung run holds the only permit of an app while 2,000 runs wait, half of them beside the
@@ -531,9 +470,11 @@ func (c *counting) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]
 func TestLongLineBesideAHungRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
-		s, log := &counting{Store: l.s}, slog.New(slog.DiscardHandler)
-		l.f = finish.New(s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-		l.d = dispatch.New(s, l.s, l, l.f, dispatch.Options{Log: log})
+		var read atomic.Int64
+		l.s.runs = func(ids []core.RunID) error {
+			read.Add(int64(len(ids)))
+			return nil
+		}
 		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
 		hung := l.fires(7, 1)
 		var ids []core.RunID
@@ -542,17 +483,17 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 			ids = append(ids, l.fires(7, 50)...)
 		}
 		time.Sleep(time.Minute)
-		s.runs.Store(0)
+		read.Store(0)
 		l.comes()
-		looks := s.runs.Load() / int64(len(ids))
+		looks := read.Load() / int64(len(ids))
 		if beside := int64(5); looks > beside {
 			t.Errorf("a check reads %d runs, want %d at most", looks, beside)
 		}
 		l.purge()
 		for _, id := range ids {
-			r := l.run(id)
+			r := l.s.run(id)
 			m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}
-			must(t, l.s.Enqueue(t.Context(), []ring.Out{{Message: m}})[0])
+			l.s.enqueued(time.Time{}, m)
 		}
 		l.comes()
 		if len(l.sent) != 1 {
@@ -580,21 +521,15 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 func (l *limited) purge() {
 	l.t.Helper()
 	for {
-		due, ahead, _, err := l.s.Depth(l.t.Context(), ring.KindFires)
-		must(l.t, err)
+		due, ahead := l.s.depth(ring.KindFires)
 		if due+ahead == 0 {
 			return
 		}
 		for due == 0 {
 			time.Sleep(time.Second)
-			due, _, _, err = l.s.Depth(l.t.Context(), ring.KindFires)
-			must(l.t, err)
+			due, _ = l.s.depth(ring.KindFires)
 		}
-		got, err := l.s.Receive(l.t.Context(), ring.KindFires, 10)
-		must(l.t, err)
-		for _, err := range l.s.Ack(l.t.Context(), got) {
-			must(l.t, err)
-		}
+		l.s.ack(l.s.receive(ring.KindFires, 10)...)
 	}
 }
 
@@ -626,7 +561,7 @@ func TestPerSecond(t *testing.T) {
 			t.Fatalf("sent %v", l.sent)
 		}
 		time.Sleep(time.Second)
-		if l.comes(); len(l.sent) != 10 || l.run(l.sent[9]).Attempt != 2 {
+		if l.comes(); len(l.sent) != 10 || l.s.run(l.sent[9]).Attempt != 2 {
 			t.Errorf("sent %v", l.sent)
 		}
 	})
@@ -647,12 +582,12 @@ func TestGroupRenamed(t *testing.T) {
 		l.edit(7, core.Overlap{})
 		l.ends(ids[1], core.Succeeded)
 		l.comes()
-		if !slices.Contains(l.sent, ids[2]) || l.run(ids[2]).Permit != "group/old" {
+		if !slices.Contains(l.sent, ids[2]) || l.s.run(ids[2]).Permit != "group/old" {
 			t.Errorf("sent %v of %v", l.sent, ids)
 		}
 		// A run made under a name with no stored permits.
-		must(t, l.s.Create(t.Context(), []core.Run{{ID: core.NumberedRun(7, 1), App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
-			At: l.at, Slot: l.at, Attempt: 1, First: core.NumberedRun(7, 1), Permit: "group/never"}})[0])
+		l.s.create(core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
+			At: l.at, Slot: l.at, Attempt: 1, First: core.NumberedRun(7, 1), Permit: "group/never"})
 		l.ring(core.NumberedRun(7, 1), core.CauseAPI)
 		if l.sent[len(l.sent)-1] != core.NumberedRun(7, 1) {
 			t.Errorf("sent %v", l.sent)
@@ -660,24 +595,17 @@ func TestGroupRenamed(t *testing.T) {
 	})
 }
 
-// held is a store that delays reads of permits until may is closed.
-type held struct {
-	*memory.Store
-	may chan struct{}
-}
-
-func (h *held) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	<-h.may
-	return h.Store.Permits(ctx, names)
-}
-
 // TestLimitHoldsUpNoOther: runs without a limit do not wait while others in their message ask for one.
 func TestLimitHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}, 8: {}})
-		h := &held{l.s, make(chan struct{})}
-		log := slog.New(slog.DiscardHandler)
-		l.d = dispatch.New(l.s, l.s, l, finish.New(h, l.s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Log: log})
+		may := make(chan struct{})
+		l.s.read = func(_ context.Context, k store.Key) error {
+			if strings.HasPrefix(k.Kind, "permit#") {
+				<-may
+			}
+			return nil
+		}
 		limited, plain := core.PlannedRun(7, l.at+1), core.PlannedRun(8, l.at+1)
 		m := ring.Message{Kind: ring.KindFires, Slot: l.at + 1}
 		for _, id := range []core.RunID{limited, plain} {
@@ -689,7 +617,7 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 		if !slices.Equal(l.sent, []core.RunID{plain}) {
 			t.Errorf("sent %v before the limit was asked for, want %v", l.sent, plain)
 		}
-		close(h.may)
+		close(may)
 		all.Wait()
 		if !slices.Equal(l.sent, []core.RunID{plain, limited}) {
 			t.Errorf("sent %v", l.sent)
@@ -700,13 +628,10 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 // keeps gives a job retries after a minute each, and a retention of one day.
 func (l *limited) keeps(id core.JobID, retries int) {
 	l.t.Helper()
-	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
-	must(l.t, err)
-	j := *jobs[id]
-	j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-	j.Def.Keep, l.rev = core.Keep{Days: 1, Log: core.KeepLogNever}, l.rev+1
-	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
-	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
+	l.s.edit(id, func(j *core.Job) {
+		j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
+		j.Def.Keep = core.Keep{Days: 1, Log: core.KeepLogNever}
+	})
 }
 
 // pass lets days pass: it removes expired runs and handles due messages.
@@ -733,19 +658,19 @@ func TestPermitOutlivesKeep(t *testing.T) {
 			l.comes()
 		}
 		l.pass(10)
-		if len(l.sent) != 3 || l.run(ids[1]).State != core.Queued || l.run(ids[0]).ID != ids[0] {
-			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.run(ids[1]).State)
+		if len(l.sent) != 3 || l.s.run(ids[1]).State != core.Queued || l.s.run(ids[0]).ID != ids[0] {
+			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.s.run(ids[1]).State)
 		}
 		// Its end releases nothing, and its first run is deleted before the next check.
 		last := l.sent[2]
 		l.mu.Lock()
 		delete(l.work, last)
 		l.mu.Unlock()
-		must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})})[0])
+		must(t, l.s.change(core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})))
 		time.Sleep(10 * 24 * time.Hour)
 		_, err := l.s.Sweep(t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
 		must(t, err)
-		if l.run(ids[0]).ID == ids[0] {
+		if l.s.run(ids[0]).ID == ids[0] {
 			t.Fatal("its chain is over, and its first run stays")
 		}
 		l.comes()
@@ -765,10 +690,9 @@ func TestBuriedRunFreesItsPermit(t *testing.T) {
 		ids := slices.Concat(l.fires(7, 1), l.fires(8, 1), l.fires(7, 1))
 		l.ends(ids[0], core.Succeeded)
 		l.purge()
-		r := l.run(ids[1])
+		r := l.s.run(ids[1])
 		body := ring.Encode(ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}})
-		dead := dispatch.NewDead(l.s, l.s, l.s, l.s, l.f, nil, false, slog.New(slog.DiscardHandler))
-		_, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(body), Reason: "job 8 cannot be read"})
+		_, err := l.s.dead().Record(t.Context(), &core.Letter{ID: "1", Body: string(body), Reason: "job 8 cannot be read"})
 		must(t, err)
 		l.comes()
 		if want := []core.RunID{ids[0], ids[2]}; !slices.Equal(l.sent, want) {

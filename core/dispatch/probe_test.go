@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -22,7 +20,7 @@ import (
 // prober is a dispatcher over a store with jobs. Silent addresses answer neither probes nor sends.
 type prober struct {
 	t *testing.T
-	s *memory.Store
+	s *data
 	d *dispatch.Dispatcher
 
 	mu     sync.Mutex
@@ -40,11 +38,10 @@ type prober struct {
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
-	p := &prober{t: t, s: memory.New(t, memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
+	p := &prober{t: t, s: newData(t, plan.AWS(), memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
 		most: map[string]int{},
 		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}, busy: map[string]bool{}}
-	o.Log = slog.New(slog.DiscardHandler)
-	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
+	p.d = p.s.dispatcher(p, o)
 	return p
 }
 
@@ -106,7 +103,7 @@ func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answ
 
 func (p *prober) app(name string, addresses ...string) {
 	p.t.Helper()
-	must(p.t, p.s.PutApp(p.t.Context(), 0, core.App{Name: name, Executors: addresses, Rev: 1}, core.Change{ID: 1, App: name}))
+	p.s.app(name, addresses...)
 }
 
 // message returns a message with one due run for each of n new jobs of an app.
@@ -117,11 +114,8 @@ func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.
 	var ids []core.JobID
 	for range n {
 		p.jobs++
-		j := core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}}
-		j.Normalize()
-		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		must(p.t, p.s.CreateJobs(p.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: p.jobs}})[0])
-		m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(p.jobs, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
+		p.s.job(core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}})
+		m.Fires = append(m.Fires, planned(p.jobs, now))
 		ids = append(ids, p.jobs)
 	}
 	return m, ids
@@ -207,9 +201,7 @@ func TestNobodyAnswers(t *testing.T) {
 		p.app("busy", a)
 		m, ids := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
-		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-		must(t, err)
-		if r := runs[m.Fires[0].Run]; r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
+		if r := p.s.run(m.Fires[0].Run); r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
 			t.Errorf("job %d: %s: %s, want that no executor answered", ids[0], r.State, r.Reason)
 		}
 
@@ -224,11 +216,9 @@ func TestNobodyAnswers(t *testing.T) {
 		if p.most[a] != 1 {
 			t.Errorf("%d requests to the address at once, its gate lets one through", p.most[a])
 		}
-		runs, _, err = p.s.Runs(t.Context(), []core.RunID{asks.Fires[0].Run})
-		must(t, err)
-		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires)
-		if len(runs) != 0 || due+waiting != 1 || err != nil {
-			t.Errorf("what could not be asked: runs %+v, %d messages, %v", runs, due+waiting, err)
+		runs, n := p.s.stored(asks.Fires[0].Run), p.s.messages(ring.KindFires)
+		if len(runs) != 0 || n != 1 {
+			t.Errorf("what could not be asked: runs %+v, %d messages", runs, n)
 		}
 	})
 }
@@ -255,14 +245,12 @@ func TestSilenceIsNotHearsay(t *testing.T) {
 		m, _ = p.message("fails", 1, core.RouteFailover)
 		began := time.Now()
 		p.handle(m) // no time is left for b
-		if _, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires); waiting != 1 || err != nil {
-			t.Errorf("%d messages wait, %v", waiting, err)
+		if _, waiting := p.s.depth(ring.KindFires); waiting != 1 {
+			t.Errorf("%d messages wait", waiting)
 		}
 		time.Sleep(time.Second)
 		p.handle(m)
-		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-		must(t, err)
-		if r := runs[m.Fires[0].Run]; r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
+		if r := p.s.run(m.Fires[0].Run); r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
 			t.Errorf("silent again: %s: %s after %s", r.State, r.Reason, time.Since(began))
 		}
 	})
@@ -280,10 +268,8 @@ func TestAskedIsInHand(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { p.handle(m) })
 		time.Sleep(time.Second)
-		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires)
-		must(t, err)
-		got, err := p.s.Receive(t.Context(), ring.KindFires, 10)
-		must(t, err)
+		due, waiting := p.s.depth(ring.KindFires)
+		got := p.s.receive(ring.KindFires, 10)
 		if due+waiting != 1 || len(got[0].Message.Fires) != 4 {
 			t.Errorf("%d messages come again: %+v", due+waiting, got)
 		}
@@ -301,9 +287,7 @@ func TestAskedIsInHand(t *testing.T) {
 // claiming.
 func TestSilentProbesAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		o := dispatch.Options{Log: slog.New(slog.DiscardHandler), Health: p.s}
-		p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
+		p := newProber(t, dispatch.Options{SlowQueue: true})
 		p.silent["http://10.0.0.1:1"] = true
 		p.app("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
 		for range 3 {
@@ -316,9 +300,9 @@ func TestSilentProbesAreSlow(t *testing.T) {
 		}
 		m, ids := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
-		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindSlow)
-		if _, sent := p.sent[ids[0]]; sent || due+waiting != 1 || err != nil || p.asked["http://10.0.0.1:1"] != 3 {
-			t.Errorf("sent %t, %d messages on the slow lane, %v asked", sent, due+waiting, p.asked)
+		n := p.s.messages(ring.KindSlow)
+		if _, sent := p.sent[ids[0]]; sent || n != 1 || p.asked["http://10.0.0.1:1"] != 3 {
+			t.Errorf("sent %t, %d messages on the slow lane, %v asked", sent, n, p.asked)
 		}
 		m.Slow = true
 		p.handle(m)
@@ -336,15 +320,13 @@ func TestCouldNotAsk(t *testing.T) {
 		p.ours = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
 		m, ids := p.message("asks", 1, core.RouteFailover)
 		p.handle(m)
-		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-		must(t, err)
+		runs := p.s.stored(m.Fires[0].Run)
 		if len(runs) != 0 || len(p.sent) != 0 {
 			t.Fatalf("%+v, sent %v", runs, p.sent)
 		}
 		p.ours = nil
 		time.Sleep(2 * time.Second)
-		got, err := p.s.Receive(t.Context(), ring.KindFires, 10)
-		must(t, err)
+		got := p.s.receive(ring.KindFires, 10)
 		if len(got) != 1 {
 			t.Fatalf("%d messages came again", len(got))
 		}
@@ -379,9 +361,7 @@ func TestBusyover(t *testing.T) {
 			t.Errorf("two at once, one of three is busy: %v", p.runs)
 		}
 		state := func(m ring.Message) core.Run {
-			runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-			must(t, err)
-			return runs[m.Fires[0].Run]
+			return p.s.run(m.Fires[0].Run)
 		}
 		time.Sleep(500 * time.Millisecond)
 		all := many(1)
@@ -426,13 +406,11 @@ func (r repeats) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answ
 func TestRepeatedIsNobodyElses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
-		p.d = dispatchOver(p, repeats{p}, dispatch.Options{})
+		p.d = p.s.dispatcher(repeats{p}, dispatch.Options{})
 		p.app("work", "http://10.0.0.1:1", "http://10.0.0.2:1")
 		m, _ := p.message("work", 1, core.RouteFirst)
 		p.handle(m)
-		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
-		must(t, err)
-		if r := runs[m.Fires[0].Run]; r.State != core.Running || r.Address != "http://10.0.0.1:1" || len(p.runs) != 1 || len(r.Owes) != 0 {
+		if r := p.s.run(m.Fires[0].Run); r.State != core.Running || r.Address != "http://10.0.0.1:1" || len(p.runs) != 1 || len(r.Owes) != 0 {
 			t.Errorf("%s at %s, %s, owes %v, sent to %v", r.State, r.Address, r.Reason, r.Owes, p.runs)
 		}
 	})

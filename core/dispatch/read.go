@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,24 +15,20 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/route"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // known is the data read for a batch.
 type known struct {
-	jobs       map[core.JobID]*core.Job
-	unreadJobs []core.JobID
-	bad        core.Unreadable
+	jobs       map[core.JobID]store.Got[*core.Job]
 	stones     map[core.JobID]core.Tombstone // of deleted jobs
 	names      []string                      // of apps
-	apps       map[string]core.App
-	unreadApps []string
-	badApps    core.UnreadableApps
+	apps       map[string]store.Value[core.App]
 	global     core.Global
 	executors  map[string][]core.Executor
-	runs       map[core.RunID]core.Run // with their own record
-	unreadRuns []core.RunID
-	broadcasts map[core.RunID]core.Run // of shards
-	unmade     map[core.RunID]bool     // shards with pending follow-ups, their own or the broadcast's, that failed
+	runs       map[core.RunID]store.Got[*core.Run] // with their own record
+	broadcasts map[core.RunID]*core.Run            // of shards
+	unmade     map[core.RunID]bool                 // shards with pending follow-ups, their own or the broadcast's, that failed
 }
 
 // read is step 2 and evaluates each run (step 3). All reads come after the hold; if they fail, all items become
@@ -56,7 +53,7 @@ func (b *batch) read(ctx context.Context) {
 	b.dialects = map[at]string{}
 	apps, calls := make(map[string]*core.App, len(k.names)), map[string]bool{} // all items of an app share one App
 	for _, name := range k.names {
-		app := k.apps[name]
+		app := k.apps[name].Is
 		app.Name = name
 		apps[name] = &app
 		for _, e := range app.Candidates(k.executors[name], k.global, now, b.d.o.Expiry) {
@@ -108,7 +105,7 @@ func (b *batch) reachable(ctx context.Context, k *known) (map[string][]core.Exec
 	}
 	now := b.now()
 	none := slices.DeleteFunc(slices.Clone(k.names), func(name string) bool {
-		app := k.apps[name]
+		app := k.apps[name].Is
 		return len(app.Candidates(found[name], k.global, now, b.d.o.Expiry)) > 0
 	})
 	if len(none) == 0 {
@@ -130,35 +127,21 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 		}
 	}
 	ids = distinct(ids)
-	k.jobs, k.unreadJobs, err = readAll(ctx, ids, func(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-		found, unread, err := b.d.store.Jobs(ctx, ids)
-		bad, err := core.SplitUnreadable(err)
-		for id, why := range bad {
-			k.bad.Add(id, why)
-		}
-		return found, unread, err
-	})
-	if err != nil {
+	if k.jobs, err = readJobs(ctx, b.d.store, ids); err != nil {
 		return nil, err
 	}
 	var gone []core.JobID
 	for _, id := range ids {
-		if j, is := k.jobs[id]; is {
-			k.names = append(k.names, j.Def.App)
-		} else if k.bad[id] == nil && !slices.Contains(k.unreadJobs, id) {
+		if j, is := k.jobs[id]; !is {
 			gone = append(gone, id)
+		} else if j.Err == nil {
+			k.names = append(k.names, j.Is.Def.App)
 		}
 	}
 	k.names = distinct(k.names)
-	k.apps, k.unreadApps, err = readAll(ctx, k.names, func(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-		found, unread, err := b.d.store.Apps(ctx, names)
-		bad, err := core.BesidesApps(err)
-		for name, why := range bad {
-			k.badApps.Add(name, why)
-		}
-		return found, unread, err
-	})
-	if err != nil {
+	if k.apps, err = readAll(ctx, k.names, func(ctx context.Context, names []string) (map[string]store.Value[core.App], error) {
+		return b.d.store.Apps(ctx, names...)
+	}); err != nil {
 		return nil, err
 	}
 	if k.global, err = b.d.store.Global(ctx); err != nil {
@@ -173,9 +156,10 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 		}
 	}
 	for id, s := range k.stones {
-		k.jobs[id] = &core.Job{Def: core.Def{ID: id, App: s.App, Name: s.Name}, Sched: core.Sched{ID: id, App: s.App, Rev: s.Rev, RevAt: s.RevAt}}
+		k.jobs[id] = store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id, App: s.App, Name: s.Name},
+			Sched: core.Sched{ID: id, App: s.App, Rev: s.Rev, RevAt: s.RevAt}}}
 	}
-	if k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs); err != nil {
+	if k.runs, err = readAll(ctx, own, b.d.store.Runs.Get); err != nil {
 		return nil, err
 	}
 	k.broadcasts, k.unmade, err = b.broadcasts(ctx, k.runs)
@@ -185,7 +169,7 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 // byUse returns the jobs whose route depends on how often addresses were used.
 func (k *known) byUse() (ids []core.JobID) {
 	for id, j := range k.jobs {
-		if route.Used(j.Def.Route) {
+		if j.Err == nil && route.Used(j.Is.Def.Route) {
 			ids = append(ids, id)
 		}
 	}
@@ -197,37 +181,40 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	id := it.fire.Run.Job()
 	job, is := k.jobs[id]
 	switch {
-	case !is && slices.Contains(k.unreadJobs, id), is && slices.Contains(k.unreadApps, job.Def.App):
-		return passing{why: core.ErrThrottled}
-	case !is && k.bad[id] != nil:
-		return damaged(it, fmt.Errorf("job %d cannot be read: %w", id, k.bad[id]))
-	case is && k.badApps[job.Def.App] != nil:
-		return damaged(it, k.badApps.Of(job.Def.App))
 	case !is:
 		return undeliverable{why: "job " + id.String() + " has neither an item nor a tombstone"}
+	case job.Err != nil:
+		return damaged(it, fmt.Errorf("job %d cannot be read: %w", id, job.Err))
 	}
-	it.job, it.app = job, apps[job.Def.App]
+	app := job.Is.Def.App
+	if err := k.apps[app].Err; err != nil {
+		return damaged(it, fmt.Errorf("app %s cannot be read: %w", app, err))
+	}
+	it.job, it.app = job.Is, apps[app]
 	it.tell = tellOf(it.job, it.app, &k.global)
 	if !it.recorded {
 		return k.shard(it)
 	}
 	run, is := k.runs[it.fire.Run]
-	it.ofSlot(&run)
 	switch {
-	case !is && slices.Contains(k.unreadRuns, it.fire.Run):
-		return passing{why: core.ErrThrottled}
 	case !is:
 		return it.unrecorded()
-	case moved(&run, &it.fire):
+	case run.Err != nil:
+		return passing{why: run.Err}
+	}
+	if it.ofSlot(run.Is); moved(run.Is, &it.fire) {
 		return done{}
 	}
-	it.run = &run
+	it.run = run.Is
 	return k.shard(it)
 }
 
-// damaged returns the phase of an item whose job or app cannot be decoded.
+// damaged returns the phase of an item whose job or app was throttled or cannot be decoded.
 func damaged(it *item, why error) phase {
-	if it.unread < budget.UnreadTries {
+	switch {
+	case errors.Is(why, core.ErrThrottled):
+		return passing{why: why}
+	case it.unread < budget.UnreadTries:
 		return passing{unread: true, why: why}
 	}
 	return undeliverable{why: why.Error()}
@@ -237,31 +224,46 @@ func (it *item) unrecorded() phase {
 	return undeliverable{why: "no record exists of run " + it.fire.Run.String()}
 }
 
-// readAll reads keys, and rereads unread keys up to three times.
-func readAll[K comparable, V any](ctx context.Context, keys []K,
-	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
+// readAll reads keys, and rereads throttled keys up to three times.
+func readAll[K comparable, V interface{ Usable() error }](ctx context.Context, keys []K,
+	read func(context.Context, []K) (map[K]V, error)) (map[K]V, error) {
 	if len(keys) == 0 {
-		return map[K]V{}, nil, nil
+		return map[K]V{}, nil
 	}
-	found, unread, err := read(ctx, keys)
-	for try := 0; len(unread) > 0 && err == nil && try < 3; try++ {
-		var more map[K]V
-		more, unread, err = read(ctx, unread)
-		for k, v := range more {
-			found[k] = v
+	found, err := read(ctx, keys)
+	for try := 0; try < 3 && err == nil; try++ {
+		var again []K
+		for k, v := range found {
+			if errors.Is(v.Usable(), core.ErrThrottled) {
+				again = append(again, k)
+				delete(found, k)
+			}
 		}
-	}
-	return found, unread, err
-}
-
-// readEvery is readAll for callers that need all keys.
-func readEvery[K comparable, V any](ctx context.Context, keys []K,
-	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, error) {
-	found, unread, err := readAll(ctx, keys, read)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
+		if len(again) == 0 {
+			break
+		}
+		var more map[K]V
+		more, err = read(ctx, again)
+		maps.Copy(found, more)
 	}
 	return found, err
+}
+
+func readJobs(ctx context.Context, s *store.Store, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+	return readAll(ctx, ids, func(ctx context.Context, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+		return s.Jobs.Get(ctx, store.Whole, ids)
+	})
+}
+
+// readRuns reads runs for callers that need all of them.
+func readRuns(ctx context.Context, s *store.Store, ids []core.RunID) (map[core.RunID]*core.Run, error) {
+	found, err := readAll(ctx, ids, s.Runs.Get)
+	runs := make(map[core.RunID]*core.Run, len(found))
+	for id, g := range found {
+		err = cmp.Or(err, g.Err)
+		runs[id] = g.Is
+	}
+	return runs, err
 }
 
 // schedules caches the compiled schedules of late jobs. Only late jobs need their next scheduled time, and after an

@@ -47,41 +47,36 @@ func (k *killing) checks(w *finish.Watchdog) {
 	k.t.Helper()
 	for range 3 {
 		k.comes()
-		due, _, _, err := k.s.Depth(k.t.Context(), ring.KindCheck)
-		must(k.t, err)
+		due, _ := k.s.depth(ring.KindCheck)
 		if due == 0 {
 			return
 		}
-		got, err := k.s.Receive(k.t.Context(), ring.KindCheck, 100)
-		must(k.t, err)
+		got := k.s.receive(ring.KindCheck, 100)
 		for i := range got {
 			must(k.t, w.Check(k.t.Context(), got[i].Message.Check))
 		}
-		for _, err := range k.s.Ack(k.t.Context(), got) {
-			must(k.t, err)
-		}
+		k.s.ack(got...)
 	}
 	k.comes()
 }
 
 func newReplacing(t *testing.T, jobs map[core.JobID]core.Overlap) (*killing, *finish.Watchdog) {
 	k := &killing{limited: newLimited(t, jobs)}
-	return k, finish.NewWatchdog(k.f, k.s, k, finish.WatchOptions{})
+	return k, finish.NewWatchdog(k.s.f, k, finish.WatchOptions{})
 }
 
 // late handles a run whose message arrives after newer runs.
 func late(k *killing, at core.Instant) core.RunID {
-	id := core.PlannedRun(7, at)
-	k.d.Handle(k.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
-		Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
-	return id
+	f := planned(7, at)
+	k.d.Handle(k.t.Context(), []ring.Message{messageOf(f)})
+	return f.Run
 }
 
 // TestReplace: a newer run has the running one killed and starts when that ends. Among waiting runs the newest stays.
 func TestReplace(t *testing.T) {
 	replace := core.Overlap{Limit: 1, Full: core.FullReplace}
 	end := func(k *killing, id core.RunID) string {
-		r := k.run(id)
+		r := k.s.run(id)
 		return fmt.Sprint(r.State, " ", r.Reason)
 	}
 	texts := golden.New(t)
@@ -90,16 +85,16 @@ func TestReplace(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
 			first := k.fires(7, 1)[0]
 			second := k.fires(7, 1)[0]
-			if r := k.run(first); r.State != core.Running || !r.Replaced() || r.KillBy != "run "+second.String() ||
-				k.run(second).State != core.Queued {
-				t.Fatalf("%+v, the second is %s", r, k.run(second).State)
+			if r := k.s.run(first); r.State != core.Running || !r.Replaced() || r.KillBy != "run "+second.String() ||
+				k.s.run(second).State != core.Queued {
+				t.Fatalf("%+v, the second is %s", r, k.s.run(second).State)
 			}
 			k.checks(w)
-			if is := end(k, first); is != "killed replaced" || k.run(second).State != core.Running || k.most != 1 || k.kills != 1 {
-				t.Errorf("%s, the second is %s, %d at once, %d kills", is, k.run(second).State, k.most, k.kills)
+			if is := end(k, first); is != "killed replaced" || k.s.run(second).State != core.Running || k.most != 1 || k.kills != 1 {
+				t.Errorf("%s, the second is %s, %d at once, %d kills", is, k.s.run(second).State, k.most, k.kills)
 			}
 			// A later report of its executor changes nothing.
-			must(t, k.f.End(t.Context(), []finish.Result{{Run: first, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Code: 500,
+			must(t, k.s.f.End(t.Context(), []finish.Result{{Run: first, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Code: 500,
 				Reported: true}})[0])
 			if is := end(k, first); is != "killed replaced" {
 				t.Error(is)
@@ -112,8 +107,8 @@ func TestReplace(t *testing.T) {
 			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
 			k.ends(first, core.Failed)
 			k.comes()
-			if is := end(k, first); is != "killed replaced" || k.run(second).State != core.Running {
-				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			if is := end(k, first); is != "killed replaced" || k.s.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.s.run(second).State)
 			}
 		})
 	})
@@ -123,8 +118,8 @@ func TestReplace(t *testing.T) {
 			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
 			k.ends(first, core.Succeeded)
 			k.comes()
-			if is := end(k, first); is != "succeeded handler" || k.run(second).State != core.Running {
-				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			if is := end(k, first); is != "succeeded handler" || k.s.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.s.run(second).State)
 			}
 		})
 	})
@@ -132,13 +127,13 @@ func TestReplace(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
 			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
-			r := k.run(first)
-			must(t, k.s.PutRuns(t.Context(), []core.RunPut{r.Kill("ann", time.Now())})[0])
+			r := k.s.run(first)
+			must(t, k.s.change(r.Kill("ann", time.Now())))
 			k.checks(w)
 			k.ends(first, core.Failed)
 			k.comes()
-			if is := end(k, first); is != "killed person" || k.run(second).State != core.Running {
-				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			if is := end(k, first); is != "killed person" || k.s.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.s.run(second).State)
 			}
 		})
 	})
@@ -170,7 +165,7 @@ func TestReplace(t *testing.T) {
 				k.at++
 				r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: k.at, Slot: k.at, Attempt: 1, First: id,
 					Params: &params}
-				must(t, k.s.Create(t.Context(), []core.Run{r})[0])
+				k.s.create(r)
 				time.Sleep(time.Second)
 				k.ring(id, core.CauseAPI)
 				return id
@@ -178,21 +173,21 @@ func TestReplace(t *testing.T) {
 			works, _, waits := trigger(1, "a"), trigger(2, "c"), trigger(3, "c")
 			other := trigger(4, "b")
 			k.ends(other, core.Succeeded)
-			name := k.run(other).Permit
+			name := k.s.run(other).Permit
 			p, err := k.s.Permits(t.Context(), []string{name})
 			must(t, err)
 			stale := p[name] // both asked for it before
 			stale.V, stale.Holders, stale.Queue = stale.V+1, []core.Holder{{First: works}}, []core.RunID{waits}
-			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
+			k.s.putPermits(stale)
 			newer := trigger(5, "b")
-			if r := k.run(newer); k.run(waits).State != core.Queued || !r.State.Open() || r.MayHaveBeenSent() {
+			if r := k.s.run(newer); k.s.run(waits).State != core.Queued || !r.State.Open() || r.MayHaveBeenSent() {
 				t.Errorf("the one of another key that waits is %s, the newer %s", end(k, waits), end(k, newer))
 			}
 			stale.V, stale.Queue = stale.V+1, nil
-			must(t, k.s.PutPermits(t.Context(), []core.Permits{stale})[0])
+			k.s.putPermits(stale)
 			time.Sleep(time.Minute)
 			k.comes()
-			if r := k.run(works); r.KillBy != "" || k.run(newer).State != core.Queued {
+			if r := k.s.run(works); r.KillBy != "" || k.s.run(newer).State != core.Queued {
 				t.Errorf("the running one with another key is killed for %q, the newer is %s", r.KillBy, end(k, newer))
 			}
 			k.ends(works, core.Succeeded)
@@ -229,7 +224,7 @@ func TestReplace(t *testing.T) {
 			if end(k, old) != "skipped overlap" || end(k, newer) != "running " || k.kills != 0 {
 				t.Errorf("%s, %s, %d kills", end(k, old), end(k, newer), k.kills)
 			}
-			texts.Equal(t, "a late run", k.run(old).Message, newer.String(), "NEWER")
+			texts.Equal(t, "a late run", k.s.run(old).Message, newer.String(), "NEWER")
 		})
 	})
 	t.Run("a late run replaces no newer run in a retry", func(t *testing.T) {
@@ -240,12 +235,12 @@ func TestReplace(t *testing.T) {
 			newer := k.fires(7, 1)[0]
 			retry := core.Run{ID: core.NumberedRun(7, 9), App: "a", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: k.at, Slot: k.at + 500,
 				Attempt: 2, First: newer, Permit: "job/7"}
-			must(t, k.s.Create(t.Context(), []core.Run{retry})[0])
+			k.s.create(retry)
 			closed := core.End(newer, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})
-			must(t, k.s.PutRuns(t.Context(), []core.RunPut{closed})[0])
+			must(t, k.s.change(closed))
 			old := late(k, at)
 			k.comes()
-			if end(k, old) != "skipped overlap" || k.run(retry.ID).State != core.Planned {
+			if end(k, old) != "skipped overlap" || k.s.run(retry.ID).State != core.Planned {
 				t.Errorf("%s, the retry is %s", end(k, old), end(k, retry.ID))
 			}
 		})
@@ -258,10 +253,10 @@ func TestReplace(t *testing.T) {
 			k.at += 5
 			newer := k.fires(7, 1)[0]
 			old := late(k, at)
-			if end(k, old) != "skipped overlap" || k.run(newer).State != core.Queued {
+			if end(k, old) != "skipped overlap" || k.s.run(newer).State != core.Queued {
 				t.Fatalf("%s, the newer is %s", end(k, old), end(k, newer))
 			}
-			texts.Equal(t, "a late run", k.run(old).Message, newer.String(), "NEWER")
+			texts.Equal(t, "a late run", k.s.run(old).Message, newer.String(), "NEWER")
 			k.checks(w)
 			if end(k, first) != "killed replaced" || end(k, newer) != "running " || k.most != 1 {
 				t.Errorf("%s, %s, %d at once", end(k, first), end(k, newer), k.most)
@@ -274,9 +269,9 @@ func TestReplace(t *testing.T) {
 			first := k.fires(7, 1)[0]
 			retry := core.Run{ID: core.NumberedRun(7, 9), App: "a", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: k.at, Slot: k.at + 500,
 				Attempt: 2, First: first, Permit: "job/7"}
-			must(t, k.s.Create(t.Context(), []core.Run{retry})[0])
+			k.s.create(retry)
 			closed := core.End(first, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})
-			must(t, k.s.PutRuns(t.Context(), []core.RunPut{closed})[0])
+			must(t, k.s.change(closed))
 			second := k.fires(7, 1)[0]
 			k.comes()
 			if end(k, retry.ID) != "killed replaced" || end(k, second) != "running " {

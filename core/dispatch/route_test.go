@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"reflect"
 	"slices"
 	"testing"
@@ -12,12 +11,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/route"
-	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestRoutesAreDone: addresses are asked as the route requires before a run is sent to them.
@@ -31,21 +28,17 @@ func TestRoutesAreDone(t *testing.T) {
 					g.sender.down[a] = true
 				}
 				app := core.App{Name: "three", Executors: addresses, Rev: 1}
-				must(t, g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "three"}))
+				g.s.putApp(app)
 				j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
 				j.Normalize()
 				if err := j.Validate(); err != nil {
 					t.Error(err)
 				}
 				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "three", Job: 7}})[0])
-				now := core.InstantOf(time.Now())
-				id := core.PlannedRun(7, now)
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
-					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
-				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
-				must(t, err)
-				run := found[id]
+				g.s.job(j)
+				f := due(7)
+				g.handle([]ring.Message{messageOf(f)})
+				run := g.s.run(f.Run)
 
 				switch route.Asks(r) {
 				case route.AskNothing:
@@ -101,52 +94,37 @@ func TestFailoverWithoutBeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
 				app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
-				must(t, g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "pulls"}))
+				g.s.putApp(app)
 				if c.beat > 0 {
 					must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
 				}
-				j := core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}}
-				j.Normalize()
-				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				must(t, g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "pulls", Job: 7}})[0])
-				now := core.InstantOf(time.Now())
-				id := core.PlannedRun(7, now)
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
-					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
-				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
-				if run := found[id]; err != nil || run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
-					t.Errorf("sent to %s, asked %v, noted %+v, %v", run.Address, g.sender.beats, run.Tries, err)
+				g.s.job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
+				f := due(7)
+				g.handle([]ring.Message{messageOf(f)})
+				if run := g.s.run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
+					t.Errorf("sent to %s, asked %v, noted %+v", run.Address, g.sender.beats, run.Tries)
 				}
 			})
 		})
 	}
 }
 
-// early is a store whose first reads of executors return them as they were before any registered.
-type early struct{ *memory.Store }
-
-func (e early) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
-	if glance.Of(ctx) != nil {
-		return map[string][]core.Executor{}, nil
-	}
-	return e.Store.Executors(ctx, apps)
-}
-
 // TestExecutorThatJustRegisteredGetsItsRun: the first read of executors may be older than the only registration of an app.
 func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
-		log := slog.New(slog.DiscardHandler)
-		g.d = dispatch.New(early{g.s}, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}),
-			dispatch.Options{Log: log})
+		g.s.read = func(ctx context.Context, k store.Key) error {
+			if k.Kind == store.KindExecutors("new") && glance.Of(ctx) != nil {
+				return errAbsent
+			}
+			return nil
+		}
 		must(t, errors.Join(g.s.PutApp(t.Context(), 0, core.App{Name: "new", Rev: 1}, core.Change{ID: 1, App: "new"}),
 			g.s.PutExecutor(t.Context(), core.Executor{App: "new", Address: firstAddress, Beat: time.Now()})))
 		msgs := g.messages(5, 1, "new")
 		g.handle(msgs)
-		run := msgs[0].Fires[0].Run
-		found, _, err := g.s.Runs(t.Context(), []core.RunID{run})
-		if r := found[run]; err != nil || r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
-			t.Errorf("%s: %s at %q, %v", r.State, r.Reason, r.Address, err)
+		if r := g.s.run(msgs[0].Fires[0].Run); r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
+			t.Errorf("%s: %s at %q", r.State, r.Reason, r.Address)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // sources caches script sources by hash. A source never changes, so it is read only once in a while; jobs without a
@@ -34,7 +35,7 @@ const (
 var errNoSource = errors.New("the source of the job's script is not stored any more")
 
 // read returns the source of a job's script. Concurrent callers share one read.
-func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, error) {
+func (c *sources) read(ctx context.Context, from *store.Store, d *core.Def) (string, error) {
 	hash := d.Script.Hash
 	c.mu.Lock()
 	s, known := c.of[hash]
@@ -53,7 +54,7 @@ func (c *sources) read(ctx context.Context, store Store, d *core.Def) (string, e
 	}
 	reads, cancel := context.WithTimeout(ctx, sourceFor)
 	defer cancel()
-	text, found, err := store.Source(reads, d.ID, hash)
+	text, found, err := from.Source(reads, d.ID, hash)
 	c.mu.Lock()
 	switch {
 	case err != nil:

@@ -271,7 +271,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params, Source: source})
 		// An answer that the end of the invocation cut off did not come in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
-		if b.d.health.on() { // jobName allocates
+		if b.d.o.SlowQueue { // jobName allocates
 			b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		}
 		if a.Ours {
@@ -324,15 +324,12 @@ func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
 		return passing{claimed: true, why: errNotBegun}
 	}
 	move := it.run.Readdress(it.order[1], it.run.Tries)
-	err := b.d.store.PutRuns(ctx, []core.RunPut{move})[0]
-	var stored *core.Run
+	err := b.d.store.ChangeRuns(ctx, []core.RunPut{move})[0]
+	var stored map[core.RunID]*core.Run
 	if answerOf(err) == unknown {
-		runs, failed := readEvery(ctx, []core.RunID{move.ID}, b.d.store.Runs)
-		if run, is := runs[move.ID]; is && failed == nil {
-			stored = &run
-		}
+		stored, _ = readRuns(ctx, b.d.store, []core.RunID{move.ID})
 	}
-	p := failover(err, &move, stored)
+	p := failover(err, &move, stored[move.ID])
 	if p == (ours{}) {
 		b.mu.Lock()
 		it.run.Address, it.order = move.To.Address, it.order[1:]
@@ -350,7 +347,7 @@ func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 	ctx, cancel := context.WithTimeout(ctx, b.d.o.Reserve)
 	defer cancel()
 	tries := append(slices.Clone(it.run.Tries), core.Try{Address: it.run.Address, Code: a.Code, Request: a.Request, Log: a.Log})
-	err := b.d.store.PutRuns(ctx, []core.RunPut{it.run.Readdress(it.run.Address, tries)})[0]
+	err := b.d.store.ChangeRuns(ctx, []core.RunPut{it.run.Readdress(it.run.Address, tries)})[0]
 	if answerOf(err) > refused {
 		b.d.o.Log.Info("log location of a run not stored", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
 	}

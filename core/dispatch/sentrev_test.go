@@ -3,15 +3,12 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -20,20 +17,13 @@ import (
 // TestSentRev: a run records the job revision that it was sent with. It may have been created under an older one, or
 // its job edited before its claim.
 func TestSentRev(t *testing.T) {
-	edit := func(t *testing.T, s *memory.Store, job core.JobID, rev int64) {
-		jobs, _, err := s.Jobs(t.Context(), []core.JobID{job})
-		must(t, err)
-		j := *jobs[job]
-		seen := j.Sched.Rev
-		j.Sched.Rev, j.Def.Handler = rev, fmt.Sprint("of ", rev)
-		must(t, s.UpdateJobs(t.Context(), []manage.Update{{Seen: seen, Job: j, Change: core.Change{ID: rev, App: j.Def.App, Job: job}}})[0])
+	edit := func(s *data, rev int64) {
+		s.edit(1, func(j *core.Job) { j.Sched.Rev, j.Def.Handler = rev, fmt.Sprint("of ", rev) })
 	}
-	trigger := func(t *testing.T, s *memory.Store, app string) (core.RunID, []ring.Message) {
-		jobs, _, err := s.Jobs(t.Context(), []core.JobID{1})
-		must(t, err)
+	trigger := func(s *data, app string) (core.RunID, []ring.Message) {
 		now, id := core.InstantOf(time.Now()), core.NumberedRun(1, 100)
-		must(t, s.PutTriggered(t.Context(), core.Run{ID: id, App: app, State: core.Planned, Cause: core.CauseManual, Rev: jobs[1].Sched.Rev,
-			At: now, Slot: now, Attempt: 1, First: id}, core.DueItem{PlanAt: now, Job: 1, Run: id}))
+		s.trigger(core.Run{ID: id, App: app, State: core.Planned, Cause: core.CauseManual, Rev: s.jobOf(1).Sched.Rev,
+			At: now, Slot: now, Attempt: 1, First: id})
 		return id, []ring.Message{{Kind: ring.KindFires, Slot: now,
 			Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseManual, Seq: 1}}}}
 	}
@@ -49,29 +39,26 @@ func TestSentRev(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &before{Store: memory.New(t, memory.Options{})}
-				to := &shipped{}
-				log := slog.New(slog.DiscardHandler)
-				d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
+				s, handler := newData(t, plan.Local(), memory.Options{}), ""
+				d := s.dispatcher(sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
+					handler = s.Job.Def.Handler
+					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+				}), dispatch.Options{})
 				j := core.Job{Def: core.Def{ID: 1, App: "one", Name: "j", Handler: "of 1"}}
-				j.Normalize()
-				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				must(t, s.PutApp(t.Context(), 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}))
-				must(t, s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 1}})[0])
-				id, m := trigger(t, s.Store, "one")
+				s.app("one", firstAddress)
+				s.job(j)
+				id, m := trigger(s, "one")
 				if c.before {
-					edit(t, s.Store, 1, 5)
+					edit(s, 5)
 				}
 				if c.between {
-					s.do = func() { edit(t, s.Store, 1, 9) }
+					s.before(func() { edit(s, 9) })
 				}
 				if v := d.Handle(t.Context(), m)[0]; !v.Ack {
 					t.Fatalf("not acked: %v", v.Err)
 				}
-				runs, _, err := s.Runs(t.Context(), []core.RunID{id})
-				must(t, err)
-				if r := runs[id]; r.SentRev != c.stored || r.RevSent() != c.sent || to.handler != fmt.Sprint("of ", c.sent) {
-					t.Errorf("it has %d, sent under %d with handler %q, want %d and %d", r.SentRev, r.RevSent(), to.handler, c.stored, c.sent)
+				if r := s.run(id); r.SentRev != c.stored || r.RevSent() != c.sent || handler != fmt.Sprint("of ", c.sent) {
+					t.Errorf("it has %d, sent under %d with handler %q, want %d and %d", r.SentRev, r.RevSent(), handler, c.stored, c.sent)
 				}
 			})
 		})
@@ -79,26 +66,15 @@ func TestSentRev(t *testing.T) {
 	t.Run("a shard", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newSpreading(t, 2, nil)
-			id, m := trigger(t, b.s.Store, "a")
+			id, m := trigger(b.s, "a")
 			if !b.handle(m[0]) {
 				t.Fatal("not acked")
 			}
-			edit(t, b.s.Store, 1, 5)
+			edit(b.s, 5)
 			b.comes()
-			if whole, shard := b.run(id), b.run(b.run(id).Shard.First); whole.RevSent() != 1 || shard.Rev != 1 || shard.RevSent() != 5 {
+			if whole, shard := b.s.run(id), b.s.run(b.s.run(id).Shard.First); whole.RevSent() != 1 || shard.Rev != 1 || shard.RevSent() != 5 {
 				t.Errorf("the broadcast under %d, its shard, made under %d, under %d", whole.RevSent(), shard.Rev, shard.RevSent())
 			}
 		})
 	})
-}
-
-// shipped accepts all sends, and records their handlers.
-type shipped struct {
-	noted
-	handler string
-}
-
-func (to *shipped) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
-	to.handler = s.Job.Def.Handler
-	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }

@@ -72,7 +72,7 @@ func (b *batch) told(ctx context.Context, w *writes) {
 		err = b.d.store.PutLooks(ctx, looks)
 	}
 	if out := ring.Noted(notes, now); err == nil && len(out) > 0 {
-		for _, e := range b.d.ring.Enqueue(ctx, out) {
+		for _, e := range b.d.store.Queue.Enqueue(ctx, out) {
 			err = cmp.Or(err, e)
 		}
 	}

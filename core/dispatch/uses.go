@@ -9,12 +9,14 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/store"
 )
 
 // uses counts how often each address of a job was chosen, for jobs whose route depends on it. Dispatchers share the
-// counts at most once per UsesEvery, and the last write wins, so they are approximate. Without Options.Uses each
-// process counts alone, and its counts start at zero with it.
+// counts at most once per UsesEvery, and the last write wins, so they are approximate. If the store is not shared, the
+// counts start at zero with the process.
 type uses struct {
+	s  *store.Store
 	o  *Options
 	mu sync.Mutex
 	of map[core.JobID]*used
@@ -36,7 +38,7 @@ const (
 	usesFor = 24 * time.Hour
 )
 
-func newUses(o *Options) *uses { return &uses{o: o, of: map[core.JobID]*used{}} }
+func newUses(s *store.Store, o *Options) *uses { return &uses{s: s, o: o, of: map[core.JobID]*used{}} }
 
 // job returns the counts of a job. Callers hold mu.
 func (u *uses) job(id core.JobID, now time.Time) *used {
@@ -57,7 +59,7 @@ func (u *uses) job(id core.JobID, now time.Time) *used {
 // read reads the shared counts of jobs if the last read is UsesEvery ago. The counts only affect the choice, so an
 // error waits for the next read.
 func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
-	if u.o.Uses == nil {
+	if !u.s.Shared {
 		return
 	}
 	var ask []core.JobID
@@ -72,7 +74,7 @@ func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	if len(ask) == 0 {
 		return
 	}
-	found, err := u.o.Uses.Uses(ctx, ask)
+	found, err := u.s.Uses(ctx, ask)
 	if err != nil {
 		u.o.Log.Warn("address usage not read", "err", err)
 		return
@@ -102,7 +104,7 @@ func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string 
 	order, counts := x.counts.Order(addresses, rand.Uint64())
 	x.counts = counts
 	x.counts[order[0]]++
-	if u.o.Uses != nil {
+	if u.s.Shared {
 		if x.more == nil {
 			x.more = map[string]int64{}
 		}
@@ -113,7 +115,7 @@ func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string 
 
 // tell writes each job's counts that changed here, at most once per UsesEvery.
 func (u *uses) tell(ctx context.Context, now time.Time) {
-	if u.o.Uses == nil {
+	if !u.s.Shared {
 		return
 	}
 	var list []core.Uses
@@ -128,7 +130,7 @@ func (u *uses) tell(ctx context.Context, now time.Time) {
 	if len(list) == 0 {
 		return
 	}
-	for i, err := range u.o.Uses.PutUses(ctx, list) {
+	for i, err := range u.s.PutUses(ctx, list) {
 		if err != nil {
 			u.o.Log.Warn("address usage not stored", "job", list[i].Job, "err", err)
 		}

@@ -122,7 +122,7 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	if len(out) == 0 {
 		return
 	}
-	for _, err := range d.ring.Enqueue(ctx, out) {
+	for _, err := range d.store.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			d.o.Log.Warn("waiting runs not requeued: they are sent at their next check", "app", app, "err", err)
 			return

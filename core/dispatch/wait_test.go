@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,11 +9,10 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // waiting is a process whose app "away" has no registered executor.
@@ -30,7 +28,7 @@ type waiting struct {
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.send = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
-	w.must(w.s.PutApp(t.Context(), 0, core.App{Name: "away", Rev: 1}, core.Change{ID: 1, App: "away"}))
+	w.s.app("away")
 	w.registry(nil)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
@@ -53,26 +51,17 @@ func alone(t *testing.T, change func(*core.Job)) *waiting {
 
 // registry creates a registry that calls came when the first executor of an app registers.
 func (w *waiting) registry(came func(context.Context, string)) {
-	w.reg = registry.New(w.s, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
+	w.reg = registry.New(&engine.Nouns{Store: w.s.Store}, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
 }
 
 // purge removes all messages from the delay queue.
 func (w *waiting) purge() {
 	w.t.Helper()
 	for w.out() > 0 {
-		got, err := w.s.Receive(w.t.Context(), ring.KindFires, 10)
-		w.must(err)
-		for _, err := range w.s.Ack(w.t.Context(), got) {
-			w.must(err)
-		}
+		got := w.s.receive(ring.KindFires, 10)
+		w.s.ack(got...)
 		time.Sleep(100 * time.Millisecond)
 	}
-}
-
-// second returns another dispatcher of this queue.
-func (w *waiting) second(s dispatch.Store, r dispatch.Ring) *dispatch.Dispatcher {
-	log := slog.New(slog.DiscardHandler)
-	return dispatch.New(s, r, w, finish.New(w.s, w.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
 }
 
 // after delivers visible messages every 100 ms for d and returns the run.
@@ -90,9 +79,7 @@ func (w *waiting) after(d time.Duration) core.Run {
 			break
 		}
 	}
-	found, _, err := w.s.Runs(w.t.Context(), []core.RunID{w.run})
-	w.must(err)
-	return found[w.run]
+	return w.s.run(w.run)
 }
 
 func (w *waiting) register() {
@@ -102,9 +89,7 @@ func (w *waiting) register() {
 
 // out returns the number of messages in the delay queue.
 func (w *waiting) out() int {
-	due, ahead, inFlight, err := w.s.Depth(w.t.Context(), ring.KindFires)
-	w.must(err)
-	return due + ahead + inFlight
+	return w.s.messages(ring.KindFires)
 }
 
 // TestWaitsForExecutor: without an executor a run is queued for as long as its job or app allows, at most until its
@@ -136,7 +121,7 @@ func TestWaitsForExecutor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := alone(t, c.change)
 				if c.app > 0 {
-					w.must(w.s.PutApp(t.Context(), 1, core.App{Name: "away", Rev: 2, WaitForExecutor: c.app}, core.Change{ID: 2, App: "away"}))
+					w.s.putApp(core.App{Name: "away", Rev: 2, WaitForExecutor: c.app})
 				}
 				for passed := time.Duration(0); passed < c.waits; passed += 10 * time.Second {
 					if r := w.after(0); r.State != core.Queued || r.Owner != "" || r.Address != "" || !r.SentAt.IsZero() {
@@ -218,9 +203,10 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 		w := alone(t, nil)
 		w.after(5 * time.Minute)
 		var looked time.Time
-		w.cut.look = func() {
-			w.cut.look, looked = nil, time.Now()
+		w.s.runs = func([]core.RunID) error {
+			w.s.runs, looked = nil, time.Now()
 			w.register()
+			return nil
 		}
 		r := w.after(31 * time.Second) // this check, and the next, which has no effect
 		if late := r.SentAt.Sub(looked); r.State != core.Running || late > 200*time.Millisecond || w.times(w.run) != 1 || w.out() != 0 {
@@ -242,14 +228,14 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 				w.purge()
 				w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
 				if name == "alone, unread at first" {
-					w.cut.away = true
+					w.s.read = func(context.Context, store.Key) error { return core.ErrThrottled }
 					if n, acked := w.deliver(); n != 1 || acked != 1 {
 						t.Fatalf("%d of %d", acked, n)
 					}
-					w.cut.away = false
+					w.s.read = nil
 				}
 				if first := w.d; name == "two dispatchers" {
-					w.d = w.second(w.s, w.s)
+					w.d = w.s.dispatcher(w, dispatch.Options{})
 					if n, acked := w.deliver(); n != 1 || acked != 1 {
 						t.Fatalf("%d of %d", acked, n)
 					}
@@ -275,13 +261,13 @@ func TestLooksAreNoFailures(t *testing.T) {
 		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
 		for _, looks := range []int{budget.UnreadTries - 1, budget.UnreadTries, budget.UnreadTries + 1} { // readable after two
 			w.after(6 * time.Minute)
-			s := &unread{damaged{Store: w.s, Ring: w.s, job: 7}, w.s}
-			d := w.d
-			for w.d = w.second(s, s); len(s.again) < looks && len(s.buried) == 0; time.Sleep(time.Second) {
+			d, again := w.d, w.s.damage(7, true)
+			for w.d = w.s.dispatcher(w, dispatch.Options{}); len(again.msgs) < looks && len(again.buried) == 0; time.Sleep(time.Second) {
 				w.deliver()
 			}
-			if w.d = d; len(s.buried) != max(0, looks-budget.UnreadTries) {
-				t.Fatalf("after %d looks in a row at which its job could not be read: %q", looks, s.buried)
+			w.s.repair()
+			if w.d = d; len(again.buried) != max(0, looks-budget.UnreadTries) {
+				t.Fatalf("after %d looks in a row at which its job could not be read: %q", looks, again.buried)
 			}
 		}
 	})
@@ -313,17 +299,6 @@ func TestClockSetBackWhileRunsWait(t *testing.T) {
 	}
 }
 
-// unread is a damaged store that also enqueues the messages it records.
-type unread struct {
-	damaged
-	ring dispatch.Ring
-}
-
-func (u *unread) Enqueue(ctx context.Context, out []ring.Out) []error {
-	u.damaged.Enqueue(ctx, out)
-	return u.ring.Enqueue(ctx, out)
-}
-
 // TestWakesByPlan: of two messages of a run, the one of the newer plan keeps waiting; the older one is dropped on
 // arrival.
 func TestWakesByPlan(t *testing.T) {
@@ -343,12 +318,7 @@ func TestWakesByPlan(t *testing.T) {
 // change changes the schedule of the job.
 func (w *waiting) change(to func(*core.Sched)) {
 	w.t.Helper()
-	jobs, _, err := w.s.Jobs(w.t.Context(), []core.JobID{7})
-	w.must(err)
-	seen, next := jobs[7].Sched.Rev, *jobs[7]
-	to(&next.Sched)
-	w.must(w.s.UpdateJobs(w.t.Context(), []manage.Update{{Seen: seen, Job: next,
-		Change: core.Change{ID: next.Sched.Rev, App: "away", Job: 7}}})[0])
+	w.s.edit(7, func(j *core.Job) { to(&j.Sched) })
 }
 
 // TestWaitsNotAtItsInstant: a run that does not wait fails even at its exact due time.
@@ -381,9 +351,7 @@ func TestWaitIsOfTheSlotOfTheRun(t *testing.T) {
 		w := waits(t, nil)
 		trigger := core.Run{ID: core.NumberedRun(7, 1), App: "away", Cause: core.CauseAPI, Rev: 1, At: w.at, Slot: w.at, Seq: 1, Attempt: 1,
 			First: core.NumberedRun(7, 1), State: core.Queued, Retries: 2}
-		for _, err := range w.s.Create(t.Context(), []core.Run{trigger}) {
-			w.must(err)
-		}
+		w.s.create(trigger)
 		w.run = trigger.ID
 		w.enqueue(core.Fire{Run: trigger.ID, Rev: 1, At: w.at, Slot: w.at - 900, Seq: 1, Cause: core.CauseAPI})
 		if r := w.after(time.Second); r.State != core.Queued {

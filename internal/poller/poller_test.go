@@ -69,7 +69,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		s := memory.New(t, memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
-		d := dispatch.New(s, s, h, finish.New(s.Store, finish.Options{Plan: plan.Local(), Log: log}),
+		d := dispatch.New(s.Store, h, finish.New(s.Store, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
 		in := &poller.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
 			Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {

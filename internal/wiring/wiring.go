@@ -88,16 +88,12 @@ func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
-	o.Uses, o.Lists = a.Engine.Uses, a.Engine.ByJournal
-	if o.Health = nil; a.o.Plan.SlowLane {
-		o.Health = a.Engine.Health
-	}
-	return dispatch.New(a.Engine.Dispatch, a.Engine.Ring, to, a.Finish, o)
+	o.SlowQueue = a.o.Plan.SlowLane
+	return dispatch.New(a.Engine.Store, to, a.Finish, o)
 }
 
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.Finish, a.o.Now,
-		a.Engine.ByJournal, a.o.Log)
+	return dispatch.NewDead(a.Engine.Store, a.Finish, a.o.Now, a.o.Log)
 }
 
 // Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -32,8 +31,8 @@ import (
 type Store interface {
 	tick.Store
 	tick.Leases
-	dispatch.Store
-	dispatch.Healths
+	engine.DispatchStore
+	engine.Healths
 	engine.FinishStore
 	engine.WatchStore
 	registry.Store
