@@ -21,7 +21,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/core/registry"
@@ -34,6 +33,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/peak"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -85,20 +85,27 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 	}
 }
 
-// reads counts the reads of runs and apps.
-type reads struct {
-	people.Store
-	runs, lists int
+// runReads counts the runs that are read, and appLists the lists of apps.
+type runReads struct {
+	store.Runs
+	n int
 }
 
-func (s *reads) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	s.runs += len(ids)
-	return s.Store.Runs(ctx, ids)
+func (r *runReads) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	r.n += len(ids)
+	return r.Runs.Get(ctx, ids)
 }
 
-func (s *reads) ListApps(ctx context.Context) ([]core.App, error) {
-	s.lists++
-	return s.Store.ListApps(ctx)
+type appLists struct {
+	store.Records
+	n int
+}
+
+func (l *appLists) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	if kind == store.KindApp {
+		l.n++
+	}
+	return l.Records.List(ctx, kind, after, before, limit)
 }
 
 // untouched is a body that fails the test when it is read.
@@ -114,8 +121,9 @@ func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
 		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		store := &reads{Store: e.Manage}
-		e.Manage = store
+		s := *e.Store
+		runs, lists := &runReads{Runs: s.Runs}, &appLists{Records: s.Records}
+		s.Runs, s.Records, e.Store = runs, lists, &s
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
@@ -135,8 +143,8 @@ func TestStrangers(t *testing.T) {
 				}
 			}
 		}
-		if store.runs != 0 || store.lists > 10 { // at once, and one a second, of which none passes
-			t.Errorf("%d runs and %d lists of apps were read", store.runs, store.lists)
+		if runs.n != 0 || lists.n > 10 { // at once, and one a second, of which none passes
+			t.Errorf("%d runs and %d lists of apps were read", runs.n, lists.n)
 		}
 	})
 }
