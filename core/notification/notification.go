@@ -397,7 +397,8 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 // waits returns why a definition cannot be read if the work must wait for it: the read was throttled, or a run ended less
 // than budget.NoticeFor ago. The definition is not gone, so the notice of that end waits for it.
 func (n *Notices) waits(w *work, why error) error {
-	if errors.Is(why, core.ErrThrottled) || why != nil && slices.ContainsFunc(w.notes, func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }) {
+	recent := func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }
+	if errors.Is(why, core.ErrThrottled) || why != nil && slices.ContainsFunc(w.notes, recent) {
 		return why
 	}
 	return nil

@@ -33,7 +33,8 @@ type apps struct {
 func newApps(t testing.TB, list ...core.App) *apps {
 	e := memory.Open(t, memory.Options{})
 	a := &apps{Store: *e.Store, t: t, data: e.Store.Records}
-	a.Records = hook.Records{Records: a.data, DoList: func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	h := hook.Records{Records: a.data}
+	h.DoList = func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
 		a.reads.Add(1)
 		a.mu.Lock()
 		err, takes := a.err, a.takes
@@ -45,7 +46,8 @@ func newApps(t testing.TB, list ...core.App) *apps {
 			return nil, ctx.Err()
 		}
 		return list, errors.Join(err, rerr)
-	}}
+	}
+	a.Records = h
 	a.add(list...)
 	return a
 }
