@@ -8,7 +8,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -28,8 +27,8 @@ type Engine struct {
 	Tick     tick.Store
 	Leases   tick.Leases
 	Dispatch DispatchStore
-	Finish   finish.Store
-	Watch    finish.Watch
+	Finish   FinishStore
+	Watch    WatchStore
 	Registry registry.Store
 	Manage   people.Store
 	Ring     Ring
@@ -59,6 +58,33 @@ type Engine struct {
 	Failed query.FailedJobs
 	// Close stops the engine and releases its files.
 	Close func() error
+}
+
+// FinishStore and WatchStore are for the users of Engine.Finish and Engine.Watch, which do not use Engine.Store yet.
+type FinishStore interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
+	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	PutPermits(ctx context.Context, list []core.Permits) []error
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
+	Create(ctx context.Context, runs []core.Run) []error
+	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
+	PutEntries(ctx context.Context, entries []core.DueItem) []error
+	Global(ctx context.Context) (core.Global, error)
+}
+
+type WatchStore interface {
+	JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error)
+	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
+	Cursor(ctx context.Context) (minute int64, err error)
+	MoveCursor(ctx context.Context, seen, minute int64) error
+	PutJournal(ctx context.Context, j core.Journal) error
+	PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error
+	DropRevisits(ctx context.Context, minute int64) error
+	Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error)
 }
 
 // NoticeStore is the storage that notifications are created from.

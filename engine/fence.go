@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -24,7 +23,6 @@ func Fenced(e *Engine, deployment string) *Engine {
 	f.Store = &s
 	f.Tick = fencedTick{e.Tick, deployment}
 	f.Dispatch = fencedDispatch{e.Dispatch, deployment}
-	f.Finish = fencedFinish{e.Finish, deployment}
 	f.Manage = fencedManage{e.Manage, deployment}
 	f.Notices = fencedNotices{e.Notices, deployment}
 	return &f
@@ -65,16 +63,6 @@ func (f fencedDispatch) Global(ctx context.Context) (core.Global, error) {
 	return admitted(f.deployment, g, err)
 }
 
-type fencedFinish struct {
-	finish.Store
-	deployment string
-}
-
-func (f fencedFinish) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Store.Global(ctx)
-	return admitted(f.deployment, g, err)
-}
-
 // fencedNotices stops a fenced deployment from sending notifications: each notification reads the global item first.
 type fencedNotices struct {
 	NoticeStore
@@ -91,30 +79,6 @@ func (f fencedNotices) DueLooks(ctx context.Context, upTo core.Instant, limit in
 		return nil, err
 	}
 	return f.NoticeStore.DueLooks(ctx, upTo, limit)
-}
-
-func (f fencedFinish) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
-	if _, err := f.Global(ctx); err != nil {
-		return 0, err
-	}
-	return f.Store.Numbers(ctx, job, n)
-}
-
-// Create creates follow-up runs, whose messages are enqueued after them.
-func (f fencedFinish) Create(ctx context.Context, runs []core.Run) []error {
-	if _, err := f.Global(ctx); err != nil {
-		return all(err, len(runs))
-	}
-	return f.Store.Create(ctx, runs)
-}
-
-// all is one error for each of n.
-func all(err error, n int) []error {
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }
 
 type fencedManage struct {

@@ -22,9 +22,9 @@ func TestFenced(t *testing.T) {
 	all := func(e *engine.Engine) map[string]error {
 		errs := map[string]error{}
 		_, errs["dispatch"] = e.Dispatch.Global(ctx)
-		_, errs["finish"] = e.Finish.Global(ctx)
+		_, errs["finish"] = e.Store.Global(ctx)
 		_, errs["manage"] = e.Manage.Global(ctx)
-		_, errs["numbers of a retry"] = e.Finish.Numbers(ctx, 1, 1)
+		_, errs["numbers of a retry"] = e.Store.RunNumbers(ctx, 1, 1)
 		_, errs["numbers of a trigger"] = e.Manage.Numbers(ctx, 1, 1)
 		_, errs["numbers of jobs"] = e.Manage.NewJobIDs(ctx, 1)
 		_, errs["tick"] = e.Tick.Global(ctx)

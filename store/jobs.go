@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -19,6 +20,37 @@ func (g Got[T]) Usable() error {
 		return nil
 	}
 	return g.Err
+}
+
+func (g Got[T]) result() (T, error)   { return g.Is, g.Err }
+func (v Value[T]) result() (T, error) { return v.Is, v.Err }
+
+// Split returns the good values of a read, and the errors of the other ones. Its error is core.ErrThrottled if a value must
+// be read again later.
+func Split[K comparable, T any, R interface{ result() (T, error) }](got map[K]R, err error) (good map[K]T, bad map[K]error, _ error) {
+	good = make(map[K]T, len(got))
+	for key, r := range got {
+		switch v, why := r.result(); {
+		case why == nil:
+			good[key] = v
+		case errors.Is(why, core.ErrThrottled):
+			err = cmp.Or(err, why)
+		case bad == nil:
+			bad = map[K]error{key: why}
+		default:
+			bad[key] = why
+		}
+	}
+	return good, bad, err
+}
+
+// Complete returns the values of a read, or the error of a value that could not be read.
+func Complete[K comparable, T any](got map[K]Got[T], err error) (map[K]T, error) {
+	good, bad, err := Split(got, err)
+	for _, why := range bad {
+		err = cmp.Or(err, why)
+	}
+	return good, err
 }
 
 // Part selects what Jobs.Get reads of a job.

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
 )
 
 // CreateRuns stores new runs, each on the condition that it is not stored.
@@ -34,6 +36,37 @@ func (s *Store) WaitingRuns(ctx context.Context, job core.JobID, below core.RunI
 		list = append(list, page...)
 	}
 	return list, err
+}
+
+// OpenRuns calls the function each with every open run of a job, like budget.OpenRuns.
+func (s *Store) OpenRuns(ctx context.Context, job core.JobID, more func() bool, each func(*core.Run) bool) (all bool, err error) {
+	return budget.OpenRuns(ctx, job, func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
+		return s.Runs.Open(ctx, first, last, false, limit)
+	}, more, each)
+}
+
+// LastAttempts reads the last stored attempt of each retry chain. The parameter firsts lists the first run of each chain. The
+// results are in the order of firsts. The result is the zero Run if no attempt is stored.
+func (s *Store) LastAttempts(ctx context.Context, firsts []core.RunID) ([]core.Run, error) {
+	last, at := make([]core.Run, len(firsts)), slices.Clone(firsts)
+	for todo := slices.Clone(firsts); len(todo) > 0; {
+		var next []core.RunID
+		for some := range budget.Chunks(todo, budget.AtOnce) {
+			runs, err := Complete(s.Runs.Get(ctx, some))
+			if err != nil {
+				return nil, core.Retryable(err)
+			}
+			for i, id := range at {
+				if r := runs[id]; r != nil {
+					if last[i], at[i] = *r, r.Then; r.Then != 0 {
+						next = append(next, r.Then)
+					}
+				}
+			}
+		}
+		todo = next
+	}
+	return last, nil
 }
 
 // RunNumbers allocates n consecutive run numbers of a job and returns the first.

@@ -9,18 +9,14 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/store"
 )
-
-// A Store has the runs and apps that a Callback reads. All reads are strongly consistent.
-type Store interface {
-	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-}
 
 // A Finisher ends runs. *finish.Finish implements it.
 type Finisher interface {
@@ -38,17 +34,17 @@ type Options struct {
 }
 
 type Callback struct {
-	store  Store
+	s      *store.Store
 	finish Finisher
 	o      Options
 	known  known
 }
 
-func New(store Store, f Finisher, o Options) *Callback {
+func New(s *store.Store, f Finisher, o Options) *Callback {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Callback{store: store, finish: f, o: o, known: known{apps: map[core.JobID]string{}, tokens: map[string]token{}}}
+	return &Callback{s: s, finish: f, o: o, known: known{apps: map[core.JobID]string{}, tokens: map[string]token{}}}
 }
 
 // A Caller is the sender of results. Its token must belong to the app of each run.
@@ -163,29 +159,21 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 	if len(ids) == 0 {
 		return
 	}
-	runs, unread, err := c.store.Runs(ctx, ids)
-	if err != nil {
-		runs, unread = nil, ids
-	}
-	missed := make(map[core.RunID]bool, len(unread))
-	for _, id := range unread {
-		missed[id] = true
-	}
-	apps, bad, appsErr := c.apps(ctx, from, runs)
-
+	runs, err := c.s.Runs.Get(ctx, ids)
+	apps, appsErr := c.apps(ctx, from, runs)
 	ends := make([]finish.Result, 0, len(ids))
 	for _, id := range ids {
 		i := first[id]
 		run, ok := runs[id]
-		switch {
-		case missed[id]:
-			errs[i] = passing(err)
+		switch why := cmp.Or(err, run.Err); {
+		case why != nil:
+			errs[i] = passing(why)
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", id)
 		default:
-			if errs[i] = c.permit(ctx, from, &run, apps, cmp.Or(appsErr, bad.Of(run.App))); errs[i] == nil {
+			if errs[i] = c.permit(ctx, from, run.Is, apps, appsErr); errs[i] == nil {
 				end := results[i]
-				end.Seen = &run
+				end.Seen = run.Is
 				ends = append(ends, end)
 			}
 		}
@@ -199,46 +187,47 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 	}
 }
 
-func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]core.Run) (map[string]core.App, core.UnreadableApps, error) {
-	if from.Proven || len(runs) == 0 {
-		return nil, nil, nil
-	}
+// apps reads the apps of runs.
+func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]store.Got[*core.Run]) (
+	found map[string]store.Value[core.App], err error,
+) {
 	var names []string
-	seen := map[string]bool{}
 	for _, r := range runs {
-		if !seen[r.App] {
-			seen[r.App] = true
-			names = append(names, r.App)
+		if r.Err == nil && !slices.Contains(names, r.Is.App) {
+			names = append(names, r.Is.App)
 		}
 	}
-	now := c.o.Now()
-	found, unread, err := c.store.Apps(ctx, names)
-	bad, err := core.BesidesApps(err)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
+	if from.Proven || len(names) == 0 {
+		return nil, nil
 	}
-	if err == nil {
+	now := c.o.Now()
+	if found, err = c.s.Apps(ctx, names...); err == nil {
 		c.known.note(runs, found, now)
 	}
-	return found, bad, err
+	return found, err
 }
 
 // permit rejects a result of a caller that is not an executor of the run's app.
-func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
+func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps map[string]store.Value[core.App],
+	appsErr error) error {
 	if from.App != "" && from.App != run.App {
 		return core.Errorf(core.CodeUnauthorized, "run %d does not belong to app %s", run.ID, from.App)
 	}
 	if from.Proven {
 		return nil
 	}
-	if appsErr != nil {
-		return passing(appsErr)
-	}
 	app, ok := apps[run.App]
-	if !ok {
+	switch {
+	case appsErr != nil:
+		return passing(appsErr)
+	case errors.Is(app.Err, core.ErrThrottled):
+		return passing(app.Err)
+	case app.Err != nil:
+		return passing(core.UnreadableApps{run.App: app.Err}.Of(run.App))
+	case !ok:
 		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
 	}
-	if !c.opens(ctx, app.Token, from.Token) {
+	if !c.opens(ctx, app.Is.Token, from.Token) {
 		return core.Errorf(core.CodeUnauthorized, "the token does not belong to the app of run %d", run.ID)
 	}
 	return nil

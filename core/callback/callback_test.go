@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var (
@@ -93,7 +94,7 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 func start(e *engine.Engine, o callback.Options) *callback.Callback {
 	o.Now = func() time.Time { return now }
 	end := finish.New(e.Store, finish.Options{Now: o.Now, Plan: plan.Local()})
-	return callback.New(e.Manage, end, o)
+	return callback.New(e.Store, end, o)
 }
 
 // ended returns the end of a run without a message.
@@ -176,8 +177,8 @@ func TestBacklogOfOthers(t *testing.T) {
 	for i, id := range ids {
 		results[i] = ended(id, 200)
 	}
-	s := &counted{Store: e.Manage}
-	for i, err := range callback.New(s, nil, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results) {
+	s := counted(e.Store)
+	for i, err := range callback.New(s.Store, nil, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results) {
 		if code(err) != core.CodeUnauthorized {
 			t.Fatalf("%d: %v", i, err)
 		}
@@ -211,23 +212,24 @@ func TestBacklogOfTwoApps(t *testing.T) {
 }
 
 type failing struct {
-	callback.Store
-	err    error
-	unread bool
+	store.Runs
+	one bool
 }
 
-func (f failing) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if f.unread {
-		return nil, ids, nil
+func (f failing) Get(_ context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	if f.one {
+		return map[core.RunID]store.Got[*core.Run]{ids[0]: {Err: core.ErrThrottled}}, nil
 	}
-	return nil, nil, f.err
+	return nil, core.ErrThrottled
 }
 
 // TestUnread checks that an unreadable run is not reported as missing, so that the executor tries again.
 func TestUnread(t *testing.T) {
 	e, ids := open(t, 1)
-	for _, s := range []failing{{Store: e.Manage, err: core.ErrThrottled}, {Store: e.Manage, unread: true}} {
-		c := callback.New(s, nil, callback.Options{})
+	for _, one := range []bool{false, true} {
+		s := *e.Store
+		s.Runs = failing{s.Runs, one}
+		c := callback.New(&s, nil, callback.Options{})
 		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 200)})[0]; code(err) != core.CodeUnavailable {
 			t.Errorf("%v", err)
 		}
@@ -243,7 +245,7 @@ func TestUnreadableApp(t *testing.T) {
 	other.First = other.ID
 	check.OK(t, e.Finish.Create(ctx, []core.Run{other})[0])
 	memory.DamageApp(t, e.Records, "ledger")
-	c := callback.New(e.Manage, finish.New(e.Store, finish.Options{Plan: plan.Local()}), callback.Options{})
+	c := callback.New(e.Store, finish.New(e.Store, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
 	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {
 		t.Errorf("%v", errs)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // known caches the apps of jobs, and tokens, from earlier callbacks.
@@ -25,20 +26,24 @@ type token struct {
 const mostKnown = 100_000
 
 // note caches the apps of the jobs of runs, and the tokens of apps; read is when their read began.
-func (k *known) note(runs map[core.RunID]core.Run, apps map[string]core.App, read time.Time) {
+func (k *known) note(runs map[core.RunID]store.Got[*core.Run], apps map[string]store.Value[core.App], read time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.apps)+len(runs) > mostKnown {
 		clear(k.apps)
 	}
 	for id, r := range runs {
-		k.apps[id.Job()] = r.App
+		if r.Err == nil {
+			k.apps[id.Job()] = r.Is.App
+		}
 	}
 	if len(k.tokens)+len(apps) > mostKnown {
 		clear(k.tokens)
 	}
 	for name, app := range apps {
-		k.tokens[name] = token{app.Token, read}
+		if app.Err == nil {
+			k.tokens[name] = token{app.Is.Token, read}
+		}
 	}
 }
 
@@ -82,12 +87,13 @@ func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, no
 	}
 	slices.Sort(asked)
 	asked = slices.Compact(asked)
-	found, _, err := c.store.Apps(ctx, asked)
-	if _, err = core.BesidesApps(err); err == nil {
+	found, err := c.s.Apps(ctx, asked...)
+	if err == nil {
 		c.known.note(nil, found, now)
 	}
 	for job, name := range may {
-		if app, is := found[name]; slices.Contains(asked, name) && (err != nil || !is || !c.opens(ctx, app.Token, from.Token)) {
+		app, is := found[name]
+		if slices.Contains(asked, name) && (err != nil || app.Err != nil || !is || !c.opens(ctx, app.Is.Token, from.Token)) {
 			delete(may, job)
 		}
 	}

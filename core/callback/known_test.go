@@ -11,29 +11,47 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
-// counted counts the reads of callbacks.
-type counted struct {
-	callback.Store
+// A counter is a store that counts the reads of callbacks.
+type counter struct {
+	*store.Store
 	runs, apps int
 }
 
-func (c *counted) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	c.runs++
-	return c.Store.Runs(ctx, ids)
+func counted(s *store.Store) *counter {
+	with := *s
+	c := &counter{Store: &with}
+	with.Runs, with.Records = countedRuns{s.Runs, c}, countedApps{s.Records, c}
+	return c
 }
 
-func (c *counted) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	c.apps++
-	return c.Store.Apps(ctx, names)
+type countedRuns struct {
+	store.Runs
+	c *counter
+}
+
+func (r countedRuns) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	r.c.runs++
+	return r.Runs.Get(ctx, ids)
+}
+
+type countedApps struct {
+	store.Records
+	c *counter
+}
+
+func (r countedApps) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	r.c.apps++
+	return r.Records.Get(ctx, keys...)
 }
 
 type door struct {
 	t     *testing.T
 	e     *engine.Engine
 	ids   []core.RunID
-	store *counted
+	store *counter
 	c     *callback.Callback
 	now   time.Time
 }
@@ -42,10 +60,10 @@ const tokenFor = 10 * time.Second
 
 func newDoor(t *testing.T, runs int) *door {
 	e, ids := open(t, runs)
-	d := &door{t: t, e: e, ids: ids, store: &counted{Store: e.Manage}, now: now}
+	d := &door{t: t, e: e, ids: ids, store: counted(e.Store), now: now}
 	clock := func() time.Time { return d.now }
 	end := finish.New(e.Store, finish.Options{Now: clock, Plan: plan.Local()})
-	d.c = callback.New(d.store, end, callback.Options{Now: clock, TokenFor: tokenFor})
+	d.c = callback.New(d.store.Store, end, callback.Options{Now: clock, TokenFor: tokenFor})
 	return d
 }
 

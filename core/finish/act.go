@@ -143,7 +143,7 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	if len(out) == 0 {
 		return undone, nil
 	}
-	for _, err := range w.f.ring.Enqueue(ctx, out) {
+	for _, err := range w.f.s.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			w.f.o.Log.Warn("recheck of an executor not requested", "address", t.at.address, "err", err)
 			return append(undone, c.againKeys...), fmt.Errorf("request a recheck of %s: %w", t.at.address, err)
@@ -347,7 +347,7 @@ func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.T
 		if span[1] < span[0] || !before.IsZero() {
 			continue
 		}
-		runs, err := c.w.f.store.RunsByID(ctx, span[1], span[0], budget.LaterRuns)
+		runs, err := c.w.f.s.Runs.Span(ctx, span[1], span[0], budget.LaterRuns)
 		if err != nil {
 			return before, err
 		}

@@ -83,7 +83,7 @@ type span struct {
 
 // unjudged returns the subjects that are not known to have ended for good. read holds the subjects that
 // have ended for good nevertheless, and later runs in the windows of their jobs.
-func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]core.Run) {
+func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]*core.Run) {
 	spans := map[core.JobID]span{}
 	jobs := make([]core.JobID, 0, len(subjects))
 	for _, s := range subjects {
@@ -110,7 +110,7 @@ func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subjec
 }
 
 // alone adds the subjects that have ended for good to read. The others are read once more, strongly.
-func (w *Watchdog) alone(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) {
+func (w *Watchdog) alone(ctx context.Context, subjects []subject, read map[core.RunID]*core.Run) {
 	var ids []core.RunID
 	for _, s := range subjects {
 		if _, is := read[s.run]; !is {
@@ -118,13 +118,13 @@ func (w *Watchdog) alone(ctx context.Context, subjects []subject, read map[core.
 		}
 	}
 	for some := range slices.Chunk(ids, atOnce) {
-		found, _, err := w.f.store.Runs(glance.First(ctx), some)
+		found, err := w.f.s.Runs.Get(glance.First(ctx), some)
 		if err != nil {
 			return
 		}
-		for id, r := range found {
-			if forGood(&r) {
-				read[id] = r
+		for id, got := range found {
+			if got.Err == nil && forGood(got.Is) {
+				read[id] = got.Is
 			}
 		}
 	}
@@ -135,8 +135,8 @@ func (w *Watchdog) window() int64 { return max(int64(w.o.Window/time.Minute), 1)
 // windows returns runs that have ended for good, of each job from its first one to the end of the
 // job's window. Windows end at different minutes, so that they are not all read at once. Runs of
 // the scan that are not in the result are read one by one, strongly.
-func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.JobID]span) map[core.RunID]core.Run {
-	read := map[core.RunID]core.Run{}
+func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.JobID]span) map[core.RunID]*core.Run {
+	read := map[core.RunID]*core.Run{}
 	var mu sync.Mutex
 	var lanes sync.WaitGroup
 	slots := make(chan struct{}, spansAtOnce)
@@ -148,7 +148,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 		slots <- struct{}{}
 		lanes.Go(func() {
 			defer func() { <-slots }()
-			runs, err := w.f.store.RunsByID(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
+			runs, err := w.f.s.Runs.Span(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
 			if err != nil {
 				return
 			}
@@ -156,7 +156,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 			defer mu.Unlock()
 			for i := range runs {
 				if forGood(&runs[i]) {
-					read[runs[i].ID] = runs[i]
+					read[runs[i].ID] = &runs[i]
 				}
 			}
 		})
@@ -166,7 +166,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 }
 
 // remember keeps the runs of read that are not subjects and have ended for good.
-func (w *Watchdog) remember(read map[core.RunID]core.Run, subjects []subject) {
+func (w *Watchdog) remember(read map[core.RunID]*core.Run, subjects []subject) {
 	later := maps.Clone(read)
 	for _, s := range subjects {
 		delete(later, s.run)

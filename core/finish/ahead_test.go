@@ -50,12 +50,12 @@ func TestWindowsAreReadTogether(t *testing.T) {
 	for window, whole := range map[time.Duration]int{0: 3, 8 * time.Minute: 3, 4 * time.Minute: 6, time.Minute: 24} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			r := newWatchRig(t)
-			r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{Window: window})
+			r.w = finish.NewWatchdog(r.f, r.p, finish.WatchOptions{Window: window})
 			r.job(1, nil)
 			r.minutely(1, minutes, succeeded)
 			r.walked(minutes)
 			// The first run is read alone, then the rest of its window, then whole windows.
-			if runs, spans := r.s.calls["runs"], r.s.calls["span"]; runs != 1 || spans < whole || spans > whole+1 {
+			if runs, spans := r.calls["runs"], r.calls["span"]; runs != 1 || spans < whole || spans > whole+1 {
 				t.Errorf("%d reads of runs and %d of windows", runs, spans)
 			}
 		})
@@ -70,7 +70,7 @@ func TestRareJobsHaveNoWindows(t *testing.T) {
 		r.minutely(job+1, 1, succeeded)
 	}
 	r.walked(1)
-	if runs, spans := r.s.calls["runs"], r.s.calls["span"]; runs != 1 || spans != 0 {
+	if runs, spans := r.calls["runs"], r.calls["span"]; runs != 1 || spans != 0 {
 		t.Errorf("%d reads of runs and %d of windows", runs, spans)
 	}
 }
@@ -97,11 +97,11 @@ func TestWindowsHideNothing(t *testing.T) {
 				}
 			})
 			r.walked(12)
-			before := r.s.calls["runs"] + r.s.calls["span"]
+			before := r.calls["runs"] + r.calls["span"]
 			r.now = begin.Add(23 * time.Minute)
 			_, err := r.w.Pass(t.Context())
 			r.must(err)
-			if r.s.calls["runs"]+r.s.calls["span"] == before {
+			if r.calls["runs"]+r.calls["span"] == before {
 				t.Errorf("it was not read in its minute")
 			}
 			if got := r.stored(ids[12]); what == "open" && got.State != core.Lost || len(got.Owes) > 0 {
@@ -118,7 +118,7 @@ func TestAnOlderWindowEndsNothing(t *testing.T) {
 	r.job(1, nil)
 	r.fixed(address)
 	ids := r.minutely(1, minutes, succeeded)
-	r.s.older = func(x *core.Run) { x.State, x.EndedAt, x.Owner, x.Code = core.Running, time.Time{}, "nonce", 0 }
+	r.older = func(x *core.Run) { x.State, x.EndedAt, x.Owner, x.Code = core.Running, time.Time{}, "nonce", 0 }
 	r.walked(minutes)
 	for _, id := range ids {
 		if got := r.stored(id); got.State != core.Succeeded {
@@ -140,7 +140,7 @@ func TestWindowThatCannotBeRead(t *testing.T) {
 			x.State, x.EndedAt, x.Owner = core.Running, time.Time{}, "nonce"
 		}
 	})
-	r.s.faults["span"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}, {err: core.ErrThrottled}}
+	r.faults.faults["span"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}, {err: core.ErrThrottled}}
 	r.walked(minutes)
 	if got := r.stored(ids[2]); got.State != core.Lost {
 		t.Errorf("the open run is %s", got.State)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -23,7 +22,7 @@ const (
 // core.MaxShards addresses.
 func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []string, all bool) error {
 	addresses = addresses[:min(len(addresses), core.MaxShards)]
-	n, err := f.store.Numbers(ctx, run.ID.Job(), len(addresses))
+	n, err := f.s.RunNumbers(ctx, run.ID.Job(), len(addresses))
 	if err != nil {
 		return fmt.Errorf("allocate IDs for the shards of run %d: %w", run.ID, err)
 	}
@@ -34,7 +33,7 @@ func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []stri
 // Spread enqueues the runs of a broadcast's shards on the delay queue. Duplicates in the queue are harmless.
 func (f *Finish) Spread(ctx context.Context, fires []core.Fire) error {
 	out := plan.Pack(fires, ring.MaxFires, nil)
-	for i, err := range f.ring.Enqueue(ctx, out) {
+	for i, err := range f.s.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			err = f.enqueue(ctx, out[i])
 		}
@@ -57,21 +56,17 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	if _, over, missing, err := f.shards(ctx, near); err != nil || !over && len(missing) == 0 {
 		return err
 	}
-	found, unread, err := f.store.Runs(ctx, []core.RunID{s.Of})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	whole, err := f.readRun(ctx, s.Of)
 	if err != nil {
 		return fmt.Errorf("read broadcast %d: %w", s.Of, err)
 	}
-	whole, is := found[s.Of]
 	switch {
-	case !is || !whole.State.Open() && !whole.Owing():
+	case whole == nil || !whole.State.Open() && !whole.Owing():
 		return nil
 	case !whole.State.Open():
-		return f.Mend(ctx, &whole)
+		return f.Mend(ctx, whole)
 	}
-	return f.gather(ctx, &whole, false)
+	return f.gather(ctx, whole, false)
 }
 
 // lostAfter is the age at which a shard without a run is enqueued again. It had no run before:
@@ -140,7 +135,7 @@ func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.Run
 // shards reads the last attempts of shards, in order. over is false if one is open, has no run,
 // or has a pending retry. missing lists the shards without a run.
 func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
-	ends, err = budget.LastAttempts(ctx, ids, f.store.Runs)
+	ends, err = f.s.LastAttempts(ctx, ids)
 	if err != nil {
 		return nil, false, nil, fmt.Errorf("read shards: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // piece is how many children are created together.
@@ -89,22 +90,20 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 		return
 	}
 	slices.Sort(ids)
-	jobs, unread, err := f.store.Jobs(ctx, slices.Compact(ids))
-	bad, err := core.SplitUnreadable(err)
+	jobs, err := f.s.Jobs.Get(ctx, store.Whole, slices.Compact(ids))
 	for _, fam := range all {
 		job := fam.run.ID.Job()
+		got, is := jobs[job]
 		switch {
 		case fam.parent != nil:
-		case bad[job] != nil:
-			fam.err = core.Unreadable{job: bad[job]}
 		case err != nil:
 			fam.err = fmt.Errorf("read job %d: %w", job, err)
-		case slices.Contains(unread, job):
-			fam.err = fmt.Errorf("read job %d: %w", job, core.ErrThrottled)
-		case jobs[job] == nil:
+		case got.Err != nil:
+			fam.err = unread(job, got.Err)
+		case !is:
 			fam.list = nil
 		default:
-			fam.parent, fam.list = jobs[job], jobs[job].Def.ChildrenAfter(&fam.run)
+			fam.parent, fam.list = got.Is, got.Is.Def.ChildrenAfter(&fam.run)
 		}
 	}
 }
@@ -132,7 +131,7 @@ func (f *Finish) draw(ctx context.Context, all []*family) {
 	var lanes sync.WaitGroup
 	for job, of := range wants {
 		lanes.Go(func() {
-			n, err := f.store.Numbers(ctx, job, len(of))
+			n, err := f.s.RunNumbers(ctx, job, len(of))
 			mu.Lock()
 			defer mu.Unlock()
 			if first[job] = n; err != nil {
@@ -160,7 +159,7 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 	if len(puts) == 0 {
 		return
 	}
-	answers := f.store.PutRuns(ctx, puts)
+	answers := f.s.ChangeRuns(ctx, puts)
 	for i, fam := range all {
 		switch err := answers[i]; {
 		case err == nil:
@@ -176,18 +175,17 @@ func (f *Finish) noteMade(ctx context.Context, all []*family) {
 	if len(again) == 0 {
 		return
 	}
-	found, unread, err := f.store.Runs(ctx, again)
+	found, err := f.s.Runs.Get(ctx, again)
 	for i, fam := range all {
-		switch {
+		got, is := found[fam.run.ID]
+		switch err := cmp.Or(err, got.Err); {
 		case answers[i] == nil || fam.err != nil:
 		case err != nil:
 			fam.err = fmt.Errorf("read the run: %w", err)
-		case slices.Contains(unread, fam.run.ID):
-			fam.err = fmt.Errorf("read the run: %w", core.ErrThrottled)
+		case !is:
+			fam.run = core.Run{ID: fam.run.ID}
 		default:
-			id := fam.run.ID
-			fam.run = found[id]
-			fam.run.ID = id
+			fam.run = *got.Is
 		}
 	}
 }
@@ -249,12 +247,12 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	jobs, unread, err := f.store.Jobs(ctx, ids)
-	bad, err := core.SplitUnreadable(err)
+	jobs, err := f.s.Jobs.Get(ctx, store.Whole, ids)
 	var gone map[core.JobID]core.Tombstone
 	if err == nil {
-		gone, err = f.gone(ctx, slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool {
-			return jobs[id] != nil || bad[id] != nil || slices.Contains(unread, id)
+		gone, err = f.gone(ctx, slices.DeleteFunc(ids, func(id core.JobID) bool {
+			_, is := jobs[id]
+			return is
 		}))
 	}
 	joins = map[*core.Job][]joining{}
@@ -264,8 +262,9 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 		}
 		for _, o := range fam.run.Owes {
 			id := o.Run.Job()
-			job := jobs[id]
-			if job != nil && job.Def.Joins() {
+			got := jobs[id]
+			job := got.Is
+			if job != nil && got.Err == nil && job.Def.Joins() {
 				joins[job] = append(joins[job], joining{fam, o.Run})
 				continue
 			}
@@ -274,10 +273,8 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 				Attempt: 1, First: o.Run, Parent: fam.run.ID}
 			var why error
 			switch {
-			case bad[id] != nil: // stored, so not deleted
-				why = core.Unreadable{id: bad[id]}
-			case slices.Contains(unread, id):
-				why = fmt.Errorf("read job %d: %w", id, core.ErrThrottled)
+			case got.Err != nil: // stored, so not deleted
+				why = unread(id, got.Err)
 			case job != nil:
 				d := &job.Def
 				c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
@@ -371,13 +368,13 @@ func (f *Finish) sendChildren(ctx context.Context, made []child) {
 // time. An edit of the job, to come after each of its parents or after all, may have moved them.
 // A message with another due time would not match.
 func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
-	found, unread, err := f.store.Runs(ctx, ids)
-	if err := core.Unread(unread, err); err != nil {
-		return fmt.Errorf("read existing child runs: %w", err)
+	found, err := store.Complete(f.s.Runs.Get(ctx, ids))
+	if err != nil {
+		return fmt.Errorf("read existing child runs: %w", core.Retryable(err))
 	}
 	for _, id := range ids {
-		if r, is := found[id]; is && r.State == core.Planned && r.Owner == "" && !r.MaybeSent {
-			if err := f.send(ctx, &r); err != nil {
+		if r := found[id]; r != nil && r.State == core.Planned && r.Owner == "" && !r.MaybeSent {
+			if err := f.send(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -408,7 +405,7 @@ func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]co
 	if len(jobs) == 0 {
 		return nil, nil
 	}
-	tombs, err := f.store.Tombstones(ctx, jobs)
+	tombs, err := f.s.Tombstones(ctx, jobs)
 	if err != nil {
 		return nil, fmt.Errorf("read tombstones: %w", err)
 	}
@@ -417,12 +414,29 @@ func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]co
 
 // job reads a job and returns nil if it is deleted.
 func (f *Finish) job(ctx context.Context, id core.JobID) (*core.Job, error) {
-	found, unread, err := f.store.Jobs(ctx, []core.JobID{id})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	job, err := f.readJob(ctx, store.Whole, id)
 	if err != nil {
 		return nil, fmt.Errorf("read job %d: %w", id, err)
 	}
-	return found[id], nil
+	return job, nil
+}
+
+// readJob reads a part of a job, nil if the job is deleted. The error of a job that cannot be decoded is a core.Unreadable.
+func (f *Finish) readJob(ctx context.Context, part store.Part, id core.JobID) (*core.Job, error) {
+	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, part, []core.JobID{id}))
+	return jobs[id], cmp.Or(err, core.Unreadable(bad).Err())
+}
+
+// readRun reads a run, nil if it does not exist.
+func (f *Finish) readRun(ctx context.Context, id core.RunID) (*core.Run, error) {
+	runs, err := store.Complete(f.s.Runs.Get(ctx, []core.RunID{id}))
+	return runs[id], err
+}
+
+// unread returns the error of a job with children that could not be read.
+func unread(job core.JobID, err error) error {
+	if errors.Is(err, core.ErrThrottled) {
+		return fmt.Errorf("read job %d: %w", job, err)
+	}
+	return core.Unreadable{job: err}
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // family stores job 1 and n child jobs for each kind of end. Their IDs begin at 100 for success,
@@ -51,7 +51,7 @@ func (r *rig) born() (jobs []core.JobID) {
 	}
 	for job := core.JobID(100); job < 400; job++ {
 		first, last := core.NumberedRange(job)
-		runs, err := r.s.RunsByID(r.t.Context(), first, last, 100)
+		runs, err := r.s.Runs.Span(r.t.Context(), first, last, 100)
 		r.must(err)
 		for i := range runs {
 			c := &runs[i]
@@ -107,12 +107,10 @@ func TestChildrenOfAnEnd(t *testing.T) {
 			r := newRig(t)
 			r.family(3)
 			if c.job != nil {
-				found, _, err := r.s.Store.Jobs(t.Context(), []core.JobID{1})
-				r.must(err)
-				changed := *found[1]
+				changed := r.is(1)
 				c.job(&changed)
 				changed.Sched.Rev++
-				r.must(r.s.UpdateJobs(t.Context(), []manage.Update{{Seen: 1, Job: changed}})[0])
+				r.must(r.s.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: 1, Job: changed}}})[0])
 			}
 			r.parent(c.parent)
 			c.end.Run = id
@@ -148,7 +146,7 @@ func TestChildrenInSpiteOf(t *testing.T) {
 					r.family(13)
 					r.parent(nil)
 					faults := make([]fault, nth, nth+1)
-					r.s.faults[op] = append(faults, fault{err: err, done: done})
+					r.faults.faults[op] = append(faults, fault{err: err, done: done})
 					result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
 					for try := 0; r.end(result) != nil; try++ {
 						if try == 3 {
@@ -179,14 +177,14 @@ func TestChildOfAListThatChanges(t *testing.T) {
 	faults[2] = fault{err: core.ErrThrottled, between: func() {
 		for _, gone := range []core.JobID{100, 101, 127, 300} {
 			stone := core.Tombstone{Job: gone, App: "orders", Name: "job-" + gone.String(), Rev: 2, RevAt: begin}
-			r.must(r.s.DeleteJob(t.Context(), 1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: gone}))
+			r.must(r.deleteJob(1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: gone}))
 		}
 		r.job(99, func(j *core.Job) { j.Def.After = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponClose}} })
 		r.job(150, func(j *core.Job) {
 			j.Def.After, j.Def.Retry.Max = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponClose}}, 3
 		})
 	}}
-	r.s.faults["clear owed"] = faults[1:]
+	r.faults.faults["clear owed"] = faults[1:]
 	result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
 	if err := r.end(result); !errors.Is(err, core.ErrThrottled) {
 		t.Fatalf("got %v", err)
@@ -215,13 +213,13 @@ func TestChildDeletedWhileItIsOwed(t *testing.T) {
 	r := newRig(t)
 	r.family(1)
 	r.parent(nil)
-	r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
+	r.faults.faults["create"] = []fault{{err: core.ErrThrottled}}
 	result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
 	if r.end(result) == nil {
 		t.Fatal("it was done")
 	}
 	stone := core.Tombstone{Job: 100, App: "orders", Name: "job-100", Rev: 2, RevAt: begin}
-	r.must(r.s.DeleteJob(t.Context(), 1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: 100}))
+	r.must(r.deleteJob(1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: 100}))
 	r.must(r.end(result))
 	child := r.stored(core.NumberedRun(100, 1))
 	if child.App != "orders" || child.Parent != id {
@@ -276,7 +274,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	})
 	r.parent(nil)
 	r.journal(key, core.Accepted)
-	r.s.damaged = 400
+	r.damaged = 400
 	end := finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "data"}
 	for range 3 {
 		r.must(r.end(end)) // a report gets nil once its end is stored
@@ -293,7 +291,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	if got := r.born(); !slices.Equal(got, []core.JobID{100, 300}) {
 		t.Errorf("its siblings: %v", got)
 	}
-	r.s.damaged = 0
+	r.damaged = 0
 	for range 24 { // without another report, the watchdog creates it
 		r.now = r.now.Add(time.Minute)
 		check.Call(t)(r.w.Pass(t.Context()))

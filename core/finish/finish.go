@@ -31,27 +31,19 @@ type Options struct {
 
 // Finish ends runs and creates their follow-ups.
 type Finish struct {
-	store Store
-	watch Watch
-	ring  Ring
-	named bool // runs that end unclaimed are named in a journal
-	o     Options
+	s *store.Store
+	o Options
 }
 
 // New returns a Finish. If s finds runs by journal, each run that is closed without a claim is named in a journal.
 func New(s *store.Store, o Options) *Finish {
-	p := ports{s}
-	return newOver(p, p, s.Queue, s.ByJournal, o)
-}
-
-func newOver(store Store, watch Watch, ring Ring, lists bool, o Options) *Finish {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Finish{store: store, watch: watch, ring: ring, named: lists, o: o}
+	return &Finish{s: s, o: o}
 }
 
 // A Result is the end of a run, as reported by an executor, a dispatcher or the watchdog.
@@ -146,7 +138,7 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, rest *AfterClos
 	if len(closes) == 0 {
 		return todo
 	}
-	for k, err := range f.store.PutRuns(ctx, closes) {
+	for k, err := range f.s.ChangeRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil && c.Seen != nil:
@@ -199,7 +191,7 @@ func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
 func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, rest *AfterClose, lost *[]core.RunPut,
 	first bool) (again []int, againIDs []core.RunID) {
 	errs := rest.errs
-	found, unread, err := f.read(ctx, results, todo, ids, first)
+	found, err := f.read(ctx, results, todo, ids, first)
 	if err != nil {
 		for _, i := range todo {
 			errs[i] = fmt.Errorf("read run %d: %w", results[i].Run, err)
@@ -207,14 +199,9 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		return nil, nil
 	}
 	var jobs map[core.JobID]*core.Job
-	var bad core.Unreadable // each blocks only its own runs
+	var bad map[core.JobID]error // each blocks only its own runs
 	if need := f.needJobs(results, todo, found); len(need) > 0 {
-		var gone []core.JobID
-		jobs, gone, err = f.store.Jobs(ctx, need)
-		if bad, err = core.SplitUnreadable(err); err == nil && len(gone) > 0 {
-			err = core.ErrThrottled
-		}
-		if err != nil {
+		if jobs, bad, err = store.Split(f.s.Jobs.Get(ctx, store.Whole, need)); err != nil {
 			for _, i := range todo {
 				errs[i] = fmt.Errorf("read job of run %d: %w", results[i].Run, err)
 			}
@@ -226,18 +213,21 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	seen := make(map[core.RunID]bool, len(todo))
 	for _, i := range todo {
 		r := &results[i]
-		run, ok := found[r.Run]
+		got, ok := found[r.Run]
+		run := got.Is
 		switch {
-		case !ok && slices.Contains(unread, r.Run):
-			errs[i], again, againIDs = core.ErrThrottled, append(again, i), append(againIDs, r.Run)
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "run %d does not exist", r.Run)
+		case errors.Is(got.Err, core.ErrThrottled):
+			errs[i], again, againIDs = core.ErrThrottled, append(again, i), append(againIDs, r.Run)
+		case got.Err != nil:
+			errs[i] = fmt.Errorf("read run %d: %w", r.Run, got.Err)
 		case r.App != "" && run.App != r.App:
 			errs[i] = core.ErrRefused
 		case !run.State.Open():
-			f.tellLost(lost, &run)
-			if errs[i] = f.noteLate(ctx, &run, r); errs[i] == nil {
-				rest.found(&run, i)
+			f.tellLost(lost, run)
+			if errs[i] = f.noteLate(ctx, run, r); errs[i] == nil {
+				rest.found(run, i)
 			}
 		case r.Reported && !run.MayHaveBeenSent():
 			f.o.Log.Warn("report of an unsent run ignored", "run", r.Run, "job", run.ID.Job(), "app", run.App)
@@ -256,7 +246,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			errs[i] = fmt.Errorf("read job %d of run %d: %w", r.Run.Job(), r.Run, bad[r.Run.Job()])
 		default:
 			seen[r.Run] = true
-			c, err := f.decide(ctx, r, &run, jobs)
+			c, err := f.decide(ctx, r, run, jobs)
 			if err != nil {
 				errs[i] = err
 				continue
@@ -267,11 +257,11 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if closes, at = f.list(ctx, closes, at, errs); len(closes) == 0 {
 		return again, againIDs
 	}
-	for k, err := range f.store.PutRuns(ctx, closes) {
+	for k, err := range f.s.ChangeRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil:
-			f.done(found[c.ID], c, i, rest)
+			f.done(*found[c.ID].Is, c, i, rest)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // conflict or unknown: read, then decide
@@ -291,7 +281,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 // closes set that journal, so that lists have each of them once, even if its message never comes. list returns the closes to
 // write: a run whose journal is not stored stays open, with its error in errs. at has the places of the closes in errs.
 func (f *Finish) list(ctx context.Context, closes []core.RunPut, at []int, errs []error) (listed []core.RunPut, places []int) {
-	if !f.named {
+	if !f.s.ByJournal {
 		return closes, at
 	}
 	minute := f.o.Now().Unix() / 60
@@ -326,7 +316,7 @@ const inJournal = 1000
 
 // journal stores a journal that names runs, at most inJournal, and returns its key. If lists need no journals, the key is zero.
 func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.JournalKey, _ error) {
-	if !f.named || len(runs) == 0 {
+	if !f.s.ByJournal || len(runs) == 0 {
 		return key, nil
 	}
 	j := core.Journal{Key: core.NewJournalKey(rand.Text(), f.o.Now()), V: 1}
@@ -335,7 +325,7 @@ func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.Journ
 	}
 	var err error
 	for range 3 {
-		if err = f.store.PutJournal(ctx, j); err == nil || errors.Is(err, core.ErrRefused) {
+		if err = f.s.PutJournal(ctx, j); err == nil || errors.Is(err, core.ErrRefused) {
 			return j.Key, nil
 		}
 	}
@@ -343,29 +333,35 @@ func (f *Finish) journal(ctx context.Context, runs []core.RunID) (key core.Journ
 }
 
 // read reads the runs of results. The first try uses Seen instead, if every result has it.
-func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (map[core.RunID]core.Run,
-	[]core.RunID, error) {
+func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (
+	map[core.RunID]store.Got[*core.Run], error,
+) {
 	if first {
-		seen := make(map[core.RunID]core.Run, len(todo))
+		seen := make(map[core.RunID]store.Got[*core.Run], len(todo))
 		for _, i := range todo {
 			if r := &results[i]; r.Seen != nil && r.Seen.ID == r.Run {
-				seen[r.Run] = *r.Seen
+				run := *r.Seen // it is the caller's
+				seen[r.Run] = store.Got[*core.Run]{Is: &run}
 			}
 		}
 		if len(seen) == len(todo) {
-			return seen, nil, nil
+			return seen, nil
 		}
 	}
-	return f.store.Runs(ctx, ids)
+	return f.s.Runs.Get(ctx, ids)
 }
 
 // needJobs returns the jobs whose retry rules the results need.
-func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]core.Run) []core.JobID {
+func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]store.Got[*core.Run]) []core.JobID {
 	var need []core.JobID
 	for _, i := range todo {
-		run, ok := found[results[i].Run]
+		got, ok := found[results[i].Run]
+		if !ok || got.Err != nil {
+			continue
+		}
+		run := got.Is
 		fails := results[i].State.Failure() || run.PastTimeout()
-		if ok && fails && run.State.Open() && run.Retries > 0 && !run.IsBroadcast() && !slices.Contains(need, run.ID.Job()) {
+		if fails && run.State.Open() && run.Retries > 0 && !run.IsBroadcast() && !slices.Contains(need, run.ID.Job()) {
 			need = append(need, run.ID.Job())
 		}
 	}
@@ -461,7 +457,7 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 		}
 		delay = job.Def.Retry.After(run.Attempt)
 	}
-	n, err := f.store.Numbers(ctx, run.ID.Job(), 1)
+	n, err := f.s.RunNumbers(ctx, run.ID.Job(), 1)
 	if err != nil {
 		return c, fmt.Errorf("allocate an ID for the retry of run %d: %w", run.ID, err)
 	}
@@ -475,7 +471,7 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
 		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: core.TruncateMessage(r.Message)}
-		if err := f.store.PutRuns(ctx, []core.RunPut{run.NoteLate(late)})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := f.s.ChangeRuns(ctx, []core.RunPut{run.NoteLate(late)})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("record the late result of run %d: %w", run.ID, err)
 		}
 	}
@@ -556,7 +552,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 			return err
 		}
 	}
-	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+	if err := f.s.ChangeRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("record that run %d has no pending follow-up: %w", run.ID, err)
 	}
 	run.Owes = nil
@@ -589,7 +585,7 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 			runs[k] = owed[i]
 		}
 		todo = nil
-		for k, err := range f.store.Create(ctx, runs) {
+		for k, err := range f.createRuns(ctx, runs) {
 			i := of[k]
 			switch {
 			case err == nil, errors.Is(err, core.ErrRefused):
@@ -604,18 +600,26 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 	return errs
 }
 
+// createRuns stores runs. Their messages follow, so that an inactive deployment must not create them.
+func (f *Finish) createRuns(ctx context.Context, runs []core.Run) []error {
+	if err := f.s.Fence(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(runs))
+	}
+	return f.s.CreateRuns(ctx, runs)
+}
+
 // send enqueues a recorded run on the ring. If its due time is beyond the ring's reach, send puts
 // it into the due index.
 func (f *Finish) send(ctx context.Context, run *core.Run) error {
 	fire := run.Fire()
 	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
-		g, err := f.store.Global(ctx)
+		g, err := f.s.Global(ctx)
 		if err != nil {
 			return fmt.Errorf("read the global item: %w", err)
 		}
 		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID,
 			Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
-		if err := f.store.PutEntries(ctx, []core.DueItem{entry})[0]; err != nil {
+		if err := f.s.Enter(ctx, []core.DueItem{entry})[0]; err != nil {
 			return fmt.Errorf("put entry of run %d: %w", run.ID, err)
 		}
 		return nil
@@ -627,7 +631,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 // enqueue sends a message; copies are harmless.
 func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	for try := 0; ; try++ {
-		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
+		err := f.s.Queue.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {
 			return nil
 		}
@@ -646,16 +650,16 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 	// it adds a second fire.
 	ended = core.FromMillis(core.Millis(ended))
 	for range budget.ReadTries {
-		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
+		stored, err := f.readJob(ctx, store.Planning, job)
 		if err != nil {
 			return fmt.Errorf("read schedule of job %d: %w", job, err)
 		}
-		s, ok := found[job]
+		if stored == nil {
+			return nil
+		}
+		s := stored.Sched
 		delay, fixed := s.Schedule.FixedDelay()
-		if !ok || !fixed || s.Tail != first {
+		if !fixed || s.Tail != first {
 			return nil
 		}
 		move := plan.NextAfterEnd(s, delay, ended, f.o.Plan)
@@ -664,7 +668,7 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 		} else if after := s.Moved(move); after.PlanAt <= core.InstantOf(f.o.Now()) {
 			move = f.planNow(ctx, s, after, move)
 		}
-		err = f.store.Advance(ctx, []core.Advance{move})[0]
+		err = f.s.Advance(ctx, []core.Advance{move})[0]
 		if err == nil {
 			return nil
 		}
@@ -687,7 +691,7 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	if len(r.Skips) > 0 || len(r.Fires) == 0 {
 		return move
 	}
-	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.LeadTime.Of)) {
+	for _, err := range f.s.Queue.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.LeadTime.Of)) {
 		if err != nil {
 			return move
 		}

@@ -26,7 +26,7 @@ func TestKilledMeanwhile(t *testing.T) {
 		r := newRig(t)
 		r.job(1, nil)
 		run := r.run(core.NumberedRun(1, 1), nil)
-		r.s.faults["close"] = []fault{{between: func() { r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.Kill("ann", begin)})[0]) }}}
+		r.faults.faults["close"] = []fault{{between: func() { r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.Kill("ann", begin)})[0]) }}}
 		r.must(r.end(finish.Result{Run: run.ID, State: state, Reason: core.ReasonHandler}))
 		if got := r.stored(run.ID); got.State != core.Killed || got.Reason != core.ReasonPerson || len(got.Owes) > 0 {
 			t.Errorf("%s: ended as %s: %s, and owes %v", state, got.State, got.Reason, got.Owes)
@@ -80,11 +80,11 @@ func TestLostAnswerIsTold(t *testing.T) {
 			r := newRig(t)
 			r.job(1, nil)
 			r.run(id, func(run *core.Run) { run.Retries = 0 })
-			r.s.faults["close"] = c.faults
+			r.faults.faults["close"] = c.faults
 			if c.told == 0 {
-				r.s.faults["close"][0].between = func() {
+				r.faults.faults["close"][0].between = func() {
 					put := core.End(id, core.Run{State: core.Lost, Reason: core.ReasonNoReport, EndedAt: begin})
-					r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{put})[0])
+					r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{put})[0])
 				}
 			}
 			r.must(r.end(result))
@@ -115,7 +115,8 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			r.f = finish.NewOver(r.s, c.lists, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(),
+			r.with.ByJournal = c.lists
+			r.f = finish.New(r.with, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(),
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			id := core.NumberedRun(1, 1)
@@ -127,12 +128,12 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 			r.run(other, nil)
 			cancel := finish.Result{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}
 			down := fault{err: errUnknown}
-			r.s.faults["journal"] = []fault{down, down, down} // all tries of one call
+			r.faults.faults["journal"] = []fault{down, down, down} // all tries of one call
 			errs := r.f.End(t.Context(), []finish.Result{cancel, {Run: other, State: core.Succeeded}})
 			if (errs[0] != nil) != c.named || errs[1] != nil {
 				t.Errorf("without a journal: %v", errs)
 			}
-			r.s.faults["journal"] = []fault{down}
+			r.faults.faults["journal"] = []fault{down}
 			r.must(r.end(cancel))
 			got := r.stored(id)
 			if is := got.Journal != c.journal; got.State != core.Skipped || is != c.named {
@@ -177,7 +178,7 @@ func TestCloseWithoutClearAnswer(t *testing.T) {
 		r.job(1, nil)
 		r.run(id, nil)
 		for range lost {
-			r.s.faults["close"] = append(r.s.faults["close"], fault{err: errUnknown})
+			r.faults.faults["close"] = append(r.faults.faults["close"], fault{err: errUnknown})
 		}
 		end := finish.Result{Run: id, State: core.Succeeded}
 		err := r.end(end)
@@ -198,7 +199,7 @@ func TestPermitsThatOthersWrite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			for range writes {
-				r.s.faults["put permits"] = append(r.s.faults["put permits"], fault{err: core.ErrRefused})
+				r.faults.faults["put permits"] = append(r.faults.faults["put permits"], fault{err: core.ErrRefused})
 			}
 			err := r.f.PutPermits(t.Context(), "job/1", nil, func(p *core.Permits) (bool, error) {
 				p.Limit++
@@ -217,7 +218,7 @@ func TestManyCopiesWithoutRoom(t *testing.T) {
 	r.job(1, nil)
 	r.run(id, nil)
 	for range 10 {
-		r.s.faults["close"] = append(r.s.faults["close"], fault{err: errUnknown})
+		r.faults.faults["close"] = append(r.faults.faults["close"], fault{err: errUnknown})
 	}
 	results := make([]finish.Result, 6)
 	for i := range results {
@@ -308,7 +309,7 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
 			run := r.stored(id)
-			r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "taker", Until: begin.Add(time.Hour)}, "", begin,
+			r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "taker", Until: begin.Add(time.Hour)}, "", begin,
 				nil)})[0])
 		}
 	}
@@ -323,11 +324,11 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	} {
 		r := newRig(t)
 		r.run(id, func(x *core.Run) { x.Retries = 0 })
-		r.s.faults["close"] = []fault{{between: taken(r)}}
+		r.faults.faults["close"] = []fault{{between: taken(r)}}
 		if c.res.Reported { // the claim is released in between
-			r.s.faults["close"] = []fault{{between: func() {
+			r.faults.faults["close"] = []fault{{between: func() {
 				run := r.stored(id)
-				r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.GiveBack()})[0])
+				r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.GiveBack()})[0])
 			}}}
 		}
 		if err := r.end(c.res); !errors.Is(err, c.err) {
@@ -441,7 +442,7 @@ func TestFarRetryWaitsInTheDueIndex(t *testing.T) {
 	}
 	retry := r.numbered(1)[0]
 	slot := core.InstantOf(begin) + 3600
-	due, err := r.s.Due(t.Context(), 0, core.Horizon, core.DueItem{}, 10)
+	due, err := r.s.Jobs.Due(t.Context(), 0, core.Horizon, core.DueItem{}, 10)
 	r.must(err)
 	if want := []core.DueItem{{PlanAt: slot - 2, Job: 1, Run: retry.ID}}; retry.Slot != slot || !reflect.DeepEqual(due, want) {
 		t.Errorf("slot %s, entries %+v, want %s and %+v", retry.Slot, due, slot, want)
@@ -472,21 +473,19 @@ func TestClosesComeFirst(t *testing.T) {
 	for _, of := range []core.RunID{succeeds, seen, over} {
 		r.run(of, func(run *core.Run) { run.Place = 1 })
 	}
-	found, _, err := r.s.Runs(t.Context(), []core.RunID{seen})
-	r.must(err)
-	run := found[seen]
+	run := r.stored(seen)
 	if err := r.end(finish.Result{Run: over, State: core.Succeeded}); err != nil { // its children exist after this
 		t.Fatal(err)
 	}
-	r.s.order = nil
+	r.order = nil
 	for i, err := range r.f.End(t.Context(), []finish.Result{{Run: succeeds, State: core.Succeeded}, {Run: over, State: core.Succeeded},
 		{Run: fails, State: core.Failed, Reason: core.ReasonHandler}, {Run: seen, State: core.Succeeded, Seen: &run}}) {
 		if err != nil {
 			t.Errorf("end %d: %v", i, err)
 		}
 	}
-	last, follow := 0, len(r.s.order)
-	for i, op := range r.s.order {
+	last, follow := 0, len(r.order)
+	for i, op := range r.order {
 		switch op {
 		case "close":
 			last = i
@@ -494,8 +493,8 @@ func TestClosesComeFirst(t *testing.T) {
 			follow = min(follow, i)
 		}
 	}
-	if r.s.calls["create"] < 3 || follow < last {
-		t.Errorf("the calls are %v", r.s.order)
+	if r.calls["create"] < 3 || follow < last {
+		t.Errorf("the calls are %v", r.order)
 	}
 }
 
@@ -539,7 +538,7 @@ func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
 			r := newRig(t)
 			_, run := r.delayed(1, time.Second, nil)
 			for op, f := range c.faults {
-				r.s.faults[op] = f
+				r.faults.faults[op] = f
 			}
 			// Storing loses half a millisecond. The second caller has the stored end and must
 			// compute an equal second.
@@ -575,7 +574,7 @@ func TestFixedDelayWithoutAnAnswer(t *testing.T) {
 	for _, fault1 := range []fault{{err: core.ErrRefused}, {err: errUnknown}} {
 		r := newRig(t)
 		_, run := r.delayed(1, time.Hour, nil)
-		r.s.faults["advance"] = []fault{fault1, fault1, fault1, fault1}
+		r.faults.faults["advance"] = []fault{fault1, fault1, fault1, fault1}
 		res := finish.Result{Run: run.ID, State: core.Succeeded}
 		if err := r.end(res); err == nil || errors.Is(err, core.ErrRefused) {
 			t.Errorf("after %v: answered %v, although the job was never moved on", fault1.err, err)
@@ -613,13 +612,13 @@ func TestSuccessIsClosedUnread(t *testing.T) {
 			r := newRig(t)
 			r.job(1, nil)
 			r.run(id, nil)
-			r.s.faults["close"] = c.fault
+			r.faults.faults["close"] = c.fault
 			res := success
 			res.App = c.app
 			if err := r.end(res); !errors.Is(err, c.err) {
 				t.Errorf("answered %v, want %v", err, c.err)
 			}
-			if n := r.s.calls["runs"]; n != c.reads {
+			if n := r.calls["runs"]; n != c.reads {
 				t.Errorf("%d reads, want %d", n, c.reads)
 			}
 			if got := r.stored(id); got.State != c.state {
@@ -634,7 +633,7 @@ func TestSeenSavesARead(t *testing.T) {
 	r := newRig(t)
 	run := r.run(id, func(x *core.Run) { x.Retries = 0 })
 	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Seen: &run}))
-	if n := r.s.calls["runs"]; n != 0 {
+	if n := r.calls["runs"]; n != 0 {
 		t.Errorf("%d reads", n)
 	}
 	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Seen: &run}))
@@ -654,7 +653,7 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 			r := newRig(t)
 			o := plan.Local()
 			o.SlowLane = lane
-			f := finish.NewOver(r.s, false, finish.Options{Now: func() time.Time { return r.now }, Plan: o,
+			f := finish.New(r.with, finish.Options{Now: func() time.Time { return r.now }, Plan: o,
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })

@@ -43,14 +43,14 @@ func TestHandBack(t *testing.T) {
 				t.Fatalf("the permits of %q are %q", run.Permit, got)
 			}
 			for _, name := range names {
-				r.must(r.s.Store.PutPermits(t.Context(), []core.Permits{{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+				r.must(r.s.PutPermits(t.Context(), []core.Permits{{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
 			}
 			if c.op != "" {
 				faults := make([]fault, c.nth+1)
 				if faults[c.nth].between = func() { c.do(r, &run) }; c.do == nil {
 					faults[c.nth] = fault{err: core.ErrThrottled}
 				}
-				r.s.faults[c.op] = faults
+				r.faults.faults[c.op] = faults
 			}
 			r.f.ReleasePermits(t.Context(), &run, names)
 			for k, name := range names {
@@ -70,7 +70,7 @@ func TestHandBack(t *testing.T) {
 
 // claim claims a run as read, as a dispatcher does after it asked for the run's permits.
 func (r *rig) claim(run *core.Run) error {
-	return r.s.Store.PutRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
+	return r.s.ChangeRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
 		"http://a:1", r.now, nil)})[0]
 }
 
@@ -83,13 +83,13 @@ func (r *rig) asks(first core.RunID, names ...string) {
 			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
 		}
 		p.V++
-		r.must(r.s.Store.PutPermits(r.t.Context(), []core.Permits{p})[0])
+		r.must(r.s.PutPermits(r.t.Context(), []core.Permits{p})[0])
 	}
 }
 
 func (r *rig) permits(name string) core.Permits {
 	r.t.Helper()
-	found, err := r.s.Store.Permits(r.t.Context(), []string{name})
+	found, err := r.s.Permits(r.t.Context(), []string{name})
 	r.must(err)
 	return found[name]
 }
@@ -135,7 +135,7 @@ func TestOverFreesChainsOfUnreadableJobs(t *testing.T) {
 	for _, sched := range []core.JobID{1, 0} {
 		r := newRig(t)
 		r.job(1, nil)
-		r.s.damaged, r.s.damagedSched = 1, sched
+		r.damaged, r.damagedSched = 1, sched
 		holders := []core.Holder{{First: id, Until: begin.Add(-time.Minute)}}
 		r.must(r.f.PutPermits(t.Context(), core.PermitOfApp("orders"), nil, func(p *core.Permits) (bool, error) {
 			p.Limit, p.Holders = 1, holders

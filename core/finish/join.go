@@ -122,7 +122,7 @@ func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) err
 		if try == budget.ReadTries {
 			return fmt.Errorf("enqueue run %d of a join: %w", j.Round, core.ErrThrottled)
 		}
-		if err = f.store.PutRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+		if err = f.s.ChangeRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
 			return fmt.Errorf("enqueue run %d of a join: %w", j.Round, err)
 		}
 		run, _, err = f.found(ctx, nil, j.Round)
@@ -165,7 +165,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		if errs[0] != nil {
 			return errs[0]
 		}
-		err := f.store.PutRuns(ctx, puts)[0]
+		err := f.s.ChangeRuns(ctx, puts)[0]
 		switch {
 		case err == nil:
 			puts[0].Apply(run)
@@ -188,7 +188,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (run core.Run, made bool, err error) {
 	if want != nil {
 		id = []core.RunID{want.ID}
-		switch err := f.store.Create(ctx, []core.Run{*want})[0]; {
+		switch err := f.createRuns(ctx, []core.Run{*want})[0]; {
 		case err == nil:
 			if !want.State.Open() {
 				f.Ended(want)
@@ -198,15 +198,14 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 			return run, false, fmt.Errorf("create run %d: %w", want.ID, err)
 		}
 	}
-	found, unread, err := f.store.Runs(ctx, id)
-	run, is := found[id[0]]
-	if err == nil && (len(unread) > 0 || !is) {
+	is, err := f.readRun(ctx, id[0])
+	if err == nil && is == nil {
 		err = core.ErrThrottled
 	}
 	if err != nil {
 		return run, false, fmt.Errorf("read run %d of a join: %w", id[0], err)
 	}
-	return run, false, nil
+	return *is, false, nil
 }
 
 // JoinDue ends the wait of a run for its parents, when the time limit of the wait (the join) has passed. If all parents have

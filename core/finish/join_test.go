@@ -8,9 +8,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 const joinJob core.JobID = 100
@@ -115,10 +115,10 @@ func TestJoinWaitsForUnreadableJob(t *testing.T) {
 	r := newRig(t)
 	r.join(2, nil)
 	first := r.closes(1, 0)
-	r.s.damaged = joinJob
+	r.damaged = joinJob
 	r.must(first())
 	r.wantJoins("unreadable", 0, 0, 0)
-	r.s.damaged = 0
+	r.damaged = 0
 	r.must(first())
 	r.wantJoins("one is missing", 0, 1, 0)
 	r.must(r.closes(2, 0)())
@@ -175,12 +175,10 @@ func TestJoinOver(t *testing.T) {
 // TestJoinIsEdited: the current parents count, even if no parent closes after the edit.
 func TestJoinIsEdited(t *testing.T) {
 	edit := func(r *rig, change func(*core.Def)) {
-		found, _, err := r.s.Store.Jobs(t.Context(), []core.JobID{joinJob})
-		r.must(err)
-		job := *found[joinJob]
+		job := r.is(joinJob)
 		change(&job.Def)
 		job.Sched.Rev++
-		r.must(r.s.UpdateJobs(t.Context(), []manage.Update{{Seen: job.Sched.Rev - 1, Job: job}})[0])
+		r.must(r.s.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: job.Sched.Rev - 1, Job: job}}})[0])
 	}
 	r := newRig(t)
 	r.join(3, nil)
@@ -206,7 +204,7 @@ func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	r.join(2, func(j *core.Job) { j.Def.Params, j.Def.Template = "{{parent.data}}", true })
 	r.must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)()))
 	last := core.PlannedRun(1, core.InstantOf(begin)+1)
-	r.must(r.s.DropRuns(t.Context(), []core.Run{r.stored(last)})[0])
+	r.drop(r.stored(last))
 	r.must(r.closes(2, 5)())
 	run := r.numbered(joinJob)[0]
 	if want := `{"orders/job-1":"1 of 1","orders/job-2":"5 of 2"}`; run.Params == nil || *run.Params != want {
@@ -235,7 +233,7 @@ func TestJoinInSpiteOf(t *testing.T) {
 						if over {
 							acts = append(acts[:2], func() error { r.now = begin.Add(time.Hour); return r.due() })
 						}
-						r.s.faults[op] = append(make([]fault, nth), fault{err: err, done: done})
+						r.faults.faults[op] = append(make([]fault, nth), fault{err: err, done: done})
 						for _, act := range acts {
 							for try := 0; act() != nil; try++ {
 								if try == 3 {
@@ -263,10 +261,10 @@ func TestJoinInSpiteOf(t *testing.T) {
 func (r *rig) wantAsked(what string, job core.JobID) {
 	r.t.Helper()
 	asked, owe := map[core.RunID]bool{}, 0
-	if due, _, _, err := r.s.Depth(r.t.Context(), ring.KindPostRun); err != nil || due == 0 {
+	if due, _, _, err := r.s.Queue.Depth(r.t.Context(), ring.KindPostRun); err != nil || due == 0 {
 		r.t.Fatalf("%s: %d messages are on the post-run queue, %v", what, due, err)
 	}
-	got, err := r.s.Receive(r.t.Context(), ring.KindPostRun, 100)
+	got, err := r.s.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
 	r.must(err)
 	for i := range got {
 		asked[got[i].Message.PostRun.Run] = true
@@ -293,14 +291,14 @@ func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
 		r.join(2, func(j *core.Job) { j.Def.Notify = core.Notify{To: []string{"a"}, On: []core.Event{core.EventSkipped}} })
 		first := r.closes(1, 0)
 		if !awaited { // the mark is stored, the run is not
-			r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
+			r.faults.faults["create"] = []fault{{err: core.ErrThrottled}}
 		}
 		if err := first(); (err == nil) != awaited {
 			t.Fatal(err)
 		}
 		r.now = r.now.Add(time.Hour)
 		second := r.closes(2, 0)
-		r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+		r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
 		if second() == nil {
 			t.Errorf("awaited %v: the log does not show that the notification was not requested", awaited)
 		}

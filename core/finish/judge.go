@@ -2,6 +2,7 @@ package finish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // A subject is a run that the watchdog checks.
@@ -95,11 +97,11 @@ const atOnce = 5000
 // look decides about runs by claim protocol section 6, from stored data. It uses the entry of the
 // journal that named the run, or else of the journal that the run names. read holds runs that
 // were just read. It adds actions to found and returns a result for each journal.
-func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]core.Run, found *findings) (map[core.JournalKey]look,
+func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]*core.Run, found *findings) (map[core.JournalKey]look,
 	error) {
 	looks := map[core.JournalKey]look{}
 	for some := range slices.Chunk(subjects, atOnce) {
-		runs, left, err := w.runs(ctx, some, read)
+		runs, err := w.runs(ctx, some, read)
 		if err != nil {
 			return nil, fmt.Errorf("read runs: %w", err)
 		}
@@ -107,14 +109,16 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 		if err != nil {
 			return nil, err
 		}
-		for _, id := range left {
-			e.unread[id] = true
-		}
 		for i := range some {
 			s := &some[i]
-			if r := runs[s.run]; e.unread[s.run] {
+			got, stored := runs[s.run]
+			r := got.Is
+			if !stored {
+				r = &core.Run{}
+			}
+			if got.Err != nil || e.unread(r) {
 				looks[s.key] = missed
-			} else if is := e.judge(s, &r, found); is != forget && is != gather {
+			} else if is := e.judge(s, r, found); is != forget && is != gather {
 				looks[s.key] = max(looks[s.key], undecided)
 			}
 		}
@@ -123,31 +127,36 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 }
 
 // runs returns the runs of subjects, from read or else from the store.
-func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) (runs map[core.RunID]core.Run,
-	unread []core.RunID, err error) {
-	runs = make(map[core.RunID]core.Run, len(subjects))
+func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]*core.Run) (
+	runs map[core.RunID]store.Got[*core.Run], err error,
+) {
+	runs = make(map[core.RunID]store.Got[*core.Run], len(subjects))
 	var ids []core.RunID
 	for i := range subjects {
 		if r, is := read[subjects[i].run]; is {
-			runs[r.ID] = r
+			runs[r.ID] = store.Got[*core.Run]{Is: r}
 		} else {
 			ids = append(ids, subjects[i].run)
 		}
 	}
 	if len(ids) == 0 {
-		return runs, nil, nil
+		return runs, nil
 	}
-	found, unread, err := w.f.store.Runs(ctx, ids)
+	found, err := w.f.s.Runs.Get(ctx, ids)
+	for id, got := range found {
+		if got.Err != nil && !errors.Is(got.Err, core.ErrThrottled) {
+			w.f.o.Log.Error("run not read: it is checked again", "run", id, "err", got.Err)
+		}
+	}
 	maps.Copy(runs, found)
-	return runs, unread, err
+	return runs, err
 }
 
 // environment holds the data that a decision needs, except the runs.
 type environment struct {
 	o        *WatchOptions
-	unread   map[core.RunID]bool // runs that cannot be decided: the run, its job or its app was not read
-	jobs     map[core.JobID]*core.Job
-	apps     map[string]core.App
+	jobs     map[core.JobID]store.Got[*core.Job]
+	apps     map[string]store.Value[core.App]
 	live     map[string][]core.Executor
 	journals map[core.JournalKey]core.Journal // that runs name, except the journals that named them
 	global   core.Global
@@ -155,73 +164,77 @@ type environment struct {
 	now      time.Time
 }
 
-func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map[core.RunID]core.Run) (*environment, error) {
-	e := &environment{o: &w.o, now: w.f.o.Now(), unread: map[core.RunID]bool{}, live: map[string][]core.Executor{}}
-	var open []core.Run
+func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map[core.RunID]store.Got[*core.Run]) (
+	*environment, error,
+) {
+	e := &environment{o: &w.o, now: w.f.o.Now(), live: map[string][]core.Executor{}}
 	var jobs []core.JobID
 	var apps []string
 	var named []core.JournalKey
 	for i := range subjects {
-		r, ok := runs[subjects[i].run]
-		if !ok || !r.State.Open() {
+		got, ok := runs[subjects[i].run]
+		r := got.Is
+		if !ok || got.Err != nil || !r.State.Open() {
 			continue
 		}
-		open, jobs, apps = append(open, r), append(jobs, r.ID.Job()), append(apps, r.App)
+		jobs, apps = append(jobs, r.ID.Job()), append(apps, r.App)
 		if !r.Journal.IsZero() && r.Journal != subjects[i].key {
 			named = append(named, r.Journal)
 		}
 	}
-	if len(open) == 0 {
+	if len(jobs) == 0 {
 		return e, nil
 	}
 	var err error
 	if len(named) > 0 {
-		if e.journals, err = w.w.Journals(ctx, distinct(named)); err != nil {
+		if e.journals, err = w.f.s.Journals(ctx, distinct(named)); err != nil {
 			return nil, fmt.Errorf("read journals: %w", err)
 		}
 	}
-	var noJobs []core.JobID
-	var noApps []string
-	e.jobs, noJobs, err = w.f.store.Jobs(ctx, distinct(jobs))
-	bad, err := core.SplitUnreadable(err)
-	if err != nil {
+	if e.jobs, err = w.f.s.Jobs.Get(ctx, store.Whole, distinct(jobs)); err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}
-	for id, why := range bad {
-		w.f.o.Log.Error("job not read: its runs are checked again", "job", id, "err", why)
-		noJobs = append(noJobs, id)
+	for id, got := range e.jobs {
+		w.notRead("job", id, got.Err)
 	}
 	apps = distinct(apps)
-	e.apps, noApps, err = w.w.Apps(ctx, apps)
-	badApps, err := core.BesidesApps(err)
-	if err != nil {
+	if e.apps, err = w.f.s.Apps(ctx, apps...); err != nil {
 		return nil, fmt.Errorf("read apps: %w", err)
 	}
-	for name, why := range badApps {
-		w.f.o.Log.Error("app not read: its runs are checked again", "app", name, "err", why)
-		noApps = append(noApps, name)
+	for name, got := range e.apps {
+		w.notRead("app", name, got.Err)
 	}
-	for i := range open { // an unread job or app is not a deleted one
-		if r := &open[i]; slices.Contains(noJobs, r.ID.Job()) || slices.Contains(noApps, r.App) {
-			e.unread[r.ID] = true
-		}
-	}
-	executors, err := w.w.Executors(ctx, apps)
+	executors, err := w.f.s.Executors(ctx, apps)
 	if err != nil {
 		return nil, fmt.Errorf("read executors: %w", err)
 	}
-	if e.global, err = w.f.store.Global(ctx); err != nil {
+	if e.global, err = w.f.s.Global(ctx); err != nil {
 		return nil, fmt.Errorf("read the global item: %w", err)
 	}
 	for _, name := range apps {
-		app := e.apps[name]
+		app := e.apps[name].Is
 		e.live[name] = app.Candidates(executors[name], e.global, e.now, w.o.Expiry)
 	}
-	if e.oldest, err = w.w.OldestMessage(ctx); err != nil {
+	if e.oldest, err = w.f.s.Queue.Oldest(ctx); err != nil {
 		return nil, fmt.Errorf("read age of the oldest message: %w", err)
 	}
 	return e, nil
 }
+
+// notRead logs why a job or an app cannot be used.
+func (w *Watchdog) notRead(what string, id any, err error) {
+	if err != nil && !errors.Is(err, core.ErrThrottled) {
+		w.f.o.Log.Error(what+" not read: its runs are checked again", what, id, "err", err)
+	}
+}
+
+// unread reports whether an open run cannot be decided: an unread job or app is not a deleted one.
+func (e *environment) unread(r *core.Run) bool {
+	return r.State.Open() && (e.jobs[r.ID.Job()].Err != nil || e.apps[r.App].Err != nil)
+}
+
+// job returns the job of a run, nil if it is deleted.
+func (e *environment) job(r *core.Run) *core.Job { return e.jobs[r.ID.Job()].Is }
 
 // distinct returns each element once, in order.
 func distinct[T comparable](list []T) []T {
@@ -316,8 +329,8 @@ func (e *environment) awaited(s *subject, r *core.Run, says core.Outcome) bool {
 	if !s.key.IsZero() {
 		claimed = time.Unix(s.key.Minute*60+60, 0)
 	}
-	job, known := e.jobs[r.ID.Job()]
-	return e.onRing(r, claimed) || known && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started
+	job := e.job(r)
+	return e.onRing(r, claimed) || job != nil && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started
 }
 
 // onRing reports whether the ring may still hold a message of the run from before a time: an
@@ -327,17 +340,17 @@ func (e *environment) onRing(r *core.Run, since time.Time) bool {
 		return true
 	}
 	var jitter time.Duration
-	if job, known := e.jobs[r.ID.Job()]; known {
+	if job := e.job(r); job != nil {
 		jitter = job.Sched.Schedule.Jitter
 	}
 	return e.oldest.PutBack(min(r.At, r.Slot), max(r.At.Add(jitter), r.Slot))
 }
 
 func (e *environment) whyLeft(r *core.Run) core.Reason {
-	job, known := e.jobs[r.ID.Job()]
-	app, at := e.apps[r.App], r.At.Time()
+	job := e.job(r)
+	app, at := e.apps[r.App].Is, r.At.Time()
 	switch {
-	case !known:
+	case job == nil:
 		return core.ReasonDeleted
 	case job.Sched.State == core.Paused, app.Pause.Covers(at), app.Past.Covers(at), e.global.Pause.Covers(at), e.global.Past.Covers(at):
 		return core.ReasonPaused
@@ -348,7 +361,8 @@ func (e *environment) whyLeft(r *core.Run) core.Reason {
 // lost applies the rules of DESIGN 11 that need no question. An executor that can be asked never
 // loses a run by the time since the send alone. Its run is added to the questions of found.
 func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
-	job, known := e.jobs[r.ID.Job()]
+	job := e.job(r)
+	known := job != nil
 	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle,
 		marked: !r.KillAt.IsZero(), replaced: r.Replaced(), answer: s.answer}
 	if known && job.Def.LostAfter > 0 {
@@ -373,7 +387,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 		}
 		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: a.says("no result was reported after the call")}
 	}
-	app := e.apps[r.App]
+	app := e.apps[r.App].Is
 	app.Name = r.App
 	fixed := slices.Contains(app.Executors, r.Address) || slices.Contains(r.Addresses, r.Address)
 	i := slices.IndexFunc(e.live[r.App], func(x core.Executor) bool { return x.Address == r.Address })

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
 )
 
 // over ends runs of a job that are past their timeout or replaced, and whose executor is busy
@@ -32,7 +31,7 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 	}
 	var others []core.Run // at the address, which must end too
 	inTime := false
-	if _, err := budget.OpenRuns(ctx, job, c.w.w.OpenRuns, nil, func(r *core.Run) bool {
+	if _, err := c.w.f.s.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
 		if r.Address != c.t.at.address || r.State == core.Queued {
 			return true
 		}
@@ -93,7 +92,7 @@ func (c *conversation) giveUp(ctx context.Context, asks []ask) (fresh map[core.R
 	if len(puts) == 0 {
 		return fresh
 	}
-	for k, err := range c.w.f.store.PutRuns(ctx, puts) {
+	for k, err := range c.w.f.s.ChangeRuns(ctx, puts) {
 		switch {
 		case err == nil:
 			of[k].marked, fresh[of[k].run] = true, true

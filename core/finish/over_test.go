@@ -30,7 +30,7 @@ func lasting(t *testing.T, change func(*core.Run)) *watchRig {
 // after the longest timeout that a job can have.
 func TestTimeoutOfADeletedJob(t *testing.T) {
 	r := lasting(t, nil)
-	r.must(r.s.DeleteJob(t.Context(), 1, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 2, RevAt: begin},
+	r.must(r.deleteJob(1, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 2, RevAt: begin},
 		core.Change{ID: 2, App: "orders", Job: 1}))
 	for _, age := range []time.Duration{core.MaxTimeout, core.MaxTimeout + 5*time.Second} {
 		r.now = begin.Add(age)
@@ -88,7 +88,7 @@ func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 			waits = append(waits, core.Run{ID: run, App: "orders", State: core.Queued, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: run,
 				Permit: "job/1"})
 		}
-		r.must(errors.Join(r.s.Store.Create(t.Context(), waits)...))
+		r.must(errors.Join(r.s.CreateRuns(t.Context(), waits)...))
 		r.must(r.check(false))
 		if got := r.stored(id); (got.State == core.TimedOut) != alone || r.p.kills == 1 != alone {
 			t.Errorf("alone there %t: it is %s, its executor got %d kills", alone, got.State, r.p.kills)
@@ -124,7 +124,7 @@ func TestTimeoutOfAll(t *testing.T) {
 func TestTimeoutIsLookedAtAgain(t *testing.T) {
 	r := lasting(t, nil)
 	r.run(core.PlannedRun(1, core.InstantOf(begin)+20), nil)
-	r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+	r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
 	if err := r.check(false); err == nil {
 		t.Error("the check is done, and none follows")
 	}
@@ -172,9 +172,9 @@ func TestTimeoutAndAPerson(t *testing.T) {
 	r.p.killErr = errors.New("refused")
 	r.must(r.check(false))
 	failed := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
-	r.s.faults["close"] = []fault{{between: func() {
+	r.faults.faults["close"] = []fault{{between: func() {
 		got := r.stored(id)
-		r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{got.Kill("ann", r.now)})[0])
+		r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{got.Kill("ann", r.now)})[0])
 	}}}
 	r.must(r.end(failed))
 	if got := r.stored(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.numbered(1)) != 0 {

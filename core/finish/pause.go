@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // pausePage is how many runs a pause reads at a time.
@@ -22,18 +23,14 @@ const pausePage = 100
 func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 	id := run.ID.Job()
 	for try := 0; ; try++ {
-		jobs, unread, err := f.store.Jobs(ctx, []core.JobID{id})
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
+		job, err := f.readJob(ctx, store.Whole, id)
 		if err != nil {
 			return fmt.Errorf("read job %d to decide about its pause: %w", id, err)
 		}
-		job, ok := jobs[id]
-		if ok && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
+		if job != nil && job.Sched.State == core.Paused && job.Sched.PauseWhy == pausedWhy(job.Def.PauseAfter, run.ID) {
 			return f.tellPaused(ctx, run, job.Def.PauseAfter) // the process that paused it may have died before this
 		}
-		if !ok {
+		if job == nil {
 			return f.EndRow(ctx, id, f.o.Now()) // the job is deleted
 		}
 		if job.Sched.State != core.Started || job.Def.PauseAfter == 0 {
@@ -46,11 +43,11 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 		why := pausedWhy(job.Def.PauseAfter, run.ID)
 		move := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
 		if skip, some, err := plan.Dropped(&job.Sched, move.NewRevAt, core.ReasonPaused); err == nil && some {
-			if err := f.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+			if err := f.s.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
 				return fmt.Errorf("record skipped runs of paused job %d: %w", id, err)
 			}
 		}
-		switch err := f.store.Advance(ctx, []core.Advance{move})[0]; {
+		switch err := f.s.Advance(ctx, []core.Advance{move})[0]; {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
 			return f.tellPaused(ctx, run, job.Def.PauseAfter)
@@ -76,7 +73,7 @@ func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error
 	}
 	note := ring.Note{Job: run.ID.Job(), Event: core.EventPaused, Run: run.ID, At: run.At, Reason: run.Reason, Times: int64(after),
 		When: f.o.Now()}
-	for _, err := range f.ring.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
+	for _, err := range f.s.Queue.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
 		if err != nil {
 			return fmt.Errorf("notify about the pause of job %d: %w", run.ID.Job(), err)
 		}
@@ -103,7 +100,7 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 	for _, span := range spans {
 		from, found := span[1], 0
 		for looked := 0; looked < budget.PauseRuns && found < n && from >= span[0]; looked += pausePage {
-			page, err := f.store.RunsByID(ctx, from, span[0], pausePage)
+			page, err := f.s.Runs.Span(ctx, from, span[0], pausePage)
 			if err != nil {
 				return false, fmt.Errorf("read the results of job %d: %w", id, err)
 			}

@@ -111,16 +111,17 @@ func TestPauseAfter(t *testing.T) {
 				switch letter {
 				case '-': // all ended runs are deleted
 					low, high := planned-core.RunID(i), planned
-					runs, err := r.s.Store.RunsByID(t.Context(), low, high, 1000)
+					runs, err := r.s.Runs.Span(t.Context(), low, high, 1000)
 					for i := range runs { // after their logs are kept
-						err = errors.Join(err, errors.Join(r.s.Store.PutRuns(t.Context(), []core.RunPut{runs[i].ClearPostRun(core.PostRun{})})...))
+						err = errors.Join(err, errors.Join(r.s.ChangeRuns(t.Context(), []core.RunPut{runs[i].ClearPostRun(core.PostRun{})})...))
 					}
-					r.must(errors.Join(append(r.s.Store.DropRuns(t.Context(), runs), err)...))
+					r.must(err)
+					r.drop(runs...)
 				case '!':
 					s := r.sched(7)
 					a := s.Stay()
 					a.NewRev, a.NewRevAt = s.Rev+1, r.now
-					r.must(r.s.Store.Advance(t.Context(), []core.Advance{a})[0])
+					r.must(r.s.Advance(t.Context(), []core.Advance{a})[0])
 				case 'F', 'S':
 					end(numbered, letter, numbered)
 				case '4': // a chain of four attempts, the first three of which are retried
@@ -131,7 +132,7 @@ func TestPauseAfter(t *testing.T) {
 						}
 						run := r.run(id, func(x *core.Run) { x.Attempt, x.First, x.PauseAfter = k+1, planned, true })
 						c := core.End(run.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: r.now, Then: id + 1})
-						r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{c})[0])
+						r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{c})[0])
 					}
 				default:
 					end(planned, letter, planned)
@@ -165,10 +166,10 @@ func TestPauseIsOwed(t *testing.T) {
 				r.fragile(1, func(j *core.Job) { j.Sched.Next = core.InstantOf(begin) - 60 })
 				id := core.PlannedRun(7, core.InstantOf(begin)-1)
 				r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
-				r.s.faults[op] = []fault{f}
+				r.faults.faults[op] = []fault{f}
 				fail := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}
 				told := r.end(fail)
-				if r.s.calls[op] == 0 {
+				if r.calls[op] == 0 {
 					t.Fatal("it was not called")
 				}
 				if told == nil && r.sched(7).State != core.Paused {
@@ -198,7 +199,7 @@ func TestPauseAfterMeets(t *testing.T) {
 		r.fragile(1, nil)
 		id := core.PlannedRun(7, core.InstantOf(begin)-1)
 		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
-		r.s.faults[op] = []fault{{between: func() { between(r) }}}
+		r.faults.faults[op] = []fault{{between: func() { between(r) }}}
 		check.OK(t, r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
 		if owes := r.stored(id).Owes; len(owes) > 0 {
 			t.Errorf("it still owes %v", owes)
@@ -210,7 +211,7 @@ func TestPauseAfterMeets(t *testing.T) {
 			s := r.sched(7)
 			a := s.Stay()
 			change(&s, &a)
-			r.must(r.s.Store.Advance(r.t.Context(), []core.Advance{a})[0])
+			r.must(r.s.Advance(r.t.Context(), []core.Advance{a})[0])
 		}
 	}
 	t.Run("a tick moves it on", func(t *testing.T) {
@@ -237,7 +238,7 @@ func TestPauseAfterMeets(t *testing.T) {
 	})
 	t.Run("it is deleted", func(t *testing.T) {
 		r := meet(t, "close", func(r *rig) {
-			r.must(r.s.DeleteJob(r.t.Context(), 1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
+			r.must(r.deleteJob(1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
 				core.Change{ID: 2, App: "orders", Job: 7}))
 		})
 		if len(r.pauses()) != 0 {
@@ -277,7 +278,7 @@ func TestPauseUntold(t *testing.T) {
 				x.Retries, x.PauseAfter, x.First, x.Notice, x.KeepLog = 0, true, id, tells, core.KeepLogNever
 			})
 			if tells { // the notification, and the run's other follow-ups
-				r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
+				r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
 			}
 			err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
 			if run := r.stored(id); (err != nil) != tells || (len(run.Owes) > 0) != tells || len(r.pauses()) != 1 {
@@ -315,15 +316,15 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 	failed, succeeded := finish.Result{State: core.Failed, Reason: core.ReasonHandler}, finish.Result{State: core.Succeeded}
 	failure, err := ran(1, failed)
 	r.must(err)
-	r.s.faults["permits"] = []fault{{err: core.ErrThrottled}}
+	r.faults.faults["permits"] = []fault{{err: core.ErrThrottled}}
 	success, err := ran(2, succeeded)
 	if err == nil || r.stored(success).State != core.Succeeded {
 		t.Fatalf("%v; %+v", err, r.stored(success))
 	}
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
 	kept := r.stored(failure)
-	r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{kept.ClearPostRun(core.PostRun{})})[0])
-	r.must(errors.Join(r.s.Store.DropRuns(t.Context(), []core.Run{r.stored(failure), r.stored(success)})...))
+	r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{kept.ClearPostRun(core.PostRun{})})[0])
+	r.drop(r.stored(failure), r.stored(success))
 	_, err = ran(3, failed)
 	r.must(err)
 	if s := r.sched(7); s.State != core.Started {
@@ -340,7 +341,7 @@ func TestRowOfADeletedJobIsForgotten(t *testing.T) {
 		id := core.NumberedRun(7, n+1)
 		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
 		if n == 1 {
-			r.must(r.s.DeleteJob(t.Context(), 1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
+			r.must(r.deleteJob(1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
 				core.Change{ID: 2, App: "orders", Job: 7}))
 		}
 		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))

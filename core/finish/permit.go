@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // PutPermits changes the stored item of a concurrency limit: the runs that have a slot and the runs that wait for one. The
@@ -50,7 +51,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 		for i, c := range todo {
 			names[i] = c.name
 		}
-		found, err := f.store.Permits(ctx, names)
+		found, err := f.s.Permits(ctx, names)
 		if err != nil {
 			fail("read", err)
 			return
@@ -77,7 +78,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 		if len(puts) == 0 {
 			return
 		}
-		for k, err := range f.store.PutPermits(ctx, puts) {
+		for k, err := range f.s.PutPermits(ctx, puts) {
 			switch c := of[k]; {
 			case err == nil:
 				next = append(next, c.has(&puts[k])...)
@@ -189,7 +190,7 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	}); err != nil || !holds {
 		return err
 	}
-	if err := f.store.PutRuns(ctx, []core.RunPut{run.Uncounted(f.o.Now())})[0]; err != nil {
+	if err := f.s.ChangeRuns(ctx, []core.RunPut{run.Uncounted(f.o.Now())})[0]; err != nil {
 		return fmt.Errorf("record that run %d has no concurrency slot: %w", run.ID, err)
 	}
 	for _, name := range slices.Backward(names) {
@@ -215,7 +216,7 @@ func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string,
 			if !p.Release(func(x core.RunID) bool { return x == first }) {
 				return false, nil
 			}
-			found, err := f.store.Permits(ctx, []string{waits})
+			found, err := f.s.Permits(ctx, []string{waits})
 			held := found[waits]
 			return !held.Holds(first), err
 		}); err != nil {
@@ -231,13 +232,13 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if len(next) == 0 {
 		return
 	}
-	runs, _, err := f.store.Runs(ctx, next)
+	runs, err := f.s.Runs.Get(ctx, next)
 	if err != nil {
 		return
 	}
 	fires := map[core.Instant][]core.Fire{}
 	for _, id := range next {
-		if r, is := runs[id]; is && r.State == core.Queued {
+		if r := runs[id].Is; r != nil && runs[id].Err == nil && r.State == core.Queued {
 			fires[r.Slot] = append(fires[r.Slot], r.Fire())
 		}
 	}
@@ -248,7 +249,7 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 		}
 	}
 	if len(out) > 0 {
-		f.ring.Enqueue(ctx, out) // errors are ignored
+		f.s.Queue.Enqueue(ctx, out) // errors are ignored
 	}
 }
 
@@ -274,22 +275,19 @@ func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.Run
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
-		runs, unread, err := f.store.Runs(ctx, ids)
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
+		runs, err := store.Complete(f.s.Runs.Get(ctx, ids))
 		if err != nil {
 			return nil, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 		}
 		for first, id := range last {
-			r, is := runs[id]
-			if is && !r.State.Open() && len(r.Owes) == 0 && r.Then != 0 {
+			r := runs[id]
+			if r != nil && !r.State.Open() && len(r.Owes) == 0 && r.Then != 0 {
 				last[first] = r.Then
 				continue
 			}
 			delete(last, first)
-			if is {
-				over[first] = !r.State.Open() && r.Then == 0 || moved(&r, now)
+			if r != nil {
+				over[first] = !r.State.Open() && r.Then == 0 || moved(r, now)
 			} else if over[first] = now.After(until[first]); over[first] && p.Holds(first) {
 				never = append(never, first)
 			}
@@ -324,11 +322,7 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 			ids = append(ids, first.Job())
 		}
 	}
-	scheds, unread, err := f.store.Scheds(ctx, ids) // includes jobs whose definition cannot be decoded
-	bad, err := core.SplitUnreadable(err)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, store.Planning, ids)) // includes jobs whose definition cannot be decoded
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of runs that never began: %w", err)
 	}
@@ -336,23 +330,20 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 	for _, first := range never {
 		if bad[first.Job()] != nil {
 			kept = append(kept, first)
-		} else if s, is := scheds[first.Job()]; is { // a deleted job's chain is never claimed
-			apps[core.PermitOfApp(s.App)] = append(apps[core.PermitOfApp(s.App)], first)
+		} else if job := jobs[first.Job()]; job != nil { // a deleted job's chain is never claimed
+			name := core.PermitOfApp(job.Sched.App)
+			apps[name] = append(apps[name], first)
 		}
 	}
 	for name, of := range apps {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			runs, unread, err := f.store.Runs(ctx, of)
-			if err == nil && len(unread) > 0 {
-				err = core.ErrThrottled
-			}
+			runs, err := store.Complete(f.s.Runs.Get(ctx, of))
 			if err != nil {
 				return false, fmt.Errorf("read runs of concurrency slots %s: %w", name, err)
 			}
 			now := f.o.Now()
 			p.Release(func(first core.RunID) bool {
-				_, is := runs[first]
-				return slices.Contains(of, first) && !is && p.Past(first, now)
+				return slices.Contains(of, first) && runs[first] == nil && p.Past(first, now)
 			})
 			return true, nil
 		}); err != nil {

@@ -25,7 +25,7 @@ func (f *Finish) postRuns(ctx context.Context, runs []*core.Run) []error {
 	if len(out) == 0 {
 		return errs
 	}
-	for k, err := range f.ring.Enqueue(ctx, out) {
+	for k, err := range f.s.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			errs[of[k]] = fmt.Errorf("enqueue pending follow-ups of run %d: %w", runs[of[k]].ID, err)
 		}

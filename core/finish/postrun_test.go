@@ -70,8 +70,8 @@ func TestLogsOwed(t *testing.T) {
 						t.Errorf("its retry keeps %q and owes %+v", retry.KeepLog, retry.PostRun)
 					}
 				}
-				if c.end.State == core.Succeeded && r.s.calls["close"] > 2 { // one for each report
-					t.Errorf("a success took %d writes", r.s.calls["close"])
+				if c.end.State == core.Succeeded && r.calls["close"] > 2 { // one for each report
+					t.Errorf("a success took %d writes", r.calls["close"])
 				}
 			})
 		}
@@ -94,7 +94,7 @@ func TestPostRunNotAsked(t *testing.T) {
 			r := newRig(t)
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Retries = 0 })
-			r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+			r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
 			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
 				t.Error("it is reported as done")
 			}

@@ -16,18 +16,14 @@ import (
 func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // due time of the first attempt, since a retry is due later
 	for range core.MaxRetries + 1 {                     // find the last attempt of the chain
-		runs, unread, err := f.store.Runs(ctx, []core.RunID{run.Then})
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
+		next, err := f.readRun(ctx, run.Then)
 		if err != nil {
 			return false, fmt.Errorf("read run %d to replace it: %w", run.Then, err)
 		}
-		next, is := runs[run.Then]
-		if !is { // it is being claimed, or its retry is not created yet
+		if next == nil { // it is being claimed, or its retry is not created yet
 			return false, nil
 		}
-		if run = next; run.ID == holder {
+		if run = *next; run.ID == holder {
 			due = run.Slot
 		}
 		if run.State.Open() || run.Then == 0 {
@@ -49,14 +45,14 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 		}
 		return false, err
 	case run.KillAt.IsZero():
-		switch err := f.store.PutRuns(ctx, []core.RunPut{run.Replace(newer.ID, f.o.Now())})[0]; {
+		switch err := f.s.ChangeRuns(ctx, []core.RunPut{run.Replace(newer.ID, f.o.Now())})[0]; {
 		case errors.Is(err, core.ErrRefused):
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("record the replacement of run %d: %w", run.ID, err)
 		}
 	}
-	if err := f.ring.Enqueue(ctx, checks([]core.RunID{run.ID}, f.o.Now(), false))[0]; err != nil {
+	if err := f.s.Queue.Enqueue(ctx, checks([]core.RunID{run.ID}, f.o.Now(), false))[0]; err != nil {
 		return false, fmt.Errorf("request the end of run %d: %w", run.ID, err)
 	}
 	return false, nil
@@ -72,21 +68,17 @@ func counted(run *core.Run, permit string) bool {
 // permit names the concurrency limit, and the parameter waits is the run to close. If that run is due after the run
 // `newer`, Supersede changes nothing and returns true. The caller then closes the run `newer`.
 func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
-	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	run, err := f.readRun(ctx, waits)
 	if err != nil {
 		return false, fmt.Errorf("read waiting run %d: %w", waits, err)
 	}
-	run, is := runs[waits]
-	if !is || run.State.Open() && !counted(&run, permit) {
+	if run == nil || run.State.Open() && !counted(run, permit) {
 		return false, nil
 	}
 	if run.State.Open() && run.Slot > newer.Slot {
 		return true, nil
 	}
-	err = f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true, Seen: &run,
+	err = f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true, Seen: run,
 		Message: fmt.Sprintf("run %d replaced it", newer.ID)}})[0]
 	if errors.Is(err, core.ErrRefused) || core.CodeOf(err) == core.CodeNotFound { // it has a permit now, or is deleted
 		return false, nil

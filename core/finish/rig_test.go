@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // begin is the start time of the tests, a whole second.
@@ -35,9 +38,8 @@ type fault struct {
 	between func()
 }
 
-// store is SQLite in memory with faults; each is used up by one call.
-type store struct {
-	*memory.Store
+// faults injects faults into calls of a store, by the name of the operation; each is used up by one call.
+type faults struct {
 	faults map[string][]fault
 	calls  map[string]int
 	older  func(*core.Run) // makes a run as it was, for reads that may return an older state; nil: no change
@@ -48,23 +50,33 @@ type store struct {
 	damagedSched core.JobID // whose schedule cannot be decoded
 }
 
-func (s *store) next(op string) fault {
-	s.mu.Lock()
-	s.calls[op]++
-	s.order = append(s.order, op)
-	var f fault
-	if list := s.faults[op]; len(list) > 0 {
-		f, s.faults[op] = list[0], list[1:]
+// over returns a store with the faults.
+func (x *faults) over(s *store.Store) *store.Store {
+	with := *s
+	with.Records, with.Jobs, with.Runs, with.Queue = records{s.Records, x}, jobs{s.Jobs, x}, runs{s.Runs, x}, queue{s.Queue, x}
+	return &with
+}
+
+func (x *faults) next(op string) fault {
+	if op == "" {
+		return fault{}
 	}
-	s.mu.Unlock()
+	x.mu.Lock()
+	x.calls[op]++
+	x.order = append(x.order, op)
+	var f fault
+	if list := x.faults[op]; len(list) > 0 {
+		f, x.faults[op] = list[0], list[1:]
+	}
+	x.mu.Unlock()
 	if f.between != nil {
 		f.between()
 	}
 	return f
 }
 
-func many[T any](s *store, op string, items []T, do func() []error) []error {
-	f := s.next(op)
+func many[T any](x *faults, op string, items []T, do func() []error) []error {
+	f := x.next(op)
 	var errs []error
 	if f.err == nil || f.done {
 		errs = do()
@@ -72,144 +84,155 @@ func many[T any](s *store, op string, items []T, do func() []error) []error {
 	if f.err == nil {
 		return errs
 	}
-	errs = make([]error, len(items))
-	for i := range errs {
-		errs[i] = f.err
+	return slices.Repeat([]error{f.err}, len(items))
+}
+
+type (
+	records struct {
+		store.Records
+		x *faults
 	}
-	return errs
-}
-
-func (s *store) PutRuns(ctx context.Context, p []core.RunPut) []error {
-	op := "clear owed"
-	if p[0].Ends() {
-		op = "close"
+	jobs struct {
+		store.Jobs
+		x *faults
 	}
-	return many(s, op, p, func() []error { return s.Store.PutRuns(ctx, p) })
-}
-
-func (s *store) Create(ctx context.Context, r []core.Run) []error {
-	return many(s, "create", r, func() []error { return s.Store.Create(ctx, r) })
-}
-
-func (s *store) Advance(ctx context.Context, m []core.Advance) []error {
-	return many(s, "advance", m, func() []error { return s.Store.Advance(ctx, m) })
-}
-
-func (s *store) PutSkips(ctx context.Context, k []core.Skip) []error {
-	return many(s, "skips", k, func() []error { return s.Store.PutSkips(ctx, k) })
-}
-
-func (s *store) Enqueue(ctx context.Context, o []ring.Out) []error {
-	return many(s, "enqueue", o, func() []error { return s.Store.Enqueue(ctx, o) })
-}
-
-func (s *store) PutEntries(ctx context.Context, e []core.DueItem) []error {
-	return many(s, "entries", e, func() []error { return s.Store.PutEntries(ctx, e) })
-}
-
-func (s *store) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
-	if f := s.next("numbers"); f.err != nil {
-		return 0, f.err
+	runs struct {
+		store.Runs
+		x *faults
 	}
-	return s.Store.Numbers(ctx, job, n)
-}
+	queue struct {
+		store.Queue
+		x *faults
+	}
+)
 
-func (s *store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
-	if f := s.next("permits"); f.err != nil {
+func (s records) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	op := map[string]string{"permit": "permits", store.KindApp: "apps"}[kind(keys[0])]
+	switch f := s.x.next(op); {
+	case f.err == nil:
+	case op == "apps":
+		found := map[store.Key]store.Record{}
+		for _, k := range keys {
+			found[k] = store.Record{Key: k, V: 1, Err: f.err}
+		}
+		return found, nil
+	default:
 		return nil, f.err
 	}
-	return s.Store.Permits(ctx, names)
+	return s.Records.Get(ctx, keys...)
 }
 
-func (s *store) PutPermits(ctx context.Context, list []core.Permits) []error {
-	return many(s, "put permits", list, func() []error { return s.Store.PutPermits(ctx, list) })
+func (s records) Write(ctx context.Context, groups ...store.Group) []error {
+	op := map[string]string{"permit": "put permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
+		store.CursorKey.Kind: "cursor"}[kind(groups[0].Writes[0].Key)]
+	return many(s.x, op, groups, func() []error { return s.Records.Write(ctx, groups...) })
 }
 
-func (s *store) PutJournal(ctx context.Context, j core.Journal) error {
-	if f := s.next("journal"); f.err != nil {
-		return f.err
-	}
-	return s.Store.PutJournal(ctx, j)
+// kind returns the kind of a record up to the first "#".
+func kind(k store.Key) string {
+	is, _, _ := strings.Cut(k.Kind, "#")
+	return is
 }
 
-func (s *store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	f := s.next("runs")
-	switch {
-	case f.err != nil && f.done:
-		return nil, ids, nil // all of them left unread
-	case f.err != nil:
-		return nil, nil, f.err
+func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+	op, damaged := "jobs", s.x.damaged
+	if part == store.Planning {
+		op, damaged = "", s.x.damagedSched
 	}
-	return s.Store.Runs(ctx, ids)
-}
-
-func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	if f := s.next("jobs"); f.err != nil {
-		return nil, ids, nil
+	fail := s.x.next(op).err
+	if fail != nil && !errors.Is(fail, core.ErrThrottled) {
+		return nil, fail
 	}
-	found, unread, err := s.Store.Jobs(ctx, ids)
-	if _, is := found[s.damaged]; is && err == nil {
-		delete(found, s.damaged)
-		err = core.Unreadable{s.damaged: errors.New("of a newer version")}
-	}
-	return found, unread, err
-}
-
-func (s *store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	found, unread, err := s.Store.Scheds(ctx, ids)
-	if _, is := found[s.damagedSched]; is && err == nil {
-		delete(found, s.damagedSched)
-		err = core.Unreadable{s.damagedSched: errors.New("of a newer version")}
-	}
-	return found, unread, err
-}
-
-func (s *store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	if f := s.next("apps"); f.err != nil {
-		return nil, names, nil
-	}
-	return s.Store.Apps(ctx, names)
-}
-
-func (s *store) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	if f := s.next("span"); f.err != nil {
-		return nil, f.err
-	}
-	runs, err := s.Store.RunsByID(ctx, first, last, limit)
-	for i := range runs {
-		if s.older != nil && glance.Of(ctx) != nil {
-			s.older(&runs[i])
+	found, err := s.Jobs.Get(ctx, part, ids)
+	for id := range found {
+		switch {
+		case fail != nil:
+			found[id] = store.Got[*core.Job]{Err: fail}
+		case id == damaged:
+			found[id] = store.Got[*core.Job]{Err: errors.New("of a newer version")}
 		}
 	}
-	return runs, err
+	return found, err
 }
 
-func (s *store) MoveCursor(ctx context.Context, seen, minute int64) error {
-	if f := s.next("cursor"); f.err != nil {
-		return f.err
+func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
+	op := "advance"
+	if puts[0].Enter != nil {
+		op = "entries"
 	}
-	return s.Store.MoveCursor(ctx, seen, minute)
+	return many(s.x, op, puts, func() []error { return s.Jobs.Put(ctx, puts) })
+}
+
+func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (int64, error) {
+	if f := s.x.next("numbers"); f.err != nil {
+		return 0, f.err
+	}
+	return s.Jobs.Numbers(ctx, job, n)
+}
+
+func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	f := s.x.next("runs")
+	switch {
+	case f.err == nil:
+		return s.Runs.Get(ctx, ids)
+	case !f.done:
+		return nil, f.err
+	}
+	found := map[core.RunID]store.Got[*core.Run]{}
+	for _, id := range ids {
+		found[id] = store.Got[*core.Run]{Err: f.err}
+	}
+	return found, nil
+}
+
+func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
+	op := "create"
+	if c := puts[0].Change; c != nil && c.Ends() {
+		op = "close"
+	} else if c != nil {
+		op = "clear owed"
+	}
+	return many(s.x, op, puts, func() []error { return s.Runs.Put(ctx, puts) })
+}
+
+func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	if f := s.x.next("span"); f.err != nil {
+		return nil, f.err
+	}
+	list, err := s.Runs.Span(ctx, first, last, limit)
+	for i := range list {
+		if s.x.older != nil && glance.Of(ctx) != nil {
+			s.x.older(&list[i])
+		}
+	}
+	return list, err
+}
+
+func (s queue) Enqueue(ctx context.Context, out []ring.Out) []error {
+	return many(s.x, "enqueue", out, func() []error { return s.Queue.Enqueue(ctx, out) })
 }
 
 // rig is a Finish over a store, with a clock that the test moves.
 type rig struct {
-	t      *testing.T
-	s      *store
-	f      *finish.Finish
-	clock  sync.Mutex // guards now in tests with concurrent work
-	now    time.Time
-	closed []core.Run
+	t *testing.T
+	*faults
+	s, with *store.Store // the store, and the one with faults, over which f is
+	f       *finish.Finish
+	clock   sync.Mutex // guards now in tests with concurrent work
+	now     time.Time
+	closed  []core.Run
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, now: begin}
+	r := &rig{t: t, now: begin, faults: &faults{faults: map[string][]fault{}, calls: map[string]int{}}}
 	clock := func() time.Time {
 		r.clock.Lock()
 		defer r.clock.Unlock()
 		return r.now
 	}
-	r.s = &store{Store: memory.New(t, memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
-	r.f = finish.NewOver(r.s, false, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
+	r.s = memory.Open(t, memory.Options{Now: clock}).Store
+	r.with = r.faults.over(r.s)
+	r.f = finish.New(r.with, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: begin, App: "orders"}))
 	return r
@@ -230,7 +253,7 @@ func (r *rig) job(id core.JobID, change func(*core.Job)) core.Job {
 		change(&j)
 	}
 	j.Normalize()
-	r.must(r.s.Store.CreateJobs(r.t.Context(), []core.Job{j}, []core.Change{{ID: 1, At: begin, App: "orders", Job: id}})[0])
+	r.must(r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, At: begin, App: "orders", Job: id}}}})[0])
 	return j
 }
 
@@ -244,26 +267,43 @@ func (r *rig) run(id core.RunID, change func(*core.Run)) core.Run {
 	if change != nil {
 		change(&run)
 	}
-	r.must(r.s.Store.Create(r.t.Context(), []core.Run{run})[0])
+	r.must(r.s.CreateRuns(r.t.Context(), []core.Run{run})[0])
 	return run
 }
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.t.Helper()
-	found, _, err := r.s.Store.Runs(r.t.Context(), []core.RunID{id})
+	found, err := store.Complete(r.s.Runs.Get(r.t.Context(), []core.RunID{id}))
 	r.must(err)
-	run, ok := found[id]
-	if !ok {
+	if found[id] == nil {
 		r.t.Fatalf("run %d does not exist", id)
 	}
-	return run
+	return *found[id]
 }
 
-func (r *rig) sched(id core.JobID) core.Sched {
+// is returns a job as it is stored.
+func (r *rig) is(id core.JobID) core.Job {
 	r.t.Helper()
-	found, _, err := r.s.Store.Scheds(r.t.Context(), []core.JobID{id})
+	found, err := store.Complete(r.s.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{id}))
 	r.must(err)
-	return found[id]
+	if found[id] == nil {
+		return core.Job{}
+	}
+	return *found[id]
+}
+
+func (r *rig) sched(id core.JobID) core.Sched { return r.is(id).Sched }
+
+func (r *rig) deleteJob(seen int64, t core.Tombstone, c core.Change) error {
+	return r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: seen, Tombstone: t}, Changes: []core.Change{c}}})[0]
+}
+
+// drop removes runs.
+func (r *rig) drop(list ...core.Run) {
+	r.t.Helper()
+	for i := range list {
+		r.must(r.s.Runs.Put(r.t.Context(), []store.RunPut{{Drop: &list[i]}})[0])
+	}
 }
 
 func (r *rig) end(res finish.Result) error {
@@ -275,7 +315,7 @@ func (r *rig) end(res finish.Result) error {
 func (r *rig) numbered(job core.JobID) []core.Run {
 	r.t.Helper()
 	first, last := core.NumberedRange(job)
-	list, err := r.s.Store.RunsByID(r.t.Context(), first, last, 100)
+	list, err := r.s.Runs.Span(r.t.Context(), first, last, 100)
 	r.must(err)
 	return list
 }
@@ -286,18 +326,18 @@ func (r *rig) messages(kind ring.Kind) []ring.Message {
 	before := r.now
 	r.now = r.now.Add(time.Hour)
 	defer func() { r.now = before }()
-	due, waiting, _, err := r.s.Store.Depth(r.t.Context(), kind)
+	due, waiting, _, err := r.s.Queue.Depth(r.t.Context(), kind)
 	r.must(err)
 	if due+waiting == 0 {
 		return nil
 	}
-	got, err := r.s.Store.Receive(r.t.Context(), kind, 100)
+	got, err := r.s.Queue.Receive(r.t.Context(), kind, 100)
 	r.must(err)
 	var out []ring.Message
 	for _, d := range got {
 		out = append(out, d.Message)
 	}
-	for _, err := range r.s.Store.Ack(r.t.Context(), got) {
+	for _, err := range r.s.Queue.Ack(r.t.Context(), got) {
 		r.must(err)
 	}
 	return out

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // executors answer by the prefix of their address. A question takes at most 3 s, as in
@@ -85,29 +86,30 @@ func (x *executors) questions(address string) int {
 	return x.asked[address]
 }
 
-// slowStore reads a limited number of runs a second.
-type slowStore struct {
-	*memory.Store
+// slowRuns reads a limited number of runs a second.
+type slowRuns struct {
+	store.Runs
 	rate int
 }
 
-func (s *slowStore) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+func (s *slowRuns) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	if s.rate > 0 {
 		t := time.NewTimer(time.Duration(len(ids)) * time.Second / time.Duration(s.rate))
 		defer t.Stop()
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
-	return s.Store.Runs(ctx, ids)
+	return s.Runs.Get(ctx, ids)
 }
 
 // walkRig is a Watchdog in a synctest bubble, woken as functions/tick wakes it.
 type walkRig struct {
 	t      *testing.T
-	s      *slowStore
+	s      *store.Store
+	slow   *slowRuns // the runs of s
 	x      *executors
 	w      *finish.Watchdog
 	beats  []string // addresses that send heartbeats
@@ -120,15 +122,17 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	r := &walkRig{t: t, s: &slowStore{Store: memory.New(t, memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
+	s := *memory.Open(t, memory.Options{}).Store
+	r := &walkRig{t: t, s: &s, slow: &slowRuns{Runs: s.Runs}, x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
-	f := finish.NewOver(r.s, false, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
+	s.Runs = r.slow
+	f := finish.New(r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {
 			r.x.mu.Lock()
 			defer r.x.mu.Unlock()
 			r.closed[run.ID] = time.Now()
 		}})
-	r.w = finish.NewWatchdogOver(f, r.s, r.x, o)
+	r.w = finish.NewWatchdog(f, r.x, o)
 	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: walked, Rev: 1}, core.Change{ID: 1, App: walked}))
 	r.pass()
 	return r
@@ -144,7 +148,7 @@ func (r *walkRig) job(id core.JobID) {
 	j := core.Job{Def: core.Def{ID: id, App: walked, Name: "j" + id.String(), Handler: "h"}}
 	j.Sched.Rev, j.Sched.RevAt = 1, begin
 	j.Normalize()
-	r.must(r.s.CreateJobs(r.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: walked, Job: id}})[0])
+	r.must(r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: walked, Job: id}}}})[0])
 }
 
 // sent stores runs that were accepted at addresses now, in one journal.
@@ -165,7 +169,7 @@ func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
 		j.Entries = append(j.Entries, core.Entry{Run: id, Address: address, Outcome: core.Accepted})
 		ids = append(ids, id)
 	}
-	for _, err := range r.s.Create(r.t.Context(), list) {
+	for _, err := range r.s.CreateRuns(r.t.Context(), list) {
 		r.must(err)
 	}
 	r.must(r.s.PutJournal(r.t.Context(), j))
@@ -192,17 +196,17 @@ func (r *walkRig) pass() {
 func (r *walkRig) checks() {
 	r.t.Helper()
 	for {
-		due, _, _, err := r.s.Depth(r.t.Context(), ring.KindCheck)
+		due, _, _, err := r.s.Queue.Depth(r.t.Context(), ring.KindCheck)
 		r.must(err)
 		if due == 0 {
 			return
 		}
-		got, err := r.s.Receive(r.t.Context(), ring.KindCheck, 10)
+		got, err := r.s.Queue.Receive(r.t.Context(), ring.KindCheck, 10)
 		r.must(err)
 		for _, m := range got {
 			r.must(r.w.Check(r.t.Context(), m.Message.Check))
 		}
-		for _, err := range r.s.Ack(r.t.Context(), got) {
+		for _, err := range r.s.Queue.Ack(r.t.Context(), got) {
 			r.must(err)
 		}
 	}
@@ -218,9 +222,9 @@ func (r *walkRig) behind() time.Duration {
 
 func (r *walkRig) state(id core.RunID) core.Run {
 	r.t.Helper()
-	found, _, err := r.s.Store.Runs(r.t.Context(), []core.RunID{id})
+	found, err := r.slow.Runs.Get(r.t.Context(), []core.RunID{id})
 	r.must(err)
-	return found[id]
+	return *found[id].Is
 }
 
 // walkBound is the bound that claim protocol section 6 promises.
@@ -231,7 +235,7 @@ const walkBound = 14 * time.Minute
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
-		r.s.rate, r.x.slow = 20_000, 2900*time.Millisecond
+		r.slow.rate, r.x.slow = 20_000, 2900*time.Millisecond
 		const silent = 12
 		r.beats = []string{"http://well"}
 		for i := range silent {
@@ -431,7 +435,7 @@ func TestAllHaveTheirTurn(t *testing.T) {
 func TestMoreThanCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{PageJournals: 5})
-		r.s.rate = 20
+		r.slow.rate = 20
 		var all []core.RunID
 		for i := range 1000 { // 50 s of reading
 			r.job(core.JobID(1 + i))
@@ -470,7 +474,7 @@ func TestMoreThanCanBeRead(t *testing.T) {
 func TestWatchdogPassesOverRunsThatJournalsOnlyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
-		r.s.rate = 1
+		r.slow.rate = 1
 		j := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "n"}, V: 1}
 		for i, o := range []core.Outcome{core.Done, core.Recorded} {
 			r.job(core.JobID(1 + i))

@@ -36,11 +36,24 @@ type WatchOptions struct {
 	Asked                       int           // default: 200
 }
 
+// A Prober asks executors about their runs.
+type Prober interface {
+	// Beat returns nil if an address is available. An error with core.CodeUnavailable means that this process could not send
+	// the check.
+	Beat(ctx context.Context, app *core.App, address string) error
+	// Idle reports whether the executor at an address has no running or queued run of the job. Idle returns an error if this
+	// is unknown.
+	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
+	// Kill asks the executor at an address to end all runs of the job. Kill returns nil if the executor accepts the request.
+	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error
+	// Limit returns the maximum duration of a run of the function at an address.
+	Limit(ctx context.Context, address string) (time.Duration, error)
+}
+
 // A Watchdog checks runs some time after their claim. A Watchdog closes lost runs, decides about runs whose dispatcher died,
 // and creates pending follow-ups.
 type Watchdog struct {
 	f     *Finish
-	w     Watch
 	probe Prober
 	o     WatchOptions
 	ahead ahead
@@ -62,7 +75,7 @@ func NewWatchdog(f *Finish, p Prober, o WatchOptions) *Watchdog {
 	o.MinutesAPass = cmp.Or(o.MinutesAPass, 120)
 	o.PageJournals = cmp.Or(o.PageJournals, 100)
 	o.Asked = cmp.Or(o.Asked, 200)
-	return &Watchdog{f: f, w: f.watch, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
+	return &Watchdog{f: f, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
 // Pass reads the journals of each minute since the last pass, and the journals that are scheduled to be read again. Then it
@@ -70,13 +83,13 @@ func NewWatchdog(f *Finish, p Prober, o WatchOptions) *Watchdog {
 // number of runs that it checked.
 func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	end := w.f.o.Now().Add(-w.o.Behind).Unix()/60 - 1 // the last minute that ended at least Behind ago
-	at, err := w.w.Cursor(ctx)
+	at, err := w.f.s.Cursor(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read cursor of the watchdog: %w", err)
 	}
 	if at == 0 {
 		// A new store: nothing was claimed before its first minutes.
-		if err := w.w.MoveCursor(ctx, 0, end-1); errors.Is(err, core.ErrRefused) {
+		if err := w.f.s.MoveCursor(ctx, 0, end-1); errors.Is(err, core.ErrRefused) {
 			return 0, nil // another watchdog was first
 		} else if err != nil {
 			return 0, fmt.Errorf("set cursor of the watchdog: %w", err)
@@ -111,7 +124,7 @@ func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 		}
 		minute--
 	}
-	err := w.w.MoveCursor(ctx, at, max(minute-reach, end))
+	err := w.f.s.MoveCursor(ctx, at, max(minute-reach, end))
 	if err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("move cursor of the watchdog back: %w", err)
 	}
@@ -144,7 +157,7 @@ func (w *Watchdog) revisits(ctx context.Context, minute int64) iter.Seq2[[]core.
 	return func(yield func([]core.JournalKey, error) bool) {
 		var after core.JournalKey
 		for page := w.o.PageJournals; page == w.o.PageJournals; {
-			keys, err := w.w.Revisits(ctx, minute, after, w.o.PageJournals)
+			keys, err := w.f.s.Revisits(ctx, minute, after, w.o.PageJournals)
 			if err != nil {
 				yield(nil, fmt.Errorf("read journals to be read again: %w", err))
 				return
@@ -170,7 +183,7 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 		if err != nil {
 			return looked, err
 		}
-		if err := w.w.MoveCursor(ctx, at, at+1); err != nil {
+		if err := w.f.s.MoveCursor(ctx, at, at+1); err != nil {
 			if errors.Is(err, core.ErrRefused) {
 				return looked, nil // another watchdog scans too
 			}
@@ -178,7 +191,7 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 		}
 		at++
 		if again {
-			if err := w.w.DropRevisits(ctx, at); err != nil {
+			if err := w.f.s.DropRevisits(ctx, at); err != nil {
 				return looked, fmt.Errorf("delete entries of reread journals: %w", err)
 			}
 		}
@@ -198,7 +211,7 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 		}
 		again = true
 		var list []core.Journal
-		journals, err := w.w.Journals(reading, keys)
+		journals, err := w.f.s.Journals(reading, keys)
 		for _, k := range keys {
 			if j, ok := journals[k]; ok {
 				list = append(list, j)
@@ -213,7 +226,7 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 	}
 	var after core.JournalKey
 	for page := w.o.PageJournals; page == w.o.PageJournals; {
-		list, err := w.w.JournalsAt(ctx, minute, after, w.o.PageJournals)
+		list, err := w.f.s.JournalsAt(ctx, minute, after, w.o.PageJournals)
 		if err != nil {
 			return looked, again, fmt.Errorf("read journals: %w", err)
 		}
@@ -272,7 +285,7 @@ func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.
 
 func (w *Watchdog) putRevisits(ctx context.Context, of map[int64][]core.JournalKey) error {
 	for m, keys := range of {
-		if err := w.w.PutRevisits(ctx, m, keys); err != nil {
+		if err := w.f.s.PutRevisits(ctx, m, keys); err != nil {
 			return fmt.Errorf("schedule journals to be read again: %w", err)
 		}
 	}
@@ -296,7 +309,7 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 		subjects = append(subjects, subject{run: id, idle: c.Idle})
 	}
 	if c.Journal != nil {
-		if err := w.w.PutJournal(ctx, *c.Journal); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := w.f.s.PutJournal(ctx, *c.Journal); err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("store journal of a check: %w", err)
 		}
 		// The scan finds the stored journal, unless it is past that minute. So check now as well.
@@ -327,15 +340,15 @@ func (w *Watchdog) revisit(ctx context.Context, keys []core.JournalKey, ahead in
 		newest = max(newest, k.Minute)
 	}
 	for ; ; ahead = max(2*ahead, 2) {
-		at, err := w.w.Cursor(ctx)
+		at, err := w.f.s.Cursor(ctx)
 		if err != nil {
 			return fmt.Errorf("read cursor of the watchdog: %w", err)
 		}
 		minute := max(at, min(newest, w.f.o.Now().Unix()/60)) + ahead // a claim is in the future if the claimer's clock is fast
-		if err := w.w.PutRevisits(ctx, minute, keys); err != nil {
+		if err := w.f.s.PutRevisits(ctx, minute, keys); err != nil {
 			return fmt.Errorf("schedule journals to be read again: %w", err)
 		}
-		switch at, err = w.w.Cursor(ctx); {
+		switch at, err = w.f.s.Cursor(ctx); {
 		case err != nil:
 			return fmt.Errorf("read cursor of the watchdog: %w", err)
 		case at < minute-1: // a reader may have begun at minute-1

@@ -48,7 +48,7 @@ type watchRig struct {
 
 func newWatchRig(t *testing.T) *watchRig {
 	r := &watchRig{rig: newRig(t), p: &probe{}}
-	r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{})
+	r.w = finish.NewWatchdog(r.f, r.p, finish.WatchOptions{})
 	return r
 }
 
@@ -262,7 +262,7 @@ func TestLeft(t *testing.T) {
 	// too.
 	waiting := func(r *watchRig, since time.Time) {
 		slot := core.InstantOf(since)
-		r.must(r.s.Store.Enqueue(r.t.Context(),
+		r.must(r.s.Queue.Enqueue(r.t.Context(),
 			[]ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot,
 				Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
 	}
@@ -272,7 +272,7 @@ func TestLeft(t *testing.T) {
 	back := func(r *watchRig, slots ...core.Instant) {
 		for _, slot := range slots {
 			m := ring.Message{Kind: ring.KindFires, Slot: slot, Try: 9, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}
-			r.must(r.s.Store.Enqueue(r.t.Context(), []ring.Out{{NotBefore: r.now.Add(time.Minute), Message: m}})[0])
+			r.must(r.s.Queue.Enqueue(r.t.Context(), []ring.Out{{NotBefore: r.now.Add(time.Minute), Message: m}})[0])
 		}
 	}
 	jitter := func(j *core.Job) { j.Sched.Schedule.Jitter = time.Minute }
@@ -417,7 +417,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute,
 		31 * time.Hour: time.Nanosecond} {
 		r := newWatchRig(t)
-		r.w = finish.NewWatchdogOver(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
+		r.w = finish.NewWatchdog(r.f, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
 		r.job(1, nil)
 		r.sent(nil)
 		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // the right position of the cursor
@@ -484,7 +484,7 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 func TestFirstPassReportsAStoreThatFails(t *testing.T) {
 	for _, err := range []error{core.ErrThrottled, core.ErrRefused} {
 		r := newWatchRig(t)
-		r.s.faults["cursor"] = []fault{{err: err}}
+		r.faults.faults["cursor"] = []fault{{err: err}}
 		want := err
 		if err == core.ErrRefused {
 			want = nil
@@ -554,28 +554,13 @@ func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.now = begin.Add(20 * time.Minute)
-	other := finish.NewWatchdogOver(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p,
-		finish.WatchOptions{})
-	if _, err := other.Pass(t.Context()); err != nil {
+	r.faults.faults["cursor"] = []fault{{between: func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}}
+	if _, err := r.w.Pass(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if at, err := r.s.Cursor(t.Context()); err != nil || at != key.Minute+3 {
-		t.Errorf("the cursor went back to %d", at-key.Minute)
+	if at, err := r.s.Cursor(t.Context()); err != nil || at != key.Minute+3 || r.calls["cursor"] != 1 {
+		t.Errorf("after %d moves the cursor went back to %d", r.calls["cursor"], at-key.Minute)
 	}
-}
-
-type meanwhile struct {
-	*store
-	do func()
-}
-
-func (m meanwhile) MoveCursor(ctx context.Context, seen, minute int64) error {
-	m.do()
-	err := m.store.MoveCursor(ctx, seen, minute)
-	if !errors.Is(err, core.ErrRefused) {
-		return errors.New("moved from where it no longer was")
-	}
-	return err
 }
 
 // TestCheckWhileTheWalkCatchesUp: if the scan passes the minute while a journal is put there, the
@@ -587,14 +572,9 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r.now = begin.Add(3 * time.Minute)
 	r.registered(0)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
-	walks := 0
-	w := finish.NewWatchdogOver(r.f, passing{r.s, func() {
-		if walks++; walks == 1 {
-			r.must(r.s.MoveCursor(t.Context(), key.Minute+5, key.Minute+8))
-		}
-	}}, r.p, finish.WatchOptions{})
+	r.faults.faults["revisits"] = []fault{{between: func() { r.must(r.s.MoveCursor(t.Context(), key.Minute+5, key.Minute+8)) }}}
 	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
-	r.must(w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	r.now = begin.Add(30 * time.Minute) // its executor is gone
 	for range 3 {
 		if _, err := r.w.Pass(t.Context()); err != nil {
@@ -604,17 +584,6 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s: the journal was stored in the wrong place", got.State)
 	}
-}
-
-// passing is a store whose cursor moves while revisits are put ahead.
-type passing struct {
-	*store
-	do func()
-}
-
-func (p passing) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	p.do()
-	return p.store.PutRevisits(ctx, minute, keys)
 }
 
 // TestLaterRuns: an executor that is busy with a job may be busy with another run of it. Only a
@@ -653,7 +622,7 @@ func TestLaterRuns(t *testing.T) {
 		{"elsewhere", planned(2 * time.Minute), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" }, nil, core.Running},
 		{"it came with it", planned(2 * time.Minute), func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
 		{"another job's", core.PlannedRun(2, at(2*time.Minute)), nil, nil, core.Running},
-		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} },
+		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.faults.faults["span"] = []fault{{err: errUnknown}} },
 			core.Running},
 		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
 		{"its status is unknown", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
@@ -675,7 +644,7 @@ func TestLaterRuns(t *testing.T) {
 				c.set(r)
 			}
 			r.must(r.check(true))
-			if got := r.stored(id); !got.State.Open() || r.s.calls["span"] > 0 {
+			if got := r.stored(id); !got.State.Open() || r.calls["span"] > 0 {
 				t.Errorf("a check, which may read no later runs: it is %s", got.State)
 			}
 			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
@@ -722,7 +691,7 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	entries := []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}
 	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: entries}))
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	memory.DamageApp(t, r.s, "ledger")
+	memory.DamageApp(t, r.s.Records, "ledger")
 	for range 30 {
 		r.now = r.now.Add(time.Minute)
 		if _, err := r.w.Pass(t.Context()); err != nil {
@@ -744,14 +713,14 @@ func TestUnreadIsNotGone(t *testing.T) {
 		r.journal(key, core.Left)
 		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
 		r.now = begin.Add(11*time.Minute + time.Second)
-		r.s.faults[what] = []fault{{err: core.ErrThrottled, done: true}}
+		r.faults.faults[what] = []fault{{err: core.ErrThrottled, done: true}}
 		if what == "runs" { // they are read a second time, strongly
-			r.s.faults[what] = append(r.s.faults[what], r.s.faults[what][0])
+			r.faults.faults[what] = append(r.faults.faults[what], r.faults.faults[what][0])
 		}
 		if _, err := r.w.Pass(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.stored(id); !got.State.Open() || len(r.s.faults[what]) > 0 {
+		if got := r.stored(id); !got.State.Open() || len(r.faults.faults[what]) > 0 {
 			t.Errorf("%s were not read: it is %s: %s", what, got.State, got.Reason)
 		}
 		for range 25 {

@@ -131,7 +131,7 @@ func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 // Callback returns the receiver of reports from executors.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return callback.New(a.Engine.Manage, a.Finish, o)
+	return callback.New(a.Engine.Store, a.Finish, o)
 }
 
 // Lane returns the worker of the post-run queue. The parameter reads logs from executors.

@@ -35,7 +35,6 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -756,7 +755,7 @@ func (l *load) judge(ctx context.Context, demanded []core.RunID, end core.Instan
 }
 
 // readRuns reads runs until none is left unread.
-func readRuns(ctx context.Context, store finish.Store, ids []core.RunID) (map[core.RunID]core.Run, error) {
+func readRuns(ctx context.Context, store engine.FinishStore, ids []core.RunID) (map[core.RunID]core.Run, error) {
 	all := map[core.RunID]core.Run{}
 	for len(ids) > 0 {
 		found, unread, err := store.Runs(ctx, ids)

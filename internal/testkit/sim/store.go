@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -34,8 +33,8 @@ type Store interface {
 	tick.Leases
 	engine.DispatchStore
 	engine.Healths
-	finish.Store
-	finish.Watch
+	engine.FinishStore
+	engine.WatchStore
 	registry.Store
 	people.Store
 	engine.Ring
