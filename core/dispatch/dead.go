@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -55,21 +54,18 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			ids = append(ids, f.Of)
 		}
 	}
-	runs, err := readRuns(ctx, d.store, distinct(ids))
+	runs, err := store.Complete(readAll(ctx, distinct(ids), d.store.Runs.Get))
 	if err != nil {
 		return 0, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
-	found, err := readJobs(ctx, d.store, distinct(jobs))
-	for id, g := range found {
-		switch why := g.Usable(); {
-		case errors.Is(why, core.ErrThrottled):
-			err = cmp.Or(err, why)
-		case why != nil: // jobs that cannot be decoded count as deleted
-			delete(found, id)
-		}
-	}
+	found, bad, err := store.Split(readJobs(ctx, d.store, distinct(jobs)))
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead-letter message: %w", err)
+	}
+	for id, why := range bad { // jobs that cannot be decoded count as deleted, unless only their secrets are locked
+		if l, is := errors.AsType[*core.Locked[*core.Job]](why); is {
+			found[id] = l.Record
+		}
 	}
 	now := d.now()
 	var skips []core.Skip
@@ -94,7 +90,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		if _, planned := f.Run.Planned(); !planned {
 			var app string
 			if ok {
-				app = job.Is.Def.App
+				app = job.Def.App
 			}
 			r := core.Run{ID: f.Run, App: app, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run}
 			_, shard := whole.ShardOf(f.Run)
@@ -111,7 +107,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			}
 			continue
 		}
-		if ok && f.Rev < job.Is.Sched.Rev && f.At.Time().After(job.Is.Sched.RevAt) {
+		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
 			continue
 		}
 		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable,
