@@ -51,7 +51,8 @@ func alone(t *testing.T, change func(*core.Job)) *waiting {
 
 // registry creates a registry that calls came when the first executor of an app registers.
 func (w *waiting) registry(came func(context.Context, string)) {
-	w.reg = registry.New(&engine.Nouns{Store: w.s.Store}, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
+	w.reg = registry.New(&engine.Nouns{Store: w.s.Store},
+		registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
 }
 
 // purge removes all messages from the delay queue.
