@@ -36,7 +36,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -54,40 +56,22 @@ type fixture struct {
 	c      *client.Client
 	log    *bytes.Buffer
 	faulty *faulty
+	jobs   *usecasetest.Damaged
 }
 
-// faulty is a store that fails or panics on demand.
+// faulty is a store whose lists of apps fail or panic on demand.
 type faulty struct {
-	people.Store
-	do  func() error
-	bad core.JobID // cannot be read
+	store.Records
+	do func() error
 }
 
-func (f *faulty) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := f.Store.ListJobs(ctx, app, after, limit)
-	if bad := passOver(&list, f.bad); err == nil {
-		err = bad
-	}
-	return list, next, err
-}
-
-// passOver removes a job from a list, as an unreadable one.
-func passOver(list *[]core.Job, job core.JobID) error {
-	var bad core.Unreadable
-	if i := slices.IndexFunc(*list, func(j core.Job) bool { return j.Def.ID == job }); i >= 0 {
-		*list = slices.Delete(*list, i, i+1)
-		bad.Add(job, errors.New("no JSON"))
-	}
-	return bad.Err()
-}
-
-func (f *faulty) ListApps(ctx context.Context) ([]core.App, error) {
-	if f.do != nil {
+func (f *faulty) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	if kind == store.KindApp && f.do != nil {
 		if err := f.do(); err != nil {
 			return nil, err
 		}
 	}
-	return f.Store.ListApps(ctx)
+	return f.Records.List(ctx, kind, after, before, limit)
 }
 
 type killer struct{}
@@ -123,14 +107,14 @@ func newFixture(t testing.TB) *fixture {
 func newHandler(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, e: memory.Open(t, memory.Options{}), log: &bytes.Buffer{}}
-	f.faulty = &faulty{Store: f.e.Manage}
-	with := *f.e
-	with.Manage = f.faulty
+	with, s := *f.e, *f.e.Store
+	f.faulty, f.jobs = &faulty{Records: s.Records}, &usecasetest.Damaged{Jobs: s.Jobs}
+	s.Records, s.Jobs, with.Store = f.faulty, f.jobs, &s
 	a := wiring.New(&with, wiring.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
-	f.o = api.Options{Token: token, ReadToken: readToken, Access: f.access, Dead: f.e.Dead,
+	f.o = api.Options{Token: token, ReadToken: readToken, Access: f.access,
 		Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		Facts: func(context.Context, words.Language) client.Facts {
 			return client.Facts{Executors: []client.Executor{{App: "shop"}, {App: "pay"}}, Refused: []client.RefusedExecutor{{App: "pay"}}}
@@ -915,7 +899,7 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/ledger", `{}`)
-	memory.DamageApp(t, f.e.Records, "ledger")
+	memory.DamageApp(t, f.e.Store.Records, "ledger")
 	list, err := f.c.ListApps(t.Context())
 	failed := []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}
 	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, failed) {

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
@@ -25,70 +23,74 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // apiWaits is how long an HTTP API waits for an answer, less the network time.
 const apiWaits = 20 * time.Second
 
 // slow is a store where each call takes time.
-type slow struct {
-	people.Store
-	takes time.Duration
-	calls atomic.Int64
-	bad   core.JobID // cannot be read
+type slow struct{ takes time.Duration }
+
+func (s slow) wait() { time.Sleep(s.takes) }
+
+type slowJobs struct {
+	store.Jobs
+	slow
 }
 
-func (s *slow) wait() {
-	s.calls.Add(1)
-	time.Sleep(s.takes)
-}
-
-func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+func (s slowJobs) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
 	s.wait()
-	list, next, err := s.Store.ListJobs(ctx, app, after, limit)
-	bad := passOver(&list, s.bad)
-	return list, next, cmp.Or(err, bad)
+	return s.Jobs.List(ctx, app, after, limit)
 }
 
-func (s *slow) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {
+func (s slowJobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	s.wait()
-	return s.Store.ListTombstones(ctx, after, limit)
+	return s.Jobs.Entries(ctx, job)
 }
 
-func (s *slow) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
+func (s slowJobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	s.wait()
-	return s.Store.Skips(ctx, job, from, to)
+	return s.Jobs.Put(ctx, puts)
 }
 
-func (s *slow) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	s.wait()
-	return s.Store.RunsByID(ctx, first, last, limit)
+type slowRuns struct {
+	store.Runs
+	slow
 }
 
-func (s *slow) RecentRuns(ctx context.Context, of query.Recent, from query.RunPlace, limit int) ([]core.Run, query.RunPlace, error) {
+func (s slowRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	s.wait()
-	return s.Store.RecentRuns(ctx, of, from, limit)
+	return s.Runs.Span(ctx, first, last, limit)
 }
 
-func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+func (s slowRuns) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) ([]core.Run, store.RunPlace, error) {
 	s.wait()
-	return s.Store.Entries(ctx, job)
+	return s.Runs.Recent(ctx, of, from, limit)
 }
 
-func (s *slow) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+func (s slowRuns) Put(ctx context.Context, puts []store.RunPut) []error {
 	s.wait()
-	return s.Store.PutRuns(ctx, puts)
+	return s.Runs.Put(ctx, puts)
 }
 
-func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
-	s.wait()
-	return s.Store.DeleteJob(ctx, seen, t, c)
+// slowRecords has slow lists of tombstones and skips.
+type slowRecords struct {
+	store.Records
+	slow
+}
+
+func (s slowRecords) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	if kind == store.KindTombstone || strings.HasPrefix(kind, "skip#") {
+		s.wait()
+	}
+	return s.Records.List(ctx, kind, after, before, limit)
 }
 
 // Kill is slow, like an executor under load.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
-	time.Sleep(f.slow.takes)
-	_, err := budget.OpenRuns(ctx, job, f.e.Manage.OpenRuns, nil, func(r *core.Run) bool {
+	f.slow.wait()
+	_, err := f.e.Store.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
 			f.t.Errorf("%s is called before run %d there is marked", address, r.ID)
 		}
@@ -100,8 +102,11 @@ func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.
 	return err
 }
 
-// counting is a ring that counts fires.
-type counting struct{ fires atomic.Int64 }
+// counting is a queue that only counts fires.
+type counting struct {
+	store.Queue
+	fires atomic.Int64
+}
 
 func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
 	for i := range out {
@@ -114,7 +119,7 @@ func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
 type fleet struct {
 	t     *testing.T
 	e     *engine.Engine
-	slow  *slow
+	slow  slow
 	ring  *counting
 	h     func(method, path, body string, into any)
 	most  time.Duration // the longest request
@@ -126,12 +131,24 @@ type fleet struct {
 	from  core.Instant
 }
 
+// createJobs stores jobs.
+func createJobs(t *testing.T, s *store.Store, jobs []core.Job) {
+	t.Helper()
+	puts := make([]store.JobPut, len(jobs))
+	for i := range jobs {
+		puts[i].Create = &jobs[i]
+	}
+	for _, err := range s.Jobs.Put(t.Context(), puts) {
+		check.OK(t, err)
+	}
+}
+
 // newFleet creates n jobs with the same interval and without runs.
 func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
-	f := &fleet{t: t, e: memory.Open(t, memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
+	f := &fleet{t: t, e: memory.Open(t, memory.Options{Now: now}), now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
-	check.OK(t, f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
+	check.OK(t, f.e.Store.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
 	jobs := make([]core.Job, 0, n)
 	for i := range n {
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "demo", Created: now()}}
@@ -141,12 +158,13 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 		j.Sched.Next = core.InstantOf(now().Add(2 * time.Hour))
 		jobs = append(jobs, j)
 	}
-	for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, n)) {
-		check.OK(t, err)
-	}
+	createJobs(t, f.e.Store, jobs)
 	time.Sleep(90 * time.Minute)
-	f.slow = &slow{Store: f.e.Manage, takes: takes}
-	m := people.New(f.slow, f.ring, finish.New(f.e.Store, finish.Options{Plan: plan.Local()}), f,
+	f.slow.takes = takes
+	s := *f.e.Store
+	f.ring = &counting{Queue: s.Queue}
+	s.Jobs, s.Runs, s.Records, s.Queue = slowJobs{s.Jobs, f.slow}, slowRuns{s.Runs, f.slow}, slowRecords{s.Records, f.slow}, f.ring
+	m := people.New(&s, finish.New(f.e.Store, finish.Options{Plan: plan.Local()}), f,
 		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {

@@ -16,14 +16,13 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/fairsem"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/rejectlog"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -58,16 +57,14 @@ type Options struct {
 	Facts func(ctx context.Context, l words.Language) client.Facts
 	// Answer returns the last response of an executor address; nil means that no responses are recorded.
 	Answer Answer
-	// Dead reads the dead-letter messages; nil means that the deployment keeps no dead-letter messages.
-	Dead operate.DeadLetters
 	// Notices returns the state of notifications and channels; nil means that the state is unknown.
 	Notices Notices
 	// Reports returns the statistics of runs by hour and day; nil means no reports.
 	Reports *report.Reports
 	// Restore starts a new generation of the data; nil means that no other deployment can have the data.
 	Restore Restore
-	// Rotator replaces the key that encrypts stored secrets.
-	Rotator engine.Rotator
+	// Store is the store of the deployment.
+	Store *store.Store
 	// Refused records rejected requests, and lists the executors that sent rejected requests; nil means no
 	// record.
 	Refused *rejectlog.Trace

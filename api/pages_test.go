@@ -66,7 +66,7 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 		change(i, &runs[i])
 	}
 	for i := range runs {
-		check.OK(f.t, f.e.Finish.Create(f.t.Context(), runs[i:i+1])[0])
+		check.OK(f.t, f.e.Store.CreateRuns(f.t.Context(), runs[i:i+1])[0])
 		time.Sleep(time.Millisecond) // in the bubble: no two runs have the same time
 	}
 }
@@ -180,9 +180,7 @@ func TestAnswersFit(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
-			check.OK(t, err)
-		}
+		createJobs(f.t, f.e.Store, jobs)
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
 			t.Errorf("%d jobs", len(jobs))
 		}
@@ -232,9 +230,7 @@ func TestApplyIsBounded(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		for _, err := range f.e.Manage.CreateJobs(f.t.Context(), jobs, make([]core.Change, len(jobs))) {
-			check.OK(t, err)
-		}
+		createJobs(f.t, f.e.Store, jobs)
 		gone := 0
 		for after := int32(0); ; {
 			var res client.ApplyResult
@@ -276,7 +272,7 @@ func TestUnreadableJobOfOthers(t *testing.T) {
 			bad         core.JobID
 			told        bool
 		}{{shop, "", 2, false}, {shop, "", 1, false}, {shop, "&app=shop", 2, false}, {shop, "&app=shop", 1, true}, {token, "", 2, true}} {
-			f.faulty.bad = c.bad
+			f.jobs.Bad = []core.JobID{c.bad}
 			path := "/v1/jobs?" + ask + c.app
 			if text := f.expect(t, c.secret, "GET", path, "", 200); strings.Contains(text, "no JSON") != c.told {
 				t.Errorf("%s, of job %d: %s", path, c.bad, text)

@@ -11,9 +11,6 @@ import (
 )
 
 func (s *server) Redrive(w http.ResponseWriter, r *http.Request) (any, error) {
-	if s.o.Dead == nil {
-		return nil, core.Errorf(core.CodeRefused, "this deployment has no dead-letter queue")
-	}
 	var q client.RedriveRequest
 	if err := decodeOrNone(w, r, &q); err != nil {
 		return nil, err
@@ -21,7 +18,7 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := may(r, unless(q.DryRun, access.Operate), ""); err != nil {
 		return nil, err
 	}
-	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread,
+	res, err := s.m.Redrive(r.Context(), actor(r), operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread,
 		After: q.After, Limit: q.Limit})
 	out := client.RedriveResult{Letters: make([]client.DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped,
 		Next: res.Next}

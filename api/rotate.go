@@ -4,9 +4,10 @@ import (
 	"net/http"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/rotate"
 )
 
 func (s *server) RotateKey(w http.ResponseWriter, r *http.Request, params client.RotateKeyParams) (any, error) {
-	res, err := s.o.Rotator.Rotate(r.Context(), actor(r), params.After)
+	res, err := rotate.Key(r.Context(), s.o.Store, actor(r), params.After)
 	return client.RotateResult{Key: res.Key, Changed: res.Changed, Next: res.Next}, err
 }

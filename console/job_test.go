@@ -79,7 +79,7 @@ func TestFailingSince(t *testing.T) {
 		if state == core.Failed {
 			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
 		}
-		check.OK(t, s.E.Finish.Create(usecasetest.Ctx, []core.Run{run})[0])
+		check.OK(t, s.E.Store.CreateRuns(usecasetest.Ctx, []core.Run{run})[0])
 	}
 	s.shows(".answer,h2,.rows", "/console/jobs/shop/tick")
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
@@ -99,7 +99,7 @@ func TestWhatComesOfAJob(t *testing.T) {
 	move := func(change func(*core.Advance)) {
 		to := s.Job("shop/after").Sched.Stay()
 		change(&to)
-		check.OK(t, s.E.Tick.Advance(t.Context(), []core.Advance{to})[0])
+		check.OK(t, s.E.Store.Advance(t.Context(), []core.Advance{to})[0])
 	}
 	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
 	s.shows(".answer,.muted", page)

@@ -20,12 +20,11 @@ const goodPassword = "correct horse"
 func (s *site) person(name string, grants ...access.Grant) {
 	s.t.Helper()
 	s.newcomer(name, grants...)
-	acc, _, err := s.E.People.Account(s.t.Context(), name)
-	if err == nil {
-		acc.MustChange = false
-		err = s.E.People.PutAccount(s.t.Context(), acc.Rev, acc, nil)
-	}
+	list, err := access.Accounts.Read(s.t.Context(), s.E.Store, name)
 	check.OK(s.t, err)
+	acc := list[name]
+	acc.MustChange = false
+	check.OK(s.t, access.Accounts.Save(s.t.Context(), s.E.Store, acc.Rev, acc))
 }
 
 // newcomer creates a user who must change the password.

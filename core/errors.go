@@ -269,10 +269,13 @@ func CodeOf(err error) Code {
 }
 
 // Retryable converts the error of a store read into an Error for users: unreadable records give CodeRefused, and
-// other failures CodeUnavailable. If err wraps an Error, Retryable returns that Error.
+// other failures CodeUnavailable. If err wraps an Error, Retryable returns that Error. If err is nil, it returns nil.
 func Retryable(err error) error {
 	var e *Error
-	if errors.As(err, &e) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
 		return e
 	}
 	if bad, _ := SplitUnreadable(err); bad != nil {
@@ -295,8 +298,5 @@ func Unread[T any](left []T, err error) error {
 	if err == nil && len(left) > 0 {
 		err = ErrThrottled
 	}
-	if err != nil {
-		return Retryable(err)
-	}
-	return nil
+	return Retryable(err)
 }

@@ -7,15 +7,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/store"
@@ -40,8 +37,6 @@ type Engine struct {
 	PostRun  postrun.Store
 	Notices  NoticeStore
 	Upkeep   Maintenance
-	Report   report.Store
-	People   access.Store
 	Secrets  store.Secrets // nil if secrets are not encrypted
 	Records  store.Records
 	Jobs     store.Jobs
@@ -55,7 +50,7 @@ type Engine struct {
 	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
-	Failed query.FailedJobs
+	Failed store.FailedJobs
 	// Close stops the engine and releases its files.
 	Close func() error
 }

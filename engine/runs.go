@@ -77,7 +77,3 @@ func (n *Nouns) RecentRuns(ctx context.Context, of store.Recent, from store.RunP
 func (n *Nouns) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, each int) (map[core.JobID][]core.Run, error) {
 	return n.Store.Runs.Last(ctx, jobs, upTo, each)
 }
-
-func (n *Nouns) Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (core.JobID, error) {
-	return n.Store.Runs.Began(ctx, from, to, behind, each)
-}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // TestChecksWaitForNobody: slow checks at a silent executor do not delay the second check of another app's run, without which that
@@ -31,11 +31,11 @@ func TestChecksWaitForNobody(t *testing.T) {
 			Until:   at.Time().Add(30 * time.Second),
 			Address: address, SentAt: at.Time(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: at.Time().Unix() / 60,
 				Nonce: "before " + id.String()}}
-		check.OK(t, p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0])
-		check.OK(t, p.engine.Dispatch.PutJournal(t.Context(),
+		check.OK(t, p.store.CreateRuns(t.Context(), []core.Run{run})[0])
+		check.OK(t, p.store.PutJournal(t.Context(),
 			core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
 		look := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now), Check: &ring.Check{Runs: []core.RunID{id}, Idle: idle}}
-		check.OK(t, p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: now, Message: look}})[0])
+		check.OK(t, p.store.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: now, Message: look}})[0])
 		return id
 	}
 	address := func(app string, hang bool) string {
@@ -48,7 +48,7 @@ func TestChecksWaitForNobody(t *testing.T) {
 		check.OK(t, err)
 		t.Cleanup(x.Close)
 		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
-		check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
+		check.OK(t, p.store.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
 			Since: now.Add(-time.Hour)}))
 		return x.URL()
 	}
@@ -59,10 +59,9 @@ func TestChecksWaitForNobody(t *testing.T) {
 	}
 	id := sent("well", ago, well, true)
 	eventually(t, 20*time.Second, func() error {
-		runs, _, err := p.engine.Finish.Runs(context.Background(), []core.RunID{id})
-		if r := runs[id]; err == nil && (r.State != core.Lost || r.Reason != core.ReasonForgotten) {
-			err = fmt.Errorf("it is %s: %s", r.State, r.Reason)
+		if r := memory.Run(t, p.store, id); r.State != core.Lost || r.Reason != core.ReasonForgotten {
+			return fmt.Errorf("it is %s: %s", r.State, r.Reason)
 		}
-		return err
+		return nil
 	})
 }

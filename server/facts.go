@@ -45,7 +45,7 @@ func (s *Server) facts(ctx context.Context, p *parts, l words.Language, log *slo
 		f.Fenced = words.Say(l, onHold)
 	}
 	f.LogsLost, f.NotificationsDropped = s.m.logsLost.Load(), s.m.untold.Load()
-	doctor.Gather(ctx, p.engine, time.Now(), l, &f, log, p.probe.Answer)
+	doctor.Gather(ctx, p.store, time.Now(), l, &f, log, p.probe.Answer)
 	return f
 }
 
@@ -85,7 +85,7 @@ func (s *Server) verdict(ctx context.Context, p *parts) string {
 // restore prepares a restored copy of the data before planning begins and endpoints open. It runs before the server records that it
 // is alive: an interrupted restore starts again from the same moment.
 func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) error {
-	last, err := p.engine.Upkeep.LastAlive(ctx)
+	last, err := p.store.LastAlive(ctx)
 	if err != nil {
 		return fmt.Errorf("read the last heartbeat of the server: %w", err)
 	}

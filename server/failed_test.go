@@ -187,7 +187,8 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 	}
 	m.closed(&core.Run{ID: core.NumberedRun(1, 3), App: "web", State: core.Failed})
 	rec, e := httptest.NewRecorder(), memory.Open(t, memory.Options{})
-	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	p := &parts{store: e.Store, reports: report.New(e.Store, report.Options{})}
+	m.handler(p).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
 	series := func(app, name string, n int) string {
 		return fmt.Sprintf("tickring_runs_finished_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/store"
 	"net/http"
 	"sync"
@@ -12,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 )
 
 // work runs the background loops until ctx ends or the HTTP server fails. Then it stops planning first, and waits for the sends in
@@ -163,12 +163,12 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 // batch is the number of messages that one dispatch takes; dispatches is the number of concurrent dispatches.
 const batch, dispatches = 20, 256
 
-func (s *Server) intake(p *parts) *engine.Poller {
-	return &engine.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
+func (s *Server) intake(p *parts) *poller.Poller {
+	return &poller.Poller{
+		Queue: p.store.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
-			return p.disp.HandleFreeing(ctx, engine.Messages(got), free)
+			return p.disp.HandleFreeing(ctx, poller.Messages(got), free)
 		},
 	}
 }
@@ -178,7 +178,7 @@ const checkBatches = 16
 
 // checks returns the intake that passes checks to the watchdog, concurrently: a silent executor does not delay the checks of
 // others.
-func (s *Server) checks(p *parts) *engine.Poller {
+func (s *Server) checks(p *parts) *poller.Poller {
 	check := func(ctx context.Context, c *ring.Check) dispatch.Verdict {
 		if err := p.watch.Check(ctx, c); err != nil {
 			s.log.Warn("check redelivered", "err", err)
@@ -186,8 +186,8 @@ func (s *Server) checks(p *parts) *engine.Poller {
 		}
 		return dispatch.Verdict{Ack: true}
 	}
-	return &engine.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
+	return &poller.Poller{
+		Queue: p.store.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
@@ -208,13 +208,13 @@ func (s *Server) checks(p *parts) *engine.Poller {
 const postRunBatch, postRunBatches = 50, 32
 
 // post-run returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
-func (s *Server) postRuns(p *parts) *engine.Poller {
-	return &engine.Poller{
-		Queue: p.engine.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
+func (s *Server) postRuns(p *parts) *poller.Poller {
+	return &poller.Poller{
+		Queue: p.store.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 			verdicts := make([]dispatch.Verdict, len(got))
-			for i, err := range p.postRun.Handle(ctx, engine.Messages(got)) {
+			for i, err := range p.postRun.Handle(ctx, poller.Messages(got)) {
 				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
 					s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.PostRun.Run, "err", err)
 					verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
@@ -263,7 +263,7 @@ func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 			return nil
 		}
 		for {
-			n, err := p.engine.Upkeep.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
+			n, err := p.store.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
 			if err != nil || n == 0 {
 				return err
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/store"
 )
 
 // metrics are the server's own numbers; labels are bounded, by apps and by jobs.
@@ -228,7 +229,7 @@ func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck, ring.KindPostRun} {
-		due, waiting, inFlight, err := d.p.engine.Queue.Depth(ctx, kind)
+		due, waiting, inFlight, err := d.p.store.Queue.Depth(ctx, kind)
 		if err != nil {
 			c <- prometheus.NewInvalidMetric(d.desc, err)
 			return
@@ -280,16 +281,16 @@ func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
 		}
 	}
 	k.m.chainMu.Unlock()
-	found, _, err := k.p.engine.Manage.Jobs(ctx, jobs)
-	if _, err = core.SplitUnreadable(err); err != nil {
+	found, err := k.p.store.Jobs.Get(ctx, store.Whole, jobs)
+	if err != nil {
 		c <- prometheus.NewInvalidMetric(k.desc, err)
 		return
 	}
 	for of, by := range ended {
 		app, name := of.app, others
 		switch j := found[of.job]; {
-		case j != nil:
-			app, name = j.Def.App, j.Def.Name
+		case j.Is != nil && j.Err == nil:
+			app, name = j.Is.Def.App, j.Is.Def.Name
 		case of.job != 0: // deleted
 			app, name = "", of.job.String()
 		case app == "":

@@ -43,7 +43,8 @@ func exposed(t *testing.T) series {
 	m.spansWent(1, 1)
 	rec := httptest.NewRecorder()
 	e := memory.Open(t, memory.Options{})
-	m.handler(&parts{engine: e, reports: report.New(e.Report, report.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	p := &parts{store: e.Store, reports: report.New(e.Store, report.Options{})}
+	m.handler(p).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	s := series{}
 	for _, line := range sampleLine.FindAllStringSubmatch(rec.Body.String(), -1) {
 		labels := s[line[1]]

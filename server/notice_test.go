@@ -107,7 +107,7 @@ func TestNoticeOfNoJob(t *testing.T) {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	poison := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())} // whose fires are gone
-	check.OK(t, s.parts.engine.Ring.Bury(t.Context(), poison, "it is poison"))
+	check.OK(t, s.parts.store.Queue.Bury(t.Context(), poison, "it is poison"))
 	list := h.wait(t, 1, 20*time.Second)
 	if list[0].Event != "dead-letter" || list[0].Job.Name != "" || list[0].Run.ID != "" || !strings.Contains(list[0].body, "it is poison") {
 		t.Errorf("told was %+v", list[0])

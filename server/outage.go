@@ -68,12 +68,12 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 	now := time.Now().UTC()
 	if gap := s.gap(p, now); gap.Abs() > s.o.OutageAfter {
 		from := now.Add(-max(gap, 0))
-		if err := registry.NoteOutage(ctx, p.engine.Tick, from, now, s.o.Expiry); err != nil {
+		if err := registry.NoteOutage(ctx, p.store, from, now, s.o.Expiry); err != nil {
 			return err
 		}
 		s.log.Warn("server suspended or clock changed", "gap", gap.Round(time.Second).String())
 	}
-	if err := p.engine.Upkeep.Alive(ctx, now); err != nil {
+	if err := p.store.Alive(ctx, now); err != nil {
 		return err
 	}
 	p.alive.Store(now.UnixMilli())

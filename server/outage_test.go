@@ -29,7 +29,7 @@ func TestSleep(t *testing.T) {
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)
 	// The state before: a heartbeat, and an accepted run.
-	check.OK(t, p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
+	check.OK(t, p.store.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
 		Since: slept.Add(-time.Hour)}))
 	p.aliveMu.Lock() // a sign of life that is under way would be the later one
 	p.alive.Store(slept.UnixMilli())
@@ -42,11 +42,11 @@ func TestSleep(t *testing.T) {
 	run := core.Run{ID: core.PlannedRun(long.Def.ID, at), App: "web", State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at,
 		Owner: "before", Until: at.Time().Add(30 * time.Second),
 		Address: exec.URL(), SentAt: at.Time(), Attempt: 1, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before"}}
-	check.OK(t, p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0])
+	check.OK(t, p.store.CreateRuns(t.Context(), []core.Run{run})[0])
 	entries := []core.Entry{{Run: run.ID, Address: run.Address, Outcome: core.Accepted}}
-	check.OK(t, p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: entries}))
+	check.OK(t, p.store.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: entries}))
 	look := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(time.Now()), Check: &ring.Check{Runs: []core.RunID{run.ID}}}
-	check.OK(t, p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: look}})[0])
+	check.OK(t, p.store.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: look}})[0])
 
 	select {
 	case id := <-received:
@@ -57,7 +57,7 @@ func TestSleep(t *testing.T) {
 		t.Error("nothing was sent to the executor that could not beat")
 	}
 	eventually(t, 30*time.Second, func() error {
-		due, _, flying, err := p.engine.Queue.Depth(t.Context(), ring.KindCheck)
+		due, _, flying, err := p.store.Queue.Depth(t.Context(), ring.KindCheck)
 		if err == nil && due+flying > 0 {
 			err = fmt.Errorf("%d checks are not taken", due+flying)
 		}
@@ -72,7 +72,7 @@ func TestSleep(t *testing.T) {
 			t.Errorf("run %d is %s: %s", r.ID, r.State, r.Reason)
 		}
 	}
-	g, err := p.engine.Manage.Global(t.Context())
+	g, err := p.store.Global(t.Context())
 	if err != nil || g.DownAt.UnixMilli() != slept.UnixMilli() || time.Since(g.UpSince) > time.Minute {
 		t.Errorf("noted: down from %s to %s, %v", g.DownAt, g.UpSince, err)
 	}
@@ -91,8 +91,8 @@ func TestNoteOutage(t *testing.T) {
 		{-100, 3000, -100}, // by a clock that was wrong
 		{0, 0, -100},
 	} {
-		check.OK(t, registry.NoteOutage(t.Context(), s.parts.engine.Tick, at(c.from), at(c.to), 90*time.Second))
-		g, err := s.parts.engine.Manage.Global(t.Context())
+		check.OK(t, registry.NoteOutage(t.Context(), s.parts.store, at(c.from), at(c.to), 90*time.Second))
+		g, err := s.parts.store.Global(t.Context())
 		if err != nil || !g.DownAt.Equal(at(c.down)) || !g.UpSince.Equal(at(c.to)) {
 			t.Errorf("%+v: down %s, up %s, %v", c, g.DownAt.Sub(now), g.UpSince.Sub(now), err)
 		}

@@ -22,14 +22,14 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	clock := func() time.Time { return now }
 	e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF", Now: clock})
 	check.OK(t, err)
-	check.OK(t, report.New(e.Report, report.Options{Now: clock}).Pass(t.Context()))
+	check.OK(t, report.New(e.Store, report.Options{Now: clock}).Pass(t.Context()))
 	now = now.Add(55 * 24 * time.Hour)
 	var ids []core.RunID
 	for i := range uint32(3) {
 		id := core.NumberedRun(1, i+1)
 		r := core.Run{ID: id, First: id, App: "web", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Owner: "o",
 			Journal: core.JournalKey{Minute: now.Unix() / 60, Nonce: "n"}, SentAt: now, EndedAt: now.Add(time.Second)}
-		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
 		ids = append(ids, id)
 	}
 	check.OK(t, e.Close())
@@ -37,7 +37,7 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	s := start(t, Options{Dir: dir, KeepRuns: 48 * time.Hour, SweepEvery: 10 * time.Millisecond,
 		ReportEvery: 10 * time.Millisecond, ReportFor: 100 * time.Millisecond})
 	eventually(t, time.Minute, func() error {
-		found, _, err := s.parts.engine.Finish.Runs(t.Context(), ids)
+		found, err := s.parts.store.Runs.Get(t.Context(), ids)
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("%d runs are not swept", len(found))
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/safedial"
@@ -29,13 +28,13 @@ func (s *Server) routes(p *parts) http.Handler {
 	(&executorhttp.Queues{Config: door, Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
-		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Dead: p.engine.Dead, Reports: p.reports, Notices: p.engine.Notices,
-		Answer: p.probe.Answer, Rotator: engine.Rotator{Engine: p.engine, Box: p.box},
+		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Reports: p.reports, Notices: p.engine.Notices,
+		Answer: p.probe.Answer, Store: p.store,
 		Facts: func(ctx context.Context, l words.Language) client.Facts { return s.facts(ctx, p, l, s.log) }, Status: func() client.Status {
 			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 		}})
 	host, _ := os.Hostname() // shows which of several servers a browser tab belongs to; without a name, pages show none
-	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.engine.Writes, Done: p.stopping,
+	pages := console.New(console.Options{API: h, Access: p.access, Writes: p.store.Writes, Done: p.stopping,
 		Listeners: connlimit.FromRlimit() / 4,
 		Provider:  s.provider, URL: s.reportURL, Name: host, Log: s.log})
 	mux.Handle("/console/", s.ownName(pages))

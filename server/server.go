@@ -52,6 +52,7 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
@@ -87,8 +88,8 @@ type Server struct {
 
 // parts holds everything that exists once the server holds the data directory.
 type parts struct {
-	engine  *engine.Engine
-	box     *secretbox.Box
+	store   *store.Store
+	engine  *engine.Engine // ports of parts that do not take a *store.Store
 	sender  *send.Sender
 	notify  *notify.Sender
 	finish  *finish.Finish
@@ -326,7 +327,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tellLocked(ctx, eng, made)
+	s.tellLocked(ctx, eng.Store, made)
 	if err := s.begin(ctx, eng, box); err != nil {
 		eng.Close()
 		return err
@@ -374,7 +375,7 @@ func (s *Server) Run(ctx context.Context) error {
 // begin creates the use cases on an open engine and opens the endpoints. On a copy it first advances the ID counters.
 func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.Box) error {
 	o := &s.o
-	p := &parts{engine: eng, box: box, upAt: time.Now().UTC(), stopping: make(chan struct{})}
+	p := &parts{store: eng.Store, engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
 	a := wiring.New(eng, wiring.Options{Plan: o.Plan, Log: ratelog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
@@ -470,9 +471,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 
 // wake records that the server lives, and the outage before.
 func (s *Server) wake(ctx context.Context, p *parts) error {
-	before, err := p.engine.Upkeep.LastAlive(ctx)
+	before, err := p.store.LastAlive(ctx)
 	if err == nil {
-		err = p.engine.Upkeep.Alive(ctx, p.upAt)
+		err = p.store.Alive(ctx, p.upAt)
 	}
 	if err != nil {
 		return fmt.Errorf("store the heartbeat of the server: %w", err)
@@ -483,7 +484,7 @@ func (s *Server) wake(ctx context.Context, p *parts) error {
 	if before.IsZero() || p.upAt.Sub(before) <= s.o.OutageAfter {
 		return nil
 	}
-	return registry.NoteOutage(ctx, p.engine.Tick, before, p.upAt, s.o.Expiry)
+	return registry.NoteOutage(ctx, p.store, before, p.upAt, s.o.Expiry)
 }
 
 // stopCommands ends the running commands before until.
@@ -509,26 +510,28 @@ func (s *Server) derived(purpose string) []byte {
 }
 
 // tellLocked names the apps, channels and jobs whose secrets the key file does not decrypt, as after a restore without it.
-func (s *Server) tellLocked(ctx context.Context, eng *engine.Engine, made bool) {
+func (s *Server) tellLocked(ctx context.Context, data *store.Store, made bool) {
 	var names []string
-	_, err := eng.Manage.ListApps(ctx)
-	bad, _ := core.BesidesApps(err)
-	for name := range bad {
-		if _, is := core.LockedApp(bad, name); is {
-			names = append(names, "app "+name)
+	apps, _ := data.ListApps(ctx)
+	for i := range apps {
+		if _, is := errors.AsType[*core.Locked[core.App]](apps[i].Err); is {
+			names = append(names, "app "+apps[i].Name)
 		}
 	}
-	channels, _ := eng.Manage.ListChannels(ctx)
+	channels, _ := data.ListChannels(ctx)
 	for i := range channels {
 		if channels[i].Locked() != nil {
 			names = append(names, "channel "+channels[i].Name)
 		}
 	}
-	for next, more := core.JobID(0), true; more; more = next != 0 && err == nil {
-		_, next, err = eng.Manage.ListJobs(ctx, "", next, budget.AtOnce)
-		var bad core.Unreadable
-		bad, err = core.SplitUnreadable(err)
-		bad.Unlock(func(j *core.Job) { names = append(names, "job "+j.Name()) })
+	for next, more := core.JobID(0), true; more; {
+		jobs, after, err := data.Jobs.List(ctx, "", next, budget.AtOnce)
+		for _, j := range jobs {
+			if _, is := errors.AsType[*core.Locked[*core.Job]](j.Err); is {
+				names = append(names, "job "+j.Is.Name())
+			}
+		}
+		next, more = after, err == nil && after != 0
 	}
 	slices.Sort(names)
 	if more := len(names) - 20; more > 0 {

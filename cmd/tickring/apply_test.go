@@ -81,7 +81,7 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 
 func (p *parted) jobs() int {
 	p.t.Helper()
-	list, _, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
+	list, _, err := p.e.Store.Jobs.List(p.t.Context(), "", 0, 10_000)
 	check.OK(p.t, err)
 	return len(list)
 }
@@ -170,7 +170,7 @@ func TestRerunOldestFirst(t *testing.T) {
 	job, now := core.JobID(1), core.InstantOf(time.Now())
 	for i := range n {
 		id := core.NumberedRun(job, uint32(1000+i))
-		check.OK(t, p.e.Finish.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
+		check.OK(t, p.e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
 			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 	}
 	code, _, errs := runMain(t, p.url, "", "rerun", "--failed", "--yes", "--limit", "249")

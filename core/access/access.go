@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // Passwords hashes passwords with a slow hash function. Package internal/password implements the interface.
@@ -40,8 +42,8 @@ type Options struct {
 // Access implements logins, sessions, tokens and users. Several Access values can share one store. Each Access counts
 // failed logins by address separately, and has its own one-time login link.
 type Access struct {
-	store Store
-	o     Options
+	s *store.Store
+	o Options
 	// strangers queues logins from unknown browsers, known queues all others: unknown browsers do not delay
 	// known ones.
 	strangers, known lane
@@ -53,7 +55,7 @@ type Access struct {
 }
 
 // New returns an Access with defaults for unset options.
-func New(store Store, o Options) *Access {
+func New(s *store.Store, o Options) *Access {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -65,7 +67,7 @@ func New(store Store, o Options) *Access {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Access{store: store, o: o, strangers: newLane(), known: newLane()}
+	return &Access{s: s, o: o, strangers: newLane(), known: newLane()}
 }
 
 // nobodys returns the hash that is compared if an account has no password or does not exist.
@@ -96,11 +98,12 @@ func (a *Access) is(ctx context.Context, in lane, hash, password string) (same b
 
 // find reads an account; false: it does not exist.
 func (a *Access) find(ctx context.Context, name string) (Account, bool, error) {
-	acc, found, err := a.store.Account(ctx, name)
-	if err != nil {
+	values, err := Accounts.Get(ctx, a.s, name)
+	acc, found := values[name]
+	if err = cmp.Or(err, acc.Err); err != nil {
 		return Account{}, false, core.Retryable(err)
 	}
-	return acc, found, nil
+	return acc.Is, found, nil
 }
 
 func (a *Access) account(ctx context.Context, name string) (Account, error) {
@@ -147,23 +150,23 @@ func (a *Access) change(
 		if !found {
 			next.Created = now
 		}
-		var c *core.Change
+		var changes []core.Change // none for a change such as a login
 		if by != nil {
 			next.Edited = next.Rev
-			did := by.Did(core.Change{ID: next.Rev, At: now, Verb: core.VerbUpdated, Name: subject(name), New: next.record()})
-			c = &did
+			c := by.Did(core.Change{ID: next.Rev, At: now, Verb: core.VerbUpdated, Name: subject(name), New: next.record()})
 			if found {
 				c.Old = old.record()
 			} else {
 				c.Verb = core.VerbCreated
 			}
+			changes = append(changes, c)
 		}
 		stored := next.JSON()
 		if len(stored) > MaxBytes && len(stored) > len(is) { // only the views of an account can get this long
 			return false, core.Errorf(core.CodeTooLarge, "all views together exceed %d KB: delete one first", MaxBytes/1000)
 		}
 		last, attempts = next, append(attempts, stored)
-		return budget.WriteResult(a.store.PutAccount(ctx, old.Rev, next, c))
+		return budget.WriteResult(Accounts.Save(ctx, a.s, old.Rev, next, changes...))
 	})
 	return last, err
 }
@@ -306,7 +309,7 @@ func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	if minute := now.Truncate(time.Minute); minute.After(acc.Sessions[i].Seen) {
 		next := acc.clone()
 		next.Sessions[i].Seen, next.Rev = minute, max(core.Millis(now), acc.Rev+1)
-		_ = a.store.PutAccount(ctx, acc.Rev, next, nil) // if this fails, the next request tries again
+		_ = Accounts.Save(ctx, a.s, acc.Rev, next) // if this fails, the next request tries again
 	}
 	return who, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // plain counts hashes instead of computing them.
@@ -52,10 +53,10 @@ func (p *plain) Hash(password string) (string, error) { p.work(); return "h:" + 
 func (p *plain) Is(hash, password string) bool        { p.work(); return hash == "h:"+password }
 
 type fixture struct {
-	t     *testing.T
-	store *memory.Store
-	a     *access.Access
-	p     *plain
+	t *testing.T
+	s *store.Store
+	a *access.Access
+	p *plain
 }
 
 const good = "correct horse"
@@ -63,8 +64,8 @@ const good = "correct horse"
 var root = access.ByMachine(true)
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, store: memory.New(t, memory.Options{}), p: &plain{}}
-	f.a = access.New(f.store, access.Options{Passwords: f.p, Admin: func(s string) bool { return s == "sesame" }})
+	f := &fixture{t: t, s: memory.Open(t, memory.Options{}).Store, p: &plain{}}
+	f.a = access.New(f.s, access.Options{Passwords: f.p, Admin: func(s string) bool { return s == "sesame" }})
 	return f
 }
 
@@ -86,10 +87,17 @@ func (f *fixture) person(name string, grants ...access.Grant) {
 	password := good
 	_, _, err := f.a.Save(f.t.Context(), root, access.Spec{Name: name, Grants: &grants, Password: &password})
 	f.ok(err)
-	acc, _, err := f.store.Account(f.t.Context(), name)
-	f.ok(err)
+	acc, _ := f.stored(name)
 	acc.MustChange = false
-	f.ok(f.store.PutAccount(f.t.Context(), acc.Rev, acc, nil))
+	f.ok(access.Accounts.Save(f.t.Context(), f.s, acc.Rev, acc))
+}
+
+func (f *fixture) stored(name string) (acc access.Account, found bool) {
+	f.t.Helper()
+	list, err := access.Accounts.Read(f.t.Context(), f.s, name)
+	f.ok(err)
+	acc, found = list[name]
+	return acc, found
 }
 
 func (f *fixture) logIn(name string) (string, access.Who) {
@@ -246,9 +254,7 @@ func TestTriesOfAPerson(t *testing.T) {
 		if f.p.asked == tried {
 			t.Error("no password was checked")
 		}
-		acc, _, err := f.store.Account(ctx, "ann")
-		f.ok(err)
-		if acc.Failures.Count > access.FreeTries {
+		if acc, _ := f.stored("ann"); acc.Failures.Count > access.FreeTries {
 			t.Errorf("of 40 concurrent logins %d were checked", acc.Failures.Count)
 		}
 	})
@@ -361,15 +367,22 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 	})
 }
 
-// asked counts how often a store reads an account.
-type asked struct {
-	access.Store
-	n int
+// reading calls each after every read of records.
+type reading struct {
+	store.Records
+	each func()
 }
 
-func (s *asked) Account(ctx context.Context, name string) (access.Account, bool, error) {
-	s.n++
-	return s.Store.Account(ctx, name)
+func (r reading) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	defer r.each()
+	return r.Records.Get(ctx, keys...)
+}
+
+// onRead returns a copy of the store that calls each after every read of records.
+func (f *fixture) onRead(each func()) *store.Store {
+	s := *f.s
+	s.Records = reading{s.Records, each}
+	return &s
 }
 
 // TestFullHouseAsksNothing checks that an address without tries causes no reads of the store, whatever
@@ -382,8 +395,8 @@ func TestFullHouseAsksNothing(t *testing.T) {
 		known, err := f.a.TrustedBrowser(ctx, secret)
 		f.ok(err)
 		<-time.After(access.KnownFor)
-		store := &asked{Store: f.store}
-		f.a = access.New(store, access.Options{Passwords: f.p})
+		reads := 0
+		f.a = access.New(f.onRead(func() { reads++ }), access.Options{Passwords: f.p})
 		try := func(known string) error {
 			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.0.0.1", Known: known})
 			return err
@@ -391,19 +404,19 @@ func TestFullHouseAsksNothing(t *testing.T) {
 		for range access.TriesOfAddress {
 			_ = try("")
 		}
-		before := store.n
+		before := reads
 		for _, junk := range []string{"", "x", ".", "1795176000", "1795176000.", strings.Repeat("9", 18) + ".x", known[:len(known)-1],
 			known} {
 			f.code(try(junk), core.CodeRefused)
 		}
-		if store.n != before {
-			t.Errorf("it asks the store %d times", store.n-before)
+		if reads != before {
+			t.Errorf("it asks the store %d times", reads-before)
 		}
 		forged := strconv.FormatInt(time.Now().Unix(), 10) + known[strings.Index(known, "."):]
 		for range 2 * access.TriesOfAddress {
 			f.code(try(forged), core.CodeRefused)
 		}
-		if n := store.n - before; n > access.TriesOfAddress {
+		if n := reads - before; n > access.TriesOfAddress {
 			t.Errorf("%d store reads for a forged token", n)
 		}
 	})
@@ -692,7 +705,7 @@ func TestTokens(t *testing.T) {
 		f.code(err, core.CodeTooLarge)
 
 		// Change records contain no credentials.
-		changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 100)
+		changes, err := f.s.Changes(ctx, "", 0, math.MaxInt64, 100)
 		f.ok(err)
 		if len(changes) < 5 {
 			t.Errorf("%d changes", len(changes))
@@ -742,7 +755,7 @@ func TestPeople(t *testing.T) {
 	f.ok(f.a.Delete(ctx, root, "ann"))
 	f.code(f.a.Delete(ctx, root, "ann"), core.CodeNotFound)
 	for i := range access.MaxPeople {
-		f.ok(f.store.PutAccount(ctx, 0, access.Account{Name: fmt.Sprint("p", i), Rev: 1}, nil))
+		f.ok(access.Accounts.Save(ctx, f.s, 0, access.Account{Name: fmt.Sprint("p", i), Rev: 1}))
 	}
 	_, _, err = f.a.Save(ctx, root, access.Spec{Name: "eve"})
 	f.code(err, core.CodeTooLarge)
@@ -829,21 +842,6 @@ func TestLongViews(t *testing.T) {
 	f.ok(f.a.DeleteView(ctx, ann, "1", true))
 }
 
-// losing is a store that deletes an account after n reads of it.
-type losing struct {
-	access.Store
-	t *testing.T
-	n int
-}
-
-func (s *losing) Account(ctx context.Context, name string) (access.Account, bool, error) {
-	acc, found, err := s.Store.Account(ctx, name)
-	if s.n--; s.n == 0 && found {
-		check.NoError(s.t, s.DeleteAccount(ctx, acc.Rev, name, core.Change{ID: acc.Rev + 1}))
-	}
-	return acc, found, err
-}
-
 // TestDeletedStaysDeleted checks that an account that is deleted during a change of its own is not created
 // again.
 func TestDeletedStaysDeleted(t *testing.T) {
@@ -883,9 +881,14 @@ func TestDeletedStaysDeleted(t *testing.T) {
 			f := newFixture(t)
 			f.person("ann")
 			_, ann := f.logIn("ann")
-			store := &losing{f.store, t, reads + 1}
-			err := do(t.Context(), access.New(store, access.Options{Passwords: f.p, Answer: time.Nanosecond}), ann)
-			if _, found, _ := f.store.Account(t.Context(), "ann"); found != (store.n > 0) {
+			left := reads + 1
+			losing := f.onRead(func() {
+				if left--; left == 0 {
+					f.ok(f.s.Write(t.Context(), access.Accounts.Delete("ann", store.Any)))
+				}
+			})
+			err := do(t.Context(), access.New(losing, access.Options{Passwords: f.p, Answer: time.Nanosecond}), ann)
+			if _, found := f.stored("ann"); found != (left > 0) {
 				t.Errorf("%s, deleted after %d reads: there is %v, %v", name, reads+1, found, err)
 			}
 		}
@@ -895,7 +898,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 // TestExternal checks that provider logins create users with roles, and take over no existing name.
 func TestExternal(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
-	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups",
+	f.a = access.New(f.s, access.Options{Passwords: f.p, Claims: access.Claims{Name: "email", Role: "groups",
 		Roles: map[string][]access.Grant{
 			"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
 	enter := func(sub, email string, groups ...any) (access.Who, error) {
@@ -951,7 +954,7 @@ func TestExternal(t *testing.T) {
 // TestRoleClaimTextIsOneValue checks that no part of a text is taken for a value.
 func TestRoleClaimTextIsOneValue(t *testing.T) {
 	f := newFixture(t)
-	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "group",
+	f.a = access.New(f.s, access.Options{Passwords: f.p, Claims: access.Claims{Role: "group",
 		Roles: map[string][]access.Grant{"ops": {{Role: access.Admin}}, "not ops": {{App: "shop", Role: access.Viewer}}}}})
 	for group, admin := range map[string]bool{"ops": true, "not ops": false, "ops,devs": false, "devs ops": false} {
 		name := strings.NewReplacer(" ", "-", ",", "-").Replace(group)
@@ -1011,7 +1014,7 @@ func TestCommonPasswordsAreRejected(t *testing.T) {
 // tokens, and is recorded. A login of another subject with the same name changes nothing.
 func TestClaimTakesAway(t *testing.T) {
 	f, ctx := newFixture(t), t.Context()
-	f.a = access.New(f.store, access.Options{Passwords: f.p, Claims: access.Claims{Role: "groups",
+	f.a = access.New(f.s, access.Options{Passwords: f.p, Claims: access.Claims{Role: "groups",
 		Roles: map[string][]access.Grant{"ops": {{App: "shop", Role: access.Admin}}}}})
 	enter := func(sub string, groups ...any) (string, error) {
 		return f.a.External(ctx, "https://id", sub, map[string]any{"preferred_username": "lina", "groups": groups}, access.Origin{})
@@ -1041,15 +1044,15 @@ func TestClaimTakesAway(t *testing.T) {
 		}
 	}
 	check.Equal(t, roles(), [2]access.Role{}, "session and token have")
-	changes, err := f.store.Changes(ctx, "", 0, math.MaxInt64, 10)
+	changes, err := f.s.Changes(ctx, "", 0, math.MaxInt64, 10)
 	f.ok(err)
 	if len(changes) != 3 || changes[0].By != access.ByProvider || strings.Contains(changes[0].New, "admin") {
 		t.Errorf("%d records, the last %+v", len(changes), changes)
 	}
 	_, err = f.a.External(ctx, "https://id", "9", map[string]any{"preferred_username": "nina"}, access.Origin{})
 	f.code(err, core.CodeForbidden)
-	if _, found, err := f.store.Account(ctx, "nina"); found || err != nil {
-		t.Errorf("a user without a role is created: %v", err)
+	if _, found := f.stored("nina"); found {
+		t.Error("a user without a role is created")
 	}
 }
 

@@ -45,7 +45,7 @@ func (a *Access) People(ctx context.Context, who Who) ([]Account, error) {
 }
 
 func (a *Access) list(ctx context.Context) ([]Account, error) {
-	list, err := a.store.ListAccounts(ctx)
+	list, err := Accounts.ReadAll(ctx, a.s)
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
@@ -178,7 +178,7 @@ func (a *Access) Delete(ctx context.Context, who Who, name string) error {
 		now := a.now()
 		c := who.Actor().Did(core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, Verb: core.VerbDeleted, Name: subject(name),
 			Old: old.record()})
-		return budget.WriteResult(a.store.DeleteAccount(ctx, old.Rev, name, c))
+		return budget.WriteResult(a.s.Write(ctx, Accounts.Delete(name, old.Rev), c))
 	})
 }
 

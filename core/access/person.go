@@ -2,7 +2,6 @@ package access
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -12,9 +11,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
-// Account has all stored data of a user. Stores keep an account as one item, so that one read identifies a caller.
+// Account has all stored data of a user. The store keeps an account as one record, so that one read identifies a caller.
 // The JSON is the stored form and is stable: new versions only add fields.
 type Account struct {
 	Name     string `json:"name"`
@@ -184,11 +184,11 @@ func (a Account) JSON() []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// Parse decodes an account that JSON encoded.
-func Parse(b []byte) (a Account, err error) {
-	err = json.Unmarshal(b, &a)
-	return a, err
-}
+// Accounts is the table of all accounts.
+var Accounts = store.Table[Account]{Kind: "user",
+	Name:    func(a *Account) string { return a.Name },
+	Version: func(a *Account) int64 { return a.Rev },
+	Encode:  func(a *Account) ([]byte, error) { return a.JSON(), nil }}
 
 // record is the part of an account that a change record contains: no secrets and no hashes.
 type record struct {
@@ -224,20 +224,6 @@ func (a *Account) record() string {
 // who returns the caller that an account identifies.
 func (a *Account) who(kind Kind) Who {
 	return Who{Kind: kind, Name: a.Name, Grants: slices.Clone(a.Grants)}
-}
-
-// Store stores accounts. Reads are strongly consistent. Writes return core.ErrRefused if their condition is false,
-// and core.ErrThrottled if the store is overloaded.
-type Store interface {
-	// Account reads an account; false if no account has the name.
-	Account(ctx context.Context, name string) (Account, bool, error)
-	// ListAccounts reads all accounts, sorted by name.
-	ListAccounts(ctx context.Context) ([]Account, error)
-	// PutAccount stores an account on the condition that the stored Rev equals seen. If seen is 0, the account must
-	// not exist. c is the change record, or nil for a change without a record, such as a login.
-	PutAccount(ctx context.Context, seen int64, a Account, c *core.Change) error
-	// DeleteAccount deletes an account on the condition that the stored Rev equals seen.
-	DeleteAccount(ctx context.Context, seen int64, name string, c core.Change) error
 }
 
 // sharedName is the item with the shared views; it is not a valid user name.

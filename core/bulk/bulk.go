@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // Verb is the action that a bulk operation performs on each job.
@@ -62,18 +63,12 @@ type Bulk struct {
 	ask     *query.Queries
 	manage  *manage.Manage
 	operate *operate.Operate
-	notes   Notes
-}
-
-// Notes stores change records.
-type Notes interface {
-	// PutChanges stores change records. Records with equal app, job, ID, verb and New are stored only once.
-	PutChanges(ctx context.Context, changes []core.Change) error
+	store   *store.Store
 }
 
 // New returns a Bulk that reads and changes jobs through q, m and o.
-func New(q *query.Queries, m *manage.Manage, o *operate.Operate, notes Notes) *Bulk {
-	return &Bulk{q, m, o, notes}
+func New(q *query.Queries, m *manage.Manage, o *operate.Operate, s *store.Store) *Bulk {
+	return &Bulk{q, m, o, s}
 }
 
 // Request selects the action and the jobs of a bulk operation. An operation on many jobs needs several requests; each
@@ -150,7 +145,7 @@ func (b *Bulk) Act(ctx context.Context, actor core.Actor, r Request) (Result, er
 	actor.Act = res.Act
 	if r.After == 0 && len(jobs) > 0 { // recorded first, because a failed operation leaves no other record
 		now := b.ask.Stamp()
-		if err := b.notes.PutChanges(ctx, []core.Change{actor.Did(core.Change{ID: core.Millis(now), At: now, Verb: core.VerbActed,
+		if err := b.store.PutChanges(ctx, []core.Change{actor.Did(core.Change{ID: core.Millis(now), At: now, Verb: core.VerbActed,
 			Why: r.Why, New: core.ActRecord{Act: res.Act, Verb: string(r.Verb), Found: all}.String()})}); err != nil {
 			return Result{}, core.Retryable(err)
 		}

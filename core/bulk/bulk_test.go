@@ -131,7 +131,7 @@ func TestUnreadableJobBlocksNoAct(t *testing.T) {
 	f := newFixture(t, 4)
 	f.Create(usecasetest.Spec("bad", usecasetest.Every(time.Hour)))
 	bad := f.Job("shop/bad").Def.ID
-	f.M = f.Fresh(&usecasetest.Faults{Store: &usecasetest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
+	f.M = f.Fresh(&usecasetest.Faults{Bad: []core.JobID{bad}})
 	all := &query.JobsAsk{}
 	shop := func(app string) bool { return app == "shop" }
 	told := func(what string, res bulk.Result, done, fail int) {

@@ -186,14 +186,16 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 // empty rejects the deletion of an app that has jobs.
 func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
 	for after, n := core.JobID(0), 1; ; n = budget.AtOnce { // usually the first job stays
-		jobs, next, err := m.store.ListJobs(ctx, name, after, n)
-		bad, err := core.SplitUnreadable(err)
+		jobs, next, err := m.store.Jobs.List(ctx, name, after, n)
 		if err != nil {
 			return core.Retryable(err)
 		}
-		for i := range jobs {
-			if _, stays := leaves(jobs[i].Name(), jobs[i].Def.Set, core.Notify{}); stays {
-				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete the jobs first", name, jobs[i].Name())
+		var bad core.Unreadable
+		for _, g := range jobs {
+			if g.Err != nil {
+				bad.Add(g.Is.Def.ID, g.Err)
+			} else if _, stays := leaves(g.Is.Name(), g.Is.Def.Set, core.Notify{}); stays {
+				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete the jobs first", name, g.Is.Name())
 			}
 		}
 		if len(bad) > 0 {

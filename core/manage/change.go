@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // An edit is one change of one job in progress: docs/internals/claim-protocol.md 4.
@@ -19,7 +21,7 @@ type edit struct {
 	by   core.Actor
 	why  string
 	at   time.Time
-	// edges is Update.Edges.
+	// edges is store.JobUpdate.Edges.
 	edges int64
 	// source is the source of a new script version; empty: the version stays.
 	source string
@@ -78,21 +80,22 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		}
 	}
 	for part := range budget.Chunks(creates, budget.AtOnce) {
-		jobs, changes := make([]core.Job, len(part)), make([]core.Change, len(part))
+		puts := make([]store.JobPut, len(part))
 		for k, i := range part {
-			jobs[k], changes[k] = edits[i].want, edits[i].change()
+			puts[k] = store.JobPut{Create: &edits[i].want, Changes: []core.Change{edits[i].change()}}
 		}
-		for k, err := range m.store.CreateJobs(ctx, jobs, changes) {
+		for k, err := range m.store.Jobs.Put(ctx, puts) {
 			out[part[k]] = err
 		}
 	}
 	for part := range budget.Chunks(updates, budget.AtOnce) {
-		list := make([]Update, len(part))
+		puts := make([]store.JobPut, len(part))
 		for k, i := range part {
-			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change(),
-				Edges: edits[i].edges}
+			e := edits[i]
+			puts[k] = store.JobPut{Changes: []core.Change{e.change()},
+				Update: &store.JobUpdate{Seen: e.old.Sched.Rev, SeenTail: e.old.Sched.Tail, Edges: e.edges, Job: e.want}}
 		}
-		for k, err := range m.store.UpdateJobs(ctx, list) {
+		for k, err := range m.store.Jobs.Put(ctx, puts) {
 			out[part[k]] = err
 		}
 	}
@@ -180,7 +183,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 		})
 		out := plan.Pack(fires, ring.MaxFires, m.plans.LeadTime.Of)
 		if len(out) > 0 {
-			for k, err := range m.ring.Enqueue(ctx, out) {
+			for k, err := range m.store.Queue.Enqueue(ctx, out) {
 				if err != nil {
 					for _, f := range out[k].Message.Fires {
 						stuck[f.Run.Job()] = true
@@ -222,29 +225,24 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 		return nil
 	}
 	fires := make(map[core.RunID]core.Fire, len(ids))
-	found := map[core.RunID]core.Run{}
-	bad := map[core.RunID]bool{}
+	found := map[core.RunID]store.Got[*core.Run]{}
 	for part := range budget.Chunks(ids, budget.AtOnce) {
-		some, left, err := m.store.Runs(ctx, part)
-		if err != nil {
-			left = part
-		}
-		for _, id := range left {
-			bad[id] = true
-		}
-		for id, r := range some {
-			found[id] = r
+		some, err := m.store.Runs.Get(ctx, part)
+		for _, id := range part {
+			if g, is := some[id]; is || err != nil {
+				found[id] = store.Got[*core.Run]{Is: g.Is, Err: cmp.Or(err, g.Err)}
+			}
 		}
 	}
 	for _, j := range jobs {
 		id := j.s.Tail
 		at, planned := id.Planned()
-		if id == 0 || !planned || bad[id] {
+		if id == 0 || !planned {
 			continue
 		}
-		r, exists := found[id]
-		switch {
-		case exists && !r.State.Open():
+		g, exists := found[id]
+		switch r := g.Is; {
+		case g.Err != nil, exists && !r.State.Open():
 		case exists && (r.Owner != "" || r.MaybeSent):
 			fires[id] = core.Fire{}
 		default:

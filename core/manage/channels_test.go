@@ -95,16 +95,16 @@ func TestChannels(t *testing.T) {
 func TestChannelWritesAreLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
-		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{At: 1, After: after})
 		res, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()})
 		if err != nil || res.Change != manage.Created {
 			t.Errorf("after %t: %+v, %v", after, res, err)
 		}
-		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{At: 1, After: after})
 		if test, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !test.Sent || len(f.Notifier.Sent) != 1 {
 			t.Errorf("after %t: %+v, %v, %d messages", after, test, err, len(f.Notifier.Sent))
 		}
-		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{At: 1, After: after})
 		if err := f.M.DeleteChannel(ctx, ann, "finance"); err != nil {
 			t.Errorf("after %t: %v", after, err)
 		}
@@ -116,7 +116,7 @@ func TestChannelWritesAreLost(t *testing.T) {
 func TestDeletionOfAnAppIsLost(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
-		f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: after})
+		f.M = f.Fresh(&usecasetest.Faults{At: 1, After: after})
 		if err := f.M.DeleteApp(ctx, ann, "shop"); err != nil {
 			t.Errorf("after %t: %v", after, err)
 		}

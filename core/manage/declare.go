@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // notWithheld rejects new jobs that code declares and a user deleted. It reads the apps after the
@@ -24,22 +25,17 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		return fresh
 	}
 	apps := make(map[string]core.App, len(names))
-	var bad core.UnreadableApps
+	bad := core.UnreadableApps{}
 	for part := range budget.Chunks(names, budget.AtOnce) {
-		found, left, err := m.store.Apps(ctx, part)
-		worse, err := core.BesidesApps(err)
-		if err := core.Unread(left, err); err != nil {
+		found, worse, err := store.Split(m.store.Apps(ctx, part...))
+		if err != nil {
 			for _, s := range fresh {
-				s.refuse(err)
+				s.refuse(core.Retryable(err))
 			}
 			return nil
 		}
-		for name, app := range found {
-			apps[name] = app
-		}
-		for name, why := range worse {
-			bad.Add(name, why)
-		}
+		maps.Copy(apps, found)
+		maps.Copy(bad, worse)
 	}
 	return slices.DeleteFunc(fresh, func(s *saving) bool {
 		if why := bad.Of(s.job.Def.App); s.spec.Declared && why != nil {

@@ -156,7 +156,7 @@ func TestWithheldIsBounded(t *testing.T) {
 	for i := range core.MaxWithheld {
 		full.Withheld = append(full.Withheld, fmt.Sprintf("gone-%d", i))
 	}
-	check.OK(t, f.E.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}))
+	check.OK(t, f.E.Store.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}))
 	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
 		t.Errorf("deleted: %v", err)
 	}
@@ -176,11 +176,11 @@ func TestWithheldIsBounded(t *testing.T) {
 func TestWithheldFirst(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
-	m := f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, Kill: true})
-	if _, err := m.Delete(ctx, ann, "shop/clean", nil); err == nil || f.Faults.Last != "PutApp" {
+	m := f.Fresh(&faults{At: 1, Kill: true})
+	if _, err := m.Delete(ctx, ann, "shop/clean", nil); err == nil || f.Faults.Last != "put app" {
 		t.Errorf("the first write was %s, %v", f.Faults.Last, err)
 	}
-	f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+	f.M = f.Fresh(&faults{})
 	f.Job("shop/clean")
 }
 

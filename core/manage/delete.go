@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/store"
 )
 
 // Delete deletes a job but not its runs. Waiting triggers and retries of the job are skipped with core.ReasonDeleted.
@@ -63,8 +64,10 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		gone.Rev, gone.RevAt, gone.Deleted = t.Rev, core.Millis(t.RevAt), true
 		res.App, res.Name, res.ID, res.Rev, res.Change = d.App, d.Name, d.ID, t.Rev, Deleted
 		attempts = append(attempts, t)
-		return budget.WriteResult(m.store.DeleteJob(ctx, old.Sched.Rev, t, actor.Did(core.Change{ID: t.Rev, At: now, Verb: core.VerbDeleted,
-			App: d.App, Job: d.ID, Name: d.Name, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()})))
+		c := actor.Did(core.Change{ID: t.Rev, At: now, Verb: core.VerbDeleted, App: d.App, Job: d.ID, Name: d.Name,
+			Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()})
+		put := store.JobPut{Delete: &store.JobDelete{Seen: old.Sched.Rev, Tombstone: t}, Changes: []core.Change{c}}
+		return budget.WriteResult(m.store.Jobs.Put(ctx, []store.JobPut{put})[0])
 	})
 	if err != nil {
 		return SaveResult{}, err
@@ -80,7 +83,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 	ctx, cancel := context.WithTimeout(ctx, m.ask.PageFor())
 	defer cancel()
-	entries, err := m.store.Entries(ctx, job)
+	entries, err := m.store.Jobs.Entries(ctx, job)
 	if err != nil || len(entries) == 0 {
 		return
 	}
@@ -95,7 +98,7 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 		}
 	}
 	if len(over) > 0 {
-		m.store.RemoveEntries(ctx, over) // a leftover entry only sends a harmless copy
+		m.store.Leave(ctx, over) // a leftover entry only sends a harmless copy
 	}
 }
 

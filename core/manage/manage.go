@@ -10,12 +10,12 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // Manage changes jobs, apps, channels and settings for users. Several Manage values can share one store.
 type Manage struct {
-	store  Store
-	ring   Ring
+	store  *store.Store
 	finish Finisher
 	ask    *query.Queries
 	plans  plan.Options
@@ -50,7 +50,7 @@ type Options struct {
 
 // New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's
 // options in plans.
-func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
+func New(s *store.Store, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
@@ -61,7 +61,7 @@ func New(store Store, ring Ring, f Finisher, q *query.Queries, plans plan.Option
 		}
 	}
 	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)
-	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o,
+	return &Manage{store: s, finish: f, ask: q, plans: plans, o: o,
 		declared: declared{of: map[string]counted{}}}
 }
 

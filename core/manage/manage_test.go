@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/usecasetest"
+	"github.com/tickring/tickring/store"
 )
 
 func TestSave(t *testing.T) {
@@ -74,7 +74,7 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 		o := plan.Local()
 		o.PlanAhead, o.MaxAhead, o.MaxInstants = ahead, time.Hour, most
 		now := func() time.Time { return f.Clock }
-		m := people.New(f.Faults, f.Faults, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
+		m := people.New(f.E.Store, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
 		check.OK(t, m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0].Err)
 		return len(f.Fires()), f.Job("shop/sweep").Sched.PlanAt <= core.InstantOf(f.Clock)
 	}
@@ -226,9 +226,9 @@ func TestFaults(t *testing.T) {
 				j := f.Create(spec("sweep", every(time.Second)))
 				f.Clock = f.Clock.Add(time.Hour) // no tick runs in between
 				w := mode.fault
-				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				w.At = at
 				err := o.do(f.Fresh(&w))
-				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				f.M = f.Fresh(&faults{})
 				if w.Last == "" {
 					if err != nil {
 						t.Fatalf("%s: %v", o.name, err)
@@ -414,7 +414,7 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	// A fire in transit is not sent again.
 	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot,
 		First: tail, Attempt: 1, FixedDelay: true, SentAt: f.Clock}
-	check.OK(t, f.E.Finish.Create(ctx, []core.Run{run})[0])
+	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{run})[0])
 	s.Def.Params = "y"
 	f.Save(s)
 	if again := f.Fires(); len(again) != 0 || f.Job("shop/poll").Sched.Tail != tail {
@@ -439,7 +439,7 @@ func TestDeleteAndPrune(t *testing.T) {
 		t.Fatal(waiting, err)
 	}
 	row := core.Permits{Name: "row/" + waiting.Run.ID.Job().String(), V: 1, Limit: 100, Holders: []core.Holder{{First: 1, Until: start}}}
-	check.OK(t, f.E.Dispatch.PutPermits(ctx, []core.Permits{row})[0])
+	check.OK(t, f.E.Store.PutPermits(ctx, []core.Permits{row})[0])
 	req := manage.PruneRequest{Set: "ours", Stay: map[string]core.Notify{"shop/a": {}}, DryRun: true}
 	dry, err := f.M.Prune(ctx, ann, req)
 	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {
@@ -452,7 +452,7 @@ func TestDeleteAndPrune(t *testing.T) {
 	if _, err := f.M.Job(ctx, "shop/b"); code(err) != core.CodeNotFound {
 		t.Errorf("b: %v", err)
 	}
-	if p, err := f.E.Dispatch.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
+	if p, err := f.E.Store.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
 		t.Errorf("its failures in a row: %+v, %v", p, err)
 	}
 	if v, err := f.M.Run(ctx, waiting.Run.ID.String()); err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonDeleted {
@@ -478,12 +478,12 @@ func TestDeleteAndPrune(t *testing.T) {
 
 // reads counts the jobs in lists.
 type reads struct {
-	people.Store
+	store.Jobs
 	jobs int
 }
 
-func (r *reads) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := r.Store.ListJobs(ctx, app, after, limit)
+func (r *reads) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
+	list, next, err := r.Jobs.List(ctx, app, after, limit)
 	r.jobs += len(list)
 	return list, next, err
 }
@@ -494,8 +494,10 @@ func TestRefusedDeletionReadsOneJob(t *testing.T) {
 	for i := range 20 {
 		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
 	}
-	r := &reads{Store: f.E.Manage}
-	if err := f.Fresh(&faults{Store: r, Ring: f.E.Ring}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
+	s := *f.E.Store
+	r := &reads{Jobs: s.Jobs}
+	s.Jobs = r
+	if err := f.Fresh(&faults{Store: &s}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
 		t.Errorf("%d jobs were read, %v", r.jobs, err)
 	}
 }
@@ -569,7 +571,7 @@ func TestSaveMany(t *testing.T) {
 func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 	f := newFixture(t)
 	bad, good := f.Create(spec("bad", every(10*time.Second))), f.Create(spec("good", every(10*time.Second)))
-	m := f.Fresh(&faults{Store: &usecasetest.Damaged{Store: f.E.Manage, Job: bad.Def.ID}, Ring: f.E.Ring})
+	m := f.Fresh(&faults{Bad: []core.JobID{bad.Def.ID}})
 	var specs []manage.JobSpec
 	for _, name := range []string{"bad", "good", "new"} {
 		specs = append(specs, spec(name, every(20*time.Second)))

@@ -3,12 +3,14 @@ package manage
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // Many is the result for one job of a change to many jobs.
@@ -119,15 +121,12 @@ func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit
 // editPart changes jobs in one write, and reports for each whether its result is final.
 func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, build buildEdit) (settled []bool) {
 	settled = make([]bool, len(ids))
-	found, _, err := m.store.Jobs(ctx, ids)
-	if _, err := core.SplitUnreadable(err); err != nil {
+	got, err := m.store.Jobs.Get(ctx, store.Whole, ids)
+	if err != nil {
 		return settled
 	}
-	list := make([]*core.Job, 0, len(found))
-	for _, j := range found {
-		list = append(list, j)
-	}
-	if some, err := m.pausesEnded(ctx, list); some || err != nil {
+	found, _, _ := store.Split(got, nil) // the other jobs are changed alone
+	if some, err := m.pausesEnded(ctx, slices.Collect(maps.Values(found))); some || err != nil {
 		return settled
 	}
 	g, err := m.ask.Global(ctx)

@@ -212,9 +212,9 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		return core.Errorf(core.CodeRefused, "notifications without a job go to channel %s: remove the channel from "+
 			"`notify.to` of `defaults` first", channel)
 	}
-	apps, err := m.store.ListApps(ctx)
-	if _, err = core.BesidesApps(err); err != nil {
-		return core.Retryable(err)
+	apps, _, err := m.ask.Apps(ctx)
+	if err != nil {
+		return err
 	}
 	for i := range apps {
 		if named(apps[i].Name, apps[i].Set, apps[i].Notify) {
@@ -222,13 +222,13 @@ func (m *Manage) namedBy(ctx context.Context, channel string, leaves leaving) er
 		}
 	}
 	for after := core.JobID(0); ; {
-		jobs, next, err := m.store.ListJobs(ctx, "", after, budget.AtOnce)
-		if _, err = core.SplitUnreadable(err); err != nil {
+		jobs, next, err := m.store.Jobs.List(ctx, "", after, budget.AtOnce)
+		if err != nil {
 			return core.Retryable(err)
 		}
-		for i := range jobs {
-			if named(jobs[i].Name(), jobs[i].Def.Set, jobs[i].Def.Notify) {
-				return refuse("job " + jobs[i].Name())
+		for _, g := range jobs {
+			if j := g.Is; g.Err == nil && named(j.Name(), j.Def.Set, j.Def.Notify) {
+				return refuse("job " + j.Name())
 			}
 		}
 		if after = next; next == 0 {

@@ -70,7 +70,7 @@ func TestNotifyWritesAreLost(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			f := newFixture(t)
 			check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
-			f.M = f.Fresh(&usecasetest.Faults{Store: f.E.Manage, Ring: f.E.Ring, At: at + 1, After: after})
+			f.M = f.Fresh(&usecasetest.Faults{At: at + 1, After: after})
 			n := core.Notify{To: []string{"finance"}}
 			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {
 				t.Errorf("write %d, after %t: %+v, %v", at+1, after, res, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // After maps the app/name of jobs to their parents.
@@ -85,7 +86,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 	numbers := map[string]core.JobID{}
 	for app, names := range byApp {
 		for some := range budget.Chunks(names, budget.AtOnce) {
-			found, err := m.store.JobIDs(ctx, app, some)
+			found, err := m.store.Jobs.Named(ctx, app, some)
 			if err != nil {
 				return nil, core.Retryable(err)
 			}
@@ -127,10 +128,9 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, error) {
 	jobs := make(map[core.JobID]*core.Job, len(ids))
 	for some := range budget.Chunks(ids, budget.AtOnce) {
-		found, left, err := m.store.Jobs(ctx, some)
-		_, err = core.SplitUnreadable(err)
-		if err := core.Unread(left, err); err != nil {
-			return nil, err
+		found, _, err := store.Split(m.store.Jobs.Get(ctx, store.Whole, some))
+		if err != nil {
+			return nil, core.Retryable(err)
 		}
 		maps.Copy(jobs, found)
 	}

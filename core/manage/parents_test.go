@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -28,13 +28,14 @@ func after(name string, parents ...string) manage.JobSpec {
 // tree returns the links between jobs, as stored in children (up) and in parents (down).
 func (f *fixture) tree() (up, down []string) {
 	f.T.Helper()
-	list, _, err := f.E.Manage.ListJobs(ctx, "", 0, 5000)
+	list, _, err := f.E.Store.Jobs.List(ctx, "", 0, 5000)
 	check.OK(f.T, err)
 	names := map[core.JobID]string{}
-	for _, j := range list {
-		names[j.Def.ID] = j.Def.Name
+	for _, g := range list {
+		names[g.Is.Def.ID] = g.Is.Def.Name
 	}
-	for _, j := range list {
+	for _, g := range list {
+		j := g.Is
 		for _, p := range j.Def.After {
 			check.Equal(f.T, p.Job, "shop/"+names[p.ID], "%s has the parents %+v", j.Def.Name, p)
 			up = append(up, names[p.ID]+" "+j.Def.Name+" "+string(p.When))
@@ -181,18 +182,15 @@ func TestLongChain(t *testing.T) {
 	golden.New(t).Equal(t, "a circle", messages(circle))
 }
 
-// between makes a change before the first update.
-type between struct {
-	people.Store
-	do func()
-}
-
-func (b *between) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
-	if do := b.do; do != nil {
-		b.do = nil
-		do()
+// before calls do before the first write with a name.
+func before(name string, do func()) func(string) error {
+	once := sync.OnceFunc(do)
+	return func(write string) error {
+		if write == name {
+			once()
+		}
+		return nil
 	}
-	return b.Store.UpdateJobs(ctx, updates)
 }
 
 // TestCircleOfTwoEdits: two edits that are valid alone close a circle together, in concurrent
@@ -201,8 +199,7 @@ func TestCircleOfTwoEdits(t *testing.T) {
 	f := newFixture(t)
 	begin := []manage.JobSpec{after("a"), after("b", "a"), after("c"), after("d", "c")}
 	f.Save(begin...)
-	b := &between{Store: f.E.Manage, do: func() { wantResults(t, f.Save(after("a", "d")), "updated") }}
-	other := f.Fresh(&faults{Store: b, Ring: f.E.Ring})
+	other := f.Fresh(&faults{Before: before("update job", func() { wantResults(t, f.Save(after("a", "d")), "updated") })})
 	concurrent := other.Save(ctx, ann, []manage.JobSpec{after("c", "b")})
 	wantResults(t, concurrent, "invalid after")
 	f.wantTree("a b", "c d", "d a")

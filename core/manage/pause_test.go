@@ -52,10 +52,10 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				f.Fires()
 				f.Clock = f.Clock.Add(15 * time.Minute) // no tick runs in between
 				w := mode.fault
-				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				w.At = at
 				err := c.do(f.Fresh(&w))
 				met = at == 0 || w.Last != ""
-				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, Quiet: true})
+				f.M = f.Fresh(&faults{Quiet: true})
 				what := fmt.Sprintf("%s, %s at %q", name, mode.name, w.Last)
 				if err != nil && (at == 0 || w.Err == nil && !w.Kill) {
 					t.Errorf("%s: %v", what, err)
@@ -124,12 +124,12 @@ func TestPauseEndedByAClockSetBack(t *testing.T) {
 func TestPauseWithALostAnswer(t *testing.T) {
 	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
 		f := newFixture(t)
-		f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: true})
+		f.M = f.Fresh(&faults{At: 1, After: true})
 		paused, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "flood"})
 		if err != nil || !paused.Changed || paused.State != core.Paused {
 			t.Errorf("pause of %+v: %+v (%v)", target, paused, err)
 		}
-		f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: true})
+		f.M = f.Fresh(&faults{At: 1, After: true})
 		f.Clock = f.Clock.Add(time.Minute)
 		resumed, err := f.M.Resume(ctx, ann, target, "")
 		if err != nil || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {

@@ -16,11 +16,13 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
-// crowded is a store that accepts a few jobs of each call, after it was full for a time.
+// crowded are jobs of a store that accepts a few jobs of each call, after it was full for a time.
 type crowded struct {
-	*memory.Store
+	store.Jobs
+	s       *store.Store
 	perCall int
 	from    time.Time
 	calls   map[string]int
@@ -32,42 +34,45 @@ func (c *crowded) full(call string) bool {
 	return time.Now().Before(c.from)
 }
 
-func (c *crowded) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+func (c *crowded) Put(ctx context.Context, puts []store.JobPut) []error {
 	full := c.full("create")
 	if app := c.deletes; app != "" {
 		c.deletes = ""
-		found, _, _ := c.Apps(ctx, []string{app})
-		if err := c.DeleteApp(ctx, found[app].Rev, app, core.Change{ID: 1, App: app}); err != nil {
+		found, _ := c.s.Apps(ctx, app)
+		if err := c.s.DeleteApp(ctx, found[app].Is.Rev, app, core.Change{ID: 1, App: app}); err != nil {
 			return []error{err}
 		}
 	}
-	errs := make([]error, len(jobs))
-	for i := range jobs {
+	errs := make([]error, len(puts))
+	for i := range puts {
 		if errs[i] = core.ErrThrottled; !full && i < c.perCall {
-			errs[i] = c.Store.CreateJobs(ctx, jobs[i:i+1], changes[i:i+1])[0]
+			errs[i] = c.Jobs.Put(ctx, puts[i:i+1])[0]
 		}
 	}
 	return errs
 }
 
-func (c *crowded) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+func (c *crowded) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	if c.full("read") {
 		return nil, core.ErrThrottled
 	}
-	return c.Store.JobIDs(ctx, app, names)
+	return c.Jobs.Named(ctx, app, names)
 }
 
-func (c *crowded) NewJobIDs(ctx context.Context, n int) (core.JobID, error) {
+func (c *crowded) Numbers(ctx context.Context, job core.JobID, n int) (int64, error) {
 	if c.full("number") {
 		return 0, core.ErrThrottled
 	}
-	return c.Store.NewJobIDs(ctx, n)
+	return c.Jobs.Numbers(ctx, job, n)
 }
 
 func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
-	c := &crowded{Store: memory.New(t, memory.Options{}), calls: map[string]int{}}
-	m := people.New(c, c.Store, finish.New(c.Store.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
+	e := memory.Open(t, memory.Options{})
+	s := *e.Store
+	c := &crowded{Jobs: s.Jobs, s: e.Store, calls: map[string]int{}}
+	s.Jobs = c
+	m := people.New(&s, finish.New(e.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
 	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }
@@ -113,8 +118,8 @@ func TestSaveWithoutRoom(t *testing.T) {
 		"longer than the caller waits": {3 * time.Second, 3 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, m := newCrowded(t)
-				store.from = time.Now().Add(time.Hour)
+				crowded, m := newCrowded(t)
+				crowded.from = time.Now().Add(time.Hour)
 				ctx, cancel := context.WithTimeout(t.Context(), c.waits)
 				defer cancel()
 				began := time.Now()
@@ -128,7 +133,7 @@ func TestSaveWithoutRoom(t *testing.T) {
 					}
 					texts.Equal(t, "not stored", fmt.Sprint(r.Err))
 				}
-				if jobs, _, err := store.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
+				if jobs, _, err := crowded.List(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 					t.Errorf("%d jobs are there, %v", len(jobs), err)
 				}
 			})
@@ -141,8 +146,8 @@ func TestSaveWithoutRoom(t *testing.T) {
 func TestSaveWithLittleRoom(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		store, m := newCrowded(t)
-		store.perCall = 1
+		c, m := newCrowded(t)
+		c.perCall = 1
 		began := time.Now()
 		made := 0
 		for _, r := range m.Save(t.Context(), ann, many(600)) {
@@ -155,7 +160,7 @@ func TestSaveWithLittleRoom(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if jobs, _, err := store.ListJobs(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
+		if jobs, _, err := c.List(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
 			t.Errorf("%d jobs exist, %d are reported; %v", len(jobs), made, err)
 		}
 	})
@@ -170,7 +175,7 @@ func TestSaveIntoAnAppThatGoes(t *testing.T) {
 		for _, r := range m.Save(t.Context(), ann, many(3)) {
 			check.Equal(t, core.CodeOf(r.Err), core.CodeNotFound, "%s: %s, %v", r.Name, r.Change, r.Err)
 		}
-		if jobs, _, err := c.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
+		if jobs, _, err := c.List(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 			t.Errorf("%d jobs are there, %v", len(jobs), err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // Save creates or changes jobs. Each job succeeds or fails independently, and the results are in the order of specs.
@@ -20,7 +21,7 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
 	}
-	return m.save(ctx, actor, specs, store, nil)
+	return m.save(ctx, actor, specs, apply, nil)
 }
 
 // Check returns the results that Save would return, and changes nothing. beside has the parents of further jobs,
@@ -34,7 +35,7 @@ type purpose int
 
 const (
 	check    purpose = iota // writes nothing
-	store                   // creates or changes jobs as in specs
+	apply                   // creates or changes jobs as in specs
 	giveBack                // returns the jobs to their code, unchanged
 )
 
@@ -205,11 +206,11 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 		names = append(names, s.job.Def.App)
 	}
 	slices.Sort(names)
-	apps, left, err := m.store.Apps(ctx, slices.Compact(names))
-	bad, err := core.BesidesApps(err)
-	if err := core.Unread(left, err); err != nil {
-		return nil, err
+	apps, worse, err := store.Split(m.store.Apps(ctx, slices.Compact(names)...))
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
+	bad := core.UnreadableApps(worse)
 	ready := make([]*saving, 0, len(todo))
 	for _, s := range todo {
 		app := apps[s.job.Def.App]
@@ -383,7 +384,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	var ids []core.JobID
 	names := map[core.JobID]string{}
 	for app, of := range byApp {
-		found, err := m.store.JobIDs(ctx, app, of)
+		found, err := m.store.Jobs.Named(ctx, app, of)
 		if err != nil {
 			return nil, nil, core.Retryable(err)
 		}
@@ -394,12 +395,11 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	}
 	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
 	for some := range budget.Chunks(ids, budget.AtOnce) {
-		found, left, err := m.store.Jobs(ctx, some)
-		worse, err := core.SplitUnreadable(err)
-		if err := core.Unread(left, err); err != nil {
-			return nil, nil, err
+		found, worse, err := store.Split(m.store.Jobs.Get(ctx, store.Whole, some))
+		if err != nil {
+			return nil, nil, core.Retryable(err)
 		}
-		worse.Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // a save can replace its locked secrets
+		core.Unreadable(worse).Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // a save can replace its locked secrets
 		for id, why := range worse {
 			bad[names[id]] = core.Unreadable{id: why}
 		}
@@ -535,7 +535,7 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 		return nil
 	}
 	var first core.JobID
-	if err := budget.RetryUntilCertain(ctx, func() (err error) { first, err = m.store.NewJobIDs(ctx, len(need)); return err }); err != nil {
+	if err := budget.RetryUntilCertain(ctx, func() (err error) { first, err = m.store.JobIDs(ctx, len(need)); return err }); err != nil {
 		return err
 	}
 	for i, s := range need {

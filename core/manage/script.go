@@ -154,7 +154,7 @@ func (m *Manage) putScript(ctx context.Context, e *edit) error {
 		unnamed := rec.Unnamed(core.Millis(since), hash) // as stored: the sources of versions trimmed now are deleted next time
 		if rec.Trims() {
 			var revs []int64
-			if _, err := budget.OpenRuns(ctx, job, m.store.OpenRuns, nil, func(r *core.Run) bool {
+			if _, err := m.store.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
 				if rev := r.RevSent(); r.InProgress() && !slices.Contains(revs, rev) {
 					revs = append(revs, rev)
 				}

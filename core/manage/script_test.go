@@ -6,14 +6,15 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 // scripted returns a job with a script.
@@ -119,12 +120,12 @@ func TestScriptVersions(t *testing.T) {
 
 	// All versions are deleted with the job.
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/a", nil))
-	rec, err := f.E.Manage.Scripts(ctx, made.Def.ID)
+	rec, err := f.E.Store.Scripts(ctx, made.Def.ID)
 	if err != nil || rec.V != 0 {
 		t.Errorf("%+v %v", rec, err)
 	}
 	for _, source := range []string{"one", "two", "five"} {
-		if _, found, err := f.E.Manage.Source(ctx, made.Def.ID, core.HashScript(source)); err != nil || found {
+		if _, found, err := f.E.Store.Source(ctx, made.Def.ID, core.HashScript(source)); err != nil || found {
 			t.Errorf("%s stays: %v", source, err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestScriptVersions(t *testing.T) {
 func (f *fixture) changes(ref string) []core.Change {
 	f.T.Helper()
 	j := f.Job(ref)
-	list, err := f.E.Manage.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
+	list, err := f.E.Store.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
 	check.OK(f.T, err)
 	return list
 }
@@ -182,7 +183,7 @@ func TestOldVersionsGo(t *testing.T) {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1,
 		First: id,
 		Owner: "n", SentAt: f.Clock, Address: "http://10.0.0.1:9999"}
-	check.OK(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 	next := func(from, to int, gap time.Duration) {
 		t.Helper()
 		for v := from; v <= to; v++ {
@@ -201,7 +202,7 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 	kept := func(source string, want bool) {
 		t.Helper()
-		if _, found, err := f.E.Manage.Source(ctx, j.Def.ID, core.HashScript(source)); err != nil || found != want {
+		if _, found, err := f.E.Store.Source(ctx, j.Def.ID, core.HashScript(source)); err != nil || found != want {
 			t.Errorf("%s: %v %v", source, found, err)
 		}
 	}
@@ -209,7 +210,7 @@ func TestOldVersionsGo(t *testing.T) {
 	if got := numbers(); len(got) != 31 || got[0] != 1 {
 		t.Errorf("the version of an open run is gone: %v", got)
 	}
-	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0])
+	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0])
 	next(32, 33, 2*time.Hour)
 	if got := numbers(); len(got) != core.KeepVersions || got[0] != 4 {
 		t.Errorf("kept are %v", got)
@@ -233,7 +234,7 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 	f.script("shop/a", manage.ScriptSpec{Source: "and more"}, "updated")
 	kept("v50", false)
-	rec, _ := f.E.Manage.Scripts(ctx, j.Def.ID)
+	rec, _ := f.E.Store.Scripts(ctx, j.Def.ID)
 	if len(rec.Stored) > core.KeepVersions+3 {
 		t.Errorf("%d sources are noted", len(rec.Stored))
 	}
@@ -252,10 +253,10 @@ func TestScriptKilled(t *testing.T) {
 					f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
 					f.Clock = f.Clock.Add(3 * time.Hour)
 				}
-				dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: at, After: after, Kill: true}
+				dying := &faults{At: at, After: after, Kill: true}
 				f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "three")})
 				died := dying.Dead
-				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				f.M = f.Fresh(&faults{})
 				where := fmt.Sprintf("first %v, killed at write %d, %s, after it %v", first, at, dying.Last, after)
 				if j, err := f.M.Job(ctx, "shop/a"); err == nil {
 					if _, err := f.M.ScriptSource(ctx, &j, j.Def.Script); err != nil {
@@ -282,77 +283,55 @@ func TestScriptKilled(t *testing.T) {
 	}
 }
 
-// slowly makes changes between the record of scripts and the update of the job, each once.
-type slowly struct {
-	people.Store
-	record, source, update func()
-}
-
-func (s *slowly) Scripts(ctx context.Context, job core.JobID) (core.Scripts, error) {
-	if do := s.record; do != nil {
-		s.record = nil
-		do()
-	}
-	return s.Store.Scripts(ctx, job)
-}
-
-func (s *slowly) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
-	if do := s.source; do != nil {
-		s.source = nil
-		do()
-	}
-	return s.Store.PutSource(ctx, job, source, at)
-}
-
-func (s *slowly) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
-	if do := s.update; do != nil {
-		s.update = nil
-		do()
-	}
-	return s.Store.UpdateJobs(ctx, updates)
-}
-
 // TestScriptsAtOnce: two concurrent saves create a version each. Neither source is deleted,
 // though the other save sees it without a name.
 func TestScriptsAtOnce(t *testing.T) {
-	for _, before := range []string{"source", "update"} {
+	for _, write := range []string{"put source", "update job"} {
 		for _, dies := range []bool{false, true} { // the other save, before it changes the job
 			f := newFixture(t)
 			f.Create(scripted("a", "one"))
-			s := &slowly{Store: f.E.Manage}
 			want := []string{"3 shell ours", "2 shell theirs", "1 shell one"}
 			other := func() { f.script("shop/a", manage.ScriptSpec{Source: "theirs"}, "updated") }
 			if dies {
 				want = []string{"2 shell ours", "1 shell one"}
 				other = func() {
-					dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 4, Kill: true}
+					dying := &faults{At: 4, Kill: true}
 					f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "theirs")})
-					check.Equal(t, dying.Last, "UpdateJobs", "it died at")
+					check.Equal(t, dying.Last, "update job", "it died at")
 				}
 			}
-			if before == "source" {
-				s.source = other
-			} else {
-				s.update = other
-			}
 			f.Clock = f.Clock.Add(2 * time.Hour)
-			slow := f.Fresh(&faults{Store: s, Ring: f.E.Ring})
+			slow := f.Fresh(&faults{Before: before(write, other)})
 			wantResults(t, slow.Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
 			f.wantVersions("shop/a", want...)
 		}
 	}
 }
 
+// reading calls do before each read of a record of scripts.
+type reading struct {
+	store.Records
+	do func()
+}
+
+func (r reading) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	if strings.HasPrefix(keys[0].Kind, "script#") {
+		r.do()
+	}
+	return r.Records.Get(ctx, keys...)
+}
+
 // TestScriptsOfAStaleJob: a save of a job that is two versions old damages no version.
 func TestScriptsOfAStaleJob(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))
-	s := &slowly{Store: f.E.Manage, record: func() {
+	s := *f.E.Store
+	s.Records = reading{s.Records, sync.OnceFunc(func() {
 		f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
 		f.script("shop/a", manage.ScriptSpec{Source: "three"}, "updated")
-	}}
+	})}
 	f.Clock = f.Clock.Add(2 * time.Hour)
-	wantResults(t, f.Fresh(&faults{Store: s, Ring: f.E.Ring}).Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
+	wantResults(t, f.Fresh(&faults{Store: &s}).Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
 	f.wantVersions("shop/a", "4 shell ours", "3 shell three", "2 shell two", "1 shell one")
 }
 
@@ -361,18 +340,18 @@ func TestScriptsOfAStaleJob(t *testing.T) {
 func TestAbandonedSourceGoes(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(scripted("a", "one"))
-	dying := &faults{Store: f.E.Manage, Ring: f.E.Ring, At: 3, Kill: true} // the update
-	if r := f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "lost")})[0]; r.Err == nil || dying.Last == "PutSource" {
+	dying := &faults{At: 3, Kill: true} // the update
+	if r := f.Fresh(dying).Save(ctx, ann, []manage.JobSpec{scripted("a", "lost")})[0]; r.Err == nil || dying.Last == "put source" {
 		t.Fatalf("%+v %s", r, dying.Last)
 	}
-	f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+	f.M = f.Fresh(&faults{})
 	for _, c := range []struct {
 		wait time.Duration
 		want bool
 	}{{time.Minute, true}, {2 * time.Hour, false}} {
 		f.Clock = f.Clock.Add(c.wait)
 		f.script("shop/a", manage.ScriptSpec{Source: fmt.Sprint("after ", c.wait)}, "updated")
-		if _, found, err := f.E.Manage.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
+		if _, found, err := f.E.Store.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
 			t.Errorf("after %s it exists: %v, %v", c.wait, found, err)
 		}
 	}
@@ -382,23 +361,15 @@ func TestAbandonedSourceGoes(t *testing.T) {
 func TestScriptStoreFull(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))
-	full := &full{Store: f.E.Manage}
-	m := f.Fresh(&faults{Store: full, Ring: f.E.Ring})
-	full.times = 3
+	full := 3
+	m := f.Fresh(&faults{Before: func(write string) error {
+		if write == "put source" && full > 0 {
+			full--
+			return core.ErrThrottled
+		}
+		return nil
+	}})
 	wantResults(t, m.Save(ctx, ann, []manage.JobSpec{scripted("a", "two")}), "updated")
-	check.Equal(t, full.times, 0, "it was not tried again")
+	check.Equal(t, full, 0, "it was not tried again")
 	f.wantVersions("shop/a", "2 shell two", "1 shell one")
-}
-
-type full struct {
-	people.Store
-	times int
-}
-
-func (s *full) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
-	if s.times > 0 {
-		s.times--
-		return core.ErrThrottled
-	}
-	return s.Store.PutSource(ctx, job, source, at)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -171,7 +172,7 @@ func (r *rig) minutes(n int) {
 			}
 			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
 			r.must(err)
-			r.handle(engine.Messages(got)...)
+			r.handle(poller.Messages(got)...)
 			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
 		}
 	}

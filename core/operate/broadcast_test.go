@@ -39,13 +39,12 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	shards[1].State, shards[1].Reason, shards[1].EndedAt, shards[1].Then = core.Failed, core.ReasonHandler, f.Clock, retry.ID
 	shards[3].State, shards[3].EndedAt = core.Succeeded, f.Clock
 	runs = append(runs, shards[0], shards[1], shards[3], retry)
-	must(f.T, f.E.Finish.Create(ctx, runs)...)
+	must(f.T, f.E.Store.CreateRuns(ctx, runs)...)
 	return whole, append(shards, retry)
 }
 
 func (f *fixture) states(ids ...core.RunID) (list []string) {
-	found, _, err := f.E.Manage.Runs(ctx, ids)
-	must(f.T, err)
+	found := f.Runs(ids...)
 	for _, id := range ids {
 		r := found[id]
 		text := fmt.Sprintf("%s %s", r.State, r.Reason)
@@ -76,7 +75,7 @@ func TestKillBroadcast(t *testing.T) {
 	if got := f.states(ids...); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if err := f.E.Finish.Create(ctx, []core.Run{shards[2]})[0]; err == nil {
+	if err := f.E.Store.CreateRuns(ctx, []core.Run{shards[2]})[0]; err == nil {
 		t.Error("a shard was claimed after the kill")
 	}
 	if res, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil || len(res.Cancelled) != 0 {
@@ -95,11 +94,11 @@ func TestKillBroadcast(t *testing.T) {
 func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
-	f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(shards[0].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock}),
+	f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(shards[0].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock}),
 		core.End(shards[4].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock})})
 	skipped := whole.ShardRun(whole.Shard.IDOf(2))
 	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
-	must(t, f.E.Finish.Create(ctx, []core.Run{skipped})[0])
+	must(t, f.E.Store.CreateRuns(ctx, []core.Run{skipped})[0])
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
 	if got := f.states(whole.ID); !slices.Equal(got, []string{"killed person killed by ann"}) {
 		t.Errorf("%q", got)

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -11,17 +12,8 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
-
-// Cleaner deletes records of runs.
-type Cleaner interface {
-	// DropRuns deletes runs, each on the condition that it has ended and has no pending follow-ups. A missing run is not an
-	// error.
-	DropRuns(ctx context.Context, runs []core.Run) []error
-	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted. If a later time is stored,
-	// nothing changes.
-	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-}
 
 // Limits of a clean-up. CleanAge is the minimum age of runs to delete, because younger runs may still be needed. MaxCleanKeep
 // is the maximum of CleanRequest.Keep.
@@ -259,11 +251,8 @@ func (c *cleaning) note(ctx context.Context, id core.JobID, job *core.Job, clean
 
 // jobOf returns the current job, or nil if it was deleted.
 func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) {
-	found, left, err := c.op.store.Jobs(ctx, []core.JobID{id})
-	if err := core.Unread(left, err); err != nil {
-		return nil, err
-	}
-	return found[id], nil
+	found, bad, err := store.Split(c.op.store.Jobs.Get(ctx, store.Whole, []core.JobID{id}))
+	return found[id], core.Retryable(cmp.Or(err, core.Unreadable(bad).Err()))
 }
 
 // lastSuccess returns the job's last successful run, or 0. In a job that pauses after failures in
@@ -312,8 +301,12 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 			return core.Retryable(err)
 		}
 	}
+	puts := make([]store.RunPut, len(drop))
+	for i := range drop {
+		puts[i].Drop = &drop[i]
+	}
 	var failed error
-	for _, err := range c.op.store.DropRuns(ctx, drop) {
+	for _, err := range c.op.store.Runs.Put(ctx, puts) {
 		switch {
 		case err == nil:
 			c.res.Cleaned++
@@ -358,15 +351,14 @@ func (c *cleaning) needed(ctx context.Context, runs []core.Run) (map[core.RunID]
 		for id := range ask {
 			ids = append(ids, id)
 		}
-		found, left, err := c.op.store.Runs(ctx, ids)
-		if err := core.Unread(left, err); err != nil {
-			return nil, err
+		found, err := store.Complete(c.op.store.Runs.Get(ctx, ids))
+		if err != nil {
+			return nil, core.Retryable(err)
 		}
 		then := map[core.RunID][]core.RunID{}
 		for id, by := range ask {
-			r, is := found[id]
-			switch {
-			case !is:
+			switch r := found[id]; {
+			case r == nil:
 			case r.State.Open() || r.Owing():
 				for _, run := range by {
 					needed[run] = true

@@ -12,11 +12,11 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 // hourly stores a job that ran each hour, and returns the scheduled times.
@@ -59,10 +59,10 @@ func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
 func (f *fixture) left(job core.JobID) int {
 	f.T.Helper()
 	first, last := core.RunRange(job, 0, core.Horizon)
-	list, err := f.E.Manage.RunsByID(ctx, first, last, 10000)
+	list, err := f.E.Store.Runs.Span(ctx, first, last, 10000)
 	must(f.T, err)
 	low, high := core.NumberedRange(job)
-	more, err := f.E.Manage.RunsByID(ctx, low, high, 10000)
+	more, err := f.E.Store.Runs.Span(ctx, low, high, 10000)
 	must(f.T, err)
 	return len(list) + len(more)
 }
@@ -102,8 +102,8 @@ func TestClean(t *testing.T) {
 	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
 		At:   list[0],
 		Slot: list[0], Cause: core.CauseSchedule}}}
-	must(t, f.E.Ring.Bury(ctx, m, "it was received too often"))
-	again, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
+	must(t, f.E.Store.Queue.Bury(ctx, m, "it was received too often"))
+	again, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{})
 	if err != nil || again.Sent != 0 {
 		t.Fatalf("redrive: %+v, %v", again, err)
 	}
@@ -138,7 +138,7 @@ func TestCleanNeeded(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 		return r.ID
 	}
 	open := func(r *core.Run) {
@@ -165,25 +165,25 @@ func TestCleanNeeded(t *testing.T) {
 	// A message in transit may name runs that are due after it.
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
 	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
-	must(t, f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
+	must(t, f.E.Store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 7 {
 		t.Errorf("%d went though a message is on its way, %d held", c, h)
 	}
 	f.Fires()
 	// A requeued message may wait for long, and names only runs of its own due time.
-	must(t, f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
+	must(t, f.E.Store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 2 || h != 5 {
 		t.Errorf("%d went, %d held", c, h)
 	}
 	stay["young"] = young
 	for why, id := range stay {
-		if found, _, err := f.E.Manage.Runs(ctx, []core.RunID{id}); err != nil || len(found) == 0 {
-			t.Errorf("it went: %s, %v", why, err)
+		if len(f.Runs(id)) == 0 {
+			t.Errorf("it went: %s", why)
 		}
 	}
 	for why, id := range gone {
-		if found, _, err := f.E.Manage.Runs(ctx, []core.RunID{id}); err != nil || len(found) > 0 {
-			t.Errorf("it stays: %s, %v", why, err)
+		if len(f.Runs(id)) > 0 {
+			t.Errorf("it stays: %s", why)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		} else {
 			r.EndedAt = f.Clock.Add(time.Second)
 		}
-		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 		f.Clock = f.Clock.Add(time.Hour)
 		return id
 	}
@@ -261,12 +261,12 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 				Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
 		}
 		list[0].EndedAt = f.Clock.Add(time.Minute)
-		must(t, errors.Join(f.E.Finish.Create(ctx, list)...))
+		must(t, errors.Join(f.E.Store.CreateRuns(ctx, list)...))
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep"})
-		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{list[0].ID})
-		if err != nil || int(cleaned) != n-1 || held != 1 || (len(found) == 1) != stays {
-			t.Errorf("of %d: %d went, %d stay, the one that ended last: %t, %v", n, cleaned, held, len(found) == 1, err)
+		found := f.Runs(list[0].ID)
+		if int(cleaned) != n-1 || held != 1 || (len(found) == 1) != stays {
+			t.Errorf("of %d: %d went, %d stay, the one that ended last: %t", n, cleaned, held, len(found) == 1)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 			r := core.Run{ID: core.NumberedRun(job, n+1), App: app, State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
 				Slot: core.InstantOf(f.Clock), SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
 			r.First = r.ID
-			must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+			must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 		}
 	}
 	pay := f.Job("pay/ledger").Def.ID
@@ -309,7 +309,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 					t.Errorf("%+v: %+v, %v", q, res, err)
 				}
 			}
-			if upTo, err := f.E.Manage.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
+			if upTo, err := f.E.Store.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
 				t.Fatalf("%+v: %d of pay are left, %d of the deleted app; cleaned up to %s, %v", q, f.left(pay), f.left(gone), upTo, err)
 			}
 		}
@@ -319,15 +319,15 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	}
 }
 
-// leaves is a store whose caller disconnects once a run is deleted.
+// leaves are runs whose caller disconnects once a run is deleted.
 type leaves struct {
-	people.Store
+	store.Runs
 	gone context.CancelFunc
 }
 
-func (s leaves) DropRuns(ctx context.Context, runs []core.Run) []error {
-	defer s.gone()
-	return s.Store.DropRuns(ctx, runs)
+func (r leaves) Put(ctx context.Context, puts []store.RunPut) []error {
+	defer r.gone()
+	return r.Runs.Put(ctx, puts)
 }
 
 // TestCleanIsWrittenDown: a record names the user, the job and how many runs were deleted, also
@@ -354,7 +354,9 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	f.Clock = f.Clock.Add(24 * time.Hour)
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	at, leave := context.WithCancel(ctx)
-	m := f.Fresh(&faults{Store: leaves{f.E.Manage, leave}, Ring: f.E.Ring})
+	s := *f.E.Store
+	s.Runs = leaves{s.Runs, leave}
+	m := f.Fresh(&faults{Store: &s})
 	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {
 		t.Fatalf("%+v, %v", res, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // killPlace starts the place of a page of a kill: a plus and the last address that got the kill.
@@ -76,7 +77,7 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	for i := range ids {
 		ids[i] = whole.Shard.IDOf(i)
 	}
-	last, err := budget.LastAttempts(ctx, ids, op.store.Runs)
+	last, err := op.store.LastAttempts(ctx, ids)
 	if err != nil {
 		return res, err
 	}
@@ -90,7 +91,7 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 		if err := op.finish.SkipShards(ctx, whole, none, "cancelled by "+actor.Name); err != nil {
 			return res, core.Retryable(err)
 		}
-		if last, err = budget.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed in between
+		if last, err = op.store.LastAttempts(ctx, ids); err != nil { // some were claimed in between
 			return res, err
 		}
 	}
@@ -145,7 +146,7 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 // budget.Killed. all reports whether there are no more.
 func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *budget.Page, wanted func(*core.Run) bool) (list []core.Run, all bool,
 	err error) {
-	all, err = budget.OpenRuns(ctx, job, op.store.OpenRuns, func() bool { return !p.Over() }, func(r *core.Run) bool {
+	all, err = op.store.OpenRuns(ctx, job, func() bool { return !p.Over() }, func(r *core.Run) bool {
 		if !wanted(r) {
 			return true
 		} else if len(list) == budget.Killed {
@@ -286,7 +287,7 @@ func atOnce(open []core.Run, together int) []core.Run {
 // mark records the user who kills a run; it returns false if the run has ended.
 func (op *Operate) mark(ctx context.Context, kill core.RunPut) (open bool, err error) {
 	err = budget.RetryUntilCertain(ctx, func() error {
-		err := op.store.PutRuns(ctx, []core.RunPut{kill})[0]
+		err := op.store.ChangeRuns(ctx, []core.RunPut{kill})[0]
 		if open = !errors.Is(err, core.ErrRefused); !open {
 			return nil
 		}
@@ -301,9 +302,9 @@ func (op *Operate) sendKills(ctx context.Context, appName string, addresses []st
 	if len(addresses) == 0 {
 		return nil
 	}
-	found, left, err := op.store.Apps(ctx, []string{appName})
-	if err := core.Unread(left, err); err != nil {
-		return err
+	found, bad, err := store.Split(op.store.Apps(ctx, appName))
+	if err := cmp.Or(err, core.UnreadableApps(bad).Err()); err != nil {
+		return core.Retryable(err)
 	}
 	app := found[appName]
 	app.Name = appName // also for a deleted app, whose executors may still be available

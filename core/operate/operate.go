@@ -8,12 +8,12 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // Operate performs operations on runs. Operate has no goroutines and no state, so any number of Operates can share a store.
 type Operate struct {
-	store  Store
-	ring   Ring
+	store  *store.Store
 	finish Finisher
 	killer Killer
 	ask    *query.Queries
@@ -22,8 +22,8 @@ type Operate struct {
 }
 
 // New returns an Operate. The parameter counts may be nil if Clean is never called.
-func New(store Store, ring Ring, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
-	return &Operate{store: store, ring: ring, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
+func New(s *store.Store, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
+	return &Operate{store: s, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 
 // A TriggerRequest asks for one run of a job, on behalf of a user or an API client.

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // A RedriveRequest selects dead-letter messages, and defines what happens to messages that cannot be sent again.
@@ -54,7 +55,7 @@ type RedrivenFire struct {
 //
 // A message is removed after all its runs are sent. Otherwise it stays in the dead-letter queue with the reason, until a user
 // removes it with Drop or Unread. "tickring audit" still finds the runs of removed messages.
-func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
+func (op *Operate) Redrive(ctx context.Context, actor core.Actor, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
 	}
@@ -64,7 +65,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 	if q.Limit == 0 {
 		q.Limit = budget.Redriven
 	}
-	list, err := dead.Letters(ctx, q.After, q.Limit)
+	list, err := op.store.Letters(ctx, q.After, q.Limit)
 	if err != nil {
 		return RedriveResult{}, core.Retryable(err)
 	}
@@ -78,10 +79,10 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 			if l.Asks = asksFor(&m); !q.DryRun {
 				now := op.ask.Now()
 				m.Slot, m.Try = core.InstantOf(now), 0
-				if err := op.ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
+				if err := op.store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
 					return res, core.Retryable(err)
 				}
-				if err := dead.DropLetter(ctx, l.ID); err != nil {
+				if err := op.store.DropLetter(ctx, l.ID); err != nil {
 					return res, core.Retryable(err)
 				}
 				l.Dropped = true
@@ -111,7 +112,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLette
 				return res, err
 			}
 			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
-				if err := dead.DropLetter(ctx, l.ID); err != nil {
+				if err := op.store.DropLetter(ctx, l.ID); err != nil {
 					return res, core.Retryable(err) // its fires are on the ring: a copy is harmless
 				}
 				l.Dropped = true
@@ -154,7 +155,7 @@ func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
 			out[i].NotBefore = now
 		}
 	}
-	for _, err := range op.ring.Enqueue(ctx, out) {
+	for _, err := range op.store.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			return core.Retryable(err)
 		}
@@ -178,14 +179,13 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 			jobIDs = append(jobIDs, id)
 		}
 	}
-	runs, left, err := op.store.Runs(ctx, ids)
-	if err := core.Unread(left, err); err != nil {
-		return nil, err
+	runs, err := store.Complete(op.store.Runs.Get(ctx, ids))
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
-	jobs, unreadJobs, err := op.store.Jobs(ctx, jobIDs)
-	bad, err := core.SplitUnreadable(err)
-	if err := core.Unread(unreadJobs, err); err != nil {
-		return nil, err
+	jobs, bad, err := store.Split(op.store.Jobs.Get(ctx, store.Whole, jobIDs))
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
 	stones, err := op.store.Tombstones(ctx, jobIDs)
 	if err != nil {
@@ -205,12 +205,9 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 		} else if t, gone := stones[f.Run.Job()]; gone {
 			r.App, r.Name = t.App, t.Name
 		}
-		var run *core.Run
-		if x, is := runs[f.Run]; is {
-			run = &x
-		}
+		run, whole := runs[f.Run], runs[f.Of]
 		_, gone := stones[f.Run.Job()]
-		if run == nil && runs[f.Of].State.Open() { // dispatch decides about a shard of an open broadcast
+		if run == nil && whole != nil && whole.State.Open() { // dispatch decides about a shard of an open broadcast
 			list[i] = r
 			continue
 		}

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -13,9 +14,10 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 // TestRedrive: only fires that may still be sent are sent again. A message is removed when all
@@ -40,7 +42,7 @@ func TestRedrive(t *testing.T) {
 	}
 	put := func(r core.Run) core.Fire {
 		r.App, r.At, r.Slot, r.Attempt, r.First = "shop", at, at, 1, r.ID
-		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
 	}
 	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}))
@@ -91,7 +93,7 @@ func TestRedrive(t *testing.T) {
 			m = ring.Message{Kind: ring.KindCheck, Slot: now, Check: &ring.Check{Journal: &core.Journal{
 				Key: core.JournalKey{Minute: 1, Nonce: "n"}, V: 1, Entries: []core.Entry{{Run: number, Outcome: core.Accepted}}}}}
 		}
-		must(t, f.E.Ring.Bury(ctx, m, w.what))
+		must(t, f.E.Store.Queue.Bury(ctx, m, w.what))
 	}
 	texts := golden.New(t)
 	judge := func(r operate.RedriveResult) {
@@ -122,7 +124,7 @@ func TestRedrive(t *testing.T) {
 	}
 	letters := func() (names []string) {
 		t.Helper()
-		list, err := f.E.Dead.Letters(ctx, "", 100)
+		list, err := f.E.Store.Letters(ctx, "", 100)
 		must(t, err)
 		for _, l := range list {
 			names = append(names, l.Reason)
@@ -130,7 +132,7 @@ func TestRedrive(t *testing.T) {
 		return names
 	}
 	f.Fires()
-	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
+	res, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{DryRun: true})
 	must(t, err)
 	judge(res)
 	if got := f.Fires(); len(got) > 0 || len(letters()) != len(want) || res.Dropped > 0 {
@@ -139,7 +141,7 @@ func TestRedrive(t *testing.T) {
 	// In pages.
 	var all operate.RedriveResult
 	for after, n := "", 0; n == 0 || after != ""; n++ {
-		page, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{After: after, Limit: 5})
+		page, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{After: after, Limit: 5})
 		if err != nil || len(page.Letters) > 5 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -159,7 +161,7 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
 	}
 	// Drop removes messages whose fires can never be sent.
-	if res, err = f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true}); err != nil {
+	if res, err = f.M.Redrive(ctx, ann, operate.RedriveRequest{Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want {
@@ -229,14 +231,14 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			r.At, r.Slot = p, p
 		}
 		if r.State != "" {
-			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			if err := f.E.Store.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
 				t.Fatal(w.what, err)
 			}
 		}
 		m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause}}}
-		must(t, f.E.Ring.Bury(ctx, m, w.what))
+		must(t, f.E.Store.Queue.Bury(ctx, m, w.what))
 	}
-	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true})
+	res, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{Drop: true})
 	must(t, err)
 	texts, sent := golden.New(t), map[core.RunID]bool{}
 	for _, x := range f.Fires() {
@@ -258,14 +260,14 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 	}
 }
 
-// torn is a DeadLetters whose first fires, and whose checks, are unreadable.
-type torn struct{ operate.DeadLetters }
+// torn are records with dead-letter messages whose first fires, and whose checks, are unreadable.
+type torn struct{ store.Records }
 
-func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
-	list, err := d.DeadLetters.Letters(ctx, after, limit)
+func (r torn) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	list, err := r.Records.List(ctx, kind, after, before, limit)
 	for i := range list {
-		list[i].Body = strings.Replace(list[i].Body, `"kind":"check"`, `"kind":"boredom"`, 1)
-		list[i].Body = strings.Replace(list[i].Body, `"fires":[{`, `"fires":[{"run":5,"cause":"boredom"},{`, 1)
+		list[i].Body = bytes.Replace(list[i].Body, []byte(`"kind":"check"`), []byte(`"kind":"boredom"`), 1)
+		list[i].Body = bytes.Replace(list[i].Body, []byte(`"fires":[{`), []byte(`"fires":[{"run":5,"cause":"boredom"},{`), 1)
 	}
 	return list, err
 }
@@ -283,18 +285,21 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	at := core.InstantOf(f.Clock)
 	m := ring.Message{Kind: ring.KindFires, Slot: at,
 		Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
-	must(t, f.E.Ring.Bury(ctx, m, "fire 0: a cause that is none"))
+	must(t, f.E.Store.Queue.Bury(ctx, m, "fire 0: a cause that is none"))
 	check := ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(job, 1)}}}
-	must(t, f.E.Ring.Bury(ctx, check, "no fire at all"))
+	must(t, f.E.Store.Queue.Bury(ctx, check, "no fire at all"))
 	left := func() int {
 		t.Helper()
-		list, err := f.E.Dead.Letters(ctx, "", 10)
+		list, err := f.E.Store.Letters(ctx, "", 10)
 		must(t, err)
 		return len(list)
 	}
+	with := *f.E.Store
+	with.Records = torn{with.Records}
+	reads := f.Fresh(&faults{Store: &with})
 	redrive := func(q operate.RedriveRequest) operate.RedriveResult {
 		t.Helper()
-		res, err := f.M.Redrive(ctx, ann, torn{f.E.Dead}, q)
+		res, err := reads.Redrive(ctx, ann, q)
 		must(t, err)
 		return res
 	}
@@ -325,19 +330,19 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 		{Run: run, PostRun: core.PostRun{Log: true}},
 		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
 		m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), Try: 3, PostRun: &a}
-		must(t, f.E.Ring.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)))
+		must(t, f.E.Store.Queue.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)))
 	}
 	f.Clock = f.Clock.Add(3 * time.Hour)
 	depth := func() int {
-		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindPostRun)
+		due, _, _, err := f.E.Store.Queue.Depth(ctx, ring.KindPostRun)
 		must(t, err)
 		return due
 	}
-	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
+	res, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{DryRun: true})
 	if err != nil || res.Sent != 4 || res.Dropped != 0 || depth() != 0 {
 		t.Fatalf("a dry run: %+v, %v, %d on the lane", res, err, depth())
 	}
-	res, err = f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{})
+	res, err = f.M.Redrive(ctx, ann, operate.RedriveRequest{})
 	if err != nil || res.Sent != 4 || res.Dropped != 4 || res.Left != 0 || depth() != 4 {
 		t.Fatalf("%+v, %v, %d on the lane", res, err, depth())
 	}
@@ -347,16 +352,16 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 	}
 	slices.Sort(asks)
 	golden.New(t).Equal(t, "messages", strings.Join(asks, "\n"))
-	got, err := f.E.Queue.Receive(ctx, ring.KindPostRun, 10)
+	got, err := f.E.Store.Queue.Receive(ctx, ring.KindPostRun, 10)
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)
 	}
-	for _, m := range engine.Messages(got) { // else the post-run queue would drop it as too old
+	for _, m := range poller.Messages(got) { // else the post-run queue would drop it as too old
 		if m.Try != 0 || m.Slot != core.InstantOf(f.Clock) {
 			t.Errorf("it is as old as it was: %+v", m)
 		}
 	}
-	if list, err := f.E.Dead.Letters(ctx, "", 10); err != nil || len(list) != 0 {
+	if list, err := f.E.Store.Letters(ctx, "", 10); err != nil || len(list) != 0 {
 		t.Errorf("%d letters are left, %v", len(list), err)
 	}
 }
@@ -368,11 +373,11 @@ func TestRedriveOfMany(t *testing.T) {
 		for i := range n {
 			owed := ring.PostRun{Run: core.NumberedRun(1, uint32(i+1)), PostRun: core.PostRun{Notice: true}}
 			m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), PostRun: &owed}
-			must(t, f.E.Ring.Bury(ctx, m, "it was received too often"))
+			must(t, f.E.Store.Queue.Bury(ctx, m, "it was received too often"))
 		}
 		sent, calls := 0, 0
 		for q := (operate.RedriveRequest{}); ; calls++ {
-			res, err := f.M.Redrive(ctx, ann, f.E.Dead, q)
+			res, err := f.M.Redrive(ctx, ann, q)
 			if err != nil || res.Sent > budget.Redriven {
 				t.Fatalf("%d sent in one call: %v", res.Sent, err)
 			}
@@ -390,11 +395,11 @@ func TestRedriveOfMany(t *testing.T) {
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
 	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: budget.Redriven + 1}} {
-		if _, err := f.M.Redrive(ctx, ann, f.E.Dead, q); core.CodeOf(err) != core.CodeInvalid {
+		if _, err := f.M.Redrive(ctx, ann, q); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	if _, err := f.M.Redrive(ctx, core.Actor{}, f.E.Dead, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
+	if _, err := f.M.Redrive(ctx, core.Actor{}, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
 		t.Error(err)
 	}
 }

@@ -103,7 +103,7 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 	if len(out) == 0 {
 		return nil
 	}
-	for k, err := range r.op.ring.Enqueue(ctx, out) {
+	for k, err := range r.op.store.Queue.Enqueue(ctx, out) {
 		if err != nil {
 			failed = core.Retryable(err)
 			continue
@@ -130,7 +130,7 @@ func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.Audi
 	var fires []core.Fire
 	below := high + 1
 	for all := false; !all && high >= low; {
-		runs, err := r.op.store.RunsByID(ctx, high, low, budget.AtOnce)
+		runs, err := r.op.store.Runs.Span(ctx, high, low, budget.AtOnce)
 		if err != nil {
 			return nil, core.Retryable(err)
 		}
@@ -149,7 +149,7 @@ func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.Audi
 		}
 	}
 	for {
-		runs, err := r.op.store.Waiting(ctx, rep.Job, below, budget.AtOnce)
+		runs, err := r.op.store.WaitingRuns(ctx, rep.Job, below, budget.AtOnce)
 		if err != nil {
 			return nil, core.Retryable(err)
 		}

@@ -2,7 +2,6 @@ package operate_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -13,12 +12,12 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // TestReplan: a run without a record is enqueued again with its ID once it is not in transit. No
@@ -32,7 +31,7 @@ func TestReplan(t *testing.T) {
 	f.Ran(j.Def.ID, at(10), 0)
 	f.Ran(j.Def.ID, at(40), 0)
 	f.Ran(other.Def.ID, at(30), 0)
-	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
+	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
 	f.PushNext(j.Def.ID, at(90))
 	f.PushNext(other.Def.ID, at(90))
 	f.Clock = at(85).Time()
@@ -45,7 +44,7 @@ func TestReplan(t *testing.T) {
 		got := map[core.RunID]core.Cause{}
 		for len(got) < len(runs) {
 			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			page, err := f.E.Queue.Receive(wait, ring.KindFires, 10)
+			page, err := f.E.Store.Queue.Receive(wait, ring.KindFires, 10)
 			cancel()
 			if err != nil {
 				t.Fatalf("%v sent, want %v", got, runs)
@@ -55,7 +54,7 @@ func TestReplan(t *testing.T) {
 					got[x.Run] = x.Cause
 				}
 			}
-			f.E.Queue.Ack(ctx, page)
+			f.E.Store.Queue.Ack(ctx, page)
 		}
 		for _, id := range runs {
 			check.Equal(t, got[id], core.CauseMisfire, "run %d", id)
@@ -102,7 +101,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 		return id
 	}
 	owned := func(until int) func(r *core.Run) {
@@ -121,7 +120,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	open(planned(30), 30, owned(40)) // its claim has expired
 	open(planned(40), 40, owned(70)) // its owner is working on it
 	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
-	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
+	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
 	retry := core.NumberedRun(j.Def.ID, 1)
 	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(core.NumberedRun(j.Def.ID, 3), 30, owes))
 	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
@@ -161,7 +160,7 @@ func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 		s := f.Job("shop/sweep").Sched
 		a := s.Stay()
 		a.NewNext, a.NewPlanAt = next, core.InstantOf(f.Clock.Add(due))
-		must(t, f.E.Manage.Advance(ctx, []core.Advance{a})[0])
+		must(t, f.E.Store.Advance(ctx, []core.Advance{a})[0])
 		r, err := f.M.Replan(ctx, ann, "", next-1, 0)
 		if fires := f.Fires(); err != nil || len(fires) != want || r.Sent != int64(want) {
 			t.Errorf("to be planned in %s: %v, %+v, %v; want %d", due, fires, r, err, want)
@@ -219,13 +218,13 @@ func TestHealGoesOn(t *testing.T) {
 				f.PushNext(j.Def.ID, at(40))
 			}
 			f.Clock = at(5).Time()
-			g, err := f.E.Manage.Global(ctx)
+			g, err := f.E.Store.Global(ctx)
 			must(t, err)
 			seen := g.Rev
 			g.Loss, g.Rev = c.loss, seen+1
-			must(t, f.E.Manage.PutGlobal(ctx, seen, g))
+			must(t, f.E.Store.PutGlobal(ctx, seen, g))
 			now := func() time.Time { return f.Clock }
-			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(),
+			m := people.New(f.E.Store, nil, nil, people.Options{Plan: plan.Local(),
 				Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
@@ -234,7 +233,7 @@ func TestHealGoesOn(t *testing.T) {
 				}
 				c.want = 0
 			}
-			if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again ||
+			if g, err := f.E.Store.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again ||
 				(g.Loss.At.IsZero() != (c.loss.From == 0)) {
 				t.Errorf("noted is %+v: %v", g.Loss, err)
 			}
@@ -259,7 +258,7 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	for i, d := range []time.Duration{0, plan.AWS().PlanAhead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
-	m := people.New(f.E.Manage, f.E.Ring, nil, nil,
+	m := people.New(f.E.Store, nil, nil,
 		people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
 	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
@@ -302,7 +301,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 				f.numbered(j.Def.ID, i+1, state, now)
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
-			m := people.New(f.E.Manage, f.E.Ring, nil, nil,
+			m := people.New(f.E.Store, nil, nil,
 				people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
 			if err != nil || res.Sent != int64(waiting)+1 || res.Missing != int64(waiting)+1 || res.Jobs != 2 {
@@ -332,24 +331,26 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	for i := range 3000 {
 		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
 	}
-	s := &spans{Store: f.E.Manage}
-	m := people.New(s, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
-	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || s.numbered != 1 {
-		t.Errorf("numbers were read %d times: %v", s.numbered, err)
+	s := *f.E.Store
+	runs := &spans{Runs: s.Runs}
+	s.Runs = runs
+	m := people.New(&s, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
+	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || runs.numbered != 1 {
+		t.Errorf("numbers were read %d times: %v", runs.numbered, err)
 	}
 }
 
 // spans counts the reads of runs with numbers.
 type spans struct {
-	people.Store
+	store.Runs
 	numbered int
 }
 
-func (s *spans) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s *spans) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	if last < first {
 		s.numbered++
 	}
-	return s.Store.RunsByID(ctx, first, last, limit)
+	return s.Runs.Span(ctx, first, last, limit)
 }
 
 // numbered stores a run with a number.
@@ -357,7 +358,7 @@ func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.In
 	f.T.Helper()
 	id := core.NumberedRun(job, uint32(n))
 	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
-	must(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
+	must(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 	return id
 }
 
@@ -370,8 +371,7 @@ func TestReplanCountsOnce(t *testing.T) {
 	at := core.InstantOf(start)
 	f.PushNext(j.Def.ID, at+40)
 	f.Clock = at.Time().Add(5 * time.Second)
-	r := &refusing{Ring: f.E.Ring, left: 1}
-	m := people.New(f.E.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
+	m := f.Fresh(&faults{At: 1, Err: core.ErrThrottled, Quiet: true})
 	first, err := m.Replan(ctx, ann, "", at, 0)
 	if err == nil || first.Jobs+int(first.Demanded+first.Missing+first.Sent) != 0 {
 		t.Errorf("nothing was taken: %+v %v", first, err)
@@ -380,23 +380,6 @@ func TestReplanCountsOnce(t *testing.T) {
 	if err != nil || second.Jobs != 1 || second.Demanded != 3 || second.Missing != 3 || second.Sent != 3 {
 		t.Errorf("all was taken: %+v %v", second, err)
 	}
-}
-
-// refusing is a ring that rejects messages for a while.
-type refusing struct {
-	operate.Ring
-	left int
-}
-
-func (r *refusing) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if r.left--; r.left < 0 {
-		return r.Ring.Enqueue(ctx, out)
-	}
-	errs := make([]error, len(out))
-	for i := range errs {
-		errs[i] = core.ErrThrottled
-	}
-	return errs
 }
 
 // TestOneJobHoldsUpNoOther: heal, replan and audit name a job with an unreadable schedule, and go
@@ -413,8 +396,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	bad.Sched.Rev++
 	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
 	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if the time zone data had lost it
-	change := core.Change{ID: bad.Sched.Rev, At: f.Clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
-	must(t, f.E.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0])
+	must(t, f.E.Store.Jobs.Put(ctx, []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: bad}}})[0])
 	named := func(what string, failed []string, err error) {
 		t.Helper()
 		if err != nil || len(failed) != 1 || !strings.HasPrefix(failed[0], "shop/bad: ") {
@@ -431,39 +413,17 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	if _, err := f.M.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
 		t.Errorf("asked for alone: %v", err)
 	}
-	g, _ := f.E.Manage.Global(ctx)
+	g, _ := f.E.Store.Global(ctx)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: at}, rev+1
-	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
+	must(t, f.E.Store.PutGlobal(ctx, rev, g))
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
 		t.Errorf("the scan sent %d: %v", sent, err)
 	}
-	if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
+	if g, err := f.E.Store.Global(ctx); err != nil || g.Loss.From != 0 {
 		t.Errorf("the scan has not ended: %+v %v", g.Loss, err)
 	}
-}
-
-// damaged is a store in which some jobs are unreadable.
-type damaged struct {
-	people.Store
-	jobs []core.JobID
-}
-
-func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
-	var bad core.Unreadable
-	list = slices.DeleteFunc(list, func(j core.Job) bool {
-		if is := slices.Contains(d.jobs, j.Def.ID); is {
-			bad.Add(j.Def.ID, errors.New("no JSON"))
-			return true
-		}
-		return false
-	})
-	if err == nil {
-		err = bad.Err()
-	}
-	return list, next, err
 }
 
 // TestUnreadableJobHoldsUpNoOther: the list, audit, replan and heal name the job and go on, even
@@ -476,13 +436,12 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	at := core.InstantOf(start)
 	f.Clock = at.Time().Add(5 * time.Second)
 	f.PushNext(good.Def.ID, at+40)
-	d := &damaged{Store: f.E.Manage, jobs: []core.JobID{bad.Def.ID}}
-	m := f.Fresh(&faults{Store: d, Ring: f.E.Ring})
-	for _, d.jobs = range [][]core.JobID{{bad.Def.ID}, {bad.Def.ID, good.Def.ID}} {
-		whole := 2 - len(d.jobs)
+	for _, jobs := range [][]core.JobID{{bad.Def.ID}, {bad.Def.ID, good.Def.ID}} {
+		m := f.Fresh(&faults{Bad: jobs})
+		whole := 2 - len(jobs)
 		named := func(what string, failed []string, err error) {
 			t.Helper()
-			if err != nil || len(failed) != len(d.jobs) || !strings.HasPrefix(failed[0], "job "+bad.Def.ID.String()) ||
+			if err != nil || len(failed) != len(jobs) || !strings.HasPrefix(failed[0], "job "+bad.Def.ID.String()) ||
 				!strings.Contains(failed[0], "no JSON") {
 				t.Errorf("%s passed over %q: %v", what, failed, err)
 			}
@@ -526,13 +485,13 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	for _, waited := range []core.Instant{600, 1800, 86400, 99 * 86400} {
 		want[add(core.PlannedRun(j.Def.ID, now-waited), core.CauseSchedule, now-waited, core.Queued)] = 1
 	}
-	must(t, f.E.Finish.Create(ctx, runs)...)
+	must(t, f.E.Store.CreateRuns(ctx, runs)...)
 	f.PushNext(j.Def.ID, now+600)
-	g, err := f.E.Manage.Global(ctx)
+	g, err := f.E.Store.Global(ctx)
 	must(t, err)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
-	must(t, f.E.Manage.PutGlobal(ctx, rev, g))
+	must(t, f.E.Store.PutGlobal(ctx, rev, g))
 	check.Call(t)(f.M.Heal(ctx))
 	got := map[core.RunID]int{}
 	for _, x := range f.Fires() {

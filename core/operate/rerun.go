@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // A RerunRequest selects ended runs to run again.
@@ -175,10 +176,9 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 			ids = append(ids, id)
 		}
 	}
-	jobs, left, err := r.op.store.Jobs(ctx, ids)
-	bad, err := core.SplitUnreadable(err)
-	if err := core.Unread(left, err); err != nil {
-		return err
+	jobs, bad, err := store.Split(r.op.store.Jobs.Get(ctx, store.Whole, ids))
+	if err != nil {
+		return core.Retryable(err)
 	}
 	for i := range list {
 		x := &list[i]
@@ -375,7 +375,7 @@ func (r *rerunning) successBefore(ctx context.Context, job core.JobID, before co
 	low, high := core.RunRange(job, 0, before-1)
 	numberedLow, numberedHigh := core.NumberedRange(job)
 	for _, span := range [][2]core.RunID{{high, low}, {numberedHigh, numberedLow}} {
-		runs, err := r.op.store.RunsByID(ctx, span[0], span[1], budget.AtOnce)
+		runs, err := r.op.store.Runs.Span(ctx, span[0], span[1], budget.AtOnce)
 		if err != nil {
 			return 0, core.Retryable(err)
 		}

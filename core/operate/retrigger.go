@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // ChangeTrigger changes the time, params or addresses of a waiting trigger. The run keeps its ID and key. If a dispatcher has
@@ -67,16 +68,16 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref quer
 		}
 		// The index is read after the run. If the run is unchanged when the change is stored, no
 		// other entry was put in between.
-		entries, err := op.store.Entries(ctx, run.ID.Job())
+		entries, err := op.store.Jobs.Entries(ctx, run.ID.Job())
 		if err != nil {
 			return TriggerResult{}, core.Retryable(err)
 		}
-		err = op.store.ChangeTriggered(ctx, Triggered{
-			Put: run.Retime(next, now), Entry: op.entry(&next, g),
-			Drop: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
-			Change: actor.Did(core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, Verb: core.VerbChanged,
-				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()}),
-		})
+		put, entry := run.Retime(next, now), op.entry(&next, g)
+		err = op.store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &entry,
+			Leave: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
+			Changes: []core.Change{actor.Did(core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, Verb: core.VerbChanged,
+				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()})},
+		}})[0]
 		if err == nil {
 			return op.way(ctx, next, g, true), nil
 		}

@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -130,23 +128,19 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	must(t, f.E.Dispatch.PutRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
+	must(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
 		f.Clock, nil)})[0])
 	check.Call(t)(f.M.Cancel(ctx, ann, ended.ID.String()))
 	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
 	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
-	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
+	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
 	texts := golden.New(t)
 	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})
 		check.Equal(t, code(err), core.CodeRefused, "%s: %v", what, err)
 		texts.Equal(t, what, fmt.Sprint(err))
 	}
-	stored, ok, err := f.E.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
-	if err != nil || len(ok) > 0 {
-		t.Fatal(ok, err)
-	}
-	for id, r := range stored {
+	for id, r := range f.Runs(claimed.ID, ended.ID, retry.ID, planned.ID) {
 		if r.Params != nil {
 			t.Errorf("run %d was changed: %+v", id, r)
 		}
@@ -166,10 +160,10 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 				when, params := start.Add(ahead), "other"
 				change := operate.TriggerChange{At: &when, Params: &params}
 				w := mode
-				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				w.At = at
 				_, err := f.Fresh(&w).ChangeTrigger(ctx, ann, run.ID.String(), change)
 				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.Last)
-				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				f.M = f.Fresh(&faults{})
 				whole := func() core.Run {
 					t.Helper()
 					v, err := f.M.Run(ctx, run.ID.String())
@@ -207,17 +201,6 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 	}
 }
 
-// meanwhile makes a change while a message is enqueued.
-type meanwhile struct {
-	operate.Ring
-	do func()
-}
-
-func (m *meanwhile) Enqueue(ctx context.Context, out []ring.Out) []error {
-	m.do()
-	return m.Ring.Enqueue(ctx, out)
-}
-
 // TestChangeBesideAKeyAskedAgain: a repeated request with a key sends the waiting run again and
 // removes its entry, but not the entry of a concurrent change.
 func TestChangeBesideAKeyAskedAgain(t *testing.T) {
@@ -226,11 +209,12 @@ func TestChangeBesideAKeyAskedAgain(t *testing.T) {
 	run := f.waits(start.Add(time.Minute), "k")
 	f.Clock = start.Add(time.Minute)
 	later := start.Add(time.Hour)
-	m := f.Fresh(&faults{Store: f.E.Manage, Ring: &meanwhile{f.E.Ring, func() {
-		if _, err := f.M.ChangeTrigger(ctx, ann, run.ID.String(), operate.TriggerChange{At: &later}); err != nil {
-			t.Error(err)
+	m := f.Fresh(&faults{Before: func(write string) (err error) {
+		if write == "enqueue" {
+			_, err = f.M.ChangeTrigger(ctx, ann, run.ID.String(), operate.TriggerChange{At: &later})
 		}
-	}}})
+		return err
+	}})
 	check.Call(t)(m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k"}))
 	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt < core.InstantOf(later)-60 {
 		t.Errorf("entries: %+v", e)

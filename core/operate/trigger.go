@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // MaxTriggerAddresses is the maximum number of addresses in a trigger.
@@ -235,7 +236,7 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 
 // draw allocates a number of the job's counter; a number with a lost answer is wasted.
 func (op *Operate) draw(ctx context.Context, job core.JobID) (n uint32, err error) {
-	err = budget.RetryUntilCertain(ctx, func() (err error) { n, err = op.store.Numbers(ctx, job, 1); return err })
+	err = budget.RetryUntilCertain(ctx, func() (err error) { n, err = op.store.RunNumbers(ctx, job, 1); return err })
 	return n, err
 }
 
@@ -254,7 +255,8 @@ func (op *Operate) entry(run *core.Run, g core.Global) core.DueItem {
 // putTriggered stores a run with its entry, or returns the stored run with this ID.
 func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global) (stored core.Run, existing bool, err error) {
 	for try := range budget.Tries {
-		err = op.store.PutTriggered(ctx, run, op.entry(&run, g))
+		entry := op.entry(&run, g)
+		err = op.store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]
 		if err == nil {
 			return run, false, nil
 		}
@@ -276,7 +278,7 @@ func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global
 
 func (op *Operate) removeEntries(ctx context.Context, entries []core.DueItem) {
 	if len(entries) > 0 {
-		op.store.RemoveEntries(ctx, entries) // a leftover entry only sends a harmless copy
+		op.store.Leave(ctx, entries) // a leftover entry only sends a harmless copy
 	}
 }
 
@@ -293,7 +295,7 @@ func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existin
 	}
 	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
 		Fires: []core.Fire{run.Fire()}}}
-	if op.ring.Enqueue(ctx, []ring.Out{out})[0] != nil {
+	if op.store.Queue.Enqueue(ctx, []ring.Out{out})[0] != nil {
 		return result // the tick sends it by its entry
 	}
 	if !existing {
@@ -384,16 +386,16 @@ func (op *Operate) cancel(ctx context.Context, actor core.Actor, run *core.Run) 
 }
 
 func (op *Operate) noteRuns(ctx context.Context, actor core.Actor, verb string, job core.JobID, runs []core.RunID, addresses []string) {
-	found, _, err := op.store.Jobs(ctx, []core.JobID{job})
-	j, ok := found[job]
-	if err != nil || !ok {
+	found, err := op.store.Jobs.Get(ctx, store.Whole, []core.JobID{job})
+	j, is := found[job]
+	if err != nil || !is || j.Err != nil {
 		return
 	}
 	n := runNote{Addresses: addresses}
 	for _, r := range runs[:min(len(runs), 100)] {
 		n.Runs = append(n.Runs, r.String())
 	}
-	op.note(ctx, actor.Did(core.Change{At: op.ask.Stamp(), Verb: verb, New: n.String()}), j)
+	op.note(ctx, actor.Did(core.Change{At: op.ask.Stamp(), Verb: verb, New: n.String()}), j.Is)
 }
 
 func (n runNote) String() string {

@@ -14,15 +14,15 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 func (f *fixture) entries(job core.JobID) []core.DueItem {
 	f.T.Helper()
-	list, err := f.E.Manage.Entries(ctx, job)
+	list, err := f.E.Store.Jobs.Entries(ctx, job)
 	must(f.T, err)
 	return list
 }
@@ -166,10 +166,10 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 					req.At = &when
 				}
 				w := mode
-				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				w.At = at
 				first, err := f.Fresh(&w).Trigger(ctx, ann, req)
 				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.Last)
-				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				f.M = f.Fresh(&faults{})
 				second, err2 := f.M.Trigger(ctx, ann, req)
 				if err2 != nil {
 					t.Fatalf("%s: %v", what, err2)
@@ -238,7 +238,7 @@ func running(f *fixture, id core.RunID, address string) core.Run {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock),
 		Slot:  core.InstantOf(f.Clock),
 		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
-	must(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
+	must(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -261,7 +261,7 @@ func TestKill(t *testing.T) {
 	// A pending retry and a waiting trigger.
 	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
+	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
 	at := start.Add(time.Hour)
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
 	must(t, err)
@@ -298,8 +298,8 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		j := f.Create(spec("sweep", core.Schedule{}))
 		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
 		w := mode
-		w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, 1
-		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "PutRuns" {
+		w.At = 1
+		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "put run" {
 			t.Errorf("%s: %v", w.Last, err)
 		}
 		check.Equal(t, len(f.Killer.Sent), 0, "sent: %v", f.Killer.Sent)
@@ -314,12 +314,14 @@ func TestKillInPartIsRecorded(t *testing.T) {
 	b := running(f, core.NumberedRun(j.Def.ID, 10), "http://b")
 	retry := core.Run{ID: core.NumberedRun(j.Def.ID, 11), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.Finish.Create(ctx, []core.Run{retry})[0])
+	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
 	for _, c := range []struct {
 		fails core.RunID // the run that cannot be written; 0: open runs cannot be read
 		names core.RunID
 	}{{0, retry.ID}, {b.ID, a.ID}} {
-		f.M = f.Fresh(&faults{Store: &broken{Store: f.E.Manage, fails: c.fails}, Ring: f.E.Ring})
+		s := *f.E.Store
+		s.Runs = &broken{Runs: s.Runs, fails: c.fails}
+		f.M = f.Fresh(&faults{Store: &s})
 		if _, err := f.M.KillJob(ctx, ann, "shop/sweep", ""); code(err) != core.CodeUnavailable {
 			t.Fatalf("%v", err)
 		}
@@ -332,23 +334,23 @@ func TestKillInPartIsRecorded(t *testing.T) {
 
 // broken fails to write a run, or with 0 to read the open runs again.
 type broken struct {
-	people.Store
+	store.Runs
 	fails core.RunID
 	reads int
 }
 
-func (b *broken) OpenRuns(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
+func (b *broken) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) ([]core.Run, core.RunID, error) {
 	if b.reads++; b.fails == 0 && b.reads > 2 { // the waiting runs take two reads
 		return nil, 0, core.ErrThrottled
 	}
-	return b.Store.OpenRuns(ctx, first, last, limit)
+	return b.Runs.Open(ctx, first, last, waiting, limit)
 }
 
-func (b *broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	if puts[0].ID == b.fails {
+func (b *broken) Put(ctx context.Context, puts []store.RunPut) []error {
+	if puts[0].Change.ID == b.fails {
 		return []error{core.ErrThrottled}
 	}
-	return b.Store.PutRuns(ctx, puts)
+	return b.Runs.Put(ctx, puts)
 }
 
 // TestTriggerAddresses: a trigger may name executors of the app and addresses in its allow. No
@@ -360,7 +362,7 @@ func TestTriggerAddresses(t *testing.T) {
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
 	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}
-	must(t, f.E.Registry.PutExecutor(ctx, registered))
+	must(t, f.E.Store.PutExecutor(ctx, registered))
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: new(start.Add(time.Hour))})
 	must(t, err)
 	for address, own := range map[string]bool{
@@ -414,7 +416,7 @@ func TestKillReachesEachRun(t *testing.T) {
 					list[len(list)-1].Owner, list[len(list)-1].Until = "o", f.Clock.Add(time.Hour)
 				}
 			}
-			must(errors.Join(f.E.Finish.Create(ctx, list)...))
+			must(errors.Join(f.E.Store.CreateRuns(ctx, list)...))
 			sent := running(f, core.NumberedRun(j.Def.ID, 2), "http://a")
 			killed, partial := map[core.RunID]bool{}, false
 			for next := ""; ; {
@@ -427,9 +429,7 @@ func TestKillReachesEachRun(t *testing.T) {
 					break
 				}
 			}
-			found, _, err := f.E.Finish.Runs(ctx, []core.RunID{retry.ID})
-			must(err)
-			if got := found[retry.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
+			if got := f.Runs(retry.ID)[retry.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
 				t.Errorf("its retry is %s, the older running one was killed: %t, and it is partial: %t", got.State, killed[sent.ID], partial)
 			}
 		})
@@ -446,7 +446,7 @@ func TestKillQueued(t *testing.T) {
 		queued := core.Run{ID: core.NumberedRun(j.Def.ID, 10), App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1,
 			Slot: core.InstantOf(f.Clock)}
 		queued.First = queued.ID
-		must(t, f.E.Finish.Create(ctx, []core.Run{queued})[0])
+		must(t, f.E.Store.CreateRuns(ctx, []core.Run{queued})[0])
 		var err error
 		if all {
 			_, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
@@ -454,10 +454,9 @@ func TestKillQueued(t *testing.T) {
 			_, err = f.M.KillRun(ctx, ann, queued.ID.String(), "")
 		}
 		must(t, err)
-		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{sent.ID, queued.ID})
-		if q, s := found[queued.ID], found[sent.ID]; err != nil || q.State != core.Skipped || q.Reason != core.ReasonCancelled ||
-			s.KillAt.IsZero() == all {
-			t.Errorf("all %t: %s %s, and the sent run was killed: %t (%v)", all, q.State, q.Reason, !s.KillAt.IsZero(), err)
+		found := f.Runs(sent.ID, queued.ID)
+		if q, s := found[queued.ID], found[sent.ID]; q.State != core.Skipped || q.Reason != core.ReasonCancelled || s.KillAt.IsZero() == all {
+			t.Errorf("all %t: %s %s, and the sent run was killed: %t", all, q.State, q.Reason, !s.KillAt.IsZero())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/store"
 )
 
 // People combines the four packages of operations for users: manage, query, operate and bulk. Several People values
@@ -18,13 +19,6 @@ type People struct {
 	*query.Queries
 	*operate.Operate
 	*bulk.Bulk
-}
-
-// Store is the storage for all operations of People.
-type Store interface {
-	query.Store
-	manage.Store
-	operate.Store
 }
 
 // Options configures a People.
@@ -39,9 +33,9 @@ type Options struct {
 }
 
 // New returns a People on a store. killer can be nil if the caller kills no runs.
-func New(store Store, ring operate.Ring, f *finish.Finish, killer operate.Killer, o Options) *People {
-	q := query.New(store, o.Ask)
-	m := manage.New(store, ring, f, q, o.Plan, o.Manage)
-	op := operate.New(store, ring, f, killer, q, o.Reports, o.Plan)
-	return &People{Queries: q, Manage: m, Operate: op, Bulk: bulk.New(q, m, op, store)}
+func New(s *store.Store, f *finish.Finish, killer operate.Killer, o Options) *People {
+	q := query.New(s, o.Ask)
+	m := manage.New(s, f, q, o.Plan, o.Manage)
+	op := operate.New(s, f, killer, q, o.Reports, o.Plan)
+	return &People{Queries: q, Manage: m, Operate: op, Bulk: bulk.New(q, m, op, s)}
 }

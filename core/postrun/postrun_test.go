@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -103,7 +103,7 @@ func (r *rig) drive() {
 				if err != nil {
 					return
 				}
-				for i, err := range r.lane.Handle(ctx, engine.Messages(got)) {
+				for i, err := range r.lane.Handle(ctx, poller.Messages(got)) {
 					if err == nil {
 						r.s.Ack(ctx, got[i:i+1])
 					} else {

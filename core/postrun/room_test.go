@@ -3,6 +3,7 @@ package postrun_test
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/store"
 	"log/slog"
 	"sync"
@@ -14,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -89,10 +89,10 @@ func TestNoticeBeforeLog(t *testing.T) {
 					}
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				in := &engine.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
+				in := &poller.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
 					Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
 						v := make([]dispatch.Verdict, len(got))
-						for i, err := range l.Handle(ctx, engine.Messages(got)) {
+						for i, err := range l.Handle(ctx, poller.Messages(got)) {
 							v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}
 						}
 						return v

@@ -1,12 +1,15 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // FindApp reads an app; false if the app does not exist. Secrets that cannot be decrypted stay in encrypted form, so
@@ -15,15 +18,12 @@ func (q *Queries) FindApp(ctx context.Context, name string) (core.App, bool, err
 	if err := core.CheckAppName("app", name); err != nil {
 		return core.App{}, false, err
 	}
-	found, left, err := q.store.Apps(ctx, []string{name})
-	if a, is := core.LockedApp(err, name); is {
-		return a, true, nil
-	}
-	if err := core.Unread(left, err); err != nil {
-		return core.App{}, false, err
+	found, bad, err := store.Split(q.store.Apps(ctx, name))
+	if l, is := bad[name].(*core.Locked[core.App]); is {
+		return l.Record, true, nil
 	}
 	a, ok := found[name]
-	return a, ok, nil
+	return a, ok, core.Retryable(cmp.Or(err, core.UnreadableApps(bad).Err()))
 }
 
 func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
@@ -37,22 +37,29 @@ func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
 // Apps returns all apps, sorted by name, and the errors of the apps that cannot be read. The apps contain their
 // tokens, so callers must not output the apps.
 func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
-	apps, err := q.store.ListApps(ctx)
-	bad, err := core.BesidesApps(err)
+	list, err := q.store.ListApps(ctx)
+	var apps []core.App
+	var bad core.UnreadableApps
+	for i := range list {
+		switch v := &list[i]; {
+		case v.Err == nil:
+			apps = append(apps, v.Is)
+		case errors.Is(v.Err, core.ErrThrottled):
+			err = cmp.Or(err, v.Err)
+		default:
+			bad.Add(v.Name, v.Err)
+		}
+	}
 	if err != nil {
 		return nil, nil, core.Retryable(err)
 	}
-	slices.SortFunc(apps, func(a, b core.App) int { return strings.Compare(a.Name, b.Name) })
 	return apps, bad, nil
 }
 
 // Global reads the item with the state of the whole deployment, such as the pause of all jobs.
 func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	g, err := q.store.Global(ctx)
-	if err != nil {
-		return core.Global{}, core.Retryable(err)
-	}
-	return g, nil
+	return g, core.Retryable(err)
 }
 
 // Executors lists the executors of an app: first the fixed executors, then all registered executors, live or not.

@@ -154,7 +154,7 @@ type auditing struct {
 func (q *Queries) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
 	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}, limits: limits{known: map[string]limit{}}}
 	var err error
-	if a.oldest, err = q.store.OldestMessage(ctx); err != nil {
+	if a.oldest, err = q.store.Queue.Oldest(ctx); err != nil {
 		return nil, core.Retryable(err)
 	}
 	g, err := q.Global(ctx)
@@ -581,7 +581,7 @@ func (a *auditing) inTime(ctx context.Context, q *Queries, holders []core.Holder
 	for i := range holders {
 		firsts[i] = holders[i].First
 	}
-	runs, err := budget.LastAttempts(ctx, firsts, q.store.Runs)
+	runs, err := q.store.LastAttempts(ctx, firsts)
 	if err != nil {
 		return false, err
 	}

@@ -225,8 +225,7 @@ func (q *Queries) subjects(ctx context.Context, ask *AuditAsk, at place) (list [
 	if at.within() {
 		after--
 	}
-	jobs, next, err := q.store.ListJobs(ctx, "", after, auditedAtOnce)
-	bad, err := core.SplitUnreadable(err)
+	jobs, next, err := q.store.Jobs.List(ctx, "", after, auditedAtOnce)
 	if err != nil {
 		return nil, 0, core.Retryable(err)
 	}
@@ -239,16 +238,14 @@ func (q *Queries) subjects(ctx context.Context, ask *AuditAsk, at place) (list [
 		last = min(last, tombs[n-1].Job)
 	}
 	there := make(map[core.JobID]bool, len(jobs))
-	for id, why := range bad {
-		if id <= last {
-			there[id] = true
-			list = append(list, subject{id: id, bad: why})
-		}
-	}
-	for i := range jobs {
-		if d := &jobs[i].Def; d.ID <= last {
-			there[d.ID] = true
-			list = append(list, subject{d.ID, d.App, d.Name, &jobs[i], nil})
+	for _, g := range jobs {
+		d := &g.Is.Def
+		switch there[d.ID] = true; {
+		case d.ID > last:
+		case g.Err != nil:
+			list = append(list, subject{id: d.ID, bad: g.Err})
+		default:
+			list = append(list, subject{d.ID, d.App, d.Name, g.Is, nil})
 		}
 	}
 	for _, t := range tombs {

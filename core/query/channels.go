@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/tickring/tickring/core"
 )
@@ -15,11 +13,8 @@ func (q *Queries) FindChannel(ctx context.Context, name string) (core.Channel, b
 		return core.Channel{}, false, err
 	}
 	found, err := q.store.Channels(ctx, []string{name})
-	if err != nil {
-		return core.Channel{}, false, core.Retryable(err)
-	}
 	c, ok := found[name]
-	return c, ok, nil
+	return c, ok, core.Retryable(err)
 }
 
 // Channel reads a channel, or returns an error if the channel does not exist. The channel contains secrets, so
@@ -36,9 +31,5 @@ func (q *Queries) Channel(ctx context.Context, name string) (core.Channel, error
 // channels.
 func (q *Queries) Channels(ctx context.Context) ([]core.Channel, error) {
 	list, err := q.store.ListChannels(ctx)
-	if err != nil {
-		return nil, core.Retryable(err)
-	}
-	slices.SortFunc(list, func(a, b core.Channel) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return list, core.Retryable(err)
 }

@@ -11,17 +11,18 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // listing is a store of runs, newest first, and of a list of possibly failing jobs.
 type listing struct {
-	Store
+	store.Runs
 	runs   map[core.JobID][]core.Run
 	failed map[core.JobID]time.Time
 	read   []core.JobID // jobs whose runs were read
 }
 
-func (l *listing) LastRuns(_ context.Context, jobs []core.JobID, _ core.Instant, n int) (map[core.JobID][]core.Run, error) {
+func (l *listing) Last(_ context.Context, jobs []core.JobID, _ core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	l.read = append(l.read, jobs...)
 	found := map[core.JobID][]core.Run{}
 	for _, job := range jobs {
@@ -30,21 +31,38 @@ func (l *listing) LastRuns(_ context.Context, jobs []core.JobID, _ core.Instant,
 	return found, nil
 }
 
-func (*listing) Global(context.Context) (core.Global, error) { return core.Global{}, nil }
+// noRecords is a store without small records.
+type noRecords struct{ store.Records }
 
-func (*listing) ListApps(context.Context) ([]core.App, error) { return nil, nil }
+func (noRecords) Get(context.Context, ...store.Key) (map[store.Key]store.Record, error) {
+	return nil, nil
+}
 
-func (l *listing) ListJobs(_ context.Context, _ string, after core.JobID, _ int) (jobs []core.Job, next core.JobID, err error) {
+func (noRecords) List(context.Context, string, string, string, int) ([]store.Record, error) {
+	return nil, nil
+}
+
+// listed has the jobs of a listing.
+type listed struct {
+	store.Jobs
+	*listing
+}
+
+func (l listed) List(_ context.Context, _ string, after core.JobID, _ int) (jobs []store.Got[*core.Job], next core.JobID, err error) {
 	for id := range l.runs {
 		if id > after {
-			jobs = append(jobs, core.Job{Def: core.Def{ID: id}})
+			jobs = append(jobs, store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id}}})
 		}
 	}
 	return jobs, 0, nil
 }
 
-func (*listing) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
-	return nil, RunPlace{}, nil
+func (*listing) Recent(context.Context, store.Recent, store.RunPlace, int) ([]core.Run, store.RunPlace, error) {
+	return nil, store.RunPlace{}, nil
+}
+
+func (l *listing) store() *store.Store {
+	return &store.Store{Records: noRecords{}, Jobs: listed{listing: l}, Runs: l, Failed: l}
 }
 
 func (l *listing) FailedJobs(context.Context) (map[core.JobID]time.Time, error) {
@@ -74,7 +92,7 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 	}
 	skipped := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), Slot: core.InstantOf(old), State: core.Skipped, Attempt: 1}
 	l.runs[1] = append(slices.Repeat([]core.Run{skipped}, 100), l.runs[1]...)
-	q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+	q := New(l.store(), Options{Now: func() time.Time { return now }})
 	page, _ := glance.Begin(t.Context())
 	jobs := []core.JobID{1, 2, 3, 4}
 	s, unread, err := q.stands(page, &JobsAsk{Is: []Standing{IsFailing}}, jobs)
@@ -90,7 +108,7 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 		a   JobsAsk
 	}{"late": {page, JobsAsk{Is: []Standing{IsLate}}}, "never ran": {page, JobsAsk{Is: []Standing{IsNeverRan}}},
 		"by last": {page, JobsAsk{By: ByLast}}, "no page": {t.Context(), JobsAsk{}}} {
-		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+		q := New(l.store(), Options{Now: func() time.Time { return now }})
 		if s, unread, err := q.stands(ask.ctx, &ask.a, jobs); err != nil || unread || s.last(4) == nil {
 			t.Errorf("%s: unread %v, %v", what, unread, err)
 		}
@@ -110,7 +128,7 @@ func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
 			r := core.Run{ID: core.PlannedRun(job, core.InstantOf(at)), Slot: core.InstantOf(at), State: core.Failed, Attempt: 1, EndedAt: at}
 			jobs, l.failed[job], l.runs[job] = append(jobs, job), at, []core.Run{r}
 		}
-		q := New(l, Options{Now: func() time.Time { return now }, Failed: l})
+		q := New(l.store(), Options{Now: func() time.Time { return now }})
 		page, _ := glance.Begin(t.Context())
 		stands := func(jobs []core.JobID) *standing {
 			t.Helper()

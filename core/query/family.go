@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // Bounds for finding the children of an ended run: child jobs, and runs of each.
@@ -27,7 +27,7 @@ func (q *Queries) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	for i, c := range list {
 		all.Go(func() {
 			first, last := core.NumberedRange(c.Job)
-			found[i], errs[i] = q.store.RunsByID(ctx, last, first, mostFollowed)
+			found[i], errs[i] = q.store.Runs.Span(ctx, last, first, mostFollowed)
 		})
 	}
 	all.Wait()
@@ -66,7 +66,7 @@ func (q *Queries) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 	for i := range ids {
 		ids[i] = r.Shard.IDOf(i)
 	}
-	list, err := budget.LastAttempts(ctx, ids, q.store.Runs)
+	list, err := q.store.LastAttempts(ctx, ids)
 	for i := range list {
 		if list[i].ID == 0 {
 			list[i].Shard = core.Shard{Of: r.ID, Index: i, Total: r.Shard.Total}
@@ -85,10 +85,9 @@ func (q *Queries) Following(ctx context.Context, j *core.Job) ([]core.Parent, er
 		for i, c := range some {
 			ids[i] = c.Job
 		}
-		found, unread, err := q.store.Jobs(ctx, ids)
-		_, err = core.SplitUnreadable(err)
-		if err := core.Unread(unread, err); err != nil {
-			return nil, err
+		found, _, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, ids))
+		if err != nil {
+			return nil, core.Retryable(err)
 		}
 		for _, c := range some {
 			if child := found[c.Job]; child != nil {

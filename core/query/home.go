@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // Bounds of the list of problems.
@@ -140,19 +141,14 @@ func (q *Queries) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob,
 			ids = append(ids, r.run)
 		}
 	}
-	var runs map[core.RunID]core.Run
+	var runs map[core.RunID]*core.Run
 	if len(ids) > 0 {
-		var left []core.RunID
-		runs, left, err = q.store.Runs(ctx, ids)
-		if err := core.Unread(left, err); err != nil {
-			return nil, err
+		if runs, err = store.Complete(q.store.Runs.Get(ctx, ids)); err != nil {
+			return nil, core.Retryable(err)
 		}
 	}
 	for _, r := range rows {
-		h := HomeJob{Job: *r.job, Due: r.due}
-		if run, is := runs[r.run]; is {
-			h.Last = &run
-		}
+		h := HomeJob{Job: *r.job, Due: r.due, Last: runs[r.run]}
 		list = append(list, h)
 	}
 	return list, nil

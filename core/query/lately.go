@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -36,10 +38,10 @@ const (
 // lately is the process's cache of the last runs of all jobs, shared by concurrent queries. It is filled once and
 // then updated with new runs. Its data is at most latelyFor old, and only lists and pages for users use it.
 type lately struct {
-	turn chan struct{} // lock that waiters can abandon when their context ends
-	at   time.Time     // time of the last update
-	mark int64         // milliseconds up to which runs are in the cache
-	last RunPlace      // position after the newest run, if the store counts rows
+	turn chan struct{}  // lock that waiters can abandon when their context ends
+	at   time.Time      // time of the last update
+	mark int64          // milliseconds up to which runs are in the cache
+	last store.RunPlace // position after the newest run, if the store counts rows
 	of   map[core.JobID][]brief
 	// further has the jobs whose cached runs include none that ended except by a skip, and how many runs to read
 	// next. Behind a hanging run, skipped runs accumulate.
@@ -182,7 +184,7 @@ func (l *lately) look(ctx context.Context, q *Queries, jobs []core.JobID) (*stan
 // fill reads the last n runs of jobs, and records the jobs for which it must read more.
 func (l *lately) fill(ctx context.Context, q *Queries, jobs []core.JobID, n int, s *standing) error {
 	upTo := core.InstantOf(s.now)
-	found, err := q.store.LastRuns(ctx, jobs, upTo, n)
+	found, err := q.store.Runs.Last(ctx, jobs, upTo, n)
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,7 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 	last := l.last
 	if last.Before == 0 || last.Row != 0 {
 		var err error
-		if _, last, err = q.store.RecentRuns(ctx, Recent{}, RunPlace{}, 1); err != nil {
+		if _, last, err = q.store.Runs.Recent(ctx, store.Recent{}, store.RunPlace{}, 1); err != nil {
 			return err
 		}
 	}
@@ -220,15 +222,15 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 			again = l.last.Before
 		}
 		seen := 0
-		for from := (RunPlace{}); ; {
-			runs, next, err := q.store.RecentRuns(ctx, Recent{}, from, budget.AtOnce)
+		for from := (store.RunPlace{}); ; {
+			runs, next, err := q.store.Runs.Recent(ctx, store.Recent{}, from, budget.AtOnce)
 			if err != nil {
 				return err
 			}
 			for i := range runs {
 				l.note(&runs[i])
 			}
-			if seen += max(len(runs), 1); next == (RunPlace{}) || next.Before < again ||
+			if seen += max(len(runs), 1); next == (store.RunPlace{}) || next.Before < again ||
 				next.Before == again && next.Row <= l.last.Row { // after a clock was set back, many rows have one time
 				break
 			}
@@ -247,12 +249,17 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 			}
 		}
 		for part := range budget.Chunks(open, budget.AtOnce) {
-			found, _, err := q.store.Runs(ctx, part)
+			found, err := q.store.Runs.Get(ctx, part)
 			if err != nil {
 				return err
 			}
-			for _, r := range found {
-				l.note(&r)
+			for _, g := range found {
+				switch {
+				case g.Err == nil:
+					l.note(g.Is)
+				case !errors.Is(g.Err, core.ErrThrottled):
+					return g.Err
+				}
 			}
 		}
 	}
@@ -321,7 +328,7 @@ const settledFor = 10 * time.Minute
 
 // mayFail reads the last runs only of jobs that the store lists as possibly failing, and of at most budget.FailingRead of them.
 func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error) {
-	failed, err := q.o.Failed.FailedJobs(ctx)
+	failed, err := q.store.Failed.FailedJobs(ctx)
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
@@ -333,7 +340,7 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 	upTo := core.InstantOf(s.now)
 	recovered := map[core.JobID]time.Time{}
 	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // many runs may be skipped behind a hanging one
-		last, err := q.store.LastRuns(ctx, listed, upTo, n)
+		last, err := q.store.Runs.Last(ctx, listed, upTo, n)
 		if err != nil {
 			return nil, core.Retryable(err)
 		}
@@ -350,7 +357,7 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 			return b != nil || len(list) == 0
 		})
 	}
-	_ = q.o.Failed.ForgetFailed(ctx, recovered) // on an error, the next page repeats it
+	_ = q.store.Failed.ForgetFailed(ctx, recovered) // on an error, the next page repeats it
 	return s, nil
 }
 

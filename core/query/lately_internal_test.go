@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // noRuns is a store without runs.
-type noRuns struct{ Store }
+type noRuns struct{ store.Runs }
 
-func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+func (noRuns) Last(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
 	return nil, nil
 }
 
@@ -21,7 +22,7 @@ func (noRuns) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[co
 // jobs.
 func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 	now := time.Now()
-	q := &Queries{store: noRuns{}, o: Options{Now: func() time.Time { return now }}}
+	q := &Queries{store: &store.Store{Runs: noRuns{}}, o: Options{Now: func() time.Time { return now }}}
 	l := lately{turn: make(chan struct{}, 1), at: now, of: map[core.JobID][]brief{}, further: map[core.JobID]int{}}
 	for id := range core.JobID(mostLately) {
 		l.of[id+10] = nil
@@ -33,21 +34,21 @@ func TestJobsThatAreGoneMakeRoom(t *testing.T) {
 }
 
 // silent is a store that answers only that the context has ended.
-type silent struct{ Store }
+type silent struct{ store.Runs }
 
-func (silent) LastRuns(ctx context.Context, _ []core.JobID, _ core.Instant, _ int) (map[core.JobID][]core.Run, error) {
+func (silent) Last(ctx context.Context, _ []core.JobID, _ core.Instant, _ int) (map[core.JobID][]core.Run, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-func (silent) RecentRuns(context.Context, Recent, RunPlace, int) ([]core.Run, RunPlace, error) {
-	return nil, RunPlace{}, nil
+func (silent) Recent(context.Context, store.Recent, store.RunPlace, int) ([]core.Run, store.RunPlace, error) {
+	return nil, store.RunPlace{}, nil
 }
 
 // rowed is a store that counts rows, ten in a millisecond, and records the rows that are read. The first of each 1400
 // is of job 2, the others are of job 1.
 type rowed struct {
-	Store
+	store.Runs
 	made, read int
 	same       bool // all in one millisecond: its clock was set back
 }
@@ -64,7 +65,7 @@ func (s *rowed) run(row int) core.Run {
 	return core.Run{ID: core.PlannedRun(jobOf(row), at), Slot: at, State: core.Succeeded, EndedAt: at.Time()}
 }
 
-func (s *rowed) RecentRuns(_ context.Context, _ Recent, from RunPlace, limit int) (list []core.Run, next RunPlace, err error) {
+func (s *rowed) Recent(_ context.Context, _ store.Recent, from store.RunPlace, limit int) (list []core.Run, next store.RunPlace, err error) {
 	row := s.made
 	if from.Row != 0 {
 		row = int(from.Row) - 1
@@ -73,35 +74,35 @@ func (s *rowed) RecentRuns(_ context.Context, _ Recent, from RunPlace, limit int
 		list, s.read = append(list, s.run(row)), s.read+1
 	}
 	if row == 0 {
-		return list, RunPlace{}, nil
+		return list, store.RunPlace{}, nil
 	}
-	next = RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}
+	next = store.RunPlace{Before: 1_900_000_000_000 + int64(row)/10, Row: int64(row + 1)}
 	if s.same {
 		next.Before = 1_900_000_002_000
 	}
 	return list, next, nil
 }
 
-func (s *rowed) LastRuns(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+func (s *rowed) Last(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
 	return map[core.JobID][]core.Run{1: {s.run(s.made)}, 2: {s.run(s.made - 1399)}}, nil
 }
 
 // TestWhatIsKnownIsNotReadAgain checks that, with row counts, an update reads only the new runs.
 func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 	now := time.Unix(1_900_000_000, 0)
-	store := &rowed{made: 7000}
-	q := New(store, Options{Now: func() time.Time { return now }})
+	runs := &rowed{made: 7000}
+	q := New(&store.Store{Runs: runs}, Options{Now: func() time.Time { return now }})
 	for n := range 8 {
-		store.same = n >= 5
-		store.made += 1400
+		runs.same = n >= 5
+		runs.made += 1400
 		now = now.Add(time.Second)
-		store.read = 0
+		runs.read = 0
 		s, err := q.lately.look(t.Context(), q, []core.JobID{1, 2})
-		if err != nil || s.last(1).id != store.run(store.made).ID || s.last(2).id != store.run(store.made-1399).ID {
+		if err != nil || s.last(1).id != runs.run(runs.made).ID || s.last(2).id != runs.run(runs.made-1399).ID {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		if store.read > 1+2000 && n != 5 {
-			t.Errorf("%d runs were read", store.read)
+		if runs.read > 1+2000 && n != 5 {
+			t.Errorf("%d runs were read", runs.read)
 		}
 	}
 }
@@ -109,7 +110,7 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 // TestWhoWaitsForALookIsToldInTime checks that a slow update delays other queries only until their deadline.
 func TestWhoWaitsForALookIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := New(silent{}, Options{})
+		q := New(&store.Store{Runs: silent{}}, Options{})
 		began := time.Now()
 		first := make(chan error)
 		go func() {
@@ -158,7 +159,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 // later runs were skipped.
 type hung struct{ silent }
 
-func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+func (hung) Last(_ context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	time.Sleep(2 * fillFor)
 	found := map[core.JobID][]core.Run{}
 	for _, job := range jobs {
@@ -180,7 +181,7 @@ func (hung) LastRuns(_ context.Context, jobs []core.JobID, upTo core.Instant, n 
 func TestSlowStoreIsLookedAtFurther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		q := New(hung{}, Options{Now: func() time.Time { return now }})
+		q := New(&store.Store{Runs: hung{}}, Options{Now: func() time.Time { return now }})
 		jobs := make([]core.JobID, 50)
 		for i := range jobs {
 			jobs[i] = core.JobID(i + 1)

@@ -7,35 +7,29 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // Cleaned returns the scheduled time up to which users may have removed planned runs of a job; 0: no runs were
 // removed.
 func (q *Queries) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
 	at, err := q.store.Cleaned(ctx, job)
-	if err != nil {
-		return 0, core.Retryable(err)
-	}
-	return at, nil
+	return at, core.Retryable(err)
 }
 
 // OldestMessage returns the due time, possibly estimated, of the oldest message in the delay queue.
 func (q *Queries) OldestMessage(ctx context.Context) (ring.Oldest, error) {
-	oldest, err := q.store.OldestMessage(ctx)
-	if err != nil {
-		return oldest, core.Retryable(err)
-	}
-	return oldest, nil
+	oldest, err := q.store.Queue.Oldest(ctx)
+	return oldest, core.Retryable(err)
 }
 
 // Names maps each job number to app/name. Deleted jobs are included until their records are removed.
 func (q *Queries) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
 	names := make(map[core.JobID]string, len(jobs))
 	for some := range slices.Chunk(jobs, budget.AtOnce) {
-		found, left, err := q.store.Jobs(ctx, some)
-		_, err = core.SplitUnreadable(err)
-		if err := core.Unread(left, err); err != nil {
-			return nil, err
+		found, _, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, some))
+		if err != nil {
+			return nil, core.Retryable(err)
 		}
 		var gone []core.JobID
 		for _, id := range some {

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // Standing is a status of a job. A job can have several statuses at once.
@@ -135,7 +136,7 @@ func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[co
 	for i := range ids {
 		ids[i] = jobs[i].job.Def.ID
 	}
-	last, err := q.store.LastRuns(ctx, ids, core.InstantOf(q.o.Now()), recent)
+	last, err := q.store.Runs.Last(ctx, ids, core.InstantOf(q.o.Now()), recent)
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
@@ -176,7 +177,7 @@ type found struct {
 // stands reads the status of jobs from their last runs. If a store lists possibly failing jobs, a page reads only
 // their runs, unless it needs the runs of all jobs.
 func (q *Queries) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *standing, unread bool, err error) {
-	unread = q.o.Failed != nil && glance.Of(ctx) != nil && a.By != ByLast && !slices.Contains(a.Is, IsLate) &&
+	unread = q.store.Failed != nil && glance.Of(ctx) != nil && a.By != ByLast && !slices.Contains(a.Is, IsLate) &&
 		!slices.Contains(a.Is, IsNeverRan)
 	if unread {
 		s, err = q.mayFail(ctx, ids)
@@ -426,10 +427,9 @@ func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, mi
 		}
 	}
 	ids := slices.Sorted(maps.Keys(of))
-	found, left, err := q.store.Jobs(ctx, ids)
-	bad, err = core.SplitUnreadable(err)
-	if err := core.Unread(left, err); err != nil {
-		return nil, nil, nil, err
+	found, bad, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, ids))
+	if err != nil {
+		return nil, nil, nil, core.Retryable(err)
 	}
 	bad.Unlock(func(j *core.Job) { found[j.Def.ID] = j })
 	for _, id := range ids {

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/store"
 )
 
 // ran stores a run of a job that was due some time ago.
@@ -28,7 +29,7 @@ func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State)
 	if !state.Open() {
 		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 	}
-	check.OK(f.T, f.E.Dispatch.Create(ctx, []core.Run{r})[0])
+	check.OK(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -82,7 +83,7 @@ func TestJobsNow(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
+	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
 	look()
@@ -118,7 +119,7 @@ func TestLongRunEnds(t *testing.T) {
 	}
 	failing()
 	failing()
-	check.OK(t, f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(r.ID,
+	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(r.ID,
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	failing("long")
 }
@@ -169,17 +170,17 @@ func TestJobsInOrder(t *testing.T) {
 	}
 }
 
-// fewAtOnce is a store that allows the last runs of few jobs at a time.
+// fewAtOnce counts the jobs whose last runs are read at a time.
 type fewAtOnce struct {
-	query.Store
+	store.Runs
 	most int
 }
 
-func (s *fewAtOnce) LastRuns(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
+func (s *fewAtOnce) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
 	if n == query.MaxRecent {
 		s.most = max(s.most, len(jobs))
 	}
-	return s.Store.LastRuns(ctx, jobs, upTo, n)
+	return s.Runs.Last(ctx, jobs, upTo, n)
 }
 
 // TestFewLastRunsAtOnce checks that a long page does not hold all last runs in memory, and misses none.
@@ -191,11 +192,13 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 		j := f.Job("shop/" + name)
 		f.ran(j.Def.ID, 0, 0, core.Succeeded)
 	}
-	store := &fewAtOnce{Store: f.E.Manage}
-	q := query.New(store, query.Options{Now: func() time.Time { return f.Clock }})
+	s := *f.E.Store
+	runs := &fewAtOnce{Runs: s.Runs}
+	s.Runs = runs
+	q := query.New(&s, query.Options{Now: func() time.Time { return f.Clock }})
 	page, err := q.JobsNow(ctx, query.JobsAsk{By: query.ByName, Recent: query.MaxRecent, JobFilter: query.JobFilter{Limit: 55}})
-	if err != nil || len(page.Jobs) != 55 || store.most > 25 {
-		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), store.most, err)
+	if err != nil || len(page.Jobs) != 55 || runs.most > 25 {
+		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), runs.most, err)
 	}
 	for i := range page.Jobs {
 		if page.Jobs[i].Def.Name != fmt.Sprintf("j%02d", i) || len(page.Recent[i]) != 1 {
@@ -207,21 +210,23 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 	}
 }
 
-// unreadable is a store in which all jobs are unreadable.
-type unreadable struct{ query.Store }
+// unreadable are jobs of which none can be read.
+type unreadable struct{ store.Jobs }
 
-func (u unreadable) ListJobs(_ context.Context, _ string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	var bad core.Unreadable
-	for i := range core.JobID(limit) {
-		bad.Add(after+i+1, errors.New("no JSON"))
+func (unreadable) List(_ context.Context, _ string, after core.JobID, limit int) (jobs []store.Got[*core.Job], next core.JobID, err error) {
+	for next = after; len(jobs) < limit; {
+		next++
+		jobs = append(jobs, store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: next}}, Err: errors.New("no JSON")})
 	}
-	return nil, after + core.JobID(limit), bad
+	return jobs, next, nil
 }
 
 // TestSelectBehindUnreadableJobs checks that too many unreadable jobs are reported as that, not as too many jobs, to
 // every caller.
 func TestSelectBehindUnreadableJobs(t *testing.T) {
-	q := query.New(unreadable{newFixture(t).E.Manage}, query.Options{})
+	s := *newFixture(t).E.Store
+	s.Jobs = unreadable{}
+	q := query.New(&s, query.Options{})
 	texts := golden.New(t)
 	for _, sees := range []func(string) bool{nil, func(app string) bool { return app == "shop" }} {
 		_, _, bad, err := q.Select(ctx, query.JobsAsk{JobFilter: query.JobFilter{Sees: sees}}, 0)

@@ -4,17 +4,17 @@ package query
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // Queries answers questions about jobs, runs, apps and changes from a store. Several Queries can share one store. The
 // only state of a Queries is a cache of last runs and next scheduled times.
 type Queries struct {
-	store  Store
+	store  *store.Store
 	o      Options
 	lately lately
 	nexts  nexts
@@ -35,16 +35,11 @@ type Options struct {
 	PageFor time.Duration
 	// Together is the number of jobs that a query over many jobs reads in parallel; 0: 16.
 	Together int
-	// Failed is the store's list of jobs that may be failing. If Failed is nil, queries read the last runs of all
-	// jobs instead.
-	Failed FailedJobs
 	// KeepRuns is the retention of runs if the store ignores the retention.days of jobs; else 0.
 	KeepRuns time.Duration
-	// ByJournal is true if the store lists the runs of several jobs with the help of journals.
-	ByJournal bool
 }
 
-func New(store Store, o Options) *Queries {
+func New(s *store.Store, o Options) *Queries {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -55,7 +50,7 @@ func New(store Store, o Options) *Queries {
 	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
 	o.PageFor = cmp.Or(o.PageFor, 10*time.Second)
 	o.Together = cmp.Or(o.Together, 16)
-	return &Queries{store: store, o: o, lately: lately{turn: make(chan struct{}, 1)}}
+	return &Queries{store: s, o: o, lately: lately{turn: make(chan struct{}, 1)}}
 }
 
 // Now returns the current time of Options.Now.
@@ -88,26 +83,22 @@ func (q *Queries) EachJob(
 	ctx context.Context, app string, after core.JobID, p *budget.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {
 	for begun := after; ; {
-		jobs, next, err := q.store.ListJobs(ctx, app, after, budget.AtOnce)
-		bad, err := core.SplitUnreadable(err)
+		list, next, err := q.store.Jobs.List(ctx, app, after, budget.AtOnce)
 		switch {
 		case err != nil && after != begun:
 			return after, nil
 		case err != nil:
 			return 0, core.Retryable(err)
 		}
-		if len(bad) > 0 {
-			bad.Unlock(func(j *core.Job) { jobs = append(jobs, *j) })
-			slices.SortFunc(jobs, func(a, b core.Job) int { return cmp.Compare(a.Def.ID, b.Def.ID) })
-		}
-		for id, why := range bad {
-			p.Bad.Add(id, why)
-		}
-		for i := range jobs {
-			if !do(&jobs[i]) {
+		for _, g := range list {
+			if why := g.Usable(); why != nil {
+				p.Bad.Add(g.Is.Def.ID, why)
+				continue
+			}
+			if !do(g.Is) {
 				return after, nil
 			}
-			if after = jobs[i].Def.ID; p.Over() {
+			if after = g.Is.Def.ID; p.Over() {
 				return after, nil
 			}
 		}

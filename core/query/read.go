@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -151,7 +152,7 @@ func (q *Queries) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	if err := core.CheckName("job", name); err != nil {
 		return 0, err
 	}
-	ids, err := q.store.JobIDs(ctx, app, []string{name})
+	ids, err := q.store.Jobs.Named(ctx, app, []string{name})
 	if err != nil {
 		return 0, core.Retryable(err)
 	}
@@ -179,11 +180,9 @@ func (q *Queries) Job(ctx context.Context, ref string) (core.Job, error) {
 
 // storedJob reads a job, with locked secrets like FindApp; nil if there is none.
 func (q *Queries) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
-	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
-	if j := core.LockedJob(err, id); j != nil {
-		return j, nil
-	}
-	return found[id], core.Unread(left, err)
+	found, bad, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, []core.JobID{id}))
+	core.Unreadable(bad).Unlock(func(j *core.Job) { found[id] = j })
+	return found[id], core.Retryable(cmp.Or(err, core.Unreadable(bad).Err()))
 }
 
 // tells returns the unreadable jobs that the caller may see. Their apps are known only if the filter has an app.
@@ -368,10 +367,9 @@ func (q *Queries) nameJobs(ctx context.Context, changes []core.Change) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	found, left, err := q.store.Jobs(ctx, jobs)
-	_, err = core.SplitUnreadable(err)
-	if err := core.Unread(left, err); err != nil {
-		return err
+	found, _, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, jobs))
+	if err != nil {
+		return core.Retryable(err)
 	}
 	gone, err := q.store.Tombstones(ctx, jobs)
 	if err != nil {
@@ -417,7 +415,7 @@ func (q *Queries) byKey(ctx context.Context, job core.JobID, key string) (core.R
 		return core.Run{}, err
 	}
 	low, high := core.NumberedRange(job)
-	recent, err := q.store.RunsByID(ctx, high, low, MaxPage)
+	recent, err := q.store.Runs.Span(ctx, high, low, MaxPage)
 	if err != nil {
 		return core.Run{}, core.Retryable(err)
 	}
@@ -555,13 +553,13 @@ func (q *Queries) runAt(ctx context.Context, ref, text string) (RunView, error) 
 	for i, at := range instants {
 		ids[i] = core.PlannedRun(job.Def.ID, at)
 	}
-	found, left, err := q.store.Runs(ctx, ids)
-	if err := core.Unread(left, err); err != nil {
-		return RunView{}, err
+	found, err := store.Complete(q.store.Runs.Get(ctx, ids))
+	if err != nil {
+		return RunView{}, core.Retryable(err)
 	}
 	for _, id := range ids {
-		if r, ok := found[id]; ok {
-			return q.view(ctx, r)
+		if r := found[id]; r != nil {
+			return q.view(ctx, *r)
 		}
 	}
 	for _, at := range instants {
@@ -849,9 +847,9 @@ func (q *Queries) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]c
 	if len(ids) == 0 {
 		return at, nil
 	}
-	found, left, err := q.store.Runs(ctx, ids)
-	if err := core.Unread(left, err); err != nil {
-		return nil, err
+	found, err := store.Complete(q.store.Runs.Get(ctx, ids))
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
 	for id := range found {
 		at[id] = found[id].Slot
@@ -872,10 +870,9 @@ func (q *Queries) waits(ctx context.Context, runs []core.Run, jobs map[core.JobI
 		return nil, nil
 	}
 	slices.Sort(names)
-	apps, left, err := q.store.Apps(ctx, slices.Compact(names))
-	_, err = core.BesidesApps(err)
-	if err := core.Unread(left, err); err != nil {
-		return nil, err
+	apps, _, err := store.Split(q.store.Apps(ctx, slices.Compact(names)...))
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
 	waits := map[core.RunID]time.Time{}
 	for i := range runs {
@@ -899,9 +896,8 @@ func (q *Queries) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*
 		ids[i] = runs[i].ID.Job()
 	}
 	slices.Sort(ids)
-	found, left, err := q.store.Jobs(ctx, slices.Compact(ids))
-	_, err = core.SplitUnreadable(err)
-	return found, core.Unread(left, err)
+	found, _, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, slices.Compact(ids)))
+	return found, core.Retryable(err)
 }
 
 func (q *Queries) runs(ctx context.Context, f RunFilter, p *budget.Page) (RunPage, error) {
@@ -1007,7 +1003,7 @@ func (r *reader) peek(ctx context.Context) (*core.Run, error) {
 		r.end = true
 	}
 	if r.empty() {
-		runs, err := r.q.store.RunsByID(ctx, r.at, r.to, min(r.n, budget.AtOnce))
+		runs, err := r.q.store.Runs.Span(ctx, r.at, r.to, min(r.n, budget.AtOnce))
 		if err != nil {
 			return nil, core.Retryable(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // RunFilter selects runs. The zero value selects all runs.
@@ -121,7 +122,7 @@ func (f *RunFilter) check() (limit int, err error) {
 }
 
 // placeText returns a position in the form of RunPage.Next.
-func placeText(at RunPlace) string {
+func placeText(at store.RunPlace) string {
 	s := strconv.FormatInt(at.Before, 10)
 	if at.Row != 0 {
 		s += "." + strconv.FormatInt(at.Row, 10)
@@ -129,7 +130,7 @@ func placeText(at RunPlace) string {
 	return s
 }
 
-func runPlace(s string) (at RunPlace, ok bool) {
+func runPlace(s string) (at store.RunPlace, ok bool) {
 	before, row, both := strings.Cut(s, ".")
 	var err, rowErr error
 	if at.Before, err = strconv.ParseInt(before, 10, 64); both {
@@ -146,7 +147,7 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 		}
 	}
 	now := q.o.Now()
-	from, reach := RunPlace{}, apart
+	from, reach := store.RunPlace{}, apart
 	if f.Thorough {
 		reach = core.MaxAhead
 	}
@@ -158,8 +159,8 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 	} else if last := f.To.Add(apart); !f.To.IsZero() && !f.Thorough && last.Before(now) {
 		from.Before = core.Millis(last) + 1
 	}
-	res := RunPage{NoWaiting: q.o.ByJournal && f.takesPlanned()}
-	end := func(at RunPlace) (RunPage, error) {
+	res := RunPage{NoWaiting: q.store.ByJournal && f.takesPlanned()}
+	end := func(at store.RunPlace) (RunPage, error) {
 		res.Next = placeText(at)
 		if len(res.Runs) < limit {
 			res.LookedTo = core.FromMillis(at.Before)
@@ -184,7 +185,7 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 		if looked += len(runs); len(runs) < left {
 			short++
 		}
-		if next == (RunPlace{}) || len(res.Runs) == had && !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
+		if next == (store.RunPlace{}) || len(res.Runs) == had && !f.From.IsZero() && next.Before < core.Millis(f.From.Add(-reach)) {
 			return res, nil
 		}
 		from = next
@@ -195,11 +196,11 @@ func (q *Queries) recent(ctx context.Context, f *RunFilter, limit int, p *budget
 }
 
 // recentThatFit reads as many recent runs as fit into the page; fits is false if some did not fit.
-func (q *Queries) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace, n int, p *budget.Page) (
-	runs []core.Run, next RunPlace, fits bool, err error,
+func (q *Queries) recentThatFit(ctx context.Context, f *RunFilter, from store.RunPlace, n int, p *budget.Page) (
+	runs []core.Run, next store.RunPlace, fits bool, err error,
 ) {
 	now := q.o.Now()
-	of := Recent{App: f.App, States: f.states()}
+	of := store.Recent{App: f.App, States: f.states()}
 	if !f.From.IsZero() {
 		of.From = core.InstantOf(f.From)
 	}
@@ -207,9 +208,9 @@ func (q *Queries) recentThatFit(ctx context.Context, f *RunFilter, from RunPlace
 		of.To = core.InstantOf(f.To)
 	}
 	for fits = true; ; {
-		runs, next, err := q.store.RecentRuns(ctx, of, from, n)
+		runs, next, err := q.store.Runs.Recent(ctx, of, from, n)
 		if err != nil {
-			return nil, RunPlace{}, false, core.Retryable(err)
+			return nil, store.RunPlace{}, false, core.Retryable(err)
 		}
 		was, taken := *p, 0
 		for taken < len(runs) && (!f.takes(&runs[taken], now) || p.Takes(&runs[taken])) {

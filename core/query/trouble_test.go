@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
+	"github.com/tickring/tickring/store"
 )
 
 // past stores runs of a job, oldest first. Letters: s succeeded, f failed without retry, t failed and is retried
@@ -43,7 +44,7 @@ func (f *fixture) past(job core.JobID, story string) {
 		case 'l':
 			r.ID, r.Slot, r.State, r.EndedAt = core.NumberedRun(job, uint32(i)), core.InstantOf(start)+60, core.Planned, time.Time{}
 		}
-		check.OK(f.T, f.E.Finish.Create(ctx, []core.Run{r})[0])
+		check.OK(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
 	}
 }
 
@@ -85,7 +86,7 @@ func TestTroubleNamesUnreadableJobs(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("good", every(time.Minute)))
 	bad := f.Create(spec("bad", every(time.Minute))).Def.ID
-	m := f.Fresh(&usecasetest.Faults{Store: &usecasetest.Damaged{Store: f.E.Manage, Job: bad}, Ring: f.E.Ring})
+	m := f.Fresh(&usecasetest.Faults{Bad: []core.JobID{bad}})
 	got, err := m.Trouble(ctx, nil)
 	if err != nil || len(got.Locked) != 1 || got.Locked[0].Job != bad.String() {
 		t.Fatalf("%+v, %v", got.Locked, err)
@@ -134,7 +135,7 @@ func TestTroubleOfApps(t *testing.T) {
 	own.Sched.Schedule = every(time.Minute)
 	own.Normalize()
 	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
-	check.OK(t, f.E.Manage.CreateJobs(ctx, []core.Job{own}, []core.Change{{ID: 1, App: "shop", Job: 77}})[0])
+	check.OK(t, f.E.Store.Jobs.Put(ctx, []store.JobPut{{Create: &own}})[0])
 	look := func() query.Problems {
 		t.Helper()
 		got, err := f.M.Trouble(ctx, nil)
@@ -147,7 +148,7 @@ func TestTroubleOfApps(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	beat := core.Executor{App: "shop", Address: "http://10.0.0.8:9999", Beat: f.Clock, Since: f.Clock}
-	check.OK(t, f.E.Registry.PutExecutor(ctx, beat))
+	check.OK(t, f.E.Store.PutExecutor(ctx, beat))
 	if got := look().Deserted; len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -161,7 +162,7 @@ func TestTroubleOfApps(t *testing.T) {
 func TestUntold(t *testing.T) {
 	f := newFixture(t)
 	for i, name := range []string{"oncall", "gone"} {
-		check.OK(t, f.E.Manage.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+		check.OK(t, f.E.Store.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
 			core.Change{ID: int64(i + 1)}))
 	}
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "told", Notify: core.Notify{To: []string{"oncall"}}}))
@@ -174,7 +175,7 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("%+v, %v", got.Untold, err)
 	}
 	// The store allows a deletion that the API rejects; an old backup has that result too.
-	check.OK(t, f.E.Manage.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}))
+	check.OK(t, f.E.Store.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}))
 	got, err := f.M.Trouble(ctx, nil)
 	want := []query.MissingChannel{{Subject: "untold", Channel: "gone"}, {Subject: "shop/sweep", Channel: "gone"}}
 	if err != nil || !slices.Equal(got.Untold, want) {
@@ -195,23 +196,23 @@ func TestTroubleIsBounded(t *testing.T) {
 			check.OK(t, r.Err)
 		}
 	}
-	long := query.New(f.E.Manage, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
+	long := query.New(f.E.Store, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
 	got, err := long.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
 		t.Errorf("checked %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
 	}
-	short := query.New(f.E.Manage, query.Options{PageFor: time.Nanosecond})
+	short := query.New(f.E.Store, query.Options{PageFor: time.Nanosecond})
 	if got, err = short.Trouble(ctx, nil); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
 		t.Errorf("in no time: checked %d, more %v (%v)", got.Looked, got.More, err)
 	}
 }
 
-// slowly is a store with slow reads of runs.
-type slowly struct{ query.Store }
+// slowly are runs with slow reads.
+type slowly struct{ store.Runs }
 
-func (s slowly) RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+func (s slowly) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	time.Sleep(4 * time.Second)
-	return s.Store.RunsByID(ctx, first, last, limit)
+	return s.Runs.Span(ctx, first, last, limit)
 }
 
 // TestTroubleOfASlowStore checks that jobs whose runs could not be read in time do not count as scanned.
@@ -221,8 +222,10 @@ func TestTroubleOfASlowStore(t *testing.T) {
 		for i := range 40 {
 			f.Create(spec(fmt.Sprint("sweep-", i), every(time.Minute)))
 		}
+		s := *f.E.Store
+		s.Runs = slowly{s.Runs}
 		begun := time.Now()
-		got, err := query.New(slowly{f.E.Manage}, query.Options{}).Trouble(ctx, nil)
+		got, err := query.New(&s, query.Options{}).Trouble(ctx, nil)
 		if took := time.Since(begun); err != nil || got.Looked != 32 || !got.More || took > 20*time.Second {
 			t.Errorf("after %s: checked %d, more %v (%v)", took, got.Looked, got.More, err)
 		}

@@ -7,20 +7,20 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 func (q *Queries) Stored(ctx context.Context, id core.RunID) (core.Run, bool, error) {
-	found, left, err := q.store.Runs(ctx, []core.RunID{id})
-	if err := core.Unread(left, err); err != nil {
-		return core.Run{}, false, err
+	found, err := store.Complete(q.store.Runs.Get(ctx, []core.RunID{id}))
+	if r := found[id]; r != nil && err == nil {
+		return *r, true, nil
 	}
-	r, ok := found[id]
-	return r, ok, nil
+	return core.Run{}, false, core.Retryable(err)
 }
 
 // EntriesOf returns the due-index entries of a waiting run; nil if the entries cannot be read.
 func (q *Queries) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
-	entries, err := q.store.Entries(ctx, run.Job())
+	entries, err := q.store.Jobs.Entries(ctx, run.Job())
 	if err != nil {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (q *Queries) Waiting(ctx context.Context, ref, after string) (RunPage, erro
 // after.
 func (q *Queries) waiting(ctx context.Context, job core.JobID, after core.RunID, p *budget.Page) (
 	runs []core.Run, next core.RunID, err error) {
-	entries, err := q.store.Entries(ctx, job)
+	entries, err := q.store.Jobs.Entries(ctx, job)
 	if err != nil {
 		return nil, 0, core.Retryable(err)
 	}
@@ -74,17 +74,17 @@ read:
 			break
 		}
 		begun = true
-		found, left, err := q.store.Runs(ctx, part)
-		if err := core.Unread(left, err); err != nil {
-			return nil, 0, err
+		found, err := store.Complete(q.store.Runs.Get(ctx, part))
+		if err != nil {
+			return nil, 0, core.Retryable(err)
 		}
 		for _, id := range part {
-			if r := found[id]; r.State == core.Planned {
-				if p != nil && !p.Takes(&r) {
+			if r := found[id]; r != nil && r.State == core.Planned {
+				if p != nil && !p.Takes(r) {
 					next = after
 					break read
 				}
-				runs = append(runs, r)
+				runs = append(runs, *r)
 			}
 			after = id
 		}

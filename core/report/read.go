@@ -59,7 +59,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 	if q.For == 0 {
 		q.For = 10 * time.Second
 	}
-	_, s, err := r.read(ctx)
+	_, s, err := r.readState(ctx)
 	if err != nil {
 		return a, err
 	}
@@ -158,7 +158,7 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 	if form == days { // a day may have begun before the span
 		begin -= 26 * hour
 	}
-	take := func(_ Key, s *sheet) error {
+	take := func(_ recordKey, s *sheet) error {
 		for i := range s.rows {
 			if at := s.rows[i].At; at < from || at >= to {
 				continue
@@ -170,30 +170,30 @@ func (c *collector) form(ctx context.Context, form string, from, to core.Instant
 		return nil
 	}
 	if list != form+ofJobs {
-		records, err := c.r.store.Reports(ctx, list, begin, to)
+		records, err := c.r.records(ctx, list, begin, to)
 		if err != nil {
 			return err
 		}
 		return eachSheet(records, 0, take)
 	}
 	// Jobs have records at each time at which the sum has one.
-	all, err := c.r.store.Reports(ctx, form+ofAll, begin, to)
+	all, err := c.r.records(ctx, form+ofAll, begin, to)
 	if err != nil {
 		return err
 	}
 	at := make([]core.Instant, len(all))
 	for i := range all {
-		at[i] = all[i].At
+		at[i] = all[i].at
 	}
 	if q.Job != 0 {
-		records, err := c.r.store.ReportsOf(ctx, list, q.Job, at)
+		records, err := c.r.recordsOf(ctx, list, q.Job, at)
 		if err != nil {
 			return err
 		}
 		return eachSheet(records, q.Job, take)
 	}
 	for _, one := range at { // a day has many
-		records, err := c.r.store.Reports(ctx, list, one, one+1)
+		records, err := c.r.records(ctx, list, one, one+1)
 		if err == nil {
 			err = eachSheet(records, 0, take)
 		}
@@ -250,7 +250,7 @@ func (r *Reports) live(ctx context.Context, from, to core.Instant) (rows []Row, 
 	rows = []Row{}
 	for at := from; at < to; at = r.floor(at + hour) {
 		t, _ := r.tally(at)
-		until, err := r.store.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell)
+		until, err := r.s.Runs.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell)
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -23,51 +23,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
-
-// Store stores reports, and reads the runs that they count.
-type Store interface {
-	Source
-	Records
-	// ReportState reads the state that PutReportState stored. The result v is how often the state was written; 0: never.
-	ReportState(ctx context.Context) (v int64, body []byte, err error)
-	// PutReportState stores the state, on the condition that the state was written seen times before.
-	PutReportState(ctx context.Context, seen int64, body []byte) error
-}
-
-// Source reads runs.
-type Source interface {
-	// Began passes runs to the function each, every run once, in batches. Began passes the runs that began at or after from
-	// and before to. A run begins in the minute of its claim, or at its end if it was never claimed. Runs need only the fields
-	// that a Row counts. If the store sorts runs by job, Began may stop when ctx ends. The result until is then the last
-	// complete job, and otherwise 0. A further call with this job as behind continues after it; 0 starts with the first job.
-	Began(ctx context.Context, from, to core.Instant, behind core.JobID, each func([]core.Run)) (until core.JobID, err error)
-	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-}
-
-// A Key identifies a stored record of a report by its list, its time, and its first job.
-type Key struct {
-	List  string
-	At    core.Instant
-	First core.JobID
-}
-
-// A Record is a part of a report that is stored as one item, of at most 400 KB.
-type Record struct {
-	Key
-	Body []byte
-}
-
-// Records stores the records of reports. Each record is written and removed independently.
-type Records interface {
-	// Reports reads the records of a list whose At is at or after from and before to, sorted by At and First.
-	Reports(ctx context.Context, list string, from, to core.Instant) ([]Record, error)
-	// ReportsOf reads one record of a list for each time in at: the record with the highest First that is not higher than job.
-	// Times without a record are omitted.
-	ReportsOf(ctx context.Context, list string, job core.JobID, at []core.Instant) ([]Record, error)
-	PutReports(ctx context.Context, records []Record) error
-	DropReports(ctx context.Context, keys []Key) error
-}
 
 // Options of Reports. A field with its zero value gets the default in its comment.
 type Options struct {
@@ -87,7 +44,7 @@ type Options struct {
 
 // Reports creates and reads reports. Several processes can share one store, but only one of them creates reports at a time.
 type Reports struct {
-	store Store
+	s     *store.Store
 	o     Options
 	shift core.Instant // offset of the zone's hours from UTC hours
 	// idle is the time before which this process has nothing to do.
@@ -97,7 +54,7 @@ type Reports struct {
 }
 
 // New returns Reports for a store.
-func New(store Store, o Options) *Reports {
+func New(s *store.Store, o Options) *Reports {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -109,7 +66,7 @@ func New(store Store, o Options) *Reports {
 	o.Hours = cmp.Or(o.Hours, 366*24*time.Hour)
 	o.PassFor = cmp.Or(o.PassFor, 10*time.Second)
 	o.LiveFor = cmp.Or(o.LiveFor, 100*time.Millisecond)
-	return &Reports{store: store, o: o, shift: shiftOf(o.Zone)}
+	return &Reports{s: s, o: o, shift: shiftOf(o.Zone)}
 }
 
 // Zone returns the time zone with an IANA name such as Europe/Berlin. An empty name is UTC. The name "Local" is rejected.
@@ -192,10 +149,13 @@ type drop struct {
 	Next     time.Time
 }
 
-func (r *Reports) read(ctx context.Context) (v int64, s state, err error) {
-	v, body, err := r.store.ReportState(ctx)
-	if err == nil && v > 0 {
-		err = json.Unmarshal(body, &s)
+// stateKey identifies the record of the state. Its version is how often the state was written.
+var stateKey = store.Key{Kind: "report", Name: "state"}
+
+func (r *Reports) readState(ctx context.Context) (v int64, s state, err error) {
+	rec, err := r.s.Read(ctx, stateKey)
+	if err == nil && rec.V > 0 {
+		err = json.Unmarshal(rec.Body, &s)
 	}
 	if err != nil {
 		return 0, s, fmt.Errorf("read how far reports have come: %w", err)
@@ -209,7 +169,7 @@ func (r *Reports) read(ctx context.Context) (v int64, s state, err error) {
 			l.Next, l.Taken = now, min(l.Taken, core.InstantOf(now))
 		}
 	}
-	return v, s, nil
+	return rec.V, s, nil
 }
 
 // setBack resets the state to the current hour after the clock was set back: later hours were summed before
@@ -225,12 +185,13 @@ func (s *state) setBack(now core.Instant, r *Reports) {
 	s.Drop = slices.DeleteFunc(s.Drop, func(d drop) bool { return d.From >= s.Days })
 }
 
-func (r *Reports) write(ctx context.Context, v int64, s *state) error {
+// writeState stores the state on the condition that it was written v times before.
+func (r *Reports) writeState(ctx context.Context, v int64, s *state) error {
 	body, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("write how far reports have come: %w", err)
+	if err == nil {
+		err = r.s.Write(ctx, store.Write{Record: store.Record{Key: stateKey, V: v + 1, Body: body}, Was: v})
 	}
-	if err := r.store.PutReportState(ctx, v, body); err != nil {
+	if err != nil {
 		return fmt.Errorf("write how far reports have come: %w", err)
 	}
 	return nil
@@ -240,7 +201,7 @@ func (r *Reports) write(ctx context.Context, v int64, s *state) error {
 // the first report are never counted. If no report exists, Counted returns the start of the current hour, minus
 // Options.Behind.
 func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
-	v, s, err := r.read(ctx)
+	v, s, err := r.readState(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -266,6 +227,6 @@ type Health struct {
 
 // Health returns the status of the reports.
 func (r *Reports) Health(ctx context.Context) (Health, error) {
-	_, s, err := r.read(ctx)
+	_, s, err := r.readState(ctx)
 	return Health{Since: s.Since, Until: s.Done, Open: len(s.Open), Failed: s.Failed, FailedAt: s.At}, err
 }

@@ -16,33 +16,33 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // world is a store with known runs, and a clock.
 type world struct {
-	t     *testing.T
-	now   time.Time
-	e     *engine.Engine
-	store report.Store
-	runs  map[core.RunID]core.Run
-	dice  *rand.Rand
-	n     uint32
+	t    *testing.T
+	now  time.Time
+	data *store.Store // without faults
+	s    *store.Store
+	runs map[core.RunID]core.Run
+	dice *rand.Rand
+	n    uint32
 }
 
 func newWorld(t *testing.T, from time.Time) *world {
 	w := &world{t: t, now: from, runs: map[core.RunID]core.Run{}, dice: rand.New(rand.NewPCG(1, 2))}
-	w.e = memory.Open(t, memory.Options{Now: func() time.Time { return w.now }})
-	w.store = w.e.Report
+	w.data = memory.Open(t, memory.Options{Now: func() time.Time { return w.now }}).Store
+	w.s = new(*w.data)
 	return w
 }
 
 func (w *world) reports(o report.Options) *report.Reports {
 	o.Now = func() time.Time { return w.now }
 	o.PassFor = cmp.Or(o.PassFor, time.Minute)
-	return report.New(w.store, o)
+	return report.New(w.s, o)
 }
 
 // appOf returns the app of a job from 1 to 9.
@@ -60,7 +60,7 @@ func (w *world) began(job core.JobID, open bool) core.RunID {
 		end(&r, w.dice)
 	}
 	w.runs[r.ID] = r
-	check.OK(w.t, w.e.Dispatch.Create(w.t.Context(), []core.Run{r})[0])
+	check.OK(w.t, w.data.CreateRuns(w.t.Context(), []core.Run{r})[0])
 	return r.ID
 }
 
@@ -80,7 +80,7 @@ func (w *world) ends(id core.RunID) {
 	end(&r, w.dice)
 	w.runs[id] = r
 	put := core.End(id, core.Run{State: r.State, Reason: r.Reason, EndedAt: r.EndedAt})
-	check.OK(w.t, w.e.Finish.PutRuns(w.t.Context(), []core.RunPut{put})[0])
+	check.OK(w.t, w.data.ChangeRuns(w.t.Context(), []core.RunPut{put})[0])
 }
 
 func (w *world) pass(r *report.Reports) {
@@ -245,7 +245,7 @@ func TestSums(t *testing.T) {
 			}
 			w.holds(r, begin, end, z, true)
 			for { // until no run is left
-				n, err := w.e.Upkeep.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
+				n, err := w.data.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
 				check.OK(t, err)
 				if n == 0 {
 					break
@@ -295,52 +295,34 @@ func TestOld(t *testing.T) {
 		}
 	}
 	for _, list := range []string{"hours/jobs", "days/jobs", "days/all-hours", "days/apps"} {
-		left, err := w.store.Reports(t.Context(), list, core.InstantOf(begin), core.InstantOf(begin.Add(72*time.Hour)))
+		left, err := w.data.Records.List(t.Context(), "report#"+list, fmt.Sprint(begin.Unix()), fmt.Sprint(begin.Unix()+72*3600), 10)
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %d records are left, %v", list, len(left), err)
 		}
 	}
 }
 
-// dying is a store that fails from the nth write on; did makes the nth write happen.
+// dying fails from the nth write on; did makes the nth write happen.
 type dying struct {
-	report.Store
+	store.Records
 	left *int
 	did  bool
 }
 
 var errDied = errors.New("died")
 
-func (d dying) call(do func() error) error {
-	if *d.left--; *d.left > 0 {
-		return do()
-	}
-	if *d.left == 0 && d.did {
-		_ = do()
-	}
-	return errDied
-}
-
-func (d dying) PutReports(ctx context.Context, list []report.Record) error {
-	for _, r := range list { // each is a write of its own
-		if err := d.call(func() error { return d.Store.PutReports(ctx, []report.Record{r}) }); err != nil {
-			return err
+func (d dying) Write(ctx context.Context, groups ...store.Group) []error {
+	errs := make([]error, len(groups))
+	for i := range groups { // each is a write of its own
+		*d.left--
+		if *d.left > 0 || *d.left == 0 && d.did {
+			errs[i] = d.Records.Write(ctx, groups[i])[0]
+		}
+		if *d.left <= 0 {
+			errs[i] = errDied
 		}
 	}
-	return nil
-}
-
-func (d dying) DropReports(ctx context.Context, keys []report.Key) error {
-	for _, k := range keys {
-		if err := d.call(func() error { return d.Store.DropReports(ctx, []report.Key{k}) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d dying) PutReportState(ctx context.Context, seen int64, body []byte) error {
-	return d.call(func() error { return d.Store.PutReportState(ctx, seen, body) })
+	return errs
 }
 
 // TestDies checks that a process may die at each write, done or not, and the sums still match the runs.
@@ -349,7 +331,7 @@ func TestDies(t *testing.T) {
 		w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 		begin := w.now
 		left := n
-		w.store = dying{w.e.Report, &left, n%2 == 0}
+		w.s.Records = dying{w.data.Records, &left, n%2 == 0}
 		steps := 0
 		for i := range 60 {
 			if i%4 < 3 {
@@ -384,12 +366,31 @@ func TestDies(t *testing.T) {
 	}
 }
 
-// pieces is a store that sorts runs by job, and stops after two jobs.
-type pieces struct{ report.Store }
+// faulty are the runs of a store with other reads.
+type faulty struct {
+	store.Runs
+	get   func(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error)
+	began func(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error)
+}
 
-func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error) {
+func (f faulty) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	if f.get == nil {
+		return f.Runs.Get(ctx, ids)
+	}
+	return f.get(ctx, ids)
+}
+
+func (f faulty) Began(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error) {
+	if f.began == nil {
+		return f.Runs.Began(ctx, from, to, behind, tell)
+	}
+	return f.began(ctx, from, to, behind, tell)
+}
+
+// pieces reads runs like a store that sorts them by job, and stops after two jobs.
+func (w *world) pieces(ctx context.Context, from, to core.Instant, behind core.JobID, tell func([]core.Run)) (core.JobID, error) {
 	jobs := map[core.JobID]bool{}
-	_, err := p.Store.Began(ctx, from, to, 0, func(runs []core.Run) {
+	_, err := w.data.Runs.Began(ctx, from, to, 0, func(runs []core.Run) {
 		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.ID.Job() <= behind })
 		for i := range runs {
 			jobs[runs[i].ID.Job()] = true
@@ -406,7 +407,7 @@ func (p pieces) Began(ctx context.Context, from, to core.Instant, behind core.Jo
 func TestPieces(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin := w.now
-	w.store = pieces{w.e.Report}
+	w.s.Runs = faulty{w.data.Runs, nil, w.pieces}
 	r := w.reports(report.Options{LiveFor: time.Hour})
 	w.pass(r)
 	w.live(20*time.Hour, nil)
@@ -427,11 +428,11 @@ func TestOneAtATime(t *testing.T) {
 	w.pass(w.reports(report.Options{}))
 	w.live(2*time.Hour, nil)
 	left := 2 // it takes its turn and dies
-	w.store = dying{w.e.Report, &left, false}
+	w.s.Records = dying{w.data.Records, &left, false}
 	if err := w.reports(report.Options{}).Pass(t.Context()); !errors.Is(err, errDied) {
 		t.Fatal(err)
 	}
-	w.store = w.e.Report
+	w.s = w.data
 	until := func() core.Instant {
 		h, err := w.reports(report.Options{}).Health(t.Context())
 		check.OK(t, err)
@@ -481,30 +482,24 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-// anew is a store that first reads runs as open, then as ended.
-type anew struct {
-	report.Store
-	calls *int
-}
-
-func (a anew) Began(_ context.Context, from, _ core.Instant, _ core.JobID, tell func([]core.Run)) (core.JobID, error) {
-	*a.calls++
-	for job := range core.JobID(3000) {
-		r := core.Run{ID: core.PlannedRun(job+1, from), App: "shop", State: core.Running, Slot: from, SentAt: from.Time()}
-		if *a.calls > 1 {
-			r.State, r.EndedAt = core.Succeeded, from.Time().Add(time.Second)
-		}
-		tell([]core.Run{r})
-	}
-	return 0, nil
-}
-
 // TestCutAnew checks that no row counts twice if an hour is summed again after a crash and its rows are
-// split differently.
+// split differently. Runs are read as open first, then as ended.
 func TestCutAnew(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin, calls, left := w.now, 0, 1<<30
-	w.store = anew{dying{w.e.Report, &left, false}, &calls}
+	w.s.Records = dying{w.data.Records, &left, false}
+	began := func(_ context.Context, from, _ core.Instant, _ core.JobID, tell func([]core.Run)) (core.JobID, error) {
+		calls++
+		for job := range core.JobID(3000) {
+			r := core.Run{ID: core.PlannedRun(job+1, from), App: "shop", State: core.Running, Slot: from, SentAt: from.Time()}
+			if calls > 1 {
+				r.State, r.EndedAt = core.Succeeded, from.Time().Add(time.Second)
+			}
+			tell([]core.Run{r})
+		}
+		return 0, nil
+	}
+	w.s.Runs = faulty{w.data.Runs, nil, began}
 	w.pass(w.reports(report.Options{}))
 	w.now = w.now.Add(time.Hour + 10*time.Minute)
 	left = 4 // its turn, and two sheets
@@ -520,25 +515,20 @@ func TestCutAnew(t *testing.T) {
 	}
 }
 
-// deaf is a store that reads no runs while on.
-type deaf struct {
-	report.Store
-	on *bool
-}
-
-func (d deaf) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
-	if *d.on {
-		return nil, ids, nil
-	}
-	return d.Store.Runs(ctx, ids)
-}
-
 // TestCounted checks that Counted does not pass the last successful check of open runs, even if a check
 // failed and their day was combined since.
 func TestCounted(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin, on := w.now, false
-	w.store = deaf{w.e.Report, &on}
+	w.s.Runs = faulty{w.data.Runs, func(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+		found, err := w.data.Runs.Get(ctx, ids)
+		for id := range found {
+			if on {
+				found[id] = store.Got[*core.Run]{Err: core.ErrThrottled}
+			}
+		}
+		return found, err
+	}, nil}
 	r := w.reports(report.Options{})
 	counted := func(want time.Duration) {
 		t.Helper()

@@ -113,7 +113,7 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 	for begin := from + (to-1-from)/chunk*chunk; begin >= from; begin -= chunk {
 		end := min(begin+chunk, to)
 		part := table{}
-		until, err := r.store.Began(soon, begin, end, 0, func(runs []core.Run) {
+		until, err := r.s.Runs.Began(soon, begin, end, 0, func(runs []core.Run) {
 			for i := range runs {
 				part.place(q, &runs[i], func(at core.Instant) core.Instant {
 					return from + (min(max(at, begin), end-1)-from)/width*width

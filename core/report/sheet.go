@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // A Row counts the runs that began in one time span. A Row is about one job, about one app if Job is 0, or about all apps if
@@ -357,8 +358,8 @@ func decode(stored []byte, only core.JobID) (s sheet, err error) {
 	return s, nil
 }
 
-// settle counts the ends of open runs; runs that are gone are no longer counted.
-func (s *sheet) settle(found map[core.RunID]core.Run, read map[core.RunID]bool) (changed bool) {
+// settle counts the ends of open runs. Runs that do not exist are not counted, and runs that could not be read stay open.
+func (s *sheet) settle(found map[core.RunID]store.Got[*core.Run]) (changed bool) {
 	rows := table{}
 	for i := range s.rows {
 		rows[s.rows[i].place()] = &s.rows[i]
@@ -366,7 +367,7 @@ func (s *sheet) settle(found map[core.RunID]core.Run, read map[core.RunID]bool) 
 	left := s.open[:0:0]
 	for _, o := range s.open {
 		run, is := found[o.run]
-		if !read[o.run] || is && run.State.Open() {
+		if is && (run.Err != nil || run.Is.State.Open()) {
 			left = append(left, o)
 			continue
 		}
@@ -376,7 +377,7 @@ func (s *sheet) settle(found map[core.RunID]core.Run, read map[core.RunID]bool) 
 			continue
 		}
 		if r.Open--; is {
-			r.count(&run)
+			r.count(run.Is)
 		}
 	}
 	s.open = left

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	if r.last = now; idle {
 		return nil
 	}
-	v, s, err := r.read(ctx)
+	v, s, err := r.readState(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	work, cancel := context.WithTimeout(ctx, r.o.PassFor)
 	defer cancel()
 	s.Until = now.Add(r.o.PassFor + time.Minute).UTC()
-	if err := r.write(ctx, v, &s); err != nil {
+	if err := r.writeState(ctx, v, &s); err != nil {
 		if errors.Is(err, core.ErrRefused) {
 			return nil // another process was faster
 		}
@@ -71,7 +72,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	if err != nil {
 		s.Failed, s.At = err.Error()[:min(len(err.Error()), 500)], now.UTC()
 	}
-	return errors.Join(err, r.write(ctx, v+1, &s))
+	return errors.Join(err, r.writeState(ctx, v+1, &s))
 }
 
 // place changes with each step of progress.
@@ -182,7 +183,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 		taken = core.InstantOf(r.o.Now())
 	}
 	t, opens := r.tally(from)
-	until, err := r.store.Began(ctx, from, end, s.Behind, t.tell)
+	until, err := r.s.Runs.Began(ctx, from, end, s.Behind, t.tell)
 	if err != nil {
 		return false, err
 	}
@@ -255,37 +256,34 @@ func (t *tally) cut(last core.JobID) {
 
 // put stores the sheets of a time, each under its first job.
 func (r *Reports) put(ctx context.Context, list string, at core.Instant, of []sheet) error {
-	records := make([]Record, len(of))
+	records := make([]record, len(of))
 	for i := range of {
 		first := of[i].rows[0].Job
 		if first == 0 {
 			first = core.JobID(i)
 		}
-		records[i] = Record{Key: Key{List: list, At: at, First: first}, Body: of[i].encode()}
+		records[i] = record{recordKey{list, at, first}, of[i].encode()}
 	}
-	if len(records) == 0 {
-		return nil
-	}
-	return r.store.PutReports(ctx, records)
+	return r.write(ctx, records, false)
 }
 
 // load reads the records of a form's jobs in a span and calls each for one sheet at a time, which saves memory.
-func (r *Reports) load(ctx context.Context, form string, from, to core.Instant, each func(k Key, s *sheet) error) error {
-	records, err := r.store.Reports(ctx, form+ofJobs, from, to)
+func (r *Reports) load(ctx context.Context, form string, from, to core.Instant, each func(k recordKey, s *sheet) error) error {
+	records, err := r.records(ctx, form+ofJobs, from, to)
 	if err != nil {
 		return err
 	}
 	return eachSheet(records, 0, each)
 }
 
-func eachSheet(records []Record, only core.JobID, each func(k Key, s *sheet) error) error {
+func eachSheet(records []record, only core.JobID, each func(k recordKey, s *sheet) error) error {
 	for _, rec := range records {
-		s, err := decode(rec.Body, only)
+		s, err := decode(rec.body, only)
 		if err == nil {
-			err = each(rec.Key, &s)
+			err = each(rec.recordKey, &s)
 		}
 		if err != nil {
-			return fmt.Errorf("%s at %s: %w", rec.List, rec.At, err)
+			return fmt.Errorf("%s at %s: %w", rec.list, rec.at, err)
 		}
 	}
 	return nil
@@ -294,7 +292,7 @@ func eachSheet(records []Record, only core.JobID, each func(k Key, s *sheet) err
 // total writes the sums of an hour or a day from the rows of its jobs; left: some runs are open.
 func (r *Reports) total(ctx context.Context, form string, at core.Instant) (left bool, err error) {
 	t := table{}
-	err = r.load(ctx, form, at, at+1, func(_ Key, s *sheet) error {
+	err = r.load(ctx, form, at, at+1, func(_ recordKey, s *sheet) error {
 		t.sum(s.rows)
 		left = left || len(s.open) > 0
 		return nil
@@ -320,23 +318,26 @@ func (r *Reports) totals(ctx context.Context, form string, at core.Instant, t ta
 // with its remaining open runs, then the sums, so that it can be repeated after a crash.
 func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool, err error) {
 	all := true
-	err = r.load(ctx, l.Form, l.At, l.At+1, func(k Key, s *sheet) error {
+	err = r.load(ctx, l.Form, l.At, l.At+1, func(k recordKey, s *sheet) error {
 		if len(s.open) == 0 {
 			return nil
 		}
-		ids, read := make([]core.RunID, len(s.open)), make(map[core.RunID]bool, len(s.open))
+		ids := make([]core.RunID, len(s.open))
 		for i, o := range s.open {
-			ids[i], read[o.run] = o.run, true
+			ids[i] = o.run
 		}
-		found, unread, err := r.store.Runs(ctx, ids)
-		for _, id := range unread {
-			delete(read, id)
-			all = false
+		found, err := r.s.Runs.Get(ctx, ids)
+		for _, g := range found {
+			if errors.Is(g.Err, core.ErrThrottled) {
+				all = false
+			} else {
+				err = cmp.Or(err, g.Err)
+			}
 		}
-		if err != nil || !s.settle(found, read) {
+		if err != nil || !s.settle(found) {
 			return err
 		}
-		return r.store.PutReports(ctx, []Record{{Key: k, Body: s.encode()}})
+		return r.write(ctx, []record{{k, s.encode()}}, false)
 	})
 	if err != nil {
 		return false, err
@@ -349,7 +350,7 @@ func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool
 
 // day combines the hours of a day: the same rows in fewer records. It handles some jobs at a time.
 func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
-	records, err := r.store.Reports(ctx, hours+ofJobs, from, to)
+	records, err := r.records(ctx, hours+ofJobs, from, to)
 	if err != nil {
 		return err
 	}
@@ -367,7 +368,7 @@ func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now 
 			high = bounds[i+1] - 1
 		}
 		t, opens := table{}, []open(nil)
-		err := eachSheet(between(records, low, high), 0, func(_ Key, s *sheet) error {
+		err := eachSheet(between(records, low, high), 0, func(_ recordKey, s *sheet) error {
 			for k := range s.rows {
 				if row := &s.rows[k]; row.Job >= low && row.Job <= high {
 					t.add(row.place(), row)
@@ -415,11 +416,11 @@ func (s *state) over(form string, from, to core.Instant, now time.Time) {
 
 // busiest returns the first jobs of the records in the hour with the most records, with 1 as the first.
 // Between two of them, no hour has much more than one record.
-func busiest(records []Record) (first []core.JobID) {
-	var most []Record
+func busiest(records []record) (first []core.JobID) {
+	var most []record
 	for len(records) > 0 {
 		n := 1
-		for n < len(records) && records[n].At == records[0].At {
+		for n < len(records) && records[n].at == records[0].at {
 			n++
 		}
 		if n > len(most) {
@@ -428,7 +429,7 @@ func busiest(records []Record) (first []core.JobID) {
 		records = records[n:]
 	}
 	for i := range most {
-		first = append(first, most[i].First)
+		first = append(first, most[i].first)
 	}
 	if len(first) > 0 {
 		first[0] = 1
@@ -437,10 +438,10 @@ func busiest(records []Record) (first []core.JobID) {
 }
 
 // between returns the records that may have rows of the jobs from low to high.
-func between(records []Record, low, high core.JobID) (list []Record) {
+func between(records []record, low, high core.JobID) (list []record) {
 	for i, rec := range records {
-		last := i+1 == len(records) || records[i+1].At != rec.At
-		if rec.First <= high && (last || records[i+1].First > low) {
+		last := i+1 == len(records) || records[i+1].at != rec.at
+		if rec.first <= high && (last || records[i+1].first > low) {
 			list = append(list, rec)
 		}
 	}
@@ -453,7 +454,7 @@ func (r *Reports) age(ctx context.Context, s *state, from, to core.Instant, now 
 		return err
 	}
 	var rows []Row
-	err := r.load(ctx, days, from, to, func(_ Key, s *sheet) error {
+	err := r.load(ctx, days, from, to, func(_ recordKey, s *sheet) error {
 		rows = append(rows, asOne(s.rows, from)...)
 		return nil
 	})
@@ -477,18 +478,11 @@ func (r *Reports) drop(ctx context.Context, form string, from, to core.Instant) 
 		lists = append(lists, form+ofApps+byHours, form+ofAll+byHours)
 	}
 	for _, list := range lists {
-		records, err := r.store.Reports(ctx, list, from, to)
+		records, err := r.records(ctx, list, from, to)
 		if err != nil {
 			return err
 		}
-		keys := make([]Key, len(records))
-		for i := range records {
-			keys[i] = records[i].Key
-		}
-		if len(keys) == 0 {
-			continue
-		}
-		if err := r.store.DropReports(ctx, keys); err != nil {
+		if err := r.write(ctx, records, true); err != nil {
 			return err
 		}
 	}

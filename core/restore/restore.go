@@ -14,71 +14,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
-
-// Global stores the global item, which names the deployment that may use the data.
-type Global interface {
-	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces the global item, on the condition that the stored Rev equals seen.
-	PutGlobal(ctx context.Context, seen int64, g core.Global) error
-	PutChanges(ctx context.Context, changes []core.Change) error
-}
-
-// Jobs stores jobs, their runs and the ID counters.
-type Jobs interface {
-	// ListJobs reads jobs, sorted by ID. The result next is the ID after which to continue; 0: no jobs follow. Jobs that
-	// cannot be decoded are in the error, a core.Unreadable.
-	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
-	// NewJobIDs allocates n job IDs, and Numbers allocates n run numbers of a job. Both return the first.
-	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
-	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
-	// PutCleaned records the scheduled time up to which planned runs of a job may be deleted.
-	PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error
-	// RunsByID reads at most limit stored runs with IDs from first to last, in ascending order. If first is greater than last,
-	// the IDs are from last to first, in descending order.
-	RunsByID(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Waiting reads open runs of a job that have no owner, with IDs lower than below, in descending order. Waiting includes
-	// all queued and released runs. Fewer than limit runs mean that no runs follow.
-	Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) ([]core.Run, error)
-}
-
-// Entries adds entries to the due index.
-type Entries interface {
-	PutEntries(ctx context.Context, entries []core.DueItem) []error
-}
-
-// Journals stores journals for the watchdog.
-type Journals interface {
-	PutJournal(ctx context.Context, j core.Journal) error
-}
-
-// Leases stores the leases of the partitions of the due index.
-type Leases interface {
-	Leases(ctx context.Context) ([]core.Lease, error)
-	// DropLease removes a lease, on the condition that the stored lease has the Epoch of seen.
-	DropLease(ctx context.Context, seen core.Lease) error
-}
-
-// Alive returns when a server that uses this data was last running.
-type Alive interface {
-	LastAlive(ctx context.Context) (time.Time, error)
-}
-
-// Ports are the stores of a restore. They do not check which deployment may use the data.
-type Ports struct {
-	Global   Global
-	Jobs     Jobs
-	Entries  Entries
-	Journals Journals
-	Leases   Leases
-	Alive    Alive
-}
 
 // Options of a Restorer. A field with its zero value gets the default in its comment.
 type Options struct {
@@ -93,11 +34,12 @@ type Options struct {
 }
 
 type Restorer struct {
-	p Ports
+	s *store.Store
 	o Options
 }
 
-func New(p Ports, o Options) *Restorer {
+// New returns a Restorer. The store has no Deployment, because the data can belong to another deployment.
+func New(s *store.Store, o Options) *Restorer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -107,7 +49,7 @@ func New(p Ports, o Options) *Restorer {
 	if o.Back == 0 {
 		o.Back = 48 * time.Hour
 	}
-	return &Restorer{p: p, o: o}
+	return &Restorer{s: s, o: o}
 }
 
 type Request struct {
@@ -169,7 +111,7 @@ const (
 // edit changes the global item; change returns false if nothing changes.
 func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g *core.Global) (bool, error)) (core.Global, error) {
 	for range tries {
-		old, err := r.p.Global.Global(ctx)
+		old, err := r.s.Global(ctx)
 		if err != nil {
 			return old, fmt.Errorf("read the global item: %w", err)
 		}
@@ -180,7 +122,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 			return want, err
 		}
 		want.Rev = max(core.Millis(now), old.Rev+1)
-		err = r.p.Global.PutGlobal(ctx, old.Rev, want)
+		err = r.s.PutGlobal(ctx, old.Rev, want)
 		if errors.Is(err, core.ErrRefused) {
 			continue // another writer was faster, or our own answer was lost
 		}
@@ -189,7 +131,7 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		}
 		c := core.Change{ID: want.Rev, At: now, By: by, Verb: verb, Why: why, Old: core.GlobalRecordOf(&old).String(),
 			New: core.GlobalRecordOf(&want).String()}
-		if err := r.p.Global.PutChanges(ctx, []core.Change{c}); err != nil {
+		if err := r.s.PutChanges(ctx, []core.Change{c}); err != nil {
 			return want, fmt.Errorf("write change record: %w", err)
 		}
 		return want, nil
@@ -220,7 +162,7 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	now := r.o.Now()
 	res := Result{From: req.From, LiftJobs: req.LiftJobs, LiftRuns: req.LiftRuns}
 	if res.From.IsZero() {
-		last, err := r.p.Alive.LastAlive(ctx)
+		last, err := r.s.LastAlive(ctx)
 		if err != nil {
 			return res, fmt.Errorf("read the last heartbeat of the server: %w", err)
 		}
@@ -252,20 +194,15 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	}
 	res.Generation = g.Generation
 	for end := now.Add(r.o.Budget); ; {
-		list, next, err := r.p.Jobs.ListJobs(ctx, "", req.After, jobsAtOnce)
-		bad, err := core.SplitUnreadable(err)
+		list, next, err := r.s.Jobs.List(ctx, "", req.After, jobsAtOnce)
 		if err != nil {
 			return res, fmt.Errorf("read jobs: %w", err)
 		}
-		ids := slices.Collect(maps.Keys(bad)) // also their runs, so that they are right once the job is fixed
-		for i := range list {
-			ids = append(ids, list[i].Def.ID)
-		}
-		slices.Sort(ids)
-		for _, id := range ids {
+		for _, j := range list { // also of an unreadable job, so that its runs are right once the job is fixed
+			id := j.Is.Def.ID
 			err := r.job(ctx, g, id, &res)
 			if err == nil && req.RunsLost {
-				err = r.p.Jobs.PutCleaned(ctx, id, core.InstantOf(res.From))
+				err = r.s.PutCleaned(ctx, id, core.InstantOf(res.From))
 			}
 			if err != nil {
 				return res, fmt.Errorf("job %d: %w", id, err)
@@ -313,17 +250,17 @@ func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.G
 	if err != nil || req.After != 0 {
 		return g, err
 	}
-	leases, err := r.p.Leases.Leases(ctx)
+	leases, err := r.s.Leases(ctx)
 	if err != nil {
 		return g, fmt.Errorf("read leases: %w", err)
 	}
 	for _, l := range leases {
-		if err := r.p.Leases.DropLease(ctx, l); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := r.s.DropLease(ctx, l); err != nil && !errors.Is(err, core.ErrRefused) {
 			return g, fmt.Errorf("give up lease %s: %w", l.Name, err)
 		}
 		res.Leases++
 	}
-	first, err := r.p.Jobs.NewJobIDs(ctx, res.LiftJobs)
+	first, err := r.s.JobIDs(ctx, res.LiftJobs)
 	if err != nil {
 		return g, fmt.Errorf("lift the number of jobs: %w", err)
 	}
@@ -336,7 +273,7 @@ func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.G
 // job advances the run numbers of a job and finds its open runs, whose messages may be lost.
 func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *Result) error {
 	res.Jobs++
-	first, err := r.p.Jobs.Numbers(ctx, id, res.LiftRuns)
+	first, err := r.s.RunNumbers(ctx, id, res.LiftRuns)
 	if err != nil {
 		return fmt.Errorf("advance its run numbers: %w", err)
 	}
@@ -346,7 +283,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	waiting := map[core.RunID]bool{} // of any age
 	_, last := core.NumberedRange(id)
 	for below := last + 1; ; {
-		runs, err := r.p.Jobs.Waiting(ctx, id, below, page)
+		runs, err := r.s.WaitingRuns(ctx, id, below, page)
 		if err != nil {
 			return fmt.Errorf("read its runs that wait: %w", err)
 		}
@@ -363,7 +300,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	since := core.InstantOf(res.From.Add(-r.o.Back))
 	lo, hi := core.RunRange(id, since, core.Horizon)
 	for lo <= hi {
-		runs, err := r.p.Jobs.RunsByID(ctx, lo, hi, page)
+		runs, err := r.s.Runs.Span(ctx, lo, hi, page)
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}
@@ -377,7 +314,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 	}
 	lo, hi = core.NumberedRange(id)
 	for stale := 0; hi >= lo; {
-		runs, err := r.p.Jobs.RunsByID(ctx, hi, lo, page)
+		runs, err := r.s.Runs.Span(ctx, hi, lo, page)
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
 		}
@@ -423,7 +360,7 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, kno
 			res.Owing++
 		}
 	}
-	for _, err := range r.p.Entries.PutEntries(ctx, entries) {
+	for _, err := range r.s.Enter(ctx, entries) {
 		if err != nil {
 			return fmt.Errorf("put a waiting run into the due index: %w", err)
 		}
@@ -432,7 +369,7 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, kno
 		some := seen[:min(len(seen), perJournal)]
 		seen = seen[len(some):]
 		j := core.Journal{Key: core.JournalKey{Minute: now.Unix() / 60, Nonce: rand.Text()}, V: 1, Entries: some}
-		if err := r.p.Journals.PutJournal(ctx, j); err != nil {
+		if err := r.s.PutJournal(ctx, j); err != nil {
 			return fmt.Errorf("write a journal of open runs: %w", err)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var (
@@ -27,31 +27,31 @@ const here = "eu-west-1/state-2"
 type fixture struct {
 	t   testing.TB
 	now time.Time
-	e   *engine.Engine
+	s   *store.Store
 	o   restore.Options
 }
 
 // newFixture returns a copy of tables that eu-central-1 used, an hour after it was made.
 func newFixture(t testing.TB, jobs int) *fixture {
 	f := &fixture{t: t, now: made.Add(time.Hour)}
-	f.e = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }})
+	f.s = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }}).Store
 	f.o = restore.Options{Deployment: here, Now: func() time.Time { return f.now }}
-	err := f.e.Upkeep.Alive(ctx, made.Add(30*time.Second))
+	err := f.s.Alive(ctx, made.Add(30*time.Second))
 	f.ok(err)
-	f.ok(f.e.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
+	f.ok(f.s.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
 	if jobs == 0 {
 		return f
 	}
-	f.ok(f.e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	first, err := f.e.Manage.NewJobIDs(ctx, jobs)
+	f.ok(f.s.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	first, err := f.s.JobIDs(ctx, jobs)
 	f.ok(err)
-	list := make([]core.Job, jobs)
+	list := make([]store.JobPut, jobs)
 	for i := range list {
 		id := first + core.JobID(i)
-		list[i] = core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)},
+		list[i].Create = &core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)},
 			Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: made}}
 	}
-	for _, err := range f.e.Manage.CreateJobs(ctx, list, nil) {
+	for _, err := range f.s.Jobs.Put(ctx, list) {
 		f.ok(err)
 	}
 	return f
@@ -62,11 +62,7 @@ func (f *fixture) ok(err error) {
 	check.OK(f.t, err)
 }
 
-func (f *fixture) restorer() *restore.Restorer {
-	e := f.e
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
-		Alive: e.Upkeep}, f.o)
-}
+func (f *fixture) restorer() *restore.Restorer { return restore.New(f.s, f.o) }
 
 func (f *fixture) do(req restore.Request) restore.Result {
 	f.t.Helper()
@@ -78,7 +74,7 @@ func (f *fixture) do(req restore.Request) restore.Result {
 
 func (f *fixture) admitted(deployment string) error {
 	f.t.Helper()
-	g, err := f.e.Tick.Global(ctx)
+	g, err := f.s.Global(ctx)
 	f.ok(err)
 	return g.Admits(deployment)
 }
@@ -86,17 +82,17 @@ func (f *fixture) admitted(deployment string) error {
 // TestLifts checks that IDs that may have been allocated after the copy are not allocated again.
 func TestLifts(t *testing.T) {
 	f := newFixture(t, 1)
-	_, err := f.e.Manage.Numbers(ctx, 1, 7)
+	_, err := f.s.RunNumbers(ctx, 1, 7)
 	f.ok(err)
 	res := f.do(restore.Request{})
 	if want := made.Add(-30 * time.Second); !res.From.Equal(want) || res.LiftJobs != 100_000+100*3630 || res.LiftRuns != 10_000+1000*3630 ||
 		res.Next != 0 || res.Generation != 2 {
 		t.Errorf("%+v; from %s", res, want)
 	}
-	if id, err := f.e.Manage.NewJobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
+	if id, err := f.s.JobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
 		t.Errorf("the next job has the number %d, %v", id, err)
 	}
-	if n, err := f.e.Finish.Numbers(ctx, 1, 1); err != nil || int(n) != 7+res.LiftRuns+1 {
+	if n, err := f.s.RunNumbers(ctx, 1, 1); err != nil || int(n) != 7+res.LiftRuns+1 {
 		t.Errorf("the next run has the number %d, %v", n, err)
 	}
 	again := f.do(restore.Request{Again: true, LiftJobs: 5, LiftRuns: 3})
@@ -121,12 +117,12 @@ func TestLiftBounds(t *testing.T) {
 // TestUsedUp checks that a job without run numbers is listed, and that a store without job IDs is rejected.
 func TestUsedUp(t *testing.T) {
 	f := newFixture(t, 2)
-	_, err := f.e.Manage.Numbers(ctx, 2, core.MaxNumber-1000)
+	_, err := f.s.RunNumbers(ctx, 2, core.MaxNumber-1000)
 	f.ok(err)
 	if res := f.do(restore.Request{}); !slices.Equal(res.Full, []core.JobID{2}) {
 		t.Errorf("full: %v", res.Full)
 	}
-	_, err = f.e.Manage.NewJobIDs(ctx, 1<<31-700_000)
+	_, err = f.s.JobIDs(ctx, 1<<31-700_000)
 	f.ok(err)
 	_, err = f.restorer().Do(ctx, restore.Request{By: "ann", Again: true})
 	golden.New(t).Equal(t, "no job numbers", fmt.Sprint(err))
@@ -138,7 +134,7 @@ func TestUsedUp(t *testing.T) {
 // TestGenerations checks that no deployment works during a restore, and only the new one afterwards.
 func TestGenerations(t *testing.T) {
 	f := newFixture(t, 250)
-	f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
+	f.ok(f.s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
 	if f.admitted(here) == nil || f.admitted("eu-central-1/state") != nil {
 		t.Fatal("a copy is its new deployment's before it was restored")
 	}
@@ -165,14 +161,14 @@ func TestGenerations(t *testing.T) {
 	if err := f.admitted(here); err != nil || f.admitted("eu-central-1/state") == nil {
 		t.Errorf("after it: %v", err)
 	}
-	if list, err := f.e.Leases.Leases(ctx); err != nil || len(list) > 0 {
+	if list, err := f.s.Leases(ctx); err != nil || len(list) > 0 {
 		t.Errorf("leases %+v, %v", list, err)
 	}
-	g, err := f.e.Tick.Global(ctx)
+	g, err := f.s.Global(ctx)
 	if err != nil || !g.DownAt.Equal(made.Add(-30*time.Second)) || g.UpSince.Before(f.now) || g.Partitions != 2 {
 		t.Errorf("%+v, %v: executors are to have time to beat again", g, err)
 	}
-	list, err := f.e.Manage.Changes(ctx, "", 0, math.MaxInt64, 2)
+	list, err := f.s.Changes(ctx, "", 0, math.MaxInt64, 2)
 	if err != nil || len(list) != 2 || list[0].Verb != core.VerbRestored || list[1].Verb != core.VerbFenced || list[0].By != "ann" {
 		t.Errorf("changes %+v, %v", list, err)
 	}
@@ -188,7 +184,7 @@ func TestRuns(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
+		f.ok(f.s.CreateRuns(ctx, []core.Run{r})[0])
 		return r.ID
 	}
 	owned := func(r *core.Run) { r.Owner, r.Until, r.Address = "old", made.Add(time.Second), "http://10.0.0.1:9999/" }
@@ -204,7 +200,7 @@ func TestRuns(t *testing.T) {
 		at := core.InstantOf(made.Add(-before))
 		r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
 			First: core.PlannedRun(1, at)}
-		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
+		f.ok(f.s.CreateRuns(ctx, []core.Run{r})[0])
 		return r.ID
 	}
 	given := planned(time.Minute, core.Planned)  // released, its message is lost
@@ -216,7 +212,7 @@ func TestRuns(t *testing.T) {
 	}
 	due := map[core.RunID]core.Instant{}
 	for p := range 2 {
-		list, err := f.e.Tick.Due(ctx, p, core.InstantOf(f.now.Add(2*time.Hour)), core.DueItem{}, 100)
+		list, err := f.s.Jobs.Due(ctx, p, core.InstantOf(f.now.Add(2*time.Hour)), core.DueItem{}, 100)
 		f.ok(err)
 		for _, d := range list {
 			if d.Run != 0 {
@@ -232,7 +228,7 @@ func TestRuns(t *testing.T) {
 		check.Equal(t, due[c.run], c.at, "run %d is due at", c.run)
 	}
 	check.Equal(t, len(due), 5, "entries")
-	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
+	journals, err := f.s.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
 	f.ok(err)
 	seen := map[core.RunID]core.Outcome{}
 	for _, j := range journals {
@@ -263,14 +259,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.req, err, c.code)
 		}
 	}
-	if g, err := f.e.Tick.Global(ctx); err != nil || g.Generation != 1 {
+	if g, err := f.s.Global(ctx); err != nil || g.Generation != 1 {
 		t.Errorf("%+v, %v: a rejected request changed something", g, err)
 	}
 	f.do(restore.Request{})
 	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("a deployment restores its own tables: %v", err)
 	}
-	empty := &fixture{t: t, now: made, e: memory.Open(t, memory.Options{}), o: f.o}
+	empty := &fixture{t: t, now: made, s: memory.Open(t, memory.Options{}).Store, o: f.o}
 	if _, err := empty.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeInvalid {
 		t.Errorf("nothing ever worked, and no moment is given: %v", err)
 	}
@@ -291,85 +287,97 @@ func TestFence(t *testing.T) {
 	check.NoError(t, f.admitted(here))
 }
 
-// failing makes the nth call fail, before or after it happened.
+// failing makes the nth call of an interface of the store fail, before or after it happened.
 type failing struct {
-	*engine.Engine
 	left  int
 	after bool
 }
 
 var errLost = errors.New("no answer")
 
-func (x *failing) call(f func() error) error {
-	x.left--
-	if x.left == 0 && !x.after {
-		return errLost
-	}
-	err := f()
-	if x.left == 0 {
-		return errLost
-	}
-	return err
+// store returns a copy of a store whose calls x counts.
+func (x *failing) store(s store.Store) *store.Store {
+	s.Records, s.Jobs, s.Runs = failingRecords{s.Records, x}, failingJobs{s.Jobs, x}, failingRuns{s.Runs, x}
+	return &s
 }
 
-func (x *failing) Global(ctx context.Context) (g core.Global, err error) {
-	err = x.call(func() error { g, err = x.Manage.Global(ctx); return err })
-	return g, err
+func call[T any](x *failing, do func() (T, error)) (v T, err error) {
+	x.left--
+	if x.left == 0 && !x.after {
+		return v, errLost
+	}
+	if v, err = do(); x.left == 0 {
+		err = errLost
+	}
+	return v, err
 }
-func (x *failing) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	return x.call(func() error { return x.Manage.PutGlobal(ctx, seen, g) })
-}
-func (x *failing) PutChanges(ctx context.Context, c []core.Change) error {
-	return x.call(func() error { return x.Manage.PutChanges(ctx, c) })
-}
-func (x *failing) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (l []core.Job, next core.JobID, err error) {
-	err = x.call(func() error { l, next, err = x.Manage.ListJobs(ctx, app, after, limit); return err })
-	return l, next, err
-}
-func (x *failing) NewJobIDs(ctx context.Context, n int) (id core.JobID, err error) {
-	err = x.call(func() error { id, err = x.Manage.NewJobIDs(ctx, n); return err })
-	return id, err
-}
-func (x *failing) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
-	err = x.call(func() error { first, err = x.Manage.Numbers(ctx, job, n); return err })
-	return first, err
-}
-func (x *failing) RunsByID(ctx context.Context, first, last core.RunID, limit int) (l []core.Run, err error) {
-	err = x.call(func() error { l, err = x.Manage.RunsByID(ctx, first, last, limit); return err })
-	return l, err
-}
-func (x *failing) Waiting(ctx context.Context, job core.JobID, below core.RunID, limit int) (l []core.Run, err error) {
-	err = x.call(func() error { l, err = x.Manage.Waiting(ctx, job, below, limit); return err })
-	return l, err
-}
-func (x *failing) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	return x.call(func() error { return x.Manage.PutCleaned(ctx, job, upTo) })
-}
-func (x *failing) PutEntries(ctx context.Context, d []core.DueItem) []error {
-	errs := make([]error, len(d))
-	if err := x.call(func() error { errs = x.Finish.PutEntries(ctx, d); return nil }); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
+
+// calls is call for n writes.
+func calls(x *failing, n int, do func() []error) []error {
+	errs, err := call(x, func() ([]error, error) { return do(), nil })
+	if err != nil {
+		return slices.Repeat([]error{err}, n)
 	}
 	return errs
 }
-func (x *failing) PutJournal(ctx context.Context, j core.Journal) error {
-	return x.call(func() error { return x.Watch.PutJournal(ctx, j) })
-}
-func (x *failing) DropLease(ctx context.Context, l core.Lease) error {
-	return x.call(func() error { return x.Engine.Leases.DropLease(ctx, l) })
-}
-func (x *failing) LastAlive(ctx context.Context) (t time.Time, err error) {
-	err = x.call(func() error { t, err = x.Upkeep.LastAlive(ctx); return err })
-	return t, err
+
+type (
+	failingRecords struct {
+		store.Records
+		x *failing
+	}
+	failingJobs struct {
+		store.Jobs
+		x *failing
+	}
+	failingRuns struct {
+		store.Runs
+		x *failing
+	}
+)
+
+func (f failingRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	return call(f.x, func() (map[store.Key]store.Record, error) { return f.Records.Get(ctx, keys...) })
 }
 
-type leases struct{ *failing }
+func (f failingRecords) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	return call(f.x, func() ([]store.Record, error) { return f.Records.List(ctx, kind, after, before, limit) })
+}
 
-func (x leases) Leases(ctx context.Context) (l []core.Lease, err error) {
-	err = x.call(func() error { l, err = x.Engine.Leases.Leases(ctx); return err })
-	return l, err
+func (f failingRecords) Write(ctx context.Context, groups ...store.Group) []error {
+	return calls(f.x, len(groups), func() []error { return f.Records.Write(ctx, groups...) })
+}
+
+func (f failingJobs) List(ctx context.Context, app string, after core.JobID, limit int) (
+	l []store.Got[*core.Job], next core.JobID, err error,
+) {
+	l, err = call(f.x, func() ([]store.Got[*core.Job], error) {
+		l, next, err = f.Jobs.List(ctx, app, after, limit)
+		return l, err
+	})
+	return l, next, err
+}
+
+func (f failingJobs) Put(ctx context.Context, puts []store.JobPut) []error {
+	return calls(f.x, len(puts), func() []error { return f.Jobs.Put(ctx, puts) })
+}
+
+func (f failingJobs) Numbers(ctx context.Context, job core.JobID, n int) (int64, error) {
+	return call(f.x, func() (int64, error) { return f.Jobs.Numbers(ctx, job, n) })
+}
+
+func (f failingRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	return call(f.x, func() ([]core.Run, error) { return f.Runs.Span(ctx, first, last, limit) })
+}
+
+func (f failingRuns) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (
+	l []core.Run, next core.RunID, err error,
+) {
+	l, err = call(f.x, func() ([]core.Run, error) {
+		l, next, err = f.Runs.Open(ctx, first, last, waiting, limit)
+		return l, err
+	})
+	return l, next, err
 }
 
 // TestEveryFault checks that no deployment works on a partial restore, whichever call fails, and that the
@@ -378,20 +386,20 @@ func TestEveryFault(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 1; ; n++ {
 			f := newFixture(t, 2)
-			f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
+			f.ok(f.s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
 			id := core.NumberedRun(2, 1)
-			f.ok(f.e.Finish.Create(ctx,
+			f.ok(f.s.CreateRuns(ctx,
 				[]core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, At: 1, Slot: core.InstantOf(made), Attempt: 1,
 					First: id}})[0])
-			x := &failing{f.e, n, after}
-			r := restore.New(restore.Ports{Global: x, Jobs: x, Entries: x, Journals: x, Leases: leases{x}, Alive: x}, f.o)
+			x := &failing{n, after}
+			r := restore.New(x.store(*f.s), f.o)
 			res, err := r.Do(ctx, restore.Request{By: "ann"})
 			if err == nil {
 				if x.left > 0 {
 					break // there are fewer calls
 				}
 			} else {
-				g, gerr := f.e.Tick.Global(ctx)
+				g, gerr := f.s.Global(ctx)
 				f.ok(gerr)
 				done := g.Holder == here && !g.Opening
 				if f.admitted(here) == nil && !done {
@@ -405,10 +413,10 @@ func TestEveryFault(t *testing.T) {
 			if err := f.admitted(here); err != nil || res.Next != 0 {
 				t.Fatalf("call %d: %v, %+v", n, err, res)
 			}
-			if first, err := f.e.Manage.Numbers(ctx, 2, 1); err != nil || int(first) <= res.LiftRuns {
+			if first, err := f.s.RunNumbers(ctx, 2, 1); err != nil || int(first) <= res.LiftRuns {
 				t.Fatalf("call %d: the next run has the number %d, %v", n, first, err)
 			}
-			list, err := f.e.Tick.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
+			list, err := f.s.Jobs.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
 			if err != nil || len(list) == 0 || list[0].Run != id {
 				t.Fatalf("call %d: the run that waited is not due: %+v, %v", n, list, err)
 			}
@@ -423,7 +431,7 @@ func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
 		f := newFixture(t, 2)
 		f.do(restore.Request{From: made, RunsLost: lost})
 		for job := range core.JobID(2) {
-			if upTo, err := f.e.Manage.Cleaned(ctx, job+1); err != nil || upTo != want {
+			if upTo, err := f.s.Cleaned(ctx, job+1); err != nil || upTo != want {
 				t.Errorf("lost %t: job %d is cleaned up to %s, %v", lost, job+1, upTo, err)
 			}
 		}
@@ -442,13 +450,13 @@ func TestOldTriggerBehindMany(t *testing.T) {
 	for n := range 2500 {
 		list = append(list, run(uint32(n)+2, core.Succeeded, made.Add(-72*time.Hour)))
 	}
-	for _, err := range f.e.Finish.Create(ctx, list) {
+	for _, err := range f.s.CreateRuns(ctx, list) {
 		f.ok(err)
 	}
 	if res := f.do(restore.Request{}); res.Waiting != 1 {
 		t.Errorf("%+v", res)
 	}
-	if entries, err := f.e.Manage.Entries(ctx, 1); err != nil || len(entries) != 1 || entries[0].Run != list[0].ID {
+	if entries, err := f.s.Jobs.Entries(ctx, 1); err != nil || len(entries) != 1 || entries[0].Run != list[0].ID {
 		t.Errorf("%+v, %v", entries, err)
 	}
 }

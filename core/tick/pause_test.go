@@ -47,7 +47,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 		}, false},
 		"made longer by a person who was faster": {func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error {
 			end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
-			before := people.New(w.eng.Manage, w.eng.Ring, end, nil,
+			before := people.New(w.eng.Store, end, nil,
 				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
@@ -70,7 +70,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				store := &advancing{Store: w.eng.Tick}
 				end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
 				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
-				m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: plan.Local()})
+				m := people.New(w.eng.Store, end, nil, people.Options{Plan: plan.Local()})
 				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 				job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Misfire: core.MisfireAll,
 					Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
@@ -167,7 +167,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 					s := *w.eng.Store
 					s.Queue = r
 					end := finish.New(&s, finish.Options{Plan: o})
-					m := people.New(w.eng.Manage, r, end, nil, people.Options{Plan: o})
+					m := people.New(&s, end, nil, people.Options{Plan: o})
 					check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
 					check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
@@ -240,7 +240,7 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
 		end := finish.New(w.eng.Store, finish.Options{Plan: o})
-		m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: o})
+		m := people.New(w.eng.Store, end, nil, people.Options{Plan: o})
 		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}

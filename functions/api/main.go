@@ -71,18 +71,18 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	// Consumers of SQS queues ask here about runs and send heartbeats.
 	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Dead: e.Dead, Notices: e.Notices,
+	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Notices: e.Notices,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
-		Rotator: engine.Rotator{Engine: a.Engine, Box: c.Box},
+		Store:   a.Store,
 		Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Deployment: c.Deployment}
-			doctor.Gather(ctx, e, time.Now(), l, &f, log, nil)
+			doctor.Gather(ctx, e.Store, time.Now(), l, &f, log, nil)
 			return f
 		}, Status: func() client.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
-			last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
+			last, err := e.Store.LastAlive(ctx) // each minute of a tick
 			if err != nil {
 				log.Warn("last planner pass not read", "err", err)
 			}
@@ -98,7 +98,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
 		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider,
-			URL: c.ReportURL, Newest: e.Newest, Name: c.Deployment, Log: log}))
+			URL: c.ReportURL, Newest: e.Store.Newest, Name: c.Deployment, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))

@@ -28,10 +28,10 @@ const run = core.RunID(30282209332) // of the documents
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	at, _ := run.Planned()
-	check.OK(t, e.Dispatch.Create(t.Context(),
+	check.OK(t, e.Store.CreateRuns(t.Context(),
 		[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at,
 			Slot: at, Attempt: 1, First: run}})[0])
 	return e
@@ -46,9 +46,7 @@ func keyOf(t *testing.T, c *lambdaboot.Config) []byte {
 
 func state(t *testing.T, e *engine.Engine) core.State {
 	t.Helper()
-	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
-	check.OK(t, err)
-	return found[run].State
+	return memory.Run(t, e.Store, run).State
 }
 
 // ask sends a document, changed, and answers status and body.
@@ -136,9 +134,7 @@ func TestReports(t *testing.T) {
 		strings.Count(told.String(), "\n") != 4 {
 		t.Errorf("of a forged key, two reports that cannot be used and a failure that came twice the metrics say %q", told.String())
 	}
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {
-		t.Errorf("its data is %q, %v", found[run].Data, err)
-	}
+	check.Equal(t, memory.Run(t, e.Store, run).Data, "sda1", "data")
 	c = &lambdaboot.Config{}
 	if status, body := report(key, ""); status != 404 {
 		t.Errorf("without an admin token no report was asked for: %d %s", status, body)

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 )
 
@@ -100,10 +101,9 @@ func TestRecords(t *testing.T) {
 					t.Fatalf("%v %v %q", again, err, g.reasons)
 				}
 			}
-			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
-			r := found[run]
-			if err != nil || r.State != want.state || r.Reason != want.reason {
-				t.Errorf("%s: %s %q %v", r.State, r.Reason, r.Message, err)
+			r := memory.Run(t, e.Store, run)
+			if r.State != want.state || r.Reason != want.reason {
+				t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
 			}
 			texts.Equal(t, name, r.Message)
 		})
@@ -120,9 +120,8 @@ func TestRecordsData(t *testing.T) {
 		`"no money left", "tickringData": "17"`)); err != nil || len(again) > 0 {
 		t.Fatalf("%v %v", again, err)
 	}
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "17" ||
-		found[run].State != core.Failed {
-		t.Errorf("%+v, %v", found[run], err)
+	if r := memory.Run(t, e.Store, run); r.Data != "17" || r.State != core.Failed {
+		t.Errorf("%+v", r)
 	}
 }
 

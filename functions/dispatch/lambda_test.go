@@ -83,9 +83,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 			t.Fatalf("%v come again, %v", back, err)
 		}
 	}
-	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
-	check.OK(t, err)
-	return e, found[id]
+	return e, memory.Run(t, e.Store, id)
 }
 
 // TestLostAnswerStaysUnconfirmed: if Lambda accepts an invocation and the answer is lost, the run stays unconfirmed at its address.
@@ -104,7 +102,7 @@ func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 			if r.State != core.Running || r.Address != "lambda:one" || !r.EndedAt.IsZero() {
 				t.Errorf("%s, %s: the run is %s at %s", name, route, r.State, r.Address)
 			}
-			j, err := e.Watch.Journals(t.Context(), []core.JournalKey{r.Journal})
+			j, err := e.Store.Journals(t.Context(), []core.JournalKey{r.Journal})
 			stored := j[r.Journal]
 			if entry, ok := stored.Find(r.ID); err != nil || !ok || entry.Outcome != core.Unconfirmed {
 				t.Errorf("%s, %s: the journal has %s, %v", name, route, entry.Outcome, err)

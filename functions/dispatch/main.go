@@ -33,5 +33,5 @@ func wire(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context,
 	d := a.Dispatcher(c.Traces.Sender(sender), dispatch.Options{Sent: late.sent})
 	watch := a.Watchdog(sender, finish.WatchOptions{})
 	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) },
-		look: lambdaboot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+		look: lambdaboot.NewPulse(a.Store, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -43,5 +43,5 @@ func assemble(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Cont
 			c.Metrics.Put(time.Now(), map[string]float64{lambdaboot.LogsLost: 1})
 		}
 	}})
-	return &handler{look: lambdaboot.NewPulse(a.Engine, log).Look, make: lane.Handle, bury: bury, log: log}
+	return &handler{look: lambdaboot.NewPulse(a.Store, log).Look, make: lane.Handle, bury: bury, log: log}
 }

@@ -51,7 +51,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, take takeLetters, invoke func(
 	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
 	all := a.People(nil, people.Options{Ask: query.Options{PageFor: healPage}})
-	minutely := lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
+	minutely := lambdaboot.Minutely(lambdaboot.NewPulse(a.Store, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}), all.Operate,
 		a.Reports(report.Options{Zone: c.ReportZone}),
 		func(fires int64) { log.Warn("lost messages sent again", "fires", fires) })
 	told := a.Notices(nil, notification.Options{}) // it queues the due checks for notifications and sends none
@@ -83,7 +83,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, take takeLetters, invoke func(
 		if err != nil {
 			return err
 		}
-		if _, err := a.Engine.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
+		if _, err := a.Store.Own(ctx); core.CodeOf(err) == core.CodeRefused {
 			log.Warn("planning blocked", "why", err.Error())
 			return nil // a standby replica is no failure
 		}

@@ -155,7 +155,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	check.OK(t, err)
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	d.a = wiring.New(d.e, wiring.Options{Plan: d.o})
-	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}),
+	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e.Store, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}),
 		d.manage().Operate,
 		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })

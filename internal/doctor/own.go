@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // gathering collects the deployment's own facts; facts that it cannot read are named.
 type gathering struct {
-	e   *engine.Engine
+	s   *store.Store
 	now time.Time
 	l   words.Language
 	f   *client.Facts
@@ -53,12 +54,12 @@ func (k *gathering) said(err error) string {
 	return err.Error()
 }
 
-// Gather reads the deployment's own facts from an engine and adds them to f. It logs the errors of facts that cannot be
-// read. The texts are in the language l. Pass an engine without a fence, so that Gather also works on a standby deployment.
-func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Language, f *client.Facts, log *slog.Logger, answer api.Answer) {
-	k := &gathering{e, now, l, f, log, answer}
+// Gather reads the deployment's own facts from a store and adds them to f. It logs the errors of facts that cannot be
+// read. The texts are in the language l. Pass a store without a fence, so that Gather also works on a standby deployment.
+func Gather(ctx context.Context, s *store.Store, now time.Time, l words.Language, f *client.Facts, log *slog.Logger, answer api.Answer) {
+	k := &gathering{s, now, l, f, log, answer}
 	f.Now = now.UTC()
-	g, err := e.Tick.Global(ctx)
+	g, err := s.Global(ctx)
 	if k.known("global item", err) {
 		f.Generation, f.Holder, f.Partitions, f.Paused = g.Generation, g.Holder, max(g.Partitions, 1), g.Pause.Covers(now)
 		if g.Loss.From != 0 {
@@ -71,7 +72,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 		g = core.Global{Partitions: 1, Readable: 1}
 	}
 	if f.LastTick.IsZero() {
-		f.LastTick, err = e.Upkeep.LastAlive(ctx)
+		f.LastTick, err = s.LastAlive(ctx)
 		k.known("last tick", err)
 	}
 	for p := range max(g.Readable, g.Partitions, 1) {
@@ -83,32 +84,32 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 			f.DueSince = first.Time()
 		}
 	}
-	oldest, err := e.Tick.OldestMessage(ctx)
+	oldest, err := s.Queue.Oldest(ctx)
 	k.known("oldest message", err)
 	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
 	if !oldest.Due.IsZero() { // nothing is older than the first job
-		jobs, _, err := e.Manage.ListJobs(ctx, "", 0, 1)
-		if _, err = core.SplitUnreadable(err); k.known("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
-			f.UncomparedFrom = jobs[0].Def.Created
+		jobs, _, err := s.Jobs.List(ctx, "", 0, 1)
+		if k.known("first job", err) && len(jobs) > 0 && jobs[0].Err == nil && jobs[0].Is.Def.Created.After(oldest.Due) {
+			f.UncomparedFrom = jobs[0].Is.Def.Created
 		}
 	}
 	f.Fires, f.Checks = k.depth(ctx, "queue of fires", ring.KindFires), k.depth(ctx, "queue of checks", ring.KindCheck)
 	f.PostRun = k.depth(ctx, "queue of logs and notifications", ring.KindPostRun)
-	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.known("dead letters", err) {
+	if letters, err := s.Letters(ctx, "", maxLetters); k.known("dead letters", err) {
 		n := len(letters)
 		f.DeadLetters = &n
 	}
-	if h, err := report.New(e.Report, report.Options{}).Health(ctx); k.known("reports", err) {
+	if h, err := report.New(s, report.Options{}).Health(ctx); k.known("reports", err) {
 		f.Reports = &client.ReportFacts{Since: h.Since.Time(), Until: h.Until.Time(), Open: h.Open, Failed: h.Failed, FailedAt: h.FailedAt}
 	}
-	channels, err := e.Manage.ListChannels(ctx)
+	channels, err := s.ListChannels(ctx)
 	for i := range channels {
 		if err := channels[i].Locked(); err != nil {
 			f.LockedChannels = append(f.LockedChannels, client.UnreadableApp{Name: channels[i].Name, Message: k.said(err)})
 		}
 	}
 	if k.known("channels", err) {
-		troubled, err := api.Troubles(ctx, e.Notices, channels)
+		troubled, err := api.Troubles(ctx, &engine.Nouns{Store: s}, channels)
 		k.known("notifications", err)
 		for _, name := range slices.Sorted(maps.Keys(troubled)) {
 			f.TroubledChannels = append(f.TroubledChannels, *troubled[name])
@@ -122,7 +123,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, l words.Langua
 func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, error) {
 	var after core.DueItem
 	for range maxUnreadable {
-		list, err := k.e.Tick.Due(ctx, partition, core.InstantOf(k.now), after, 1)
+		list, err := k.s.Jobs.Due(ctx, partition, core.InstantOf(k.now), after, 1)
 		if err != nil || len(list) == 0 {
 			return 0, err
 		}
@@ -130,8 +131,8 @@ func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, 
 		if after.Run != 0 {
 			return after.PlanAt, nil
 		}
-		_, _, err = k.e.Tick.Scheds(ctx, []core.JobID{after.Job})
-		if bad, err := core.SplitUnreadable(err); err != nil || bad[after.Job] == nil {
+		jobs, err := k.s.Jobs.Get(ctx, store.Planning, []core.JobID{after.Job})
+		if bad := jobs[after.Job].Err; err != nil || bad == nil || errors.Is(bad, core.ErrThrottled) {
 			return after.PlanAt, err
 		}
 	}
@@ -139,7 +140,7 @@ func (k *gathering) firstDue(ctx context.Context, partition int) (core.Instant, 
 }
 
 func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *client.Depth {
-	due, waiting, inFlight, err := k.e.Queue.Depth(ctx, kind)
+	due, waiting, inFlight, err := k.s.Queue.Depth(ctx, kind)
 	if !k.known(what, err) {
 		return nil
 	}
@@ -148,10 +149,17 @@ func (k *gathering) depth(ctx context.Context, what string, kind ring.Kind) *cli
 
 // apps adds apps and registered executors.
 func (k *gathering) apps(ctx context.Context, g core.Global) {
-	apps, err := k.e.Manage.ListApps(ctx)
-	bad, err := core.BesidesApps(err)
-	for _, name := range slices.Sorted(maps.Keys(bad)) {
-		k.f.UnreadableApps = append(k.f.UnreadableApps, client.UnreadableApp{Name: name, Message: k.said(bad[name])})
+	values, err := k.s.ListApps(ctx)
+	apps := make([]core.App, 0, len(values))
+	for i := range values {
+		switch v := &values[i]; {
+		case errors.Is(v.Err, core.ErrThrottled):
+			err = v.Err
+		case v.Err != nil:
+			k.f.UnreadableApps = append(k.f.UnreadableApps, client.UnreadableApp{Name: v.Name, Message: k.said(v.Err)})
+		default:
+			apps = append(apps, v.Is)
+		}
 	}
 	if !k.known("apps", err) || len(apps) == 0 {
 		return
@@ -163,7 +171,7 @@ func (k *gathering) apps(ctx context.Context, g core.Global) {
 			k.f.KnownTokens = append(k.f.KnownTokens, names[i])
 		}
 	}
-	stored, err := k.e.Manage.Executors(ctx, names)
+	stored, err := k.s.Executors(ctx, names)
 	if !k.known("executors", err) {
 		return
 	}

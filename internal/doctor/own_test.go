@@ -12,20 +12,20 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
-// behind is a store whose delay queue is late.
+// behind is a delay queue that is late.
 type behind struct {
-	tick.Store
+	store.Queue
 	due time.Time
 	err error
 }
 
-func (b behind) OldestMessage(context.Context) (ring.Oldest, error) {
+func (b behind) Oldest(context.Context) (ring.Oldest, error) {
 	return ring.Oldest{Due: b.due}, b.err
 }
 
@@ -47,22 +47,22 @@ func TestUncomparedFrom(t *testing.T) {
 		"how far cannot be read":   {err: errors.New("no answer"), first: early, want: none, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-			if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
+			if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 				t.Fatal(err)
 			}
 			if !c.first.IsZero() {
 				j := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "sweep", Handler: "demo", Created: c.first},
 					Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1, RevAt: c.first}}
 				j.Normalize()
-				if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+				if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 					t.Fatal(err)
 				}
 			}
-			e.Tick = behind{e.Tick, c.behind, c.err}
+			s.Queue = behind{s.Queue, c.behind, c.err}
 			var f client.Facts
 			var log strings.Builder
-			Gather(t.Context(), e, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			Gather(t.Context(), s, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown ||
 				strings.Contains(log.String(), `fact="oldest message" err=`) != c.unknown {
 				t.Errorf("from %s, unread %v, log %s; want %s", f.UncomparedFrom, f.Unread, log.String(), c.want)
@@ -73,18 +73,18 @@ func TestUncomparedFrom(t *testing.T) {
 
 // TestApps: an unreadable app is named and hides no other app. An app with a well-known token is named too.
 func TestApps(t *testing.T) {
-	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
+	s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
+		if err := s.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Registry.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
+	if err := s.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
 		t.Fatal(err)
 	}
-	memory.DamageApp(t, e.Records, "broken")
+	memory.DamageApp(t, s.Records, "broken")
 	f := here()
-	Gather(t.Context(), e, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
+	Gather(t.Context(), s, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
 	var levels []Level
 	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "apps" })
 	for _, x := range list {
@@ -99,24 +99,24 @@ func TestApps(t *testing.T) {
 	golden.New(t).Equal(t, "apps", findingTexts(list))
 }
 
-// unreadable is a store that cannot read one job.
+// unreadable cannot read one job.
 type unreadable struct {
-	tick.Store
+	store.Jobs
 	job core.JobID
 }
 
-func (u unreadable) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
-	if slices.Contains(jobs, u.job) {
-		return nil, nil, core.Unreadable{u.job: errors.New("no key")}
+func (u unreadable) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+	if slices.Contains(ids, u.job) {
+		return map[core.JobID]store.Got[*core.Job]{u.job: {Err: errors.New("no key")}}, nil
 	}
-	return u.Store.Scheds(ctx, jobs)
+	return u.Jobs.Get(ctx, part, ids)
 }
 
 // TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
 func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
-		e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
+		if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}
 		for id, ago := range map[core.JobID]time.Duration{1: time.Minute, 2: time.Second} {
@@ -124,13 +124,13 @@ func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "j" + id.String(), Handler: "demo"},
 				Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: now, Next: at, PlanAt: at}}
 			j.Normalize()
-			if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+			if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
-		e.Tick = unreadable{e.Tick, bad}
+		s.Jobs = unreadable{s.Jobs, bad}
 		var f client.Facts
-		Gather(t.Context(), e, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
+		Gather(t.Context(), s, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
 		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {
 			t.Errorf("job %d cannot be read: the earliest job has waited for %s, want %s", bad, age, want)
 		}

@@ -58,13 +58,12 @@ func TestReportOfASnooze(t *testing.T) {
 		run := core.Run{ID: core.NumberedRun(1, uint32(i+1)), App: "a", State: core.Running, Cause: core.CauseManual, Rev: 1, Owner: "x",
 			Address: "call:http://a", Attempt: 1}
 		run.First = run.ID
-		check.OK(t, e.Dispatch.Create(t.Context(), []core.Run{run})[0])
+		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{run})[0])
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/report/"+run.ID.String()+"?key="+send.ReportSignature(key, run.ID),
 			strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`)))
-		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run.ID})
-		if got := found[run.ID]; err != nil || w.Code != c.status || got.Reason != c.want {
-			t.Errorf("%s: %d %s, %s %s %v", c.after, w.Code, w.Body, got.State, got.Reason, err)
+		if got := memory.Run(t, e.Store, run.ID); w.Code != c.status || got.Reason != c.want {
+			t.Errorf("%s: %d %s, %s %s", c.after, w.Code, w.Body, got.State, got.Reason)
 		}
 	}
 }
@@ -76,7 +75,7 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
 		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()

@@ -42,8 +42,8 @@ import (
 func TestDataOfACallback(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Finish.Create(t.Context(),
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Store.CreateRuns(t.Context(),
 		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0])
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
@@ -52,9 +52,8 @@ func TestDataOfACallback(t *testing.T) {
 	r.Header.Set(wire.HeaderToken, "secret")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" ||
-		found[id].State != core.Succeeded {
-		t.Errorf("%s: %+v, %v", w.Body, found[id], err)
+	if r := memory.Run(t, e.Store, id); r.Data != "d" || r.State != core.Succeeded {
+		t.Errorf("%s: %+v", w.Body, r)
 	}
 }
 
@@ -63,8 +62,8 @@ func TestDataOfACallback(t *testing.T) {
 func TestReportOfWhatNobodyHas(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
+	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
 		First: id}})[0])
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
@@ -80,9 +79,8 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 		r.Header.Set(wire.HeaderToken, "secret")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
-		if err != nil || found[id].State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
-			t.Errorf("%s %s: %s; it is %s, %v", c.path, c.body, w.Body, found[id].State, err)
+		if r := memory.Run(t, e.Store, id); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %s; it is %s", c.path, c.body, w.Body, r.State)
 		}
 	}
 }
@@ -115,7 +113,7 @@ func (u untouched) Read([]byte) (int, error) {
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		store := &reads{Store: e.Manage}
 		e.Manage = store
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
@@ -166,7 +164,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	}
 	e := memory.Open(t, memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
 	}
 	everybody := func(context.Context) bool { return true }
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
@@ -248,7 +246,7 @@ func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 )
 
 // OutageAfter is the maximum time between two pulses without an outage. Two wake-ups of the planner can be 119 s
@@ -37,7 +37,7 @@ const (
 // all requests, so executors cannot send heartbeats. After an outage, the first process that can use the store again records the
 // outage before it checks heartbeats.
 type Pulse struct {
-	e   *engine.Engine
+	s   *store.Store
 	log *slog.Logger
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ type Pulse struct {
 	refused time.Time // the first failed check since then; zero: none
 }
 
-func NewPulse(e *engine.Engine, log *slog.Logger) *Pulse { return &Pulse{e: e, log: log} }
+func NewPulse(s *store.Store, log *slog.Logger) *Pulse { return &Pulse{s: s, log: log} }
 
 // Look records an outage that has just ended, if one occurred. It checks at most every 20 s. If Look returns an error,
 // the caller must not decide anything from heartbeats.
@@ -83,14 +83,14 @@ func (p *Pulse) look(ctx context.Context, now time.Time) error {
 func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 	var err error
 	for range 2 {
-		g, unread := p.e.Tick.Global(ctx)
+		g, unread := p.s.Global(ctx)
 		if unread != nil {
 			return fmt.Errorf("read the global item: %w", unread)
 		}
 		if !g.DownAt.After(p.refused) && g.UpSince.After(p.refused) && now.Sub(g.UpSince) <= refusedFor {
 			return nil
 		}
-		if err = registry.NoteOutage(ctx, p.e.Tick, from, now, core.BeatExpiry); err == nil {
+		if err = registry.NoteOutage(ctx, p.s, from, now, core.BeatExpiry); err == nil {
 			p.log.Warn("heartbeats not stored", "from", from, "to", now)
 			return nil
 		}
@@ -100,17 +100,17 @@ func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
 
 // silence records a time in which no process planned.
 func (p *Pulse) silence(ctx context.Context, now time.Time) error {
-	if _, err := p.e.Dispatch.Global(ctx); err != nil { // a fence also fails here
+	if _, err := p.s.Global(ctx); err != nil { // a fence also fails here
 		return fmt.Errorf("read the global item: %w", err)
 	}
-	last, err := p.e.Upkeep.LastAlive(ctx)
+	last, err := p.s.LastAlive(ctx)
 	if err != nil {
 		return fmt.Errorf("read the heartbeat of the server: %w", err)
 	}
 	if last.IsZero() || now.Sub(last) <= OutageAfter {
 		return nil
 	}
-	g, err := p.e.Tick.Global(ctx)
+	g, err := p.s.Global(ctx)
 	if err != nil {
 		return fmt.Errorf("read the global item: %w", err)
 	}
@@ -118,7 +118,7 @@ func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 		return nil // another process has recorded it, and the planner has not run since
 	}
 	p.log.Warn("planning interrupted", "from", last, "to", now)
-	return registry.NoteOutage(ctx, p.e.Tick, last, now, core.BeatExpiry)
+	return registry.NoteOutage(ctx, p.s, last, now, core.BeatExpiry)
 }
 
 // Beat records a pulse, at most once a minute.
@@ -129,7 +129,7 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	if err := p.look(ctx, now); err != nil {
 		return err
 	}
-	return p.e.Upkeep.Alive(ctx, now)
+	return p.s.Alive(ctx, now)
 }
 
 // Minutely returns the tasks that a planner runs in addition to its scans, once a minute. The first task records an

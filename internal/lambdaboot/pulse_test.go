@@ -10,25 +10,24 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // TestPulse: after a time without planning, the first process records it once, from the last sign of life on. Minutes
 // between two signs are no outage.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
-		tick, sends := NewPulse(e, slog.New(slog.DiscardHandler)), NewPulse(e, slog.New(slog.DiscardHandler))
+		s := memory.Open(t, memory.Options{}).Store
+		tick, sends := NewPulse(s, slog.New(slog.DiscardHandler)), NewPulse(s, slog.New(slog.DiscardHandler))
 		do := func(err error) {
 			t.Helper()
 			check.OK(t, err)
 		}
 		noted := func(down, up time.Time) {
 			t.Helper()
-			g, err := e.Tick.Global(t.Context())
+			g, err := s.Global(t.Context())
 			do(err)
 			if !g.DownAt.Equal(down) || !g.UpSince.Equal(up) {
 				t.Fatalf("noted %s to %s, want %s to %s", g.DownAt, g.UpSince, down, up)
@@ -48,7 +47,7 @@ func TestPulse(t *testing.T) {
 		do(sends.Look(t.Context()))
 		noted(last, up)
 		time.Sleep(30 * time.Second)
-		do(NewPulse(e, slog.New(slog.DiscardHandler)).Look(t.Context())) // another process
+		do(NewPulse(s, slog.New(slog.DiscardHandler)).Look(t.Context())) // another process
 		noted(last, up)
 		do(tick.Beat(t.Context()))
 		noted(last, up)
@@ -59,31 +58,38 @@ func TestPulse(t *testing.T) {
 	})
 }
 
-// refusing is a store that fails for a while.
+// refusing rejects reads for a while, and delays all calls.
 type refusing struct {
-	engine.DispatchStore
+	store.Records
 	until *time.Time
+	takes time.Duration
 }
 
-func (r refusing) Global(ctx context.Context) (core.Global, error) {
+func (r refusing) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	time.Sleep(r.takes) // of the bubble
 	if time.Now().Before(*r.until) {
-		return core.Global{}, core.ErrThrottled
+		return nil, core.ErrThrottled
 	}
-	return r.DispatchStore.Global(ctx)
+	return r.Records.Get(ctx, keys...)
+}
+
+func (r refusing) Write(ctx context.Context, groups ...store.Group) []error {
+	time.Sleep(r.takes)
+	return r.Records.Write(ctx, groups...)
 }
 
 // TestPulseOfARefusingStore: a stored heartbeat is up to a minute old. So a minute in which the store rejects everything
 // would expire live executors. A process that noticed it records it before it checks; a short error does not count.
 func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
+		s := memory.Open(t, memory.Options{}).Store
 		var until time.Time
-		e.Dispatch = refusing{e.Dispatch, &until}
-		sends := NewPulse(e, slog.New(slog.DiscardHandler))
+		s.Records = refusing{s.Records, &until, 0}
+		sends := NewPulse(s, slog.New(slog.DiscardHandler))
 		live := func(age time.Duration) bool {
 			t.Helper()
 			check.OK(t, sends.Look(t.Context()))
-			g, err := e.Tick.Global(t.Context())
+			g, err := s.Global(t.Context())
 			check.OK(t, err)
 			x := core.Executor{App: "a", Address: "http://10.0.0.1:1", Beat: time.Now().Add(-age)}
 			return len(core.Live([]core.Executor{x}, g, time.Now(), core.BeatExpiry)) == 1
@@ -118,29 +124,16 @@ func TestPulseOfARefusingStore(t *testing.T) {
 	})
 }
 
-// far is a slow store.
-type far struct{ tick.Store }
-
-func (f far) Global(ctx context.Context) (core.Global, error) {
-	time.Sleep(5 * time.Millisecond) // of the bubble
-	return f.Store.Global(ctx)
-}
-
-func (f far) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	time.Sleep(5 * time.Millisecond)
-	return f.Store.PutGlobal(ctx, seen, g)
-}
-
 // TestPulsesOfManyAfterRefusals: all processes come at once when the store answers again. One of them records the outage,
 // and none holds its messages for that.
 func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
+		s := memory.Open(t, memory.Options{}).Store
 		var until time.Time
-		e.Dispatch, e.Tick = refusing{e.Dispatch, &until}, far{e.Tick}
+		s.Records = refusing{s.Records, &until, 5 * time.Millisecond}
 		many := make([]*Pulse, 50)
 		for i := range many {
-			many[i] = NewPulse(e, slog.New(slog.DiscardHandler))
+			many[i] = NewPulse(s, slog.New(slog.DiscardHandler))
 		}
 		refused := func() int32 {
 			var all sync.WaitGroup
@@ -165,7 +158,7 @@ func TestPulsesOfManyAfterRefusals(t *testing.T) {
 		if n := refused(); n != 0 {
 			t.Errorf("%d of %d processes may not judge yet, though it is noted", n, len(many))
 		}
-		g, err := e.Tick.Global(t.Context())
+		g, err := s.Global(t.Context())
 		if err != nil || g.DownAt.After(until.Add(-30*time.Second)) || g.UpSince.Before(until) {
 			t.Errorf("noted %s to %s, %v", g.DownAt, g.UpSince, err)
 		}

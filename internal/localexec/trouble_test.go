@@ -115,7 +115,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		j.Normalize()
 		r := core.Run{ID: id, App: "a", State: core.Running, Cause: core.CauseSchedule, At: core.InstantOf(now), Slot: core.InstantOf(now),
 			Owner: "x", Until: now.Add(30 * time.Second), Address: core.LocalAddress, SentAt: now, Attempt: 1, First: id}
-		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
 		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
 			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
 		if a := c.Run(t.Context(), dispatch.SendRequest{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
@@ -128,7 +129,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		each(10*time.Second, func() error { _, err := dead.Pass(ctx); return err })
 		each(time.Minute, func() error { _, err := notices.Pass(ctx); return err })
 		take := func(kind ring.Kind, messages, places int, handle func(list []ring.Message, free func()) []dispatch.Verdict) {
-			in := &engine.Poller{Queue: r.e.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
+			in := &poller.Poller{Queue: r.e.Store.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
 				Ready: func(ctx context.Context) error {
 					for kind == ring.KindFires && r.isIdle() && ctx.Err() == nil {
 						time.Sleep(time.Second)
@@ -136,7 +137,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 					return ctx.Err()
 				},
 				Handle: func(_ context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
-					return handle(engine.Messages(got), free)
+					return handle(poller.Messages(got), free)
 				}}
 			drivers.Go(func() { in.Run(ctx, ctx) })
 		}
@@ -274,9 +275,7 @@ func (r *told) trigger() core.RunID {
 
 func (r *told) run(id core.RunID) core.Run {
 	r.t.Helper()
-	found, _, err := r.e.Finish.Runs(r.t.Context(), []core.RunID{id})
-	r.must(err)
-	return found[id]
+	return memory.Run(r.t, r.e.Store, id)
 }
 
 // job returns a job that notifies about some events.
@@ -449,7 +448,7 @@ func TestTellsUnplanned(t *testing.T) {
 		seen := j.Sched.Rev
 		j.Sched.Rev++
 		j.Sched.Schedule.Timezone = "Atlantis/City"
-		r.must(r.e.Manage.UpdateJobs(r.t.Context(), []manage.Update{{Seen: seen, Job: j}})[0])
+		r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})[0])
 		list := r.heard(10*time.Minute, "unplanned 1")
 		if list[0].Text == "" {
 			t.Fatalf("the notice is %+v", list[0])
@@ -469,7 +468,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		for i := range core.Instant(3) {
 			fires = append(fires, core.Fire{Run: core.PlannedRun(id.Job(), at+i), Cause: core.CauseSchedule, At: at + i, Slot: at, Rev: 1})
 		}
-		r.must(r.e.Ring.Bury(r.t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
+		r.must(r.e.Store.Queue.Bury(r.t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
 		list := r.heard(time.Minute, "dead-letter 1")
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])

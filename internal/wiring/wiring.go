@@ -31,6 +31,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/store"
 )
 
 // Options has the settings that all parts of a deployment share. A zero field means the default of each part.
@@ -58,22 +59,24 @@ type Options struct {
 }
 
 type Assembly struct {
-	// Engine is the engine that the parts use. It returns errors when another deployment has taken over the
-	// data.
+	// Store is the store that the parts use. It returns errors when another deployment has taken over the data.
+	Store *store.Store
+	// Engine has the ports of parts that do not take a *store.Store.
 	Engine *engine.Engine
 	// Finish closes runs. All parts share it.
 	Finish *finish.Finish
-	data   *engine.Engine
+	data   *store.Store
 	o      Options
 }
 
 func New(e *engine.Engine, o Options) *Assembly {
 	o.Log = cmp.Or(o.Log, slog.Default())
-	a := &Assembly{Engine: e, data: e, o: o}
+	a := &Assembly{Engine: e, data: e.Store, o: o}
 	if o.Deployment != "" {
 		a.Engine = engine.Fenced(e, o.Deployment)
 	}
-	a.Finish = finish.New(a.Engine.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
+	a.Store = a.Engine.Store
+	a.Finish = finish.New(a.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
 	return a
 }
 
@@ -103,8 +106,7 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 // no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
-	o.Ask.ByJournal, o.Ask.Failed = a.Engine.ByJournal, a.Engine.Failed
-	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+	return people.New(a.Engine.Store, a.Finish, killer, o)
 }
 
 // Access returns the access control of users. token is the admin token.
@@ -115,7 +117,7 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 		got := sha256.Sum256([]byte(token))
 		return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 	}
-	return access.New(a.Engine.People, o)
+	return access.New(a.Store, o)
 }
 
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
@@ -163,14 +165,12 @@ func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 // Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.
 func (a *Assembly) Reports(o report.Options) *report.Reports {
 	o.Now, o.Log = a.o.Now, a.o.Log
-	return report.New(a.Engine.Report, o)
+	return report.New(a.Store, o)
 }
 
-// Restorer returns the restore operation, which gives the data to this deployment. It uses the engine without a fence,
+// Restorer returns the restore operation, which gives the data to this deployment. It uses the store without a fence,
 // so that it works on data of another deployment.
 func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
 	o.Now, o.Deployment = a.o.Now, a.o.Deployment
-	e := a.data
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
-		Alive: e.Upkeep}, o)
+	return restore.New(a.data, o)
 }

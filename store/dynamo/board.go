@@ -200,7 +200,7 @@ func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Insta
 
 const failedOf = "failed"
 
-// listedFor is how long a process does not list a job again. A page keeps the job listed for longer, see query.FailedJobs.
+// listedFor is how long a process does not list a job again. A page keeps the job listed for longer, see store.FailedJobs.
 const listedFor = 5 * time.Minute
 
 // noteFor limits the time that a call spends on the list of failing jobs. Its runs are stored already.
@@ -229,7 +229,7 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	})
 }
 
-// FailedJobs implements query.FailedJobs.
+// FailedJobs implements store.FailedJobs.
 func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
 	found := map[core.JobID]time.Time{}
 	err := s.all(ctx, failedOf, func(it item) error {
@@ -244,7 +244,7 @@ func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error
 	return found, err
 }
 
-// ForgetFailed implements query.FailedJobs.
+// ForgetFailed implements store.FailedJobs.
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
 	ids := slices.Sorted(maps.Keys(jobs))
 	errs := make([]error, len(ids))

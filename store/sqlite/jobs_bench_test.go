@@ -56,7 +56,7 @@ func putApp(b *testing.B, e *engine.Engine, name string) {
 func BenchmarkJobs(b *testing.B) {
 	e, now := openMany(b)
 	putJobs(b, e, now)
-	fresh := func() *query.Queries { return query.New(e.Manage, query.Options{Now: func() time.Time { return now }}) }
+	fresh := func() *query.Queries { return query.New(e.Store, query.Options{Now: func() time.Time { return now }}) }
 	page := func(b *testing.B, q *query.Queries, a query.JobsAsk) {
 		a.Limit, a.Recent = 50, 30
 		if p, err := q.JobsNow(b.Context(), a); err != nil || p.All == 0 {
@@ -135,7 +135,7 @@ func BenchmarkComing(b *testing.B) {
 		}
 		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
 	})
-	q := query.New(e.Manage, query.Options{Now: func() time.Time { return now }})
+	q := query.New(e.Store, query.Options{Now: func() time.Time { return now }})
 	for _, days := range []time.Duration{1, 7} {
 		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
 			for b.Loop() {

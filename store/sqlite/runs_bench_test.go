@@ -76,7 +76,7 @@ func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 // newest.
 func BenchmarkRuns(b *testing.B) {
 	e, now := openMany(b)
-	q := query.New(e.Manage, query.Options{Now: func() time.Time { return now }})
+	q := query.New(e.Store, query.Options{Now: func() time.Time { return now }})
 	old := now.Add(-overTime / 2)
 	far := fmt.Sprint(core.Millis(now.Add(-9 * 24 * time.Hour)))
 	for _, of := range []struct {
@@ -121,7 +121,7 @@ func BenchmarkRuns(b *testing.B) {
 // hour is summed yet.
 func BenchmarkShape(b *testing.B) {
 	e, now := openMany(b)
-	r := report.New(e.Report, report.Options{Now: func() time.Time { return now }})
+	r := report.New(e.Store, report.Options{Now: func() time.Time { return now }})
 	to := core.InstantOf(now)
 	for _, span := range []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		b.Run(span.String(), func(b *testing.B) {

@@ -67,7 +67,7 @@ func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Store: s.Nouns.Store,
 		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Report: s, People: s, Records: s,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, PostRun: s, Notices: s, Upkeep: s, Records: s,
 		Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets, Writes: s.writes.Load, Close: s.Close,
 	}
 }

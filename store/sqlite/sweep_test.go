@@ -35,7 +35,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 	began := func(want int) {
 		t.Helper()
 		got := 0
-		if _, err := e.Report.Began(t.Context(), from, from+7200, 0, func(list []core.Run) { got += len(list) }); err != nil || got != want {
+		if _, err := e.Runs.Began(t.Context(), from, from+7200, 0, func(list []core.Run) { got += len(list) }); err != nil || got != want {
 			t.Errorf("%d runs began, %v; want %d", got, err, want)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
@@ -182,9 +183,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 			case <-limit.C:
 				waiting = false
 			}
-			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{r.Run.ID})
-			check.OK(t, err)
-			run = found[r.Run.ID]
+			run = memory.Run(t, e.Store, r.Run.ID)
 		}
 		limit.Stop()
 		every.Stop()
@@ -193,7 +192,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}
 	}
 	// The consumer has sent a heartbeat.
-	all, err := e.Registry.Executors(t.Context(), []string{"pay"})
+	all, err := e.Store.Executors(t.Context(), []string{"pay"})
 	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
 		t.Errorf("%+v %v", list, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
@@ -59,7 +60,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("the metadata service: %s", got)
 		}
 		check.Contains(t, s.ok(t, document(t, "registry/testdata/httpapi.json")), `\"code\":200`, "an executor")
-		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+		list, err := e.Store.Executors(t.Context(), []string{"billing"})
 		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999" {
 			t.Errorf("registered %+v, %v", list, err)
 		}
@@ -99,16 +100,15 @@ func TestFunctions(t *testing.T) {
 	t.Run("callback", func(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
-		check.OK(t, e.Dispatch.Create(t.Context(),
+		check.OK(t, e.Store.CreateRuns(t.Context(),
 			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule,
 				At: at, Slot: at, Attempt: 1, First: run}})[0])
 		s := newSandbox(t, "callback", n)
 		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
 			check.Contains(t, s.ok(t, document(t, doc)), `\"code\":200`, "%s", doc)
 		}
-		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
-		if err != nil || found[run].State != core.Succeeded {
-			t.Errorf("the run is %+v, %v", found[run], err)
+		if r := memory.Run(t, e.Store, run); r.State != core.Succeeded {
+			t.Errorf("the run is %+v", r)
 		}
 		s.reused(t)
 	})
@@ -166,7 +166,7 @@ func failed(tb testing.TB, body string) []string {
 
 func alive(tb testing.TB, e *engine.Engine) {
 	tb.Helper()
-	if before, err := e.Upkeep.LastAlive(tb.Context()); err != nil || time.Since(before) > time.Minute {
+	if before, err := e.Store.LastAlive(tb.Context()); err != nil || time.Since(before) > time.Minute {
 		tb.Errorf("the last sign of life was at %v, %v", before, err)
 	}
 }

@@ -82,7 +82,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
 				s.failed.Add(1)
 			} else if err == nil {
-				if err := s.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				if err := s.e.Store.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
 					t.Errorf("sign of life: %v", err)
 				}
 			}
@@ -95,7 +95,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 	for range 2 {
 		s.work.Go(func() {
 			for ctx.Err() == nil {
-				got, err := s.e.Queue.Receive(ctx, ring.KindFires, 10)
+				got, err := s.e.Store.Queue.Receive(ctx, ring.KindFires, 10)
 				if err != nil || len(got) == 0 {
 					continue
 				}
@@ -109,7 +109,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 						done = append(done, got[i])
 					}
 				}
-				s.e.Queue.Ack(ctx, done)
+				s.e.Store.Queue.Ack(ctx, done)
 				s.fired.Add(int64(len(done)))
 			}
 		})
@@ -327,7 +327,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	// Every open run is watched: a journal names it.
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
-		journals, err := now.e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
+		journals, err := now.e.Store.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 		check.OK(t, err)
 		for _, j := range journals {
 			for _, e := range j.Entries {

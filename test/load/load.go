@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -43,6 +42,7 @@ import (
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/wire"
 )
@@ -287,7 +287,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		}
 		l.dispatch = append(l.dispatch, s)
 	}
-	if err := l.e.Manage.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
+	if err := l.e.Store.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
 		core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
 		return nil, err
 	}
@@ -366,7 +366,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 	const waves = 5
 	span := time.Duration(float64(l.o.Fires)/float64(jobs)/0.8+1) * time.Second
 	end = core.Ceil(time.Now().Add(span))
-	first, err := l.e.Manage.NewJobIDs(ctx, jobs)
+	first, err := l.e.Store.JobIDs(ctx, jobs)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -381,8 +381,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 			}
 		}
 		now := time.Now().UTC().Truncate(time.Millisecond)
-		var list []core.Job
-		var changes []core.Change
+		var list []store.JobPut
 		for i := w; i < jobs; i += waves {
 			id := first + core.JobID(i)
 			s := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}, Until: end.Time().Format(time.RFC3339)}
@@ -399,11 +398,10 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 			for at, ok := sch.Next(core.InstantOf(now)); ok; at, ok = sch.Next(at) {
 				demanded = append(demanded, core.PlannedRun(id, at))
 			}
-			list = append(list, j)
-			changes = append(changes, core.Change{ID: j.Sched.Rev, At: now, By: "load", Verb: core.VerbCreated, App: loadApp, Job: id,
-				Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()})
+			list = append(list, store.JobPut{Create: &j, Changes: []core.Change{{ID: j.Sched.Rev, At: now, By: "load",
+				Verb: core.VerbCreated, App: loadApp, Job: id, Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()}}})
 		}
-		for _, err := range l.e.Manage.CreateJobs(ctx, list, changes) {
+		for _, err := range l.e.Store.Jobs.Put(ctx, list) {
 			if err != nil {
 				return nil, nil, 0, err
 			}
@@ -724,12 +722,12 @@ func (l *load) await(ctx context.Context, demanded []core.RunID, limit time.Dura
 		if missing {
 			continue
 		}
-		runs, _, err := l.e.Finish.Runs(ctx, left)
+		runs, err := l.e.Store.Runs.Get(ctx, left)
 		if err != nil {
 			return fmt.Errorf("read runs: %w", err)
 		}
 		open := len(left)
-		left = slices.DeleteFunc(left, func(id core.RunID) bool { r, ok := runs[id]; return ok && !r.State.Open() })
+		left = slices.DeleteFunc(left, func(id core.RunID) bool { r, ok := runs[id]; return ok && r.Err == nil && !r.Is.State.Open() })
 		if len(left) == 0 {
 			return nil
 		}
@@ -740,7 +738,7 @@ func (l *load) await(ctx context.Context, demanded []core.RunID, limit time.Dura
 }
 
 func (l *load) judge(ctx context.Context, demanded []core.RunID, end core.Instant) (*Report, error) {
-	runs, err := readRuns(ctx, l.e.Finish, demanded)
+	runs, err := readRuns(ctx, l.e.Store, demanded)
 	if err != nil {
 		return nil, err
 	}
@@ -754,16 +752,25 @@ func (l *load) judge(ctx context.Context, demanded []core.RunID, end core.Instan
 	return r, l.audit(ctx, first, end)
 }
 
-// readRuns reads runs until none is left unread.
-func readRuns(ctx context.Context, store engine.FinishStore, ids []core.RunID) (map[core.RunID]core.Run, error) {
+// readRuns reads runs until none was throttled.
+func readRuns(ctx context.Context, s *store.Store, ids []core.RunID) (map[core.RunID]core.Run, error) {
 	all := map[core.RunID]core.Run{}
 	for len(ids) > 0 {
-		found, unread, err := store.Runs(ctx, ids)
+		found, err := s.Runs.Get(ctx, ids)
+		ids = nil
+		for id, g := range found {
+			switch {
+			case g.Err == nil:
+				all[id] = *g.Is
+			case errors.Is(g.Err, core.ErrThrottled):
+				ids = append(ids, id)
+			default:
+				err = g.Err
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read runs: %w", err)
 		}
-		maps.Copy(all, found)
-		ids = unread
 	}
 	return all, nil
 }

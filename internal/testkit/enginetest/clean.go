@@ -87,8 +87,8 @@ func cleanCounted(t *testing.T, h Harness) {
 	begin := time.Now().UTC().Truncate(time.Second) // stores note when a run is made
 	e, ctx, now := h.Open(t), t.Context(), begin
 	clock := func() time.Time { return now }
-	sums := report.New(e.Report, report.Options{Now: clock, PassFor: time.Minute})
-	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
+	sums := report.New(e.Store, report.Options{Now: clock, PassFor: time.Minute})
+	m := people.New(e.Store, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
 	createJobs(t, e, job(1))
 	claimed := func(r *core.Run) { r.Journal.Minute, r.SentAt = begin.Unix()/60, begin }
 	ended := func(r *core.Run) { claimed(r); r.State, r.EndedAt = core.Succeeded, begin }

@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/wiring"
 )
 
@@ -97,7 +98,7 @@ func (w *world) ring(name string, sends int) {
 	w.t.Helper()
 	for len(w.sends[name]) < sends {
 		got := receive(w.t, w.e, 10)
-		for i, v := range w.d.Handle(w.t.Context(), engine.Messages(got)) {
+		for i, v := range w.d.Handle(w.t.Context(), poller.Messages(got)) {
 			if v.Ack {
 				allNil(w.t, w.e.Queue.Ack(w.t.Context(), got[i:i+1]))
 			}

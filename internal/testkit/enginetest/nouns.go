@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/notification"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -184,24 +183,16 @@ var accounts = noun[access.Account]{refuses: bySeen,
 	next: func(a access.Account) *access.Account { a.Rev, a.Sessions = a.Rev+1, nil; return &a },
 	put: func(a ask, seen, v *access.Account) error {
 		if v.Name == "ann" {
-			return a.People.PutAccount(a.ctx, seen.Rev, *v, nil)
+			return access.Accounts.Save(a.ctx, a.Store, seen.Rev, *v)
 		}
-		return a.People.PutAccount(a.ctx, seen.Rev, *v, &a.Change)
+		return access.Accounts.Save(a.ctx, a.Store, seen.Rev, *v, a.Change)
 	},
 	list: func(a ask) ([]access.Account, error) {
-		list, err := a.People.ListAccounts(a.ctx)
-		for i := range list {
-			a, found, other := a.People.Account(a.ctx, list[i].Name)
-			if list[i] = a; !found || other != nil {
-				err = fmt.Errorf("the account alone: %t, %w", found, other)
-			}
-		}
-		if _, found, _ := a.People.Account(a.ctx, "none"); found {
-			err = errors.New("an account that was never stored")
-		}
-		return list, err
+		return access.Accounts.ReadAll(a.ctx, a.Store)
 	},
-	drop: func(a ask, v *access.Account) error { return a.People.DeleteAccount(a.ctx, v.Rev, v.Name, a.Change) },
+	drop: func(a ask, v *access.Account) error {
+		return a.Store.Write(a.ctx, access.Accounts.Delete(v.Name, v.Rev), a.Change)
+	},
 	audit: func(v *access.Account) (c core.Change) {
 		if v.Name != "ann" { // stored without a change record
 			c.Name = core.OfPerson + v.Name
@@ -323,20 +314,6 @@ var globals = noun[core.Global]{refuses: bySeen,
 	},
 }
 
-type reportState struct {
-	V    int64
-	Body string
-}
-
-var reportStates = noun[reportState]{refuses: bySeen, values: []reportState{{1, "one \x00"}},
-	next: func(s reportState) *reportState { return &reportState{s.V + 1, "two"} },
-	put:  func(a ask, seen, v *reportState) error { return a.Report.PutReportState(a.ctx, seen.V, []byte(v.Body)) },
-	list: func(a ask) ([]reportState, error) {
-		v, body, err := a.Report.ReportState(a.ctx)
-		return onlyOne(reportState{v, string(body)}, v, err)
-	},
-}
-
 var cursors = noun[int64]{refuses: bySeen, values: []int64{44}, next: func(minute int64) *int64 { minute--; return &minute },
 	put: func(a ask, seen, v *int64) error { return a.Watch.MoveCursor(a.ctx, *seen, *v) },
 	list: func(a ask) ([]int64, error) {
@@ -392,13 +369,4 @@ var executors = noun[core.Executor]{refuses: dropOther,
 		return slices.Concat(found["a"], found["b"]), err
 	},
 	drop: func(a ask, v *core.Executor) error { return a.Registry.RemoveExecutor(a.ctx, v.App, v.Address, v.Beat) },
-}
-
-var reports = noun[report.Record]{
-	values: []report.Record{{Key: report.Key{List: "a", At: 1_800_000_000, First: 9}, Body: []byte("one")},
-		{Key: report.Key{List: "a", At: 1_800_000_000, First: 10}, Body: []byte("two \x00")}},
-	next: func(r report.Record) *report.Record { r.Body = []byte("other"); return &r },
-	put:  func(a ask, _, v *report.Record) error { return a.Report.PutReports(a.ctx, []report.Record{*v}) },
-	list: func(a ask) ([]report.Record, error) { return a.Report.Reports(a.ctx, "a", 0, core.Horizon) },
-	drop: func(a ask, v *report.Record) error { return a.Report.DropReports(a.ctx, []report.Key{v.Key}) },
 }

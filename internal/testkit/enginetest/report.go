@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/report"
 )
 
 // began: a run is found in the minute of its claim, or of its end if it had none, even if it
@@ -83,39 +82,4 @@ func began(t *testing.T, h Harness) {
 			return ""
 		})
 	}
-}
-
-// reportLists: records are read in order, by time and by job.
-func reportLists(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	rec := func(list string, at core.Instant, first core.JobID) report.Record {
-		return report.Record{Key: report.Key{List: list, At: at, First: first}, Body: fmt.Appendf(nil, "%s %d %d \x00", list, at, first)}
-	}
-	var all []report.Record
-	for i := range core.Instant(3) {
-		for _, first := range []core.JobID{1, 9, 10, 2_000_000_000} {
-			all = append(all, rec("a", 1_800_000_000+i*3600, first))
-		}
-	}
-	ok(t, e.Report.PutReports(ctx, slices.Concat([]report.Record{rec("b", 1_800_000_000, 5)}, all)))
-	ok(t, e.Report.PutReports(ctx, all[:1])) // again
-	read := func(list string, from, to core.Instant) []report.Record {
-		t.Helper()
-		got, err := e.Report.Reports(ctx, list, from, to)
-		ok(t, err)
-		return got
-	}
-	same(t, "all", read("a", 0, core.Horizon), all)
-	same(t, "one moment", read("a", 1_800_003_600, 1_800_003_601), all[4:8])
-	same(t, "up to the last", read("a", 1_800_000_001, 1_800_007_200), all[4:8])
-	same(t, "another list", read("b", 0, core.Horizon), []report.Record{rec("b", 1_800_000_000, 5)})
-	of, err := e.Report.ReportsOf(ctx, "a", 9, []core.Instant{1_800_000_000, 1_800_000_001, 1_800_007_200})
-	ok(t, err)
-	same(t, "of job 9", of, []report.Record{all[1], all[9]})
-	of, err = e.Report.ReportsOf(ctx, "a", 500, []core.Instant{1_800_000_000})
-	ok(t, err)
-	same(t, "of job 500", of, all[2:3])
-	of, err = e.Report.ReportsOf(ctx, "b", 4, []core.Instant{1_800_000_000})
-	ok(t, err)
-	same(t, "of a job before the first", of, nil)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/rotate"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -127,7 +128,7 @@ func rotated(t *testing.T, open func(*secretbox.Box) *engine.Engine, text *strin
 	box = Box(text) // of a process that was started after the kill
 	e = open(box)
 	opens(e)
-	res, err := engine.Rotator{Engine: e, Box: box}.Rotate(ctx, core.Actor{Name: "ann"}, "")
+	res, err := rotate.Key(ctx, e.Store, core.Actor{Name: "ann"}, "")
 	if err != nil || res.Changed != 3 || res.Next != "" {
 		t.Fatalf("the rotation: %+v, %v", res, err)
 	}
@@ -140,7 +141,7 @@ func rotated(t *testing.T, open func(*secretbox.Box) *engine.Engine, text *strin
 		t.Errorf("the keys are %q: expected the new key once, without a mark, before the old one: %q", *text, want)
 	}
 	opens(open(Box(&begun))) // no record needs the old key
-	if _, err := (engine.Rotator{Engine: open(nil)}).Rotate(ctx, core.Actor{Name: "ann"}, ""); core.CodeOf(err) != core.CodeRefused {
+	if _, err := rotate.Key(ctx, open(nil).Store, core.Actor{Name: "ann"}, ""); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("without a key: %v", err)
 	}
 }

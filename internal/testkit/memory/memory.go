@@ -2,8 +2,10 @@
 package memory
 
 import (
+	"cmp"
 	"testing"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
@@ -48,4 +50,17 @@ func DamageApp(t testing.TB, s store.Records, name string) {
 	if errs := s.Write(t.Context(), store.Group{Writes: []store.Write{{Record: r, Was: r.V}}}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
+}
+
+// Run reads a run; zero: it is not stored.
+func Run(t testing.TB, s *store.Store, id core.RunID) (r core.Run) {
+	t.Helper()
+	found, err := s.Runs.Get(t.Context(), []core.RunID{id})
+	g := found[id]
+	if err = cmp.Or(err, g.Err); err != nil {
+		t.Error(err)
+	} else if g.Is != nil {
+		r = *g.Is
+	}
+	return r
 }

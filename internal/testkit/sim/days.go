@@ -119,7 +119,7 @@ func (w *World) restore(stands time.Duration) {
 	w.truth.purge(stands + w.heals())
 	w.count("restore", 1)
 	t := w.truth
-	r := restore.New(restore.Ports{Global: t, Jobs: t, Entries: t, Journals: t, Leases: t, Alive: t}, restore.Options{})
+	r := restore.New(storeOf(t), restore.Options{})
 	for req := (restore.Request{By: god.Name, From: time.Now(), Again: true}); ; {
 		res, err := r.Do(bg, req)
 		if err != nil {

@@ -138,7 +138,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine, w.log), in.watchdog(), healer, nil,
+			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Store, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
@@ -171,6 +171,6 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 
 // engineOf is the ports of one as an engine.
 func engineOf(s Store) *engine.Engine {
-	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s,
-		PostRun: s, Notices: s, Upkeep: s}
+	return &engine.Engine{Store: storeOf(s), Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s,
+		Health: s, PostRun: s, Notices: s, Upkeep: s}
 }

@@ -170,7 +170,7 @@ func (w *World) redrive(drop bool) {
 		}
 	}
 	for q := (operate.RedriveRequest{Drop: drop}); ; {
-		res, err := w.people.Redrive(bg, god, w.truth.Store.(operate.DeadLetters), q)
+		res, err := w.people.Redrive(bg, god, q)
 		if err != nil {
 			w.fail(0, "redrive: %v", err)
 			return

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 )
 
 // post-run runs the post-run queue.
@@ -34,7 +34,7 @@ func (w *World) postRuns(in *incarnation) {
 			continue
 		}
 		in.spawn(func() {
-			for i, err := range lane.Handle(in.ctx, engine.Messages(got)) {
+			for i, err := range lane.Handle(in.ctx, poller.Messages(got)) {
 				if err != nil {
 					in.port.Release(in.ctx, got[i:i+1], time.Now().Add(2*time.Second))
 				} else {

@@ -89,6 +89,19 @@ func newStore(w *World) (Store, *cloud) {
 	return s, c
 }
 
+// storeOf returns the store below the faults and the checker.
+func storeOf(s Store) *store.Store {
+	switch s := s.(type) {
+	case *port:
+		return storeOf(s.truth)
+	case *truth:
+		return storeOf(s.Store)
+	case *sqlite.Store:
+		return s.Engine().Store
+	}
+	return s.(*dynamo.Store).Engine().Store
+}
+
 // cloud is the layer below dynamo. Its answers may be lost below the engine, so the checker
 // reads the outcome instead of concluding it from them.
 type cloud struct {

@@ -18,6 +18,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
@@ -33,7 +34,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/sqlite"
@@ -484,8 +484,8 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []store.Deli
 }
 
 // intake receives messages as serve does, with few places.
-func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Poller {
-	return &engine.Poller{
+func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *poller.Poller {
+	return &poller.Poller{
 		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
 		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 			limit, _ := in.p.dice("limit")
@@ -566,7 +566,7 @@ func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatch
 		defer over.Store(true)
 		ctx = context.WithValue(ctx, answeredKey{}, over)
 	}
-	verdicts := d.HandleFreeing(ctx, engine.Messages(got), free)
+	verdicts := d.HandleFreeing(ctx, poller.Messages(got), free)
 	if in.dead.Load() {
 		in.end()
 	}

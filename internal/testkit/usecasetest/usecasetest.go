@@ -3,7 +3,9 @@
 package usecasetest
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
@@ -24,6 +25,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 var (
@@ -51,7 +53,7 @@ func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
 	now := func() time.Time { return f.Clock }
 	f.E = memory.Open(t, memory.Options{Now: now})
-	f.M = f.Fresh(&Faults{Store: f.E.Manage, Ring: f.E.Ring})
+	f.M = f.Fresh(&Faults{})
 	app := f.Must(f.M.SaveApp(Ctx, Ann, manage.AppSpec{Name: "shop", Allow: []string{"10.0.0.0/8"}}))
 	if app.Change != manage.Created {
 		t.Fatalf("app: %+v", app)
@@ -71,7 +73,8 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
 	end := finish.New(f.E.Store, finish.Options{Now: now, Plan: plan.Local()})
-	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Report, report.Options{Now: now}),
+	s := with.on(*cmp.Or(with.Store, f.E.Store))
+	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Store, report.Options{Now: now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
 				return core.Invalid("command", "", "none is run here")
@@ -145,23 +148,23 @@ func (f *Fixture) Fires() []core.Fire {
 	defer func() { f.Clock = was }()
 	var fires []core.Fire
 	for {
-		due, _, _, err := f.E.Queue.Depth(Ctx, ring.KindFires)
+		due, _, _, err := f.E.Store.Queue.Depth(Ctx, ring.KindFires)
 		check.OK(f.T, err)
 		if due == 0 {
 			return fires
 		}
-		got, err := f.E.Queue.Receive(Ctx, ring.KindFires, 100)
+		got, err := f.E.Store.Queue.Receive(Ctx, ring.KindFires, 100)
 		check.OK(f.T, err)
 		for _, d := range got {
 			fires = append(fires, d.Message.Fires...)
 		}
-		f.E.Queue.Ack(Ctx, got)
+		f.E.Store.Queue.Ack(Ctx, got)
 	}
 }
 
 func (f *Fixture) Skips(job core.JobID) []core.Skip {
 	f.T.Helper()
-	skips, err := f.E.Manage.Skips(Ctx, job, 0, core.Horizon)
+	skips, err := f.E.Store.Skips(Ctx, job, 0, core.Horizon)
 	check.OK(f.T, err)
 	return skips
 }
@@ -203,64 +206,85 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 	id := core.PlannedRun(job, at)
 	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
 		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
-	check.OK(f.T, f.E.Finish.Create(Ctx, []core.Run{r})[0])
+	check.OK(f.T, f.E.Store.CreateRuns(Ctx, []core.Run{r})[0])
 	return r
 }
 
 // Quiet makes the delay queue report that it has no old message. Missing runs then count as missing.
 func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 
-// PushNext sets the scheduled time up to which a job is planned.
-func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
+// Runs returns the stored runs with the given IDs.
+func (f *Fixture) Runs(ids ...core.RunID) map[core.RunID]*core.Run {
 	f.T.Helper()
-	found, _, err := f.E.Finish.Scheds(Ctx, []core.JobID{id})
+	found, err := store.Complete(f.E.Store.Runs.Get(Ctx, ids))
 	check.OK(f.T, err)
-	s := found[id]
-	a := s.Stay()
-	a.NewNext = next
-	check.OK(f.T, f.E.Manage.Advance(Ctx, []core.Advance{a})[0])
+	return found
 }
 
-// Damaged is a store in which one job cannot be read.
+// PushNext sets the scheduled time up to which a job is planned. tail is the first run of its open chain.
+func (f *Fixture) PushNext(id core.JobID, next core.Instant, tail ...core.RunID) {
+	f.T.Helper()
+	found, err := store.Complete(f.E.Store.Jobs.Get(Ctx, store.Planning, []core.JobID{id}))
+	check.OK(f.T, err)
+	a := found[id].Sched.Stay()
+	if a.NewNext = next; len(tail) > 0 {
+		a.NewTail = tail[0]
+	}
+	check.OK(f.T, f.E.Store.Advance(Ctx, []core.Advance{a})[0])
+}
+
+// Damaged are jobs of which some cannot be read.
 type Damaged struct {
-	people.Store
-	Job core.JobID
+	store.Jobs
+	Bad []core.JobID
 }
 
-func (d *Damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
-	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
-	var bad core.Unreadable
-	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == d.Job }); i >= 0 && err == nil {
-		list = slices.Delete(list, i, i+1)
-		bad.Add(d.Job, errors.New("no JSON"))
-		err = bad.Err()
+// damage returns the result of a read of a job.
+func (d *Damaged) damage(id core.JobID, g store.Got[*core.Job]) store.Got[*core.Job] {
+	if slices.Contains(d.Bad, id) {
+		return store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id}}, Err: errors.New("no JSON")}
+	}
+	return g
+}
+
+func (d *Damaged) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
+	list, next, err := d.Jobs.List(ctx, app, after, limit)
+	for i, g := range list {
+		list[i] = d.damage(g.Is.Def.ID, g)
 	}
 	return list, next, err
 }
 
-func (d *Damaged) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	found, left, err := d.Store.Jobs(ctx, ids)
-	var bad core.Unreadable
-	if _, is := found[d.Job]; is && err == nil {
-		delete(found, d.Job)
-		bad.Add(d.Job, errors.New("no JSON"))
-		err = bad.Err()
+func (d *Damaged) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
+	found, err := d.Jobs.Get(ctx, part, ids)
+	for id, g := range found {
+		found[id] = d.damage(id, g)
 	}
-	return found, left, err
+	return found, err
 }
 
-// Faults is a store and a delay queue in which one write fails.
+// Faults is a store in which one write fails.
 type Faults struct {
-	people.Store
-	Ring  operate.Ring
-	N, At int // N counts the writes. The write with the number At, counted from 1, fails; 0 means that no write fails
-	After bool
-	Dead  bool // whether all later calls fail, because the process was killed
-	Kill  bool
-	Err   error
-	Last  string // name of the write that failed
-	Quiet bool   // whether the delay queue reports that it has no old message
-	Early bool   // whether items have the form of an older version, which stored only the last pause
+	Store *store.Store // nil: the store of the Fixture
+	// Before is called before each write with its name, such as "put app", "update job", "drop run" or "enqueue". If it returns
+	// an error, the write fails.
+	Before func(write string) error
+	Bad    []core.JobID // jobs that cannot be read
+	N, At  int          // N counts the writes. The write with the number At, counted from 1, fails; 0 means that no write fails
+	After  bool         // whether the failing write is made
+	Dead   bool         // whether all later calls fail, because the process was killed
+	Kill   bool
+	Err    error
+	Last   string // name of the write that failed
+	Quiet  bool   // whether the delay queue reports that it has no old message
+	Early  bool   // whether items have the form of an older version, which stored only the last pause
+}
+
+// on returns a store with the faults.
+func (f *Faults) on(s store.Store) *store.Store {
+	s.Records, s.Runs, s.Queue = faultyRecords{s.Records, f}, faultyRuns{s.Runs, f}, faultyQueue{s.Queue, f}
+	s.Jobs = faultyJobs{&Damaged{s.Jobs, f.Bad}, f}
+	return &s
 }
 
 // counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.
@@ -283,142 +307,109 @@ func (f *Faults) next(name string) (wrong, dead bool) {
 	return true, false
 }
 
-// do runs a write, or lets it go wrong.
-func (f *Faults) do(name string, write func() error) error {
+// do makes n writes, or lets them fail.
+func (f *Faults) do(name string, n int, write func() []error) (errs []error) {
+	var err error
+	if f.Before != nil {
+		err = f.Before(name)
+	}
 	wrong, dead := f.next(name)
 	switch {
 	case dead:
-		return ErrLost
-	case !wrong:
+		err = ErrLost
+	case wrong && f.After:
+		write()
+		fallthrough
+	case wrong:
+		err = cmp.Or(f.Err, ErrLost)
+	case err == nil:
 		return write()
 	}
-	if f.After {
-		_ = write()
-	}
-	if f.Err != nil {
-		return f.Err
-	}
-	return ErrLost
+	return slices.Repeat([]error{err}, n)
 }
 
-func all(errs []error, n int, err error) []error {
-	if err == nil {
-		return errs
-	}
-	out := make([]error, n)
-	for i := range out {
-		out[i] = err
-	}
-	return out
+type faultyRecords struct {
+	store.Records
+	f *Faults
 }
 
-func (f *Faults) CreateJobs(ctx context.Context, j []core.Job, c []core.Change) (errs []error) {
-	return all(errs, len(j), f.do("CreateJobs", func() error { errs = f.Store.CreateJobs(ctx, j, c); return nil }))
-}
-func (f *Faults) UpdateJobs(ctx context.Context, u []manage.Update) (errs []error) {
-	err := f.do("UpdateJobs", func() error { errs = f.Store.UpdateJobs(ctx, u); return nil })
-	return all(errs, len(u), err)
-}
-func (f *Faults) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
-	return f.do("DeleteJob", func() error { return f.Store.DeleteJob(ctx, seen, t, c) })
-}
-func (f *Faults) PutScripts(ctx context.Context, s core.Scripts) error {
-	return f.do("PutScripts", func() error { return f.Store.PutScripts(ctx, s) })
-}
-func (f *Faults) PutSource(ctx context.Context, job core.JobID, source string, at time.Time) error {
-	return f.do("PutSource", func() error { return f.Store.PutSource(ctx, job, source, at) })
-}
-func (f *Faults) DropSource(ctx context.Context, job core.JobID, hash string, before time.Time) error {
-	return f.do("DropSource", func() error { return f.Store.DropSource(ctx, job, hash, before) })
-}
-func (f *Faults) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
-	return f.do("PutApp", func() error { return f.Store.PutApp(ctx, seen, a, c) })
-}
-func (f *Faults) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	return f.do("DeleteApp", func() error { return f.Store.DeleteApp(ctx, seen, name, c) })
-}
-func (f *Faults) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
-	return f.do("PutChannel", func() error { return f.Store.PutChannel(ctx, seen, ch, c) })
-}
-func (f *Faults) DeleteChannel(ctx context.Context, seen int64, name string, c core.Change) error {
-	return f.do("DeleteChannel", func() error { return f.Store.DeleteChannel(ctx, seen, name, c) })
-}
-func (f *Faults) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	return f.do("PutGlobal", func() error { return f.Store.PutGlobal(ctx, seen, g) })
-}
-func (f *Faults) PutChanges(ctx context.Context, c []core.Change) error {
-	return f.do("PutChanges", func() error { return f.Store.PutChanges(ctx, c) })
-}
-func (f *Faults) PutSkips(ctx context.Context, s []core.Skip) (errs []error) {
-	err := f.do("PutSkips", func() error { errs = f.Store.PutSkips(ctx, s); return nil })
-	return all(errs, len(s), err)
-}
-func (f *Faults) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
-	err = f.do("Numbers", func() (err error) { first, err = f.Store.Numbers(ctx, job, n); return err })
-	return first, err
-}
-func (f *Faults) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
-	err = f.do("NewJobIDs", func() (err error) { first, err = f.Store.NewJobIDs(ctx, n); return err })
-	return first, err
-}
-func (f *Faults) PutTriggered(ctx context.Context, r core.Run, d core.DueItem) error {
-	return f.do("PutTriggered", func() error { return f.Store.PutTriggered(ctx, r, d) })
-}
-func (f *Faults) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	return f.do("ChangeTriggered", func() error { return f.Store.ChangeTriggered(ctx, c) })
-}
-func (f *Faults) PutKey(ctx context.Context, job core.JobID, key string, r core.RunID) (bound core.RunID, err error) {
-	err = f.do("PutKey", func() (err error) { bound, err = f.Store.PutKey(ctx, job, key, r); return err })
-	return bound, err
-}
-func (f *Faults) RemoveEntries(ctx context.Context, d []core.DueItem) (errs []error) {
-	err := f.do("RemoveEntries", func() error { errs = f.Store.RemoveEntries(ctx, d); return nil })
-	return all(errs, len(d), err)
-}
-func (f *Faults) PutRuns(ctx context.Context, puts []core.RunPut) (errs []error) {
-	err := f.do("PutRuns", func() error { errs = f.Store.PutRuns(ctx, puts); return nil })
-	return all(errs, len(puts), err)
-}
-func (f *Faults) Advance(ctx context.Context, a []core.Advance) (errs []error) {
-	err := f.do("Advance", func() error { errs = f.Store.Advance(ctx, a); return nil })
-	return all(errs, len(a), err)
-}
-func (f *Faults) Enqueue(ctx context.Context, out []ring.Out) (errs []error) {
-	err := f.do("Enqueue", func() error { errs = f.Ring.Enqueue(ctx, out); return nil })
-	return all(errs, len(out), err)
-}
-func (f *Faults) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
-	found, left, err := f.Store.Apps(ctx, names)
-	for name, a := range found {
-		if f.Early {
-			a.Past = core.PauseHistory{}
-			found[name] = a
+func (r faultyRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	found, err := r.Records.Get(ctx, keys...)
+	for key, rec := range found {
+		var fields map[string]json.RawMessage
+		if r.f.Early && (key.Kind == store.KindApp || key.Kind == "global") && json.Unmarshal(rec.Body, &fields) == nil {
+			delete(fields, "past")
+			rec.Body, _ = json.Marshal(fields) // of valid JSON
+			found[key] = rec
 		}
 	}
-	return found, left, err
-}
-func (f *Faults) Global(ctx context.Context) (core.Global, error) {
-	g, err := f.Store.Global(ctx)
-	if f.Early {
-		g.Past = core.PauseHistory{}
-	}
-	return g, err
-}
-func (f *Faults) OldestMessage(ctx context.Context) (ring.Oldest, error) {
-	if f.Quiet {
-		return ring.Oldest{}, nil
-	}
-	return f.Store.OldestMessage(ctx)
+	return found, err
 }
 
-func (f *Faults) PutCleaned(ctx context.Context, job core.JobID, upTo core.Instant) error {
-	return f.do("PutCleaned", func() error { return f.Store.PutCleaned(ctx, job, upTo) })
+func (r faultyRecords) Write(ctx context.Context, groups ...store.Group) []error {
+	name := "put changes"
+	if list := groups[0].Writes; len(list) > 0 {
+		kind, _, _ := strings.Cut(list[0].Kind, "#")
+		if name = "put " + kind; kind == "script" && list[0].Name != "versions" {
+			name = "put source"
+		}
+		if list[0].Delete {
+			name = "drop" + strings.TrimPrefix(name, "put")
+		}
+	}
+	return r.f.do(name, len(groups), func() []error { return r.Records.Write(ctx, groups...) })
 }
 
-func (f *Faults) DropRuns(ctx context.Context, runs []core.Run) []error {
-	errs := make([]error, len(runs))
-	for i := range runs {
-		errs[i] = f.do("DropRuns", func() error { return f.Store.DropRuns(ctx, runs[i:i+1])[0] })
+type faultyJobs struct {
+	store.Jobs
+	f *Faults
+}
+
+func (j faultyJobs) Put(ctx context.Context, puts []store.JobPut) []error {
+	name := "move job"
+	switch p := puts[0]; {
+	case p.Create != nil:
+		name = "create job"
+	case p.Update != nil:
+		name = "update job"
+	case p.Delete != nil:
+		name = "delete job"
+	}
+	return j.f.do(name, len(puts), func() []error { return j.Jobs.Put(ctx, puts) })
+}
+
+func (j faultyJobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
+	err = j.f.do("numbers", 1, func() []error { first, err = j.Jobs.Numbers(ctx, job, n); return []error{err} })[0]
+	return first, err
+}
+
+type faultyRuns struct {
+	store.Runs
+	f *Faults
+}
+
+func (r faultyRuns) Put(ctx context.Context, puts []store.RunPut) (errs []error) {
+	if puts[0].Drop == nil {
+		return r.f.do("put run", len(puts), func() []error { return r.Runs.Put(ctx, puts) })
+	}
+	for i := range puts {
+		errs = append(errs, r.f.do("drop run", 1, func() []error { return r.Runs.Put(ctx, puts[i:i+1]) })...)
 	}
 	return errs
+}
+
+type faultyQueue struct {
+	store.Queue
+	f *Faults
+}
+
+func (q faultyQueue) Enqueue(ctx context.Context, out []ring.Out) []error {
+	return q.f.do("enqueue", len(out), func() []error { return q.Queue.Enqueue(ctx, out) })
+}
+
+func (q faultyQueue) Oldest(ctx context.Context) (ring.Oldest, error) {
+	if q.f.Quiet {
+		return ring.Oldest{}, nil
+	}
+	return q.Queue.Oldest(ctx)
 }

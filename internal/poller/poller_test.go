@@ -1,4 +1,4 @@
-package engine_test
+package poller_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -71,9 +71,9 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
 		d := dispatch.New(s.Store, h, finish.New(s.Store, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
-		in := &engine.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
+		in := &poller.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
 			Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
-				return d.HandleFreeing(ctx, engine.Messages(got), free)
+				return d.HandleFreeing(ctx, poller.Messages(got), free)
 			}}
 		now := core.InstantOf(time.Now())
 		fire := func(id core.JobID, at core.Instant) {

@@ -1,4 +1,5 @@
-package engine
+// Package poller passes due messages from a queue of a server to its workers.
+package poller
 
 import (
 	"context"
