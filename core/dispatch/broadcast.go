@@ -26,7 +26,7 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]store.Got[*c
 	if len(of) == 0 {
 		return nil, nil, nil
 	}
-	if list, err = readRuns(ctx, b.d.store, distinct(slices.Collect(maps.Values(of)))); err != nil {
+	if list, err = store.Complete(readAll(ctx, distinct(slices.Collect(maps.Values(of))), b.d.store.Runs.Get)); err != nil {
 		return nil, nil, err
 	}
 	var over []core.RunID
@@ -38,7 +38,7 @@ func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]store.Got[*c
 	if len(over) == 0 {
 		return list, nil, nil
 	}
-	shards, err := readRuns(ctx, b.d.store, over)
+	shards, err := store.Complete(readAll(ctx, over, b.d.store.Runs.Get))
 	if err != nil {
 		return nil, nil, err
 	}

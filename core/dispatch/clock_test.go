@@ -272,12 +272,12 @@ func retryThatFallsIsTold(t *testing.T, lost bool) {
 	}
 	_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
 	retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
-		Slot:    fire.Slot,
-		Attempt: 2, First: fire.Run}
+		Slot: fire.Slot, Attempt: 2, First: fire.Run}
 	c.s.create(retry)
 	c.enqueue(retry.Fire())
 	c.deliver()
-	if r := c.s.run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID || !c.s.closed[0].FailedForGood() {
+	if r := c.s.run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID ||
+		!c.s.closed[0].FailedForGood() {
 		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.s.closed)
 	}
 }

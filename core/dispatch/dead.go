@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -48,28 +47,9 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	if len(fires) == 0 {
 		return 0, nil
 	}
-	var ids []core.RunID
-	var jobs []core.JobID
-	for _, f := range fires {
-		if ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job()); f.Of != 0 {
-			ids = append(ids, f.Of)
-		}
-	}
-	runs, err := readRuns(ctx, d.store, distinct(ids))
+	runs, jobs, err := d.read(ctx, fires)
 	if err != nil {
-		return 0, fmt.Errorf("read runs of a dead-letter message: %w", err)
-	}
-	found, err := readJobs(ctx, d.store, distinct(jobs))
-	for id, g := range found {
-		switch why := g.Usable(); {
-		case errors.Is(why, core.ErrThrottled):
-			err = cmp.Or(err, why)
-		case why != nil: // jobs that cannot be decoded count as deleted
-			delete(found, id)
-		}
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read jobs of a dead-letter message: %w", err)
+		return 0, err
 	}
 	now := d.now()
 	var skips []core.Skip
@@ -90,11 +70,11 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			}
 			continue
 		}
-		job, ok := found[f.Run.Job()]
+		job, ok := jobs[f.Run.Job()]
 		if _, planned := f.Run.Planned(); !planned {
 			var app string
 			if ok {
-				app = job.Is.Def.App
+				app = job.Def.App
 			}
 			r := core.Run{ID: f.Run, App: app, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run}
 			_, shard := whole.ShardOf(f.Run)
@@ -111,7 +91,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			}
 			continue
 		}
-		if ok && f.Rev < job.Is.Sched.Rev && f.At.Time().After(job.Is.Sched.RevAt) {
+		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
 			continue
 		}
 		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable,
@@ -130,6 +110,32 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		d.log.Error("undeliverable runs recorded", "letter", l.ID, "fires", n, "why", l.Reason)
 	}
 	return n, err
+}
+
+// read returns the runs and broadcasts of a message, and their jobs. Jobs that cannot be decoded count as deleted, unless only
+// their secrets are locked.
+func (d *Dead) read(ctx context.Context, fires []core.Fire) (map[core.RunID]*core.Run, map[core.JobID]*core.Job, error) {
+	var ids []core.RunID
+	var jobs []core.JobID
+	for _, f := range fires {
+		if ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job()); f.Of != 0 {
+			ids = append(ids, f.Of)
+		}
+	}
+	runs, err := store.Complete(readAll(ctx, distinct(ids), d.store.Runs.Get))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read runs of a dead-letter message: %w", err)
+	}
+	found, bad, err := store.Split(readJobs(ctx, d.store, distinct(jobs)))
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs of a dead-letter message: %w", err)
+	}
+	for id, why := range bad {
+		if l, is := errors.AsType[*core.Locked[*core.Job]](why); is {
+			found[id] = l.Record
+		}
+	}
+	return runs, found, nil
 }
 
 // list stores the journals that name the runs of a message.

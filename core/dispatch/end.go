@@ -132,14 +132,10 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 // fields. An item whose message is not sent keeps its phase.
 func (b *batch) putBack(ctx context.Context) {
 	type group struct {
-		slot   core.Instant
-		try    int
-		unread int
-		slow   bool
-		now    bool
-		// waits is when the wait for an executor ends.
-		waits time.Time
-		at    core.Instant
+		slot, at    core.Instant
+		try, unread int
+		slow, now   bool
+		waits       time.Time // when the wait for an executor ends
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}

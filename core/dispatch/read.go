@@ -255,17 +255,6 @@ func readJobs(ctx context.Context, s *store.Store, ids []core.JobID) (map[core.J
 	})
 }
 
-// readRuns reads runs for callers that need all of them.
-func readRuns(ctx context.Context, s *store.Store, ids []core.RunID) (map[core.RunID]*core.Run, error) {
-	found, err := readAll(ctx, ids, s.Runs.Get)
-	runs := make(map[core.RunID]*core.Run, len(found))
-	for id, g := range found {
-		err = cmp.Or(err, g.Err)
-		runs[id] = g.Is
-	}
-	return runs, err
-}
-
 // schedules caches the compiled schedules of late jobs. Only late jobs need their next scheduled time, and after an
 // outage they need it often.
 type schedules struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 func hasCall(addresses []string) bool {
@@ -327,7 +328,7 @@ func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
 	err := b.d.store.ChangeRuns(ctx, []core.RunPut{move})[0]
 	var stored map[core.RunID]*core.Run
 	if answerOf(err) == unknown {
-		stored, _ = readRuns(ctx, b.d.store, []core.RunID{move.ID})
+		stored, _ = store.Complete(readAll(ctx, []core.RunID{move.ID}, b.d.store.Runs.Get))
 	}
 	p := failover(err, &move, stored[move.ID])
 	if p == (ours{}) {
