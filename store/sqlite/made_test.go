@@ -21,6 +21,7 @@ func TestRunsOfSlots(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF", Now: func() time.Time { return clock }})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []core.Run
+	made := map[core.RunID]int64{}
 	for n := range 3000 {
 		clock = clock.Add(time.Duration(rng.IntN(5000)) * time.Millisecond)
 		if n%400 == 0 {
@@ -41,9 +42,10 @@ func TestRunsOfSlots(t *testing.T) {
 			r.State, r.Reason, r.EndedAt = core.Failed, core.ReasonHandler, clock
 		}
 		check.OK(t, s.Create(t.Context(), []core.Run{r})[0])
-		all = append(all, r)
+		all, made[r.ID] = append(all, r), core.Millis(clock)
 	}
 	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b core.Run) int { return cmp.Compare(made[b.ID], made[a.ID]) })
 	span := max(int(core.InstantOf(clock)-base), 3600)
 	few := 0
 	for n := range 200 {
