@@ -124,9 +124,9 @@ func jsonText[T ~int32 | ~string](list []T) string {
 }
 
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []store.Got[*core.Job], next core.JobID, err error) {
-	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2", []any{after, limit}
+	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2 + 0", []any{after, limit}
 	if app != "" {
-		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 ORDER BY id LIMIT ?2", append(bound, app)
+		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 || '' ORDER BY id LIMIT ?2 + 0", append(bound, app)
 	}
 	var ids []core.JobID
 	if err := s.query(ctx, q, values(bound...), func(st *sqlite.Stmt) error {

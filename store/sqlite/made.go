@@ -90,7 +90,7 @@ func (w *made) walks(c *sqlite.Conn) error {
 	after, upTo := int64(0), int64(math.MaxInt64)
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
-		many, err := integer(c, 0, "SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ?)", w.from, w.to, recentScan+1)
+		many, err := integer(c, 0, "SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ? + 0)", w.from, w.to, recentScan+1)
 		if err != nil {
 			return err
 		}

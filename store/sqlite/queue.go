@@ -88,7 +88,7 @@ func (q *queue) hide(m *received, at time.Time) {
 // that are newer than the last one it read.
 func bury(tx *tx, body []byte, reason string) error {
 	l := store.NewLetter(tx.s.now(), body, reason)
-	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ?", values(store.KindLetter), func(st *sqlite.Stmt) error {
+	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ? || ''", values(store.KindLetter), func(st *sqlite.Stmt) error {
 		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
 		return nil
 	}); err != nil {

@@ -124,17 +124,18 @@ func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sql
 // runs implements store.Runs.
 type runs struct{ *Store }
 
-// eachRun reads runs by ID until each returns false. bad is why a run cannot be decoded.
+// eachRun reads runs by ID, in the order of the IDs, until each returns false. bad is why a run cannot be decoded.
 func eachRun(c *sqlite.Conn, ids []core.RunID, each func(r *core.Run, bad error) (more bool)) error {
 	st, err := c.Prepare(selectRun)
 	for i, more := 0, true; i < len(ids) && more && err == nil; i++ {
 		st.BindInt64(1, key(ids[i]))
-		err = rows(st, func(st *sqlite.Stmt) error {
+		var is bool
+		if is, err = st.Step(); is {
 			var r core.Run
 			bad := scanRun(st, &r)
 			more = each(&r, bad)
-			return nil
-		})
+		}
+		err = cmp.Or(err, st.Reset())
 	}
 	return err
 }

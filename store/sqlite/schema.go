@@ -58,8 +58,8 @@ CREATE TABLE runs (
 );
 -- The run of an ID.
 CREATE UNIQUE INDEX runs_key ON runs (key);
--- The open runs, by job.
-CREATE INDEX runs_open ON runs (key & 2147483647, key) WHERE state <= 3;
+-- The open runs.
+CREATE INDEX runs_open ON runs (key) WHERE state <= 3;
 -- The few runs with pending follow-ups, for sweeps of journals. The filter is owesAny.
 CREATE INDEX runs_owing ON runs (key) WHERE ` + owesAny + `;
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
