@@ -118,7 +118,7 @@ func (s jobs) Named(ctx context.Context, app string, names []string) (map[string
 }
 
 // jsonText returns a list for SQLite's json_each.
-func jsonText[T ~int32 | ~string](list []T) string {
+func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
 	text, _ := json.Marshal(list) // of numbers and texts: no error
 	return string(text)
 }

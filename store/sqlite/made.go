@@ -25,7 +25,7 @@ const (
 // Recent implements store.Runs. It may return fewer runs than limit if few of many rows match.
 //
 // Rows lie in the order in which they were made, many of them in one millisecond; a place names the last row returned.
-// Runs of an app, of each rare final state, and open runs have an index. For a span of due times it reads only the rows
+// Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span of due times it reads only the rows
 // made around that time, and the exceptions from their index.
 func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
 	list []core.Run, next store.RunPlace, err error,
@@ -40,8 +40,12 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	for _, state := range of.States {
 		w.states = append(w.states, int64(slices.Index(states, state)+1))
 	}
+	var open []core.RunID
+	if len(w.states) > 0 && slices.Max(w.states) <= running {
+		open = s.recent.openRuns(0)
+	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := w.walks(c)
+		err := w.walks(c, open)
 		if err == nil {
 			list, next, err = w.page(c)
 		}
@@ -85,8 +89,8 @@ func (w *made) walk(c *sqlite.Conn, where string, args ...any) error {
 }
 
 // walks makes walks that together contain every match. For a span of due times they end at rows made near the span, unless
-// many rows were made long before or after their due time.
-func (w *made) walks(c *sqlite.Conn) error {
+// many rows were made long before or after their due time. open has all open runs if only these match.
+func (w *made) walks(c *sqlite.Conn, open []core.RunID) error {
 	after, upTo := int64(0), int64(math.MaxInt64)
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
@@ -104,7 +108,8 @@ func (w *made) walks(c *sqlite.Conn) error {
 	const span = "n > ? AND n <= ?"
 	switch {
 	case len(w.states) > 0 && slices.Max(w.states) <= running:
-		return w.walk(c, "WHERE n IN (SELECT n FROM runs INDEXED BY runs_open WHERE state <= 3) AND "+span, after, upTo)
+		return w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span,
+			jsonText(open), after, upTo)
 	case len(w.states) > 0 && slices.Min(w.states) > running+1:
 		for _, state := range w.states {
 			q := fmt.Sprintf("INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND ", state)

@@ -260,7 +260,7 @@ func (w *runPuts) create(r *core.Run) error {
 	if err := cmp.Or(rows(w.st, nil), judged(w.Conn)); err != nil {
 		return err
 	}
-	w.made = append(w.made, madeRun{w.row, r.ID})
+	w.made = append(w.made, madeRun{w.row, r.ID, r.State.Open()})
 	w.row++
 	return nil
 }
@@ -308,7 +308,11 @@ func (w *runPuts) change(p *core.RunPut) error {
 		}
 	}
 	w.st.BindInt64(at, key(p.ID))
-	return cmp.Or(rows(w.st, nil), judged(w.Conn))
+	err := cmp.Or(rows(w.st, nil), judged(w.Conn))
+	if err == nil && p.Ends() {
+		w.closed = append(w.closed, p.ID)
+	}
+	return err
 }
 
 func (w *runPuts) drop(r *core.Run) error {
@@ -408,17 +412,21 @@ func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list
 }
 
 func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (list []core.Run, next core.RunID, err error) {
-	q, job := selectRuns+"INDEXED BY runs_open WHERE key & 2147483647 = ? AND key BETWEEN ? AND ? AND state <= 3 ", first.Job()
-	if waiting {
-		q += "AND owner IS NULL "
-	}
-	last = max(last, core.RunID(job)<<32)
-	err = s.query(ctx, q+"ORDER BY key DESC LIMIT ? + 0", values(job, key(last), key(first), limit), func(st *sqlite.Stmt) error {
-		list = append(list, core.Run{})
-		return scanRun(st, &list[len(list)-1])
+	ids := slices.DeleteFunc(s.recent.openRuns(first.Job()), func(id core.RunID) bool { return id > first || id < last })
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		var bad error
+		err := eachRun(c, ids, func(r *core.Run, undecoded error) bool {
+			bad = undecoded
+			if r.State.Open() && (!waiting || r.Owner == "") {
+				list = append(list, *r)
+			}
+			next = r.ID - 1
+			return bad == nil && len(list) < limit
+		})
+		return cmp.Or(err, bad)
 	})
-	if len(list) == limit && err == nil && list[limit-1].ID > last {
-		next = list[limit-1].ID - 1
+	if len(list) < limit || next < last {
+		next = 0
 	}
 	return list, next, err
 }

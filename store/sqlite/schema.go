@@ -58,8 +58,6 @@ CREATE TABLE runs (
 );
 -- The run of an ID.
 CREATE UNIQUE INDEX runs_key ON runs (key);
--- The open runs.
-CREATE INDEX runs_open ON runs (key) WHERE state <= 3;
 -- The few runs with pending follow-ups, for sweeps of journals. The filter is owesAny.
 CREATE INDEX runs_owing ON runs (key) WHERE ` + owesAny + `;
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
@@ -71,8 +69,9 @@ CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 -- The few runs that were made long before or after their due time, for lists of a span of due times.
 CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;
--- The runs up to the mark by ID. See recent.go.
+-- The runs up to the mark by ID, and the open ones of them. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 
 -- Messages of the delay queue, the slow queue and the post-run queue.
 CREATE TABLE ring (

@@ -142,27 +142,62 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	return goesOn, err
 }
 
-// needed returns the runs that are open or have pending follow-ups. broadcasting are the jobs of broadcasts among them.
-func needed(c *sqlite.Conn) (runs map[core.RunID]bool, broadcasting map[core.JobID]bool, err error) {
-	runs, broadcasting = map[core.RunID]bool{}, map[core.JobID]bool{}
-	const columns = `SELECT key, coalesce(instr(given, '"first":'), 0) FROM runs INDEXED BY `
-	err = execute(c, columns+"runs_open WHERE state <= 3 UNION ALL "+columns+"runs_owing WHERE "+owesAny, nil,
-		func(st *sqlite.Stmt) error {
-			id := runOf(st.ColumnInt64(0))
-			if runs[id] = true; st.ColumnInt64(1) > 0 {
-				broadcasting[id.Job()] = true
-			}
-			return nil
-		})
-	return runs, broadcasting, err
+// owing returns the runs with pending follow-ups.
+func owing(c *sqlite.Conn) (map[core.RunID]bool, error) {
+	found := map[core.RunID]bool{}
+	return found, execute(c, "SELECT key FROM runs INDEXED BY runs_owing WHERE "+owesAny, nil, func(st *sqlite.Stmt) error {
+		found[runOf(st.ColumnInt64(0))] = true
+		return nil
+	})
 }
 
-// sweepJournals reads the next journals and removes journals that no reader needs any longer. It reads beside the writer:
-// a journal is stored after the claims of its runs, and a closed run without follow-ups stays so. A journal that was written
-// again since is kept.
+// sweepJournals reads the next journals and removes journals that no reader needs any longer. It reads beside the writer.
+// The order makes that safe: a journal is stored after the claims of its runs, a closed run has stored its follow-ups, and
+// a closed run without follow-ups stays so. A journal that was written again since is kept.
 func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (removed int, err error) {
-	var gone []store.Record
-	from, next, seen, entries := s.sweepJournal, store.Key{}, 0, 0
+	list, next, err := s.closedJournals(ctx, cursor, limit)
+	if err != nil || len(list) == 0 {
+		s.sweepJournal = next
+		return 0, err
+	}
+	if err := s.read(ctx, func(c *sqlite.Conn) error {
+		owes, err := owing(c)
+		list = slices.DeleteFunc(list, func(j core.Journal) bool {
+			return slices.ContainsFunc(j.Entries, func(e core.Entry) bool {
+				needed := int64(0)
+				if _, numbered := e.Run.Number(); numbered && err == nil && !owes[e.Run] {
+					needed, err = integer(c, 0, "SELECT "+ofShard+" FROM runs WHERE key = ?", key(e.Run))
+				}
+				return owes[e.Run] || needed > 0
+			})
+		})
+		return err
+	}); err != nil {
+		return 0, fmt.Errorf("read runs of journals: %w", err)
+	}
+	answers := make([]error, len(list))
+	if err := s.write(ctx, false, len(list), func(tx *tx) error {
+		const q = "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?"
+		return eachRow(tx, q, list, answers, func(st *sqlite.Stmt, j *core.Journal) error {
+			k := store.JournalKey(j.Key)
+			values(k.Kind, k.Name, j.V+1)(st)
+			return nil
+		})
+	}); err != nil {
+		return 0, fmt.Errorf("remove journals: %w", err)
+	}
+	for _, answer := range answers {
+		if answer == nil {
+			removed++
+		}
+	}
+	s.sweepJournal = next
+	return removed, nil
+}
+
+// closedJournals reads the next journals without open runs that the watchdog has checked, and the record to continue after.
+func (s *Store) closedJournals(ctx context.Context, cursor int64, limit int) (list []core.Journal, next store.Key, err error) {
+	from, seen, entries := s.sweepJournal, 0, 0
 	from.Kind = max(from.Kind, "journal#")
 	errEnough := errors.New("enough")
 	err = s.read(ctx, func(c *sqlite.Conn) error {
@@ -173,66 +208,29 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 		}); err != nil {
 			return err
 		}
-		runs, broadcasting, err := needed(c)
-		if err != nil {
-			return err
-		}
-		needs := func(j *core.Journal) (is bool, err error) {
-			for i := 0; i < len(j.Entries) && !is && err == nil; i++ {
-				id := j.Entries[i].Run
-				if is = runs[id]; !is && broadcasting[id.Job()] {
-					var n int64
-					n, err = integer(c, 0, "SELECT "+ofShard+" FROM runs WHERE key = ?", key(id))
-					is = n > 0
-				}
-			}
-			return is, err
-		}
 		return execute(c, "SELECT kind, name, v, body FROM records WHERE (kind, name) > (?, ?) AND kind < 'journal$' ORDER BY kind, name",
 			values(from.Kind, from.Name), func(st *sqlite.Stmt) error {
-				if len(gone) == limit || seen == sweepSlice || entries > 50*sweepSlice {
+				if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
 					next = from
 					return errEnough
 				}
-				r := store.Record{Key: store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}, V: st.ColumnInt64(2), Body: columnBytes(st, 3)}
-				from = r.Key
+				from = store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}
 				seen++
-				j, err := store.DecodeJournal(&r)
+				j, err := store.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
 				if err != nil {
 					return nil // its age will remove it
 				}
-				if entries += len(j.Entries); (j.Key.Minute > cursor || again[r.Name]) && j.HasLeft() {
-					return nil
+				entries += len(j.Entries)
+				if left := (j.Key.Minute > cursor || again[from.Name]) && j.HasLeft(); !left && !s.recent.someOpen(j.Entries) {
+					list = append(list, j)
 				}
-				is, err := needs(&j)
-				if !is {
-					gone = append(gone, r)
-				}
-				return err
+				return nil
 			})
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return 0, fmt.Errorf("read journals: %w", err)
+		return nil, s.sweepJournal, fmt.Errorf("read journals: %w", err)
 	}
-	if len(gone) > 0 {
-		answers := make([]error, len(gone))
-		if err := s.write(ctx, false, len(gone), func(tx *tx) error {
-			const q = "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?"
-			return eachRow(tx, q, gone, answers, func(st *sqlite.Stmt, r *store.Record) error {
-				values(r.Kind, r.Name, r.V)(st)
-				return nil
-			})
-		}); err != nil {
-			return 0, fmt.Errorf("remove journals: %w", err)
-		}
-		for _, answer := range answers {
-			if answer == nil {
-				removed++
-			}
-		}
-	}
-	s.sweepJournal = next
-	return removed, nil
+	return list, next, nil
 }
 
 // sweepTombs removes tombstones older than a millisecond that no entry, message and run needs. It reads beside the writer: a
@@ -240,21 +238,25 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
 	var old []core.JobID
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := execute(c, "SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?) "+
+		return execute(c, "SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?) "+
 			"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)", values(store.KindTombstone, before),
 			func(st *sqlite.Stmt) error {
-				old = append(old, core.JobID(st.ColumnInt64(0)))
+				if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openRuns(job)) == 0 {
+					old = append(old, job)
+				}
 				return nil
 			})
-		if len(old) == 0 || err != nil {
-			return err
-		}
-		runs, _, err := needed(c)
+	})
+	if len(old) == 0 || err != nil {
+		return 0, err
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		owes, err := owing(c)
 		if err != nil {
 			return err
 		}
 		named := map[core.JobID]bool{}
-		for id := range runs {
+		for id := range owes {
 			named[id.Job()] = true
 		}
 		err = execute(c, "SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT)) "+

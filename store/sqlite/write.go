@@ -54,10 +54,11 @@ const (
 // tx is the transaction as an op sees it. Its do may run again after a rollback, so changes to memory belong into after.
 type tx struct {
 	*sqlite.Conn
-	s     *Store
-	edits []edit    // jobs that change
-	made  []madeRun // runs that it makes
-	after []func()  // called after the commit, before any op gets its answer
+	s      *Store
+	edits  []edit       // jobs that change
+	made   []madeRun    // runs that it makes
+	closed []core.RunID // runs that it ends
+	after  []func()     // called after the commit, before any op gets its answer
 }
 
 // write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of do itself is
@@ -295,7 +296,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		return commitError{err}
 	}
 	s.writes.Add(1)
-	s.recent.add(t.made)
+	s.recent.add(t.made, t.closed)
 	for _, f := range t.after {
 		f()
 	}
