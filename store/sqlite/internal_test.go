@@ -212,7 +212,8 @@ func TestPoison(t *testing.T) {
 	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	raw(t, s, "INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (50, 0, 1, 0, 'rubbish'), (51, 0, 1, 0, '{\"v\":2}'), (52, 1, 1, 0, '{}')")
+	raw(t, s, "INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (50, 0, 1, 0, 'rubbish'), "+
+		"(51, 0, 1, 0, '{\"v\":2}'), (52, 1, 1, 0, '{}')")
 	s.Close()
 	s = testStore(t, dir, Options{})
 	got, err := s.Receive(t.Context(), ring.KindFires, 10)

@@ -25,8 +25,8 @@ const (
 // Recent implements store.Runs. It may return fewer runs than limit if few of many rows match.
 //
 // Rows lie in the order in which they were made, many of them in one millisecond; a place names the last row returned.
-// Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span of due times it reads only the rows
-// made around that time, and the exceptions from their index.
+// Runs of an app, and of each rare final state, have an index in that order, and the open runs are in memory. For a span of
+// due times it reads only the rows made around that time, and the exceptions from their index.
 func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
 	list []core.Run, next store.RunPlace, err error,
 ) {
@@ -108,8 +108,8 @@ func (w *made) walks(c *sqlite.Conn, open []core.RunID) error {
 	const span = "n > ? AND n <= ?"
 	switch {
 	case len(w.states) > 0 && slices.Max(w.states) <= running:
-		return w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span,
-			jsonText(open), after, upTo)
+		return w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON "+
+			"r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span, jsonText(open), after, upTo)
 	case len(w.states) > 0 && slices.Min(w.states) > running+1:
 		for _, state := range w.states {
 			q := fmt.Sprintf("INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND ", state)

@@ -48,7 +48,8 @@ func (s *Store) TakePulled(ctx context.Context, q pullqueue.Queue, now, until ti
 		held        pullqueue.Held
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
-		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 || '' AND queue = ?2 || '' ORDER BY visible, id LIMIT ?3 + 0",
+		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 || '' AND queue = ?2 || '' "+
+			"ORDER BY visible, id LIMIT ?3 + 0",
 			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
 				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
 					held: pullqueue.Held{Receipt: pullqueue.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}

@@ -201,7 +201,9 @@ const longest = 1000 * time.Hour
 
 // receive takes the visible messages. If there are none, wait is the time until the next one, unless wake is closed before.
 // The lock makes the state of the table and the messages in out fit together: an acked message leaves the table first.
-func (s *Store) receive(ctx context.Context, q *queue, limit int) (got []store.Delivery, wait time.Duration, wake <-chan struct{}, err error) {
+func (s *Store) receive(ctx context.Context, q *queue, limit int) (
+	got []store.Delivery, wait time.Duration, wake <-chan struct{}, err error,
+) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -383,14 +385,14 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 		return 0, 0, 0, err
 	}
 	now := s.now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	err = s.query(ctx, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0", values(now.UnixMilli(), q.kind),
-		func(st *sqlite.Stmt) error {
+	err = s.query(ctx, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
+		values(now.UnixMilli(), q.kind), func(st *sqlite.Stmt) error {
 			due = st.ColumnInt(1)
 			waiting = st.ColumnInt(0) - due
 			return nil
 		})
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	for _, m := range q.out {
 		if !m.at.After(now) {
 			continue

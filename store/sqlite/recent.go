@@ -85,15 +85,15 @@ func (o *recent) load(c *sqlite.Conn) (err error) {
 	if o.mark, err = getState(c, "mark"); err != nil {
 		return err
 	}
-	if err := execute(c, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE key = ((id & 4294967295) << 31) | (id >> 32) AND state <= 3) FROM lingering",
-		nil, func(st *sqlite.Stmt) error {
-			if id := core.RunID(st.ColumnInt64(0)); st.ColumnBool(1) {
-				o.open[id] = true
-			} else {
-				o.ended = append(o.ended, id)
-			}
-			return nil
-		}); err != nil {
+	if err := execute(c, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE key = ((id & 4294967295) << 31) | (id >> 32) AND state <= 3) "+
+		"FROM lingering", nil, func(st *sqlite.Stmt) error {
+		if id := core.RunID(st.ColumnInt64(0)); st.ColumnBool(1) {
+			o.open[id] = true
+		} else {
+			o.ended = append(o.ended, id)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	return execute(c, "SELECT n, key, state <= 3 FROM runs WHERE n > ? ORDER BY n", values(o.mark), func(st *sqlite.Stmt) error {
@@ -217,7 +217,8 @@ func (o *recent) file(tx *tx) error {
 		}
 	})
 	return cmp.Or(
-		execute(tx.Conn, "INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING", values(jsonText(listed)), nil),
+		execute(tx.Conn, "INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING",
+			values(jsonText(listed)), nil),
 		execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))", values(jsonText(o.ended)), nil),
 		setState(tx.Conn, "mark", mark))
 }
