@@ -501,7 +501,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 				var j client.Job
 				check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/jobs/"+app+"/"+name, "")), &j))
 				id := core.NumberedRun(core.JobID(j.ID), 90)
-				check.OK(t, f.e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: app, State: core.Failed,
+				check.OK(t, f.e.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: app, State: core.Failed,
 					Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 			}
 			does := f.person("otto", access.Grant{App: "shop", Role: operator}, access.Grant{App: "pay", Role: viewer})
@@ -525,7 +525,7 @@ func TestWhatOthersLeftOpen(t *testing.T) {
 			f.expect(t, does, "PUT", "/v1/apps/shop", `{"executors":["http://10.6.6.6"]}`, 403)
 			// The same holds for a rerun with other params at an address that another user chose.
 			there, params := core.NumberedRun(1, 90), "p"
-			check.OK(t, f.e.Store.CreateRuns(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
+			check.OK(t, f.e.CreateRuns(t.Context(), []core.Run{{ID: there, First: there, Attempt: 1, App: "shop", State: core.Failed,
 				Reason: core.ReasonHandler, Cause: core.CauseAPI, Params: &params, Address: "http://10.6.6.6",
 				Addresses: []string{"http://10.6.6.6"}}})[0])
 			one := fmt.Sprintf(`{"run":"%d","params":"x"}`, there)
@@ -571,10 +571,10 @@ func TestHeldByOthers(t *testing.T) {
 	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","overlap":{"limit":3,"group":"db"}}`)
 	own, waits, others := core.NumberedRun(1, 90), core.NumberedRun(1, 91), core.NumberedRun(2, 90)
 	r := core.Run{ID: waits, First: waits, Attempt: 1, App: "shop", State: core.Queued, Cause: core.CauseAPI, Permit: "group/db"}
-	check.OK(t, f.e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+	check.OK(t, f.e.CreateRuns(t.Context(), []core.Run{r})[0])
 	holders := []core.Holder{{First: own}, {First: others}, {First: core.NumberedRun(77, 1)}}
 	item := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: holders, Queue: []core.RunID{waits}}
-	check.OK(t, f.e.Store.PutPermits(t.Context(), []core.Permits{item})[0])
+	check.OK(t, f.e.PutPermits(t.Context(), []core.Permits{item})[0])
 	sam := f.person("sam", access.Grant{App: "shop", Role: viewer})
 	for secret, held := range map[string][]string{sam: {own.String()}, token: {own.String(), others.String(), holders[2].First.String()}} {
 		var got client.Run

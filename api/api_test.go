@@ -30,7 +30,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -47,7 +46,7 @@ const token = "sesame"
 // fixture is the API over a store in memory.
 type fixture struct {
 	t      testing.TB
-	e      *engine.Engine
+	e      *store.Store
 	finish *finish.Finish
 	h      http.Handler
 	access *access.Access
@@ -107,10 +106,10 @@ func newFixture(t testing.TB) *fixture {
 func newHandler(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, e: memory.Open(t, memory.Options{}), log: &bytes.Buffer{}}
-	with, s := *f.e, *f.e.Store
+	s := *f.e
 	f.faulty, f.jobs = &faulty{Records: s.Records}, &usecasetest.Damaged{Jobs: s.Jobs}
-	s.Records, s.Jobs, with.Store = f.faulty, f.jobs, &s
-	a := wiring.New(&with, wiring.Options{Plan: plan.Local()})
+	s.Records, s.Jobs = f.faulty, f.jobs
+	a := wiring.New(&s, wiring.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
@@ -899,7 +898,7 @@ func TestUnreadableAppIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/ledger", `{}`)
-	memory.DamageApp(t, f.e.Store.Records, "ledger")
+	memory.DamageApp(t, f.e.Records, "ledger")
 	list, err := f.c.ListApps(t.Context())
 	failed := []client.UnreadableApp{{Name: "ledger", Message: "unexpected end of JSON input"}}
 	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, failed) {

@@ -37,7 +37,7 @@ func cursorFixture(t *testing.T) *fixture {
 				Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(ended), At: core.InstantOf(ended), SentAt: ended, EndedAt: ended,
 				Address: "http://10.0.0.1:9999"}
 			r.First = r.ID
-			check.OK(t, f.e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+			check.OK(t, f.e.CreateRuns(t.Context(), []core.Run{r})[0])
 		}
 		for key := range map[string]int{"pay": 5, "shop": 1}[app] {
 			f.must("POST", "/v1/jobs/"+job+"/trigger", fmt.Sprintf(`{"key":"k%d","at":%q}`, key, at))

@@ -20,7 +20,6 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -90,7 +89,7 @@ func (s slowRecords) List(ctx context.Context, kind, after, before string, limit
 // Kill is slow, like an executor under load.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
 	f.slow.wait()
-	_, err := f.e.Store.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
+	_, err := f.e.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
 			f.t.Errorf("%s is called before run %d there is marked", address, r.ID)
 		}
@@ -118,7 +117,7 @@ func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
 // fleet is the API over many jobs, in a synctest bubble.
 type fleet struct {
 	t     *testing.T
-	e     *engine.Engine
+	e     *store.Store
 	slow  slow
 	ring  *counting
 	h     func(method, path, body string, into any)
@@ -148,7 +147,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble starts in 2000
 	f := &fleet{t: t, e: memory.Open(t, memory.Options{Now: now}), now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
-	check.OK(t, f.e.Store.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
+	check.OK(t, f.e.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}))
 	jobs := make([]core.Job, 0, n)
 	for i := range n {
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "demo", Created: now()}}
@@ -158,13 +157,13 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 		j.Sched.Next = core.InstantOf(now().Add(2 * time.Hour))
 		jobs = append(jobs, j)
 	}
-	createJobs(t, f.e.Store, jobs)
+	createJobs(t, f.e, jobs)
 	time.Sleep(90 * time.Minute)
 	f.slow.takes = takes
-	s := *f.e.Store
+	s := *f.e
 	f.ring = &counting{Queue: s.Queue}
 	s.Jobs, s.Runs, s.Records, s.Queue = slowJobs{s.Jobs, f.slow}, slowRuns{s.Runs, f.slow}, slowRecords{s.Records, f.slow}, f.ring
-	m := people.New(&s, finish.New(f.e.Store, finish.Options{Plan: plan.Local()}), f,
+	m := people.New(&s, finish.New(f.e, finish.Options{Plan: plan.Local()}), f,
 		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {

@@ -17,7 +17,7 @@ import (
 // withReports returns the API with reports over the fixture's store.
 func (f *fixture) withReports() http.Handler {
 	o := f.o
-	o.Reports = report.New(f.e.Store, report.Options{LiveFor: time.Minute}) // a slow machine needs the time to count everything
+	o.Reports = report.New(f.e, report.Options{LiveFor: time.Minute}) // a slow machine needs the time to count everything
 	return api.NewHandler(f.m, logs{}, o)
 }
 
@@ -46,7 +46,7 @@ func TestShapeAndLateness(t *testing.T) {
 		if !state.Open() {
 			r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 		}
-		check.OK(t, f.e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+		check.OK(t, f.e.CreateRuns(t.Context(), []core.Run{r})[0])
 	}
 	for _, span := range []time.Duration{time.Hour, 24 * time.Hour} {
 		s, err := c.GetHistogram(t.Context(), client.GetHistogramParams{App: "shop", From: now.Add(-span), To: now.Add(time.Minute)})

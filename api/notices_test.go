@@ -19,7 +19,7 @@ func TestTroubles(t *testing.T) {
 			Last:  at.Add(time.Duration(last) * time.Hour),
 			Error: "410 Gone", GivenUp: 2}}
 	}
-	s := memory.Open(t, memory.Options{}).Store
+	s := memory.Open(t, memory.Options{})
 	for name, st := range map[string]notification.State{"old": is(-3, -1), "both": is(-3, 1), "new": is(1, 2), "well": {}} {
 		st.Name, st.V = notification.ChannelName(name), 1
 		check.OK(t, notification.PutState(t.Context(), s, st))

@@ -66,7 +66,7 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 		change(i, &runs[i])
 	}
 	for i := range runs {
-		check.OK(f.t, f.e.Store.CreateRuns(f.t.Context(), runs[i:i+1])[0])
+		check.OK(f.t, f.e.CreateRuns(f.t.Context(), runs[i:i+1])[0])
 		time.Sleep(time.Millisecond) // in the bubble: no two runs have the same time
 	}
 }
@@ -180,7 +180,7 @@ func TestAnswersFit(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		createJobs(f.t, f.e.Store, jobs)
+		createJobs(f.t, f.e, jobs)
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
 			t.Errorf("%d jobs", len(jobs))
 		}
@@ -230,7 +230,7 @@ func TestApplyIsBounded(t *testing.T) {
 			j.Normalize()
 			jobs = append(jobs, j)
 		}
-		createJobs(f.t, f.e.Store, jobs)
+		createJobs(f.t, f.e, jobs)
 		gone := 0
 		for after := int32(0); ; {
 			var res client.ApplyResult

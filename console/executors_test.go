@@ -121,7 +121,7 @@ func TestDeadFixedAddress(t *testing.T) {
 		if reason != "" {
 			r.Message = "dial tcp: <b>refused</b>"
 		}
-		check.OK(t, s.E.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+		check.OK(t, s.E.CreateRuns(t.Context(), []core.Run{r})[0])
 		s.Clock = s.Clock.Add(after)
 	}
 	const list, app = "/console/executors", "/console/executors/shop"
@@ -188,7 +188,7 @@ func TestClocks(t *testing.T) {
 		s.shows("tr", "/console/executors/shop", mark)
 	}
 	beat := func(c core.Clock) {
-		check.OK(t, s.E.Store.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
+		check.OK(t, s.E.PutExecutor(t.Context(), core.Executor{App: "shop", Address: "http://10.0.0.7:9999", Beat: s.Clock,
 			Since: s.Clock, Clock: c}))
 	}
 	beat(core.Clock{})

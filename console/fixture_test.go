@@ -74,15 +74,15 @@ func newConsole(t *testing.T) *site {
 	s := &site{Fixture: f, t: t, cookies: map[string]string{}}
 	now := func() time.Time { return f.Clock }
 	// On a slow machine a report would otherwise omit runs that are not counted yet.
-	s.reports = report.New(f.E.Store, report.Options{Now: now, LiveFor: time.Minute})
-	s.access = access.New(f.E.Store, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond,
+	s.reports = report.New(f.E, report.Options{Now: now, LiveFor: time.Minute})
+	s.access = access.New(f.E, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond,
 		Admin: func(token string) bool { return token == adminToken }})
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Notices: f.E.Store,
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Notices: f.E,
 		Reports: s.reports,
 		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
 		Facts: func(ctx context.Context, l words.Language) client.Facts {
 			facts := client.Facts{Version: "test", LastTick: f.Clock}
-			doctor.Gather(ctx, f.E.Store, f.Clock, l, &facts, slog.New(slog.DiscardHandler), nil)
+			doctor.Gather(ctx, f.E, f.Clock, l, &facts, slog.New(slog.DiscardHandler), nil)
 			return facts
 		}})
 	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: log, Now: now})

@@ -79,7 +79,7 @@ func TestFailingSince(t *testing.T) {
 		if state == core.Failed {
 			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
 		}
-		check.OK(t, s.E.Store.CreateRuns(usecasetest.Ctx, []core.Run{run})[0])
+		check.OK(t, s.E.CreateRuns(usecasetest.Ctx, []core.Run{run})[0])
 	}
 	s.shows(".answer,h2,.rows", "/console/jobs/shop/tick")
 	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
@@ -99,7 +99,7 @@ func TestWhatComesOfAJob(t *testing.T) {
 	move := func(change func(*core.Advance)) {
 		to := s.Job("shop/after").Sched.Stay()
 		change(&to)
-		check.OK(t, s.E.Store.Advance(t.Context(), []core.Advance{to})[0])
+		check.OK(t, s.E.Advance(t.Context(), []core.Advance{to})[0])
 	}
 	move(func(to *core.Advance) { to.NewTail = core.PlannedRun(after.Def.ID, after.Sched.Next) })
 	s.shows(".answer,.muted", page)
@@ -361,7 +361,7 @@ func TestWhatWaitsIsNamed(t *testing.T) {
 	s.ask("POST", "/v1/jobs/shop/ledger/trigger", `{"key":"now"}`)
 	run, err := s.M.Find(t.Context(), "shop/ledger#now")
 	check.OK(t, err)
-	end := finish.New(s.E.Store, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
+	end := finish.New(s.E, finish.Options{Plan: plan.Local(), Now: func() time.Time { return s.Clock }})
 	check.OK(t, end.End(t.Context(), []finish.Result{{Run: run.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500}})[0])
 	s.shows("table", page)
 }

@@ -38,14 +38,14 @@ func TestLogThatBreaksOff(t *testing.T) {
 
 		rest = core.Errorf(core.CodeUnavailable, "the executor is gone")
 		kept := core.KeptLog{Run: r.ID, At: s.Clock, From: 50, Text: zipped(t, "fifty\nlast\n")}
-		check.OK(t, s.E.Store.PutLog(t.Context(), &r, kept))
+		check.OK(t, s.E.PutLog(t.Context(), &r, kept))
 		s.never(s.note(page+"/lines?from=3", `"from":50`, `"next":52`), "broken")
 		s.never(s.shows(".warn", page+"?last=200", page+"#L50", page+"#L51", ">last<"), ">two<", "#L49")
 
 		r = s.ended(&job, 2, func(*core.Run) {})
 		page = "/console/runs/" + r.ID.String() + "/log"
 		kept = core.KeptLog{Run: r.ID, At: s.Clock, Why: "it was too long"}
-		check.OK(t, s.E.Store.PutLog(t.Context(), &r, kept))
+		check.OK(t, s.E.PutLog(t.Context(), &r, kept))
 		s.note(page+"/lines?from=3", `"broken":true`)
 		s.shows(".warn", page+"?last=200", ">two<")
 	})

@@ -20,11 +20,11 @@ const goodPassword = "correct horse"
 func (s *site) person(name string, grants ...access.Grant) {
 	s.t.Helper()
 	s.newcomer(name, grants...)
-	list, err := access.Accounts.Read(s.t.Context(), s.E.Store, name)
+	list, err := access.Accounts.Read(s.t.Context(), s.E, name)
 	check.OK(s.t, err)
 	acc := list[name]
 	acc.MustChange = false
-	check.OK(s.t, access.Accounts.Save(s.t.Context(), s.E.Store, acc.Rev, acc))
+	check.OK(s.t, access.Accounts.Save(s.t.Context(), s.E, acc.Rev, acc))
 }
 
 // newcomer creates a user who must change the password.

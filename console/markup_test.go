@@ -93,7 +93,7 @@ func hostileSite(t *testing.T) *site {
 	at := core.InstantOf(s.Clock.Truncate(time.Minute))
 	letter := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job.Def.ID, at), Rev: 1, At: at, Slot: at,
 		Cause: core.CauseSchedule}}}
-	check.OK(t, s.E.Store.Queue.Bury(t.Context(), letter, hostile))
+	check.OK(t, s.E.Queue.Bury(t.Context(), letter, hostile))
 	issuer, subject := inURL, hostile
 	if _, _, err := s.access.Save(t.Context(), access.ByMachine(true), access.Spec{Name: "ann", Grants: &[]access.Grant{{App: "shop",
 		Role: access.Viewer}}, Issuer: &issuer, Subject: &subject}); err != nil {

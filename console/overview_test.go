@@ -35,7 +35,7 @@ func TestHome(t *testing.T) {
 	id := core.PlannedRun(job.Def.ID, at)
 	failed := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at,
 		Attempt: 1, First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
-	check.OK(t, s.E.Store.CreateRuns(t.Context(), []core.Run{failed})[0])
+	check.OK(t, s.E.CreateRuns(t.Context(), []core.Run{failed})[0])
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	s.shows(".head,h2,.rows", "/console/", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(),
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)

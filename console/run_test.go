@@ -33,7 +33,7 @@ func (s *site) ended(job *core.Job, n int, change func(*core.Run)) core.Run {
 	if s.Clock = r.SentAt; r.SentAt.IsZero() {
 		s.Clock = r.EndedAt
 	}
-	check.OK(s.t, s.E.Store.CreateRuns(usecasetest.Ctx, []core.Run{r})[0])
+	check.OK(s.t, s.E.CreateRuns(usecasetest.Ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -93,7 +93,7 @@ func TestInstantWithoutRun(t *testing.T) {
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z")
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z")
 	at := core.InstantOf(usecasetest.Start.Truncate(time.Hour).Add(time.Hour))
-	check.OK(t, s.E.Store.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+	check.OK(t, s.E.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
 		Made: s.Clock}})[0])
 	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z")
 	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
@@ -259,7 +259,7 @@ func TestRunAgainAmongMany(t *testing.T) {
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"ledger"}`)
 	for i := range 52 {
-		check.OK(t, s.E.Store.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
+		check.OK(t, s.E.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://10.0.0.%d:9999/", i),
 			Beat: s.Clock, Since: s.Clock}))
 	}
 	job := s.Job("shop/ledger")

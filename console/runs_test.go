@@ -133,7 +133,7 @@ func TestSkipsOfADeletedJob(t *testing.T) {
 	s := goldenConsole(t)
 	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
 	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
-	check.OK(t, s.E.Store.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
+	check.OK(t, s.E.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
 		Rev: job.Sched.Rev, Made: at.Time()}})[0])
 	number := fmt.Sprint(job.Def.ID)
 	follow := func(job string) {

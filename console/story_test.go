@@ -47,7 +47,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 		})
 		if c.item.Holders != nil {
 			c.item.Name, c.item.Limit, c.item.V = r.Permit, 5, 1
-			if old, err := s.E.Store.Permits(usecasetest.Ctx, []string{r.Permit}); err != nil {
+			if old, err := s.E.Permits(usecasetest.Ctx, []string{r.Permit}); err != nil {
 				t.Fatal(err)
 			} else if is := old[r.Permit]; is.V > 0 {
 				c.item.V = is.V + 1
@@ -60,7 +60,7 @@ func TestWhatAQueuedRunWaitsFor(t *testing.T) {
 					h.First, h.Attempt, c.item.Second = r.ID, 1, h.From
 				}
 			}
-			check.OK(t, s.E.Store.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0])
+			check.OK(t, s.E.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0])
 		}
 		s.says("/console/runs/" + r.ID.String())
 		s.compare(c.name, ".story,p")
@@ -87,7 +87,7 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 			Parent: j.Parent}
 	})
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
-	check.OK(t, s.E.Store.PutPermits(usecasetest.Ctx, []core.Permits{item})[0])
+	check.OK(t, s.E.PutPermits(usecasetest.Ctx, []core.Permits{item})[0])
 	s.in("en")
 	s.shows(".story,p", "/console/runs/"+id.String(), j.End.Time().Format(time.DateTime))
 }

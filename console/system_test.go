@@ -103,7 +103,7 @@ func TestDeadLetters(t *testing.T) {
 		check.OK(t, err)
 		f := core.Fire{Run: core.PlannedRun(job.Def.ID, at), Rev: job.Sched.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
 		m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}
-		check.OK(t, s.E.Store.Queue.Bury(t.Context(), m, "received <b>too often</b>"))
+		check.OK(t, s.E.Queue.Bury(t.Context(), m, "received <b>too often</b>"))
 	}
 	s.ask("DELETE", "/v1/jobs/shop/gone", "")
 	s.shows("#letters,.rows", "/console/system", "received <b>too often</b>", "panel=redrive", "panel=drop")

@@ -44,6 +44,6 @@
 //  13. query.Queries.Audit verifies the result: each expected scheduled time has a
 //     run or a recorded skip.
 //
-// wiring.Assembly builds these parts on an engine.Engine. server.Server runs all
+// wiring.Assembly builds these parts on a store.Store. server.Server runs all
 // parts in one process. The programs in directory functions run the parts on AWS Lambda.
 package core

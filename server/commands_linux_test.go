@@ -495,7 +495,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	q := store.PullQueue{Name: "commands/2"}
 	eventually(t, 10*time.Second, func() error {
 		now := time.Now()
-		held, _, err := s.parts.engine.Store.Pull.TakePulled(t.Context(), q, now, now, 1)
+		held, _, err := s.parts.store.Pull.TakePulled(t.Context(), q, now, now, 1)
 		if err == nil && len(held) != 1 {
 			err = errors.New("it is not in its queue")
 		}

@@ -187,7 +187,7 @@ func TestJobsHaveBoundedLabels(t *testing.T) {
 	}
 	m.closed(&core.Run{ID: core.NumberedRun(1, 3), App: "web", State: core.Failed})
 	rec, e := httptest.NewRecorder(), memory.Open(t, memory.Options{})
-	p := &parts{store: e.Store, reports: report.New(e.Store, report.Options{})}
+	p := &parts{store: e, reports: report.New(e, report.Options{})}
 	m.handler(p).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
 	series := func(app, name string, n int) string {

@@ -43,7 +43,7 @@ func exposed(t *testing.T) series {
 	m.spansWent(1, 1)
 	rec := httptest.NewRecorder()
 	e := memory.Open(t, memory.Options{})
-	p := &parts{store: e.Store, reports: report.New(e.Store, report.Options{})}
+	p := &parts{store: e, reports: report.New(e, report.Options{})}
 	m.handler(p).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	s := series{}
 	for _, line := range sampleLine.FindAllStringSubmatch(rec.Body.String(), -1) {

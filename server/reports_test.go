@@ -22,14 +22,14 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	clock := func() time.Time { return now }
 	e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF", Now: clock})
 	check.OK(t, err)
-	check.OK(t, report.New(e.Store, report.Options{Now: clock}).Pass(t.Context()))
+	check.OK(t, report.New(e, report.Options{Now: clock}).Pass(t.Context()))
 	now = now.Add(55 * 24 * time.Hour)
 	var ids []core.RunID
 	for i := range uint32(3) {
 		id := core.NumberedRun(1, i+1)
 		r := core.Run{ID: id, First: id, App: "web", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1, Owner: "o",
 			Journal: core.JournalKey{Minute: now.Unix() / 60, Nonce: "n"}, SentAt: now, EndedAt: now.Add(time.Second)}
-		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.CreateRuns(t.Context(), []core.Run{r})[0])
 		ids = append(ids, id)
 	}
 	check.OK(t, e.Close())

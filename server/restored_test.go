@@ -124,7 +124,7 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 		e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock})
 		check.OK(t, err)
 		defer e.Close()
-		at, err := e.Store.LastAlive(t.Context())
+		at, err := e.LastAlive(t.Context())
 		check.OK(t, err)
 		return at
 	}

@@ -25,7 +25,7 @@ func (s *Server) routes(p *parts) http.Handler {
 	mux.Handle("GET /metrics", s.ownName(s.m.handler(p)))
 	door := executorhttp.Config{Tokens: p.tokens, Refused: p.refused, Log: s.log, Here: isHere}
 	door.Wire(mux, p.reg, p.call)
-	(&executorhttp.Queues{Config: door, Registry: p.reg, Runs: p.engine.Store.Runs, Finish: p.finish, Puller: p.pull}).Serve(mux)
+	(&executorhttp.Queues{Config: door, Registry: p.reg, Runs: p.store.Runs, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
 		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Reports: p.reports, Notices: p.store,

@@ -40,7 +40,6 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/localexec"
@@ -89,7 +88,7 @@ type Server struct {
 // parts holds everything that exists once the server holds the data directory.
 type parts struct {
 	store   *store.Store
-	engine  *engine.Engine // ports of parts that do not take a *store.Store
+	engine  *store.Store // ports of parts that do not take a *store.Store
 	sender  *send.Sender
 	notify  *notify.Sender
 	finish  *finish.Finish
@@ -327,7 +326,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tellLocked(ctx, eng.Store, made)
+	s.tellLocked(ctx, eng, made)
 	if err := s.begin(ctx, eng, box); err != nil {
 		eng.Close()
 		return err
@@ -373,9 +372,9 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // begin creates the use cases on an open engine and opens the endpoints. On a copy it first advances the ID counters.
-func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.Box) error {
+func (s *Server) begin(ctx context.Context, eng *store.Store, box *secretbox.Box) error {
 	o := &s.o
-	p := &parts{store: eng.Store, engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
+	p := &parts{store: eng, engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
 	a := wiring.New(eng, wiring.Options{Plan: o.Plan, Log: ratelog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
@@ -392,7 +391,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
 		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
-			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: eng.Store, Finish: p.finish})
+			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: eng, Finish: p.finish})
 		if err != nil {
 			return err
 		}
@@ -400,7 +399,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine, box *secretbox.B
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
-	p.probe = probe.New(eng.Store, p.sender, o.ProbeEvery/2)
+	p.probe = probe.New(eng, p.sender, o.ProbeEvery/2)
 	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
 		// The server holds the lock on the directory, so leases of this name belong to a dead process or itself: it takes them at

@@ -16,7 +16,7 @@ func TestFence(t *testing.T) {
 		data.Deployment = deployment
 		return &data
 	}
-	data := memory.Open(t, memory.Options{}).Store
+	data := memory.Open(t, memory.Options{})
 	here, there := of(*data, "eu-central-1/state"), of(*data, "eu-west-1/state")
 	work := func(s *store.Store, can bool) {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestFence(t *testing.T) {
 	work(here, false)
 	work(there, false)
 	// The data of a local file is never bound to a deployment.
-	file := memory.Open(t, memory.Options{}).Store
+	file := memory.Open(t, memory.Options{})
 	work(file, true)
 	if g, err := file.Global(ctx); err != nil || g.Holder != "" {
 		t.Errorf("%+v, %v", g, err)

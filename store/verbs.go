@@ -115,3 +115,13 @@ func putJobs[T any](ctx context.Context, s *Store, items []T, put func(item *T) 
 	}
 	return s.Jobs.Put(ctx, puts)
 }
+
+// Asks reports whether a planner pass may still look up a run of a retry chain. The parameters next and tail are the
+// job's Next and Tail, run is the run, and first is the first run of its chain.
+func Asks(next core.Instant, tail, run, first core.RunID) bool {
+	if tail != 0 && (tail == run || tail == first) {
+		return true
+	}
+	at, planned := run.Planned()
+	return planned && next != 0 && at >= next
+}

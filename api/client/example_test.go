@@ -20,7 +20,7 @@ func Example() {
 		return
 	}
 	defer s.Close()
-	m := wiring.New(s.Engine(), wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
+	m := wiring.New(s.Store, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
 	defer server.Close()
 

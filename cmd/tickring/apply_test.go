@@ -18,17 +18,17 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // parted is a server whose requests can be broken off, as an HTTP API does.
 type parted struct {
 	t     *testing.T
-	e     *engine.Engine
+	e     *store.Store
 	url   string
 	most  int                                                 // jobs in one request
 	fails func(n int, body *client.ApplyRequest) (status int) // of the nth apply, from 1; 0: it does not
@@ -81,7 +81,7 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 
 func (p *parted) jobs() int {
 	p.t.Helper()
-	list, _, err := p.e.Store.Jobs.List(p.t.Context(), "", 0, 10_000)
+	list, _, err := p.e.Jobs.List(p.t.Context(), "", 0, 10_000)
 	check.OK(p.t, err)
 	return len(list)
 }
@@ -170,7 +170,7 @@ func TestRerunOldestFirst(t *testing.T) {
 	job, now := core.JobID(1), core.InstantOf(time.Now())
 	for i := range n {
 		id := core.NumberedRun(job, uint32(1000+i))
-		check.OK(t, p.e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
+		check.OK(t, p.e.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, App: "shop", At: now, Slot: now,
 			State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI}})[0])
 	}
 	code, _, errs := runMain(t, p.url, "", "rerun", "--failed", "--yes", "--limit", "249")

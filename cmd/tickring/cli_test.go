@@ -223,10 +223,10 @@ func testServer(t testing.TB) *httptest.Server {
 		ReadToken: "a-token-that-may-only-read",
 		Log:       slog.New(slog.DiscardHandler),
 		Status:    func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} },
-		Notices: data.Store, Facts: func(ctx context.Context, l words.Language) client.Facts {
+		Notices:   data, Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
-			doctor.Gather(ctx, data.Store, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
+			doctor.Gather(ctx, data, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
 			return f
 		}, Restore: a.Restorer(restore.Options{}), Reports: reports})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -260,14 +260,14 @@ func testServer(t testing.TB) *httptest.Server {
 					Rev:     time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
 			}
 			runs[2].Message = "queued"
-			data.Store.CreateRuns(r.Context(), runs)
+			data.CreateRuns(r.Context(), runs)
 			return
 		}
 		if r.URL.Path == "/test/called" { // the run of an endpoint, and one whose executor lost its log
 			at := core.InstantOf(time.Now())
-			data.Store.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
+			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
 				At: at, Slot: at, Address: "http://10.0.0.7:9999", SentAt: at.Time(), EndedAt: at.Time(), Message: "gone"}})
-			data.Store.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
+			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
 				Cause: core.CauseAPI, At: at, Slot: at, Address: "call:https://shop.internal", SentAt: at.Time(), EndedAt: at.Time(), Message: "no"}})
 			return
 		}
@@ -281,7 +281,7 @@ func testServer(t testing.TB) *httptest.Server {
 					runs[i].State, runs[i].Reason = core.Failed, core.ReasonHandler
 				}
 			}
-			data.Store.CreateRuns(r.Context(), runs)
+			data.CreateRuns(r.Context(), runs)
 			return
 		}
 		if r.URL.Path == "/test/refuse" {
@@ -297,7 +297,7 @@ func testServer(t testing.TB) *httptest.Server {
 				return core.Run{ID: core.NumberedRun(1, n), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI,
 					At: core.InstantOf(at), Slot: core.InstantOf(at), Notice: true, EndedAt: ended}
 			}
-			data.Store.CreateRuns(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
+			data.CreateRuns(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
 			for _, s := range []notification.State{
 				{Name: notification.ChannelName("broken"), V: 1, Trouble: &notification.Trouble{Since: time.Now().Add(time.Minute),
 					Last: time.Now().Add(time.Hour), Error: "hooks.example.com: answered 500", GivenUp: 1}},
@@ -308,19 +308,19 @@ func testServer(t testing.TB) *httptest.Server {
 							Error: "answered 410"}}}},
 					Pending: []notification.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}} {
-				notification.PutState(r.Context(), data.Store, s)
+				notification.PutState(r.Context(), data, s)
 			}
 			return
 		}
 		if r.URL.Path == "/test/dead-letter" {
 			at := core.InstantOf(time.Now()) - 10
-			data.Store.Queue.Bury(r.Context(),
+			data.Queue.Bury(r.Context(),
 				ring.Message{Kind: ring.KindFires, Slot: at,
 					Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}},
 				"it was received too often")
-			data.Store.Queue.Bury(r.Context(), ring.Message{Kind: "boredom", Slot: at},
+			data.Queue.Bury(r.Context(), ring.Message{Kind: "boredom", Slot: at},
 				"unreadable message: of no kind that there is")
-			data.Store.Queue.Bury(r.Context(), ring.Message{Kind: ring.KindPostRun, Slot: at,
+			data.Queue.Bury(r.Context(), ring.Message{Kind: ring.KindPostRun, Slot: at,
 				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7), PostRun: core.PostRun{Notice: true}}}, "it was received too often")
 			return
 		}

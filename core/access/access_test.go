@@ -64,7 +64,7 @@ const good = "correct horse"
 var root = access.ByMachine(true)
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, s: memory.Open(t, memory.Options{}).Store, p: &plain{}}
+	f := &fixture{t: t, s: memory.Open(t, memory.Options{}), p: &plain{}}
 	f.a = access.New(f.s, access.Options{Passwords: f.p, Admin: func(s string) bool { return s == "sesame" }})
 	return f
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -73,11 +72,11 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
+func open(t *testing.T, n int) (*store.Store, []core.RunID) {
 	t.Helper()
 	e := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "pay", Token: "other", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
+		check.OK(t, e.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
 	runs := make([]core.Run, n)
 	ids := make([]core.RunID, n)
@@ -85,16 +84,16 @@ func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
 		ids[i] = core.NumberedRun(7, uint32(i+1))
 		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: ids[i]}
 	}
-	for _, err := range e.Finish.Create(ctx, runs) {
+	for _, err := range e.CreateRuns(ctx, runs) {
 		check.OK(t, err)
 	}
 	return e, ids
 }
 
-func start(e *engine.Engine, o callback.Options) *callback.Callback {
+func start(e *store.Store, o callback.Options) *callback.Callback {
 	o.Now = func() time.Time { return now }
-	end := finish.New(e.Store, finish.Options{Now: o.Now, Plan: plan.Local()})
-	return callback.New(e.Store, end, o)
+	end := finish.New(e, finish.Options{Now: o.Now, Plan: plan.Local()})
+	return callback.New(e, end, o)
 }
 
 // ended returns the end of a run without a message.
@@ -121,7 +120,7 @@ func TestCallback(t *testing.T) {
 			check.Equal(t, code(err), want[i], "round %d, %d: %v, want", round, i, err)
 		}
 	}
-	found, _, err := e.Manage.Runs(ctx, ids)
+	found, err := store.Complete(e.Runs.Get(ctx, ids))
 	if err != nil || found[ids[0]].State != core.Succeeded || found[ids[1]].State != core.Failed || found[ids[1]].Message != "bad" {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -145,7 +144,7 @@ func TestCallback(t *testing.T) {
 func TestAppWithoutToken(t *testing.T) {
 	e, _ := open(t, 0)
 	id := core.NumberedRun(9, 1)
-	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})
+	e.CreateRuns(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})
 	report := []finish.Result{ended(id, 200)}
 	if err := start(e, callback.Options{}).Callback(ctx, callback.Caller{}, report)[0]; code(err) != core.CodeUnauthorized {
 		t.Errorf("%v", err)
@@ -177,7 +176,7 @@ func TestBacklogOfOthers(t *testing.T) {
 	for i, id := range ids {
 		results[i] = ended(id, 200)
 	}
-	s := counted(e.Store)
+	s := counted(e)
 	for i, err := range callback.New(s.Store, nil, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results) {
 		if code(err) != core.CodeUnauthorized {
 			t.Fatalf("%d: %v", i, err)
@@ -190,7 +189,7 @@ func TestBacklogOfOthers(t *testing.T) {
 func TestBacklogOfTwoApps(t *testing.T) {
 	e, ids := open(t, callback.Batch+1)
 	pay := core.NumberedRun(8, 1)
-	for _, err := range e.Finish.Create(ctx, []core.Run{{
+	for _, err := range e.CreateRuns(ctx, []core.Run{{
 		ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
 		First: pay}}) {
 		check.OK(t, err)
@@ -227,7 +226,7 @@ func (f failing) Get(_ context.Context, ids []core.RunID) (map[core.RunID]store.
 func TestUnread(t *testing.T) {
 	e, ids := open(t, 1)
 	for _, one := range []bool{false, true} {
-		s := *e.Store
+		s := *e
 		s.Runs = failing{s.Runs, one}
 		c := callback.New(&s, nil, callback.Options{})
 		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 200)})[0]; code(err) != core.CodeUnavailable {
@@ -240,12 +239,12 @@ func TestUnread(t *testing.T) {
 // request are stored.
 func TestUnreadableApp(t *testing.T) {
 	e, ids := open(t, 2)
-	check.OK(t, e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
+	check.OK(t, e.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
 	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Cause: core.CauseAPI, Owner: "o", Attempt: 1}
 	other.First = other.ID
-	check.OK(t, e.Finish.Create(ctx, []core.Run{other})[0])
+	check.OK(t, e.CreateRuns(ctx, []core.Run{other})[0])
 	memory.DamageApp(t, e.Records, "ledger")
-	c := callback.New(e.Store, finish.New(e.Store, finish.Options{Plan: plan.Local()}), callback.Options{})
+	c := callback.New(e, finish.New(e, finish.Options{Plan: plan.Local()}), callback.Options{})
 	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
 	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {
 		t.Errorf("%v", errs)

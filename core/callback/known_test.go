@@ -9,7 +9,6 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
@@ -49,7 +48,7 @@ func (r countedApps) Get(ctx context.Context, keys ...store.Key) (map[store.Key]
 
 type door struct {
 	t     *testing.T
-	e     *engine.Engine
+	e     *store.Store
 	ids   []core.RunID
 	store *counter
 	c     *callback.Callback
@@ -60,9 +59,9 @@ const tokenFor = 10 * time.Second
 
 func newDoor(t *testing.T, runs int) *door {
 	e, ids := open(t, runs)
-	d := &door{t: t, e: e, ids: ids, store: counted(e.Store), now: now}
+	d := &door{t: t, e: e, ids: ids, store: counted(e), now: now}
 	clock := func() time.Time { return d.now }
-	end := finish.New(e.Store, finish.Options{Now: clock, Plan: plan.Local()})
+	end := finish.New(e, finish.Options{Now: clock, Plan: plan.Local()})
 	d.c = callback.New(d.store.Store, end, callback.Options{Now: clock, TokenFor: tokenFor})
 	return d
 }
@@ -78,7 +77,7 @@ func (d *door) report(what, token string, with int, want core.Code) (runs, apps 
 	if err := d.c.Callback(ctx, callback.Caller{Token: token}, []finish.Result{ended(id, with)})[0]; code(err) != want {
 		d.t.Errorf("%s: %v, want %q", what, err, want)
 	}
-	found, _, err := d.e.Manage.Runs(ctx, []core.RunID{id})
+	found, err := store.Complete(d.e.Runs.Get(ctx, []core.RunID{id}))
 	if open := found[id].State.Open(); err != nil || open != (want != "") {
 		d.t.Errorf("%s: the run is %s, %v", what, found[id].State, err)
 	}
@@ -87,12 +86,12 @@ func (d *door) report(what, token string, with int, want core.Code) (runs, apps 
 
 func (d *door) token(text string) {
 	d.t.Helper()
-	found, _, err := d.e.Manage.Apps(ctx, []string{"shop"})
+	found, err := d.e.Apps(ctx, "shop")
 	check.OK(d.t, err)
-	app := found["shop"]
+	app := found["shop"].Is
 	seen := app.Rev
 	app.Token, app.Rev = text, seen+1
-	check.OK(d.t, d.e.Manage.PutApp(ctx, seen, app, core.Change{ID: app.Rev, App: "shop"}))
+	check.OK(d.t, d.e.PutApp(ctx, seen, app, core.Change{ID: app.Rev, App: "shop"}))
 }
 
 // TestSuccessTakesNoRead checks that a success of a known job reads no run, and the token every ten
@@ -138,7 +137,7 @@ func TestRunOfAnotherApp(t *testing.T) {
 	d := newDoor(t, 2)
 	d.report("before", "secret", 200, "")
 	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1}
-	check.OK(t, d.e.Finish.Create(ctx, []core.Run{moved})[0])
+	check.OK(t, d.e.CreateRuns(ctx, []core.Run{moved})[0])
 	d.ids = []core.RunID{moved.ID, moved.ID}
 	d.report("the token of the app before", "secret", 200, core.CodeUnauthorized)
 	d.report("its own", "other", 200, "")

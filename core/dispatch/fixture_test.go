@@ -32,7 +32,7 @@ type data struct {
 }
 
 func newData(t testing.TB, p plan.Options, o memory.Options) *data {
-	s := &data{t: t, plan: p, Store: memory.Open(t, o).Store}
+	s := &data{t: t, plan: p, Store: memory.Open(t, o)}
 	s.faulty = s.faults.in(s.Store)
 	s.f = s.finish()
 	return s

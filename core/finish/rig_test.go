@@ -230,7 +230,7 @@ func newRig(t *testing.T) *rig {
 		defer r.clock.Unlock()
 		return r.now
 	}
-	r.s = memory.Open(t, memory.Options{Now: clock}).Store
+	r.s = memory.Open(t, memory.Options{Now: clock})
 	r.with = r.faults.over(r.s)
 	r.f = finish.New(r.with, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})

@@ -122,7 +122,7 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	s := *memory.Open(t, memory.Options{}).Store
+	s := *memory.Open(t, memory.Options{})
 	r := &walkRig{t: t, s: &s, slow: &slowRuns{Runs: s.Runs}, x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
 	s.Runs = r.slow

@@ -156,7 +156,7 @@ func TestWithheldIsBounded(t *testing.T) {
 	for i := range core.MaxWithheld {
 		full.Withheld = append(full.Withheld, fmt.Sprintf("gone-%d", i))
 	}
-	check.OK(t, f.E.Store.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}))
+	check.OK(t, f.E.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}))
 	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
 		t.Errorf("deleted: %v", err)
 	}

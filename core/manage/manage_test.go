@@ -74,7 +74,7 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 		o := plan.Local()
 		o.PlanAhead, o.MaxAhead, o.MaxInstants = ahead, time.Hour, most
 		now := func() time.Time { return f.Clock }
-		m := people.New(f.E.Store, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
+		m := people.New(f.E, nil, f.Killer, people.Options{Plan: o, Ask: query.Options{Now: now}})
 		check.OK(t, m.Save(ctx, ann, []manage.JobSpec{spec("sweep", every(time.Second))})[0].Err)
 		return len(f.Fires()), f.Job("shop/sweep").Sched.PlanAt <= core.InstantOf(f.Clock)
 	}
@@ -414,7 +414,7 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 	// A fire in transit is not sent again.
 	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot,
 		First: tail, Attempt: 1, FixedDelay: true, SentAt: f.Clock}
-	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{run})[0])
+	check.OK(t, f.E.CreateRuns(ctx, []core.Run{run})[0])
 	s.Def.Params = "y"
 	f.Save(s)
 	if again := f.Fires(); len(again) != 0 || f.Job("shop/poll").Sched.Tail != tail {
@@ -439,7 +439,7 @@ func TestDeleteAndPrune(t *testing.T) {
 		t.Fatal(waiting, err)
 	}
 	row := core.Permits{Name: "row/" + waiting.Run.ID.Job().String(), V: 1, Limit: 100, Holders: []core.Holder{{First: 1, Until: start}}}
-	check.OK(t, f.E.Store.PutPermits(ctx, []core.Permits{row})[0])
+	check.OK(t, f.E.PutPermits(ctx, []core.Permits{row})[0])
 	req := manage.PruneRequest{Set: "ours", Stay: map[string]core.Notify{"shop/a": {}}, DryRun: true}
 	dry, err := f.M.Prune(ctx, ann, req)
 	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {
@@ -452,7 +452,7 @@ func TestDeleteAndPrune(t *testing.T) {
 	if _, err := f.M.Job(ctx, "shop/b"); code(err) != core.CodeNotFound {
 		t.Errorf("b: %v", err)
 	}
-	if p, err := f.E.Store.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
+	if p, err := f.E.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
 		t.Errorf("its failures in a row: %+v, %v", p, err)
 	}
 	if v, err := f.M.Run(ctx, waiting.Run.ID.String()); err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonDeleted {
@@ -494,7 +494,7 @@ func TestRefusedDeletionReadsOneJob(t *testing.T) {
 	for i := range 20 {
 		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
 	}
-	s := *f.E.Store
+	s := *f.E
 	r := &reads{Jobs: s.Jobs}
 	s.Jobs = r
 	if err := f.Fresh(&faults{Store: &s}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {

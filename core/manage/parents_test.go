@@ -28,7 +28,7 @@ func after(name string, parents ...string) manage.JobSpec {
 // tree returns the links between jobs, as stored in children (up) and in parents (down).
 func (f *fixture) tree() (up, down []string) {
 	f.T.Helper()
-	list, _, err := f.E.Store.Jobs.List(ctx, "", 0, 5000)
+	list, _, err := f.E.Jobs.List(ctx, "", 0, 5000)
 	check.OK(f.T, err)
 	names := map[core.JobID]string{}
 	for _, g := range list {

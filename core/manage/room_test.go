@@ -69,10 +69,10 @@ func (c *crowded) Numbers(ctx context.Context, job core.JobID, n int) (int64, er
 func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
 	e := memory.Open(t, memory.Options{})
-	s := *e.Store
-	c := &crowded{Jobs: s.Jobs, s: e.Store, calls: map[string]int{}}
+	s := *e
+	c := &crowded{Jobs: s.Jobs, s: e, calls: map[string]int{}}
 	s.Jobs = c
-	m := people.New(&s, finish.New(e.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
+	m := people.New(&s, finish.New(e, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
 	check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 	return c, m
 }

@@ -120,12 +120,12 @@ func TestScriptVersions(t *testing.T) {
 
 	// All versions are deleted with the job.
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/a", nil))
-	rec, err := f.E.Store.Scripts(ctx, made.Def.ID)
+	rec, err := f.E.Scripts(ctx, made.Def.ID)
 	if err != nil || rec.V != 0 {
 		t.Errorf("%+v %v", rec, err)
 	}
 	for _, source := range []string{"one", "two", "five"} {
-		if _, found, err := f.E.Store.Source(ctx, made.Def.ID, core.HashScript(source)); err != nil || found {
+		if _, found, err := f.E.Source(ctx, made.Def.ID, core.HashScript(source)); err != nil || found {
 			t.Errorf("%s stays: %v", source, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestScriptVersions(t *testing.T) {
 func (f *fixture) changes(ref string) []core.Change {
 	f.T.Helper()
 	j := f.Job(ref)
-	list, err := f.E.Store.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
+	list, err := f.E.Changes(ctx, "shop", j.Def.ID, math.MaxInt64, 100)
 	check.OK(f.T, err)
 	return list
 }
@@ -183,7 +183,7 @@ func TestOldVersionsGo(t *testing.T) {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1,
 		First: id,
 		Owner: "n", SentAt: f.Clock, Address: "http://10.0.0.1:9999"}
-	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	check.OK(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	next := func(from, to int, gap time.Duration) {
 		t.Helper()
 		for v := from; v <= to; v++ {
@@ -202,7 +202,7 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 	kept := func(source string, want bool) {
 		t.Helper()
-		if _, found, err := f.E.Store.Source(ctx, j.Def.ID, core.HashScript(source)); err != nil || found != want {
+		if _, found, err := f.E.Source(ctx, j.Def.ID, core.HashScript(source)); err != nil || found != want {
 			t.Errorf("%s: %v %v", source, found, err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestOldVersionsGo(t *testing.T) {
 	if got := numbers(); len(got) != 31 || got[0] != 1 {
 		t.Errorf("the version of an open run is gone: %v", got)
 	}
-	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0])
+	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: f.Clock})})[0])
 	next(32, 33, 2*time.Hour)
 	if got := numbers(); len(got) != core.KeepVersions || got[0] != 4 {
 		t.Errorf("kept are %v", got)
@@ -234,7 +234,7 @@ func TestOldVersionsGo(t *testing.T) {
 	}
 	f.script("shop/a", manage.ScriptSpec{Source: "and more"}, "updated")
 	kept("v50", false)
-	rec, _ := f.E.Store.Scripts(ctx, j.Def.ID)
+	rec, _ := f.E.Scripts(ctx, j.Def.ID)
 	if len(rec.Stored) > core.KeepVersions+3 {
 		t.Errorf("%d sources are noted", len(rec.Stored))
 	}
@@ -325,7 +325,7 @@ func (r reading) Get(ctx context.Context, keys ...store.Key) (map[store.Key]stor
 func TestScriptsOfAStaleJob(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))
-	s := *f.E.Store
+	s := *f.E
 	s.Records = reading{s.Records, sync.OnceFunc(func() {
 		f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
 		f.script("shop/a", manage.ScriptSpec{Source: "three"}, "updated")
@@ -351,7 +351,7 @@ func TestAbandonedSourceGoes(t *testing.T) {
 	}{{time.Minute, true}, {2 * time.Hour, false}} {
 		f.Clock = f.Clock.Add(c.wait)
 		f.script("shop/a", manage.ScriptSpec{Source: fmt.Sprint("after ", c.wait)}, "updated")
-		if _, found, err := f.E.Store.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
+		if _, found, err := f.E.Source(ctx, j.Def.ID, core.HashScript("lost")); err != nil || found != c.want {
 			t.Errorf("after %s it exists: %v, %v", c.wait, found, err)
 		}
 	}

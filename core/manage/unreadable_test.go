@@ -27,7 +27,7 @@ func TestUnreadableApp(t *testing.T) {
 	for _, r := range f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "one"), job("ledger", "two")}) {
 		check.OK(t, r.Err)
 	}
-	memory.DamageApp(t, f.E.Store.Records, "ledger")
+	memory.DamageApp(t, f.E.Records, "ledger")
 	names := func(err error) bool {
 		bad, _ := core.BesidesApps(err)
 		return core.CodeOf(err) == core.CodeRefused && len(bad) == 1 && bad["ledger"] != nil

@@ -24,7 +24,7 @@ func (r *rig) look(at ...core.Instant) ring.Message {
 // indexed returns the checks in the index up to some time from now.
 func (r *rig) indexed(within time.Duration) []ring.CheckRequest {
 	r.t.Helper()
-	list, err := r.e.Store.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
+	list, err := r.e.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
 	r.must(err)
 	return list
 }
@@ -36,7 +36,7 @@ func TestLookAheadOfTheClock(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
 		r.minutes(3)
 		at := r.state().Look
 		time.Sleep(time.Until(at.Time()) - 50*time.Millisecond)
@@ -57,9 +57,9 @@ func TestLookFails(t *testing.T) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
 		r.noChannel = errors.New("written by a newer version")
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 		r.minutes(90)
-		if due, waiting, inFlight, err := r.e.Store.Queue.Depth(t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
+		if due, waiting, inFlight, err := r.e.Queue.Depth(t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
 			t.Fatalf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
 		}
 		if got := r.indexed(0); len(got) != 1 {
@@ -78,12 +78,12 @@ func TestLookFails(t *testing.T) {
 func TestOverdueToLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
 		r.minutes(10 * 60)
 		if v := r.state().V; v > 11 {
 			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
 		}
-		r.must(r.e.Store.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
+		r.must(r.e.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
 			App: "shop"}))
 		r.minutes(62)
 		r.heard("a", "overdue 1")
@@ -101,7 +101,7 @@ func TestFailingEnds(t *testing.T) {
 	}{
 		"deleted": {func(r *rig) {
 			tomb := core.Tombstone{Job: 7, App: "shop", Name: "nightly", Rev: 2, RevAt: time.Now()}
-			r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: 1, Tombstone: tomb}}})...)
+			r.must(r.e.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: 1, Tombstone: tomb}}})...)
 		}, 1, []string{"failed 1"}},
 		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
 		"in the last hours": {func(r *rig) {

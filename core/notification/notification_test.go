@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -29,7 +28,7 @@ import (
 // rig is a job, its channels, and the messages that they receive.
 type rig struct {
 	t    *testing.T
-	e    *engine.Engine
+	e    *store.Store
 	s    *store.Store // the engine's store, with these faults
 	n    *notification.Notices
 	mu   sync.Mutex
@@ -54,13 +53,13 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 		change(&j)
 	}
 	j.Normalize()
-	r.must(r.e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	r.must(r.e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: "shop", Job: 7}}}})...)
+	r.must(r.e.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r.must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: "shop", Job: 7}}}})...)
 	return r
 }
 
 func (r *rig) faulty() *store.Store {
-	data, s := r.e.Store, *r.e.Store
+	data, s := r.e, *r.e
 	for _, name := range []string{"a", "b"} {
 		r.must(data.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
 	}
@@ -95,7 +94,7 @@ func (r *rig) faulty() *store.Store {
 // run returns the run of a message.
 func (r *rig) run(m ring.Message) core.Run {
 	r.t.Helper()
-	found, err := r.e.Store.Runs.Get(r.t.Context(), []core.RunID{m.PostRun.Run})
+	found, err := r.e.Runs.Get(r.t.Context(), []core.RunID{m.PostRun.Run})
 	r.must(err)
 	return *found[m.PostRun.Run].Is
 }
@@ -103,13 +102,13 @@ func (r *rig) run(m ring.Message) core.Run {
 // update changes the rig's job.
 func (r *rig) update(change func(j *core.Job)) {
 	r.t.Helper()
-	found, err := r.e.Store.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{7})
+	found, err := r.e.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{7})
 	r.must(err)
 	j := *found[7].Is
 	seen := j.Sched.Rev
 	j.Sched.Rev++
 	change(&j)
-	r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})...)
+	r.must(r.e.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})...)
 }
 
 func (r *rig) must(errs ...error) {
@@ -154,7 +153,7 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	run := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseManual, Attempt: 1, First: id, Notice: true,
 		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
 	run.PostRun.Notice = core.EndEvent(&run) != ""
-	r.must(r.e.Store.CreateRuns(r.t.Context(), []core.Run{run})...)
+	r.must(r.e.CreateRuns(r.t.Context(), []core.Run{run})...)
 	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
 }
@@ -172,15 +171,15 @@ func (r *rig) minutes(n int) {
 		time.Sleep(time.Minute)
 		check.Call(r.t)(r.n.Pass(r.t.Context()))
 		for {
-			due, _, _, err := r.e.Store.Queue.Depth(r.t.Context(), ring.KindPostRun)
+			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindPostRun)
 			r.must(err)
 			if due == 0 {
 				break
 			}
-			got, err := r.e.Store.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
+			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
 			r.must(err)
 			r.handle(poller.Messages(got)...)
-			r.must(r.e.Store.Queue.Ack(r.t.Context(), got)...)
+			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
 		}
 	}
 }
@@ -200,14 +199,14 @@ func (r *rig) heard(channel string, want ...string) {
 }
 
 func (r *rig) state() notification.State {
-	found, err := notification.States(r.t.Context(), r.e.Store, notification.JobName(7))
+	found, err := notification.States(r.t.Context(), r.e, notification.JobName(7))
 	r.must(err)
 	return found[notification.JobName(7)]
 }
 
 func (r *rig) trouble(channel string) *notification.Trouble {
 	name := notification.ChannelName(channel)
-	found, err := notification.States(r.t.Context(), r.e.Store, name)
+	found, err := notification.States(r.t.Context(), r.e, name)
 	r.must(err)
 	return found[name].Trouble
 }
@@ -323,7 +322,7 @@ func TestRecovered(t *testing.T) {
 		r.ends(core.Succeeded)
 		r.minutes(30)
 		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
-		if left, err := r.e.Store.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
+		if left, err := r.e.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
 			t.Fatalf("a healthy job is checked: %v, %v", left, err)
 		}
 	})
@@ -478,7 +477,7 @@ func TestDeletedChannel(t *testing.T) {
 			return nil
 		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.must(r.e.Store.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
+		r.must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
 		r.minutes(5)
 		if len(r.got["b"]) != 2 {
 			t.Fatalf("the other heard %+v", r.got["b"])
@@ -501,7 +500,7 @@ func TestHung(t *testing.T) {
 				j.Def.Notify.To = []string{"b"}
 			}
 			j.Normalize()
-			r.must(r.e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			r.must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		}
 		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
@@ -579,15 +578,15 @@ func TestOverdueBy(t *testing.T) {
 		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
 		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Store.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))
 		}, "", nil},
 		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Store.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
 				core.Change{ID: 2, App: "shop"}))
 		}, "", nil},
 		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.Store.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+			r.must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
 		}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -599,7 +598,7 @@ func TestOverdueBy(t *testing.T) {
 				if c.change != nil {
 					r.update(func(j *core.Job) { c.change(r, j) })
 				}
-				r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+				r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
 				r.until(at(3, 0))
 				if c.run != "" {
 					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
@@ -622,7 +621,7 @@ func TestOverdueWithin(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
 		})
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
 		r.minutes(20 * 60)
 		r.ends(core.Succeeded)
 		r.minutes(25*60 + 58)
@@ -654,13 +653,13 @@ func TestSlow(t *testing.T) {
 			id := core.NumberedRun(7, 1001+i)
 			runs = append(runs, core.Run{ID: id, App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1, First: id})
 		}
-		r.must(r.e.Store.CreateRuns(t.Context(), runs)...)
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
+		r.must(r.e.CreateRuns(t.Context(), runs)...)
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
 		r.minutes(44)
 		r.heard("a")
 		r.minutes(2)
 		r.heard("a", "slow 1")
-		r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 		r.minutes(60)
 		r.heard("a", "slow 1")
 	})
@@ -742,7 +741,7 @@ func TestOverdueOnce(t *testing.T) {
 		})
 		for range 3 * 26 * 2 {
 			time.Sleep(29 * time.Minute)
-			r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 			r.minutes(1)
 		}
 		r.minutes(1)
@@ -761,10 +760,10 @@ func TestSlowOnce(t *testing.T) {
 			id := core.NumberedRun(7, n)
 			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
 				Address: "http://x", SentAt: time.Now()}
-			r.must(r.e.Store.CreateRuns(r.t.Context(), []core.Run{run})...)
+			r.must(r.e.CreateRuns(r.t.Context(), []core.Run{run})...)
 		}
 		look := func() {
-			r.must(r.e.Store.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
 			r.minutes(1)
 		}
 		// More runs than the item remembers.

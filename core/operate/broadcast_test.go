@@ -39,7 +39,7 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	shards[1].State, shards[1].Reason, shards[1].EndedAt, shards[1].Then = core.Failed, core.ReasonHandler, f.Clock, retry.ID
 	shards[3].State, shards[3].EndedAt = core.Succeeded, f.Clock
 	runs = append(runs, shards[0], shards[1], shards[3], retry)
-	must(f.T, f.E.Store.CreateRuns(ctx, runs)...)
+	must(f.T, f.E.CreateRuns(ctx, runs)...)
 	return whole, append(shards, retry)
 }
 
@@ -75,13 +75,13 @@ func TestKillBroadcast(t *testing.T) {
 	if got := f.states(ids...); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if err := f.E.Store.CreateRuns(ctx, []core.Run{shards[2]})[0]; err == nil {
+	if err := f.E.CreateRuns(ctx, []core.Run{shards[2]})[0]; err == nil {
 		t.Error("a shard was claimed after the kill")
 	}
 	if res, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil || len(res.Cancelled) != 0 {
 		t.Errorf("asked again: %+v %v", res, err)
 	}
-	end := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
+	end := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
 	must(t, end.End(ctx, []finish.Result{failed})[0])
 	if got := f.states(whole.ID, shards[0].ID); !slices.Equal(got, []string{"killed person killed by ann", "killed person killed by ann"}) {
@@ -94,11 +94,11 @@ func TestKillBroadcast(t *testing.T) {
 func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
-	f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(shards[0].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock}),
+	f.E.ChangeRuns(ctx, []core.RunPut{core.End(shards[0].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock}),
 		core.End(shards[4].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock})})
 	skipped := whole.ShardRun(whole.Shard.IDOf(2))
 	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
-	must(t, f.E.Store.CreateRuns(ctx, []core.Run{skipped})[0])
+	must(t, f.E.CreateRuns(ctx, []core.Run{skipped})[0])
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
 	if got := f.states(whole.ID); !slices.Equal(got, []string{"killed person killed by ann"}) {
 		t.Errorf("%q", got)
@@ -126,7 +126,7 @@ func TestRerunOfBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
-	end := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
+	end := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
 	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
 	must(t, end.End(ctx, []finish.Result{failed})[0])
 	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/reindex"}, DryRun: true})

@@ -59,10 +59,10 @@ func (f *fixture) cleaned(q operate.CleanRequest) (cleaned, held int64) {
 func (f *fixture) left(job core.JobID) int {
 	f.T.Helper()
 	first, last := core.RunRange(job, 0, core.Horizon)
-	list, err := f.E.Store.Runs.Span(ctx, first, last, 10000)
+	list, err := f.E.Runs.Span(ctx, first, last, 10000)
 	must(f.T, err)
 	low, high := core.NumberedRange(job)
-	more, err := f.E.Store.Runs.Span(ctx, low, high, 10000)
+	more, err := f.E.Runs.Span(ctx, low, high, 10000)
 	must(f.T, err)
 	return len(list) + len(more)
 }
@@ -102,7 +102,7 @@ func TestClean(t *testing.T) {
 	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
 		At:   list[0],
 		Slot: list[0], Cause: core.CauseSchedule}}}
-	must(t, f.E.Store.Queue.Bury(ctx, m, "it was received too often"))
+	must(t, f.E.Queue.Bury(ctx, m, "it was received too often"))
 	again, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{})
 	if err != nil || again.Sent != 0 {
 		t.Fatalf("redrive: %+v, %v", again, err)
@@ -138,7 +138,7 @@ func TestCleanNeeded(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 		return r.ID
 	}
 	open := func(r *core.Run) {
@@ -165,13 +165,13 @@ func TestCleanNeeded(t *testing.T) {
 	// A message in transit may name runs that are due after it.
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
 	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
-	must(t, f.E.Store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
+	must(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 7 {
 		t.Errorf("%d went though a message is on its way, %d held", c, h)
 	}
 	f.Fires()
 	// A requeued message may wait for long, and names only runs of its own due time.
-	must(t, f.E.Store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
+	must(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 2 || h != 5 {
 		t.Errorf("%d went, %d held", c, h)
 	}
@@ -223,7 +223,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		} else {
 			r.EndedAt = f.Clock.Add(time.Second)
 		}
-		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 		f.Clock = f.Clock.Add(time.Hour)
 		return id
 	}
@@ -236,7 +236,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		t.Errorf("cleaned %d, held %d, want one each", cleaned, held)
 	}
 	last := put(core.Running)
-	fin := finish.New(f.E.Store, finish.Options{Now: func() time.Time { return f.Clock }})
+	fin := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
 	must(t, fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}})...)
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
@@ -261,7 +261,7 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 				Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
 		}
 		list[0].EndedAt = f.Clock.Add(time.Minute)
-		must(t, errors.Join(f.E.Store.CreateRuns(ctx, list)...))
+		must(t, errors.Join(f.E.CreateRuns(ctx, list)...))
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep"})
 		found := f.Runs(list[0].ID)
@@ -284,7 +284,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 			r := core.Run{ID: core.NumberedRun(job, n+1), App: app, State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
 				Slot: core.InstantOf(f.Clock), SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
 			r.First = r.ID
-			must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+			must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 		}
 	}
 	pay := f.Job("pay/ledger").Def.ID
@@ -309,7 +309,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 					t.Errorf("%+v: %+v, %v", q, res, err)
 				}
 			}
-			if upTo, err := f.E.Store.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
+			if upTo, err := f.E.Cleaned(ctx, pay); err != nil || f.left(pay) != 3 || f.left(gone) != 3 || upTo != 0 {
 				t.Fatalf("%+v: %d of pay are left, %d of the deleted app; cleaned up to %s, %v", q, f.left(pay), f.left(gone), upTo, err)
 			}
 		}
@@ -354,7 +354,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	f.Clock = f.Clock.Add(24 * time.Hour)
 	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
 	at, leave := context.WithCancel(ctx)
-	s := *f.E.Store
+	s := *f.E
 	s.Runs = leaves{s.Runs, leave}
 	m := f.Fresh(&faults{Store: &s})
 	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {

@@ -42,7 +42,7 @@ func TestRedrive(t *testing.T) {
 	}
 	put := func(r core.Run) core.Fire {
 		r.App, r.At, r.Slot, r.Attempt, r.First = "shop", at, at, 1, r.ID
-		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
 	}
 	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}))
@@ -93,7 +93,7 @@ func TestRedrive(t *testing.T) {
 			m = ring.Message{Kind: ring.KindCheck, Slot: now, Check: &ring.Check{Journal: &core.Journal{
 				Key: core.JournalKey{Minute: 1, Nonce: "n"}, V: 1, Entries: []core.Entry{{Run: number, Outcome: core.Accepted}}}}}
 		}
-		must(t, f.E.Store.Queue.Bury(ctx, m, w.what))
+		must(t, f.E.Queue.Bury(ctx, m, w.what))
 	}
 	texts := golden.New(t)
 	judge := func(r operate.RedriveResult) {
@@ -124,7 +124,7 @@ func TestRedrive(t *testing.T) {
 	}
 	letters := func() (names []string) {
 		t.Helper()
-		list, err := f.E.Store.Letters(ctx, "", 100)
+		list, err := f.E.Letters(ctx, "", 100)
 		must(t, err)
 		for _, l := range list {
 			names = append(names, l.Reason)
@@ -231,12 +231,12 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			r.At, r.Slot = p, p
 		}
 		if r.State != "" {
-			if err := f.E.Store.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
+			if err := f.E.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
 				t.Fatal(w.what, err)
 			}
 		}
 		m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause}}}
-		must(t, f.E.Store.Queue.Bury(ctx, m, w.what))
+		must(t, f.E.Queue.Bury(ctx, m, w.what))
 	}
 	res, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{Drop: true})
 	must(t, err)
@@ -285,16 +285,16 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	at := core.InstantOf(f.Clock)
 	m := ring.Message{Kind: ring.KindFires, Slot: at,
 		Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
-	must(t, f.E.Store.Queue.Bury(ctx, m, "fire 0: a cause that is none"))
+	must(t, f.E.Queue.Bury(ctx, m, "fire 0: a cause that is none"))
 	check := ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(job, 1)}}}
-	must(t, f.E.Store.Queue.Bury(ctx, check, "no fire at all"))
+	must(t, f.E.Queue.Bury(ctx, check, "no fire at all"))
 	left := func() int {
 		t.Helper()
-		list, err := f.E.Store.Letters(ctx, "", 10)
+		list, err := f.E.Letters(ctx, "", 10)
 		must(t, err)
 		return len(list)
 	}
-	with := *f.E.Store
+	with := *f.E
 	with.Records = torn{with.Records}
 	reads := f.Fresh(&faults{Store: &with})
 	redrive := func(q operate.RedriveRequest) operate.RedriveResult {
@@ -330,11 +330,11 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 		{Run: run, PostRun: core.PostRun{Log: true}},
 		{Notes: []ring.Note{{Job: 7, Event: core.EventLate, Run: run, At: core.InstantOf(start), When: start}}}} {
 		m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), Try: 3, PostRun: &a}
-		must(t, f.E.Store.Queue.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)))
+		must(t, f.E.Queue.Bury(ctx, m, fmt.Sprintf("it was received too often: %d", i)))
 	}
 	f.Clock = f.Clock.Add(3 * time.Hour)
 	depth := func() int {
-		due, _, _, err := f.E.Store.Queue.Depth(ctx, ring.KindPostRun)
+		due, _, _, err := f.E.Queue.Depth(ctx, ring.KindPostRun)
 		must(t, err)
 		return due
 	}
@@ -352,7 +352,7 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 	}
 	slices.Sort(asks)
 	golden.New(t).Equal(t, "messages", strings.Join(asks, "\n"))
-	got, err := f.E.Store.Queue.Receive(ctx, ring.KindPostRun, 10)
+	got, err := f.E.Queue.Receive(ctx, ring.KindPostRun, 10)
 	if err != nil || len(got) != 4 {
 		t.Fatal(got, err)
 	}
@@ -361,7 +361,7 @@ func TestRedriveOfThePostRunLane(t *testing.T) {
 			t.Errorf("it is as old as it was: %+v", m)
 		}
 	}
-	if list, err := f.E.Store.Letters(ctx, "", 10); err != nil || len(list) != 0 {
+	if list, err := f.E.Letters(ctx, "", 10); err != nil || len(list) != 0 {
 		t.Errorf("%d letters are left, %v", len(list), err)
 	}
 }
@@ -373,7 +373,7 @@ func TestRedriveOfMany(t *testing.T) {
 		for i := range n {
 			owed := ring.PostRun{Run: core.NumberedRun(1, uint32(i+1)), PostRun: core.PostRun{Notice: true}}
 			m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), PostRun: &owed}
-			must(t, f.E.Store.Queue.Bury(ctx, m, "it was received too often"))
+			must(t, f.E.Queue.Bury(ctx, m, "it was received too often"))
 		}
 		sent, calls := 0, 0
 		for q := (operate.RedriveRequest{}); ; calls++ {

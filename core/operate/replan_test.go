@@ -31,7 +31,7 @@ func TestReplan(t *testing.T) {
 	f.Ran(j.Def.ID, at(10), 0)
 	f.Ran(j.Def.ID, at(40), 0)
 	f.Ran(other.Def.ID, at(30), 0)
-	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
+	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
 	f.PushNext(j.Def.ID, at(90))
 	f.PushNext(other.Def.ID, at(90))
 	f.Clock = at(85).Time()
@@ -44,7 +44,7 @@ func TestReplan(t *testing.T) {
 		got := map[core.RunID]core.Cause{}
 		for len(got) < len(runs) {
 			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			page, err := f.E.Store.Queue.Receive(wait, ring.KindFires, 10)
+			page, err := f.E.Queue.Receive(wait, ring.KindFires, 10)
 			cancel()
 			if err != nil {
 				t.Fatalf("%v sent, want %v", got, runs)
@@ -54,7 +54,7 @@ func TestReplan(t *testing.T) {
 					got[x.Run] = x.Cause
 				}
 			}
-			f.E.Store.Queue.Ack(ctx, page)
+			f.E.Queue.Ack(ctx, page)
 		}
 		for _, id := range runs {
 			check.Equal(t, got[id], core.CauseMisfire, "run %d", id)
@@ -101,7 +101,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 		return id
 	}
 	owned := func(until int) func(r *core.Run) {
@@ -120,7 +120,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	open(planned(30), 30, owned(40)) // its claim has expired
 	open(planned(40), 40, owned(70)) // its owner is working on it
 	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
-	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
+	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
 	retry := core.NumberedRun(j.Def.ID, 1)
 	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(core.NumberedRun(j.Def.ID, 3), 30, owes))
 	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
@@ -160,7 +160,7 @@ func TestReplanSendsInstantsThatATickPlans(t *testing.T) {
 		s := f.Job("shop/sweep").Sched
 		a := s.Stay()
 		a.NewNext, a.NewPlanAt = next, core.InstantOf(f.Clock.Add(due))
-		must(t, f.E.Store.Advance(ctx, []core.Advance{a})[0])
+		must(t, f.E.Advance(ctx, []core.Advance{a})[0])
 		r, err := f.M.Replan(ctx, ann, "", next-1, 0)
 		if fires := f.Fires(); err != nil || len(fires) != want || r.Sent != int64(want) {
 			t.Errorf("to be planned in %s: %v, %+v, %v; want %d", due, fires, r, err, want)
@@ -218,13 +218,13 @@ func TestHealGoesOn(t *testing.T) {
 				f.PushNext(j.Def.ID, at(40))
 			}
 			f.Clock = at(5).Time()
-			g, err := f.E.Store.Global(ctx)
+			g, err := f.E.Global(ctx)
 			must(t, err)
 			seen := g.Rev
 			g.Loss, g.Rev = c.loss, seen+1
-			must(t, f.E.Store.PutGlobal(ctx, seen, g))
+			must(t, f.E.PutGlobal(ctx, seen, g))
 			now := func() time.Time { return f.Clock }
-			m := people.New(f.E.Store, nil, nil, people.Options{Plan: plan.Local(),
+			m := people.New(f.E, nil, nil, people.Options{Plan: plan.Local(),
 				Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
@@ -233,7 +233,7 @@ func TestHealGoesOn(t *testing.T) {
 				}
 				c.want = 0
 			}
-			if g, err := f.E.Store.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again ||
+			if g, err := f.E.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again ||
 				(g.Loss.At.IsZero() != (c.loss.From == 0)) {
 				t.Errorf("noted is %+v: %v", g.Loss, err)
 			}
@@ -258,7 +258,7 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	for i, d := range []time.Duration{0, plan.AWS().PlanAhead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
-	m := people.New(f.E.Store, nil, nil,
+	m := people.New(f.E, nil, nil,
 		people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
 	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
@@ -301,7 +301,7 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 				f.numbered(j.Def.ID, i+1, state, now)
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
-			m := people.New(f.E.Store, nil, nil,
+			m := people.New(f.E, nil, nil,
 				people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
 			if err != nil || res.Sent != int64(waiting)+1 || res.Missing != int64(waiting)+1 || res.Jobs != 2 {
@@ -331,7 +331,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	for i := range 3000 {
 		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
 	}
-	s := *f.E.Store
+	s := *f.E
 	runs := &spans{Runs: s.Runs}
 	s.Runs = runs
 	m := people.New(&s, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
@@ -358,7 +358,7 @@ func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.In
 	f.T.Helper()
 	id := core.NumberedRun(job, uint32(n))
 	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
-	must(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	return id
 }
 
@@ -396,7 +396,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	bad.Sched.Rev++
 	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
 	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if the time zone data had lost it
-	must(t, f.E.Store.Jobs.Put(ctx, []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: bad}}})[0])
+	must(t, f.E.Jobs.Put(ctx, []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: bad}}})[0])
 	named := func(what string, failed []string, err error) {
 		t.Helper()
 		if err != nil || len(failed) != 1 || !strings.HasPrefix(failed[0], "shop/bad: ") {
@@ -413,15 +413,15 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	if _, err := f.M.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
 		t.Errorf("asked for alone: %v", err)
 	}
-	g, _ := f.E.Store.Global(ctx)
+	g, _ := f.E.Global(ctx)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: at}, rev+1
-	must(t, f.E.Store.PutGlobal(ctx, rev, g))
+	must(t, f.E.PutGlobal(ctx, rev, g))
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
 		t.Errorf("the scan sent %d: %v", sent, err)
 	}
-	if g, err := f.E.Store.Global(ctx); err != nil || g.Loss.From != 0 {
+	if g, err := f.E.Global(ctx); err != nil || g.Loss.From != 0 {
 		t.Errorf("the scan has not ended: %+v %v", g.Loss, err)
 	}
 }
@@ -485,13 +485,13 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	for _, waited := range []core.Instant{600, 1800, 86400, 99 * 86400} {
 		want[add(core.PlannedRun(j.Def.ID, now-waited), core.CauseSchedule, now-waited, core.Queued)] = 1
 	}
-	must(t, f.E.Store.CreateRuns(ctx, runs)...)
+	must(t, f.E.CreateRuns(ctx, runs)...)
 	f.PushNext(j.Def.ID, now+600)
-	g, err := f.E.Store.Global(ctx)
+	g, err := f.E.Global(ctx)
 	must(t, err)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
-	must(t, f.E.Store.PutGlobal(ctx, rev, g))
+	must(t, f.E.PutGlobal(ctx, rev, g))
 	check.Call(t)(f.M.Heal(ctx))
 	got := map[core.RunID]int{}
 	for _, x := range f.Fires() {

@@ -20,7 +20,7 @@ import (
 func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
 	f.T.Helper()
 	id := core.PlannedRun(job, at)
-	changes, err := f.E.Store.Changes(ctx, "", job, math.MaxInt64, 100)
+	changes, err := f.E.Changes(ctx, "", job, math.MaxInt64, 100)
 	must(f.T, err)
 	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
 		Rev:   changes[len(changes)-1].ID, // as it was created
@@ -28,7 +28,7 @@ func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run
 	if change != nil {
 		change(&r)
 	}
-	must(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -124,7 +124,7 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	at := core.InstantOf(f.Clock)
 	f.Clock = f.Clock.Add(time.Hour)
 	const there, nowhere = "http://10.0.0.1:9999", "http://10.6.6.6:9999" // both in the app's allow
-	must(t, f.E.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: there, Beat: f.Clock, Since: f.Clock}))
+	must(t, f.E.PutExecutor(ctx, core.Executor{App: "shop", Address: there, Beat: f.Clock, Since: f.Clock}))
 	given := func(at core.Instant, address string) string {
 		return f.ended(j.Def.ID, at, func(r *core.Run) { r.Address, r.Addresses = address, []string{address} }).ID.String()
 	}
@@ -232,7 +232,7 @@ func TestRerunOfMany(t *testing.T) {
 		t.Errorf("%v, %d left", made, left)
 	}
 	for _, id := range made { // they fail again, and belong to another request
-		must(t, errors.Join(f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
+		must(t, errors.Join(f.E.ChangeRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
 			EndedAt: f.Clock})})...))
 	}
 	again, left := all(false)
@@ -266,7 +266,7 @@ func TestRerunOfWhatWasRunAgain(t *testing.T) {
 	end := func(id core.RunID, s core.State, why core.Reason) {
 		t.Helper()
 		put := core.End(id, core.Run{State: s, Reason: why, EndedAt: f.Clock})
-		must(t, errors.Join(f.E.Store.ChangeRuns(ctx, []core.RunPut{put})...))
+		must(t, errors.Join(f.E.ChangeRuns(ctx, []core.RunPut{put})...))
 	}
 	failed := func(key string) (made []core.Run, existing bool) {
 		t.Helper()
@@ -351,7 +351,7 @@ func TestRerunBehindManyRequests(t *testing.T) {
 			at := f.Clock.Add(time.Duration(i+1) * time.Second)
 			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
 		}
-		must(t, f.E.Store.PutChanges(ctx, list))
+		must(t, f.E.PutChanges(ctx, list))
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		f.ended(j.Def.ID, core.InstantOf(f.Clock)-1000, nil)
 		res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", Failed: true}, DryRun: true})

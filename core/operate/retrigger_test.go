@@ -128,12 +128,12 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	must(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
+	must(t, f.E.ChangeRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
 		f.Clock, nil)})[0])
 	check.Call(t)(f.M.Cancel(ctx, ann, ended.ID.String()))
 	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
 	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
-	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
+	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
 	texts := golden.New(t)
 	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})

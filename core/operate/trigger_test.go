@@ -22,7 +22,7 @@ import (
 
 func (f *fixture) entries(job core.JobID) []core.DueItem {
 	f.T.Helper()
-	list, err := f.E.Store.Jobs.Entries(ctx, job)
+	list, err := f.E.Jobs.Entries(ctx, job)
 	must(f.T, err)
 	return list
 }
@@ -238,7 +238,7 @@ func running(f *fixture, id core.RunID, address string) core.Run {
 	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock),
 		Slot:  core.InstantOf(f.Clock),
 		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
-	must(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -261,7 +261,7 @@ func TestKill(t *testing.T) {
 	// A pending retry and a waiting trigger.
 	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
+	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
 	at := start.Add(time.Hour)
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
 	must(t, err)
@@ -314,12 +314,12 @@ func TestKillInPartIsRecorded(t *testing.T) {
 	b := running(f, core.NumberedRun(j.Def.ID, 10), "http://b")
 	retry := core.Run{ID: core.NumberedRun(j.Def.ID, 11), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
 		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.Store.CreateRuns(ctx, []core.Run{retry})[0])
+	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
 	for _, c := range []struct {
 		fails core.RunID // the run that cannot be written; 0: open runs cannot be read
 		names core.RunID
 	}{{0, retry.ID}, {b.ID, a.ID}} {
-		s := *f.E.Store
+		s := *f.E
 		s.Runs = &broken{Runs: s.Runs, fails: c.fails}
 		f.M = f.Fresh(&faults{Store: &s})
 		if _, err := f.M.KillJob(ctx, ann, "shop/sweep", ""); code(err) != core.CodeUnavailable {
@@ -362,7 +362,7 @@ func TestTriggerAddresses(t *testing.T) {
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
 	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}
-	must(t, f.E.Store.PutExecutor(ctx, registered))
+	must(t, f.E.PutExecutor(ctx, registered))
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: new(start.Add(time.Hour))})
 	must(t, err)
 	for address, own := range map[string]bool{
@@ -416,7 +416,7 @@ func TestKillReachesEachRun(t *testing.T) {
 					list[len(list)-1].Owner, list[len(list)-1].Until = "o", f.Clock.Add(time.Hour)
 				}
 			}
-			must(errors.Join(f.E.Store.CreateRuns(ctx, list)...))
+			must(errors.Join(f.E.CreateRuns(ctx, list)...))
 			sent := running(f, core.NumberedRun(j.Def.ID, 2), "http://a")
 			killed, partial := map[core.RunID]bool{}, false
 			for next := ""; ; {
@@ -446,7 +446,7 @@ func TestKillQueued(t *testing.T) {
 		queued := core.Run{ID: core.NumberedRun(j.Def.ID, 10), App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1,
 			Slot: core.InstantOf(f.Clock)}
 		queued.First = queued.ID
-		must(t, f.E.Store.CreateRuns(ctx, []core.Run{queued})[0])
+		must(t, f.E.CreateRuns(ctx, []core.Run{queued})[0])
 		var err error
 		if all {
 			_, err = f.M.KillJob(ctx, ann, "shop/sweep", "")

@@ -65,7 +65,7 @@ type rig struct {
 const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
 
 func newRig(t *testing.T) *rig {
-	s := memory.Open(t, memory.Options{}).Store
+	s := memory.Open(t, memory.Options{})
 	r := &rig{t: t, s: s, with: *s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {

@@ -61,7 +61,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 				const n = 1000
 				e := memory.Open(t, memory.Options{})
 				hops, told := &counted{Queue: e.Queue}, &heard{when: map[core.RunID]time.Time{}}
-				s := *e.Store
+				s := *e
 				s.Queue = hops
 				x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 					log: func(context.Context, string, *core.Run) (string, error) {
@@ -85,7 +85,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 						Attempt: 1, First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began,
 						PostRun: core.PostRun{Log: true, Notice: true}}
 					m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began), PostRun: &ring.PostRun{Run: id, PostRun: run.PostRun}}
-					for _, err := range append(e.Finish.Create(t.Context(), []core.Run{run}), e.Ring.Enqueue(t.Context(),
+					for _, err := range append(e.CreateRuns(t.Context(), []core.Run{run}), e.Queue.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: began, Message: m}})...) {
 						check.OK(t, err)
 					}

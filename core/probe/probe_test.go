@@ -65,7 +65,7 @@ func TestPass(t *testing.T) {
 		return nil
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{}).Store
+		s := memory.Open(t, memory.Options{})
 		put(t, s, core.App{Name: "idle", Executors: []string{"http://10.0.0.9:1"}},
 			core.App{Name: "shop", Executors: []string{"http://10.0.0.1:1", "http://dead:1", "http://slow:1", "http://unknown:1",
 				"call:https://x.example", "queue:q", "lambda:f"}})
@@ -117,7 +117,7 @@ func TestBounds(t *testing.T) {
 		apps = append(apps, app)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{}).Store
+		s := memory.Open(t, memory.Options{})
 		put(t, s, apps...)
 		p := New(s, w, time.Second)
 		for range 2 {

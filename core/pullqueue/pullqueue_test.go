@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -25,7 +24,7 @@ var queue = store.PullQueue{App: "reports", Name: "nightly"}
 
 type rig struct {
 	*testing.T
-	e *engine.Engine
+	e *store.Store
 	p *pullqueue.Puller
 	n uint32
 }
@@ -33,7 +32,7 @@ type rig struct {
 func newRig(t *testing.T, o pullqueue.Options) *rig {
 	e := memory.Open(t, memory.Options{})
 	o.Log = slog.New(slog.DiscardHandler)
-	return &rig{T: t, e: e, p: pullqueue.New(e.Store, finish.New(e.Store, finish.Options{}), o)}
+	return &rig{T: t, e: e, p: pullqueue.New(e, finish.New(e, finish.Options{}), o)}
 }
 
 // run stores a run that the queue accepted, and adds it to the queue.
@@ -43,7 +42,7 @@ func (r *rig) run() core.RunID {
 	id := core.NumberedRun(7, r.n)
 	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1,
 		First: id, SentAt: time.Now()}
-	check.OK(r, r.e.Dispatch.Create(r.Context(), []core.Run{x})[0])
+	check.OK(r, r.e.CreateRuns(r.Context(), []core.Run{x})[0])
 	r.put(id)
 	return id
 }
@@ -55,7 +54,7 @@ func (r *rig) put(id core.RunID) {
 
 func (r *rig) stored(id core.RunID) core.Run {
 	r.Helper()
-	found, err := store.Complete(r.e.Store.Runs.Get(r.Context(), []core.RunID{id}))
+	found, err := store.Complete(r.e.Runs.Get(r.Context(), []core.RunID{id}))
 	check.OK(r, err)
 	return *found[id]
 }
@@ -152,7 +151,7 @@ func TestKill(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		before, during := r.run(), r.run()
 		kill := func(id core.RunID) {
-			check.OK(t, r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0])
+			check.OK(t, r.e.ChangeRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0])
 		}
 		kill(before)
 		held := r.receive(0)
@@ -180,7 +179,7 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			check.OK(t, finish.New(r.e.Store, finish.Options{}).End(t.Context(),
+			check.OK(t, finish.New(r.e, finish.Options{}).End(t.Context(),
 				[]finish.Result{{Run: id, State: core.Succeeded}})[0])
 		}
 		first := r.run()
@@ -221,7 +220,7 @@ func TestFailedReadIsNoDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 2})
 		r.run()
-		s := *r.e.Store
+		s := *r.e
 		s.Runs = unreadable{}
 		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		for range 20 {
@@ -319,7 +318,7 @@ func TestGoneWhileTaking(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		r.run()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := *r.e.Store
+		s := *r.e
 		s.Pull = stopping{s.Pull, cancel}
 		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		if _, err := p.Receive(ctx, queue, pullqueue.Want{Max: 1, Visibility: time.Hour}); err == nil {

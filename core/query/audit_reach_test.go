@@ -14,7 +14,7 @@ import (
 // sweep removes data past its retention.
 func (f *fixture) sweep() {
 	f.T.Helper()
-	check.Call(f.T)(f.E.Store.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000))
+	check.Call(f.T)(f.E.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000))
 }
 
 // hours runs a job at each of the next n full hours, except the hours in lost. It leaves the clock a minute after the
@@ -221,13 +221,13 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 	id := core.PlannedRun(j.Def.ID, begin)
 	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id,
 		SentAt: begin.Time()}
-	if err := f.E.Store.CreateRuns(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
+	if err := f.E.CreateRuns(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
 		t.Fatal(err)
 	}
 	f.PushNext(j.Def.ID, begin+5*600)
 	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60,
 		Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
-	check.OK(t, f.E.Store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0])
+	check.OK(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0])
 	for _, c := range []struct {
 		after   time.Duration // its first scheduled time
 		want    string

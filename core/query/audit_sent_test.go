@@ -21,7 +21,7 @@ func TestAuditNotSent(t *testing.T) {
 	nobody := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonNoExecutor, Cause: core.CauseSchedule, At: at + 20,
 		Slot:    at + 20,
 		Attempt: 1, First: id, SentAt: (at + 23).Time(), EndedAt: (at + 23).Time()}
-	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{nobody})[0])
+	check.OK(t, f.E.CreateRuns(ctx, []core.Run{nobody})[0])
 	f.Clock = (at + 40).Time()
 	r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
 	if want := "demanded 2, on time 1, late 0 (20ms), skipped map[], pending 0, unaccounted 0"; err != nil || sum(r.AuditCount) != want ||
@@ -79,7 +79,7 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 				works.First = works.ID
 			}
 			item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
-			for _, err := range append(f.E.Store.CreateRuns(ctx, []core.Run{works, waits}), f.E.Store.PutPermits(ctx, []core.Permits{item})...) {
+			for _, err := range append(f.E.CreateRuns(ctx, []core.Run{works, waits}), f.E.PutPermits(ctx, []core.Permits{item})...) {
 				check.OK(t, err)
 			}
 			f.Clock = start.Add(2 * time.Hour)
@@ -101,7 +101,7 @@ func TestAuditOfManyJobsThatWait(t *testing.T) {
 		f.PushNext(j.Def.ID, at+20)
 		works, waits := behind(j.Def.ID, at)
 		item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
-		for _, err := range append(f.E.Store.CreateRuns(ctx, []core.Run{works, waits}), f.E.Store.PutPermits(ctx, []core.Permits{item})...) {
+		for _, err := range append(f.E.CreateRuns(ctx, []core.Run{works, waits}), f.E.PutPermits(ctx, []core.Permits{item})...) {
 			check.OK(t, err)
 		}
 	}

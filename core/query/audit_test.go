@@ -55,7 +55,7 @@ func TestAudit(t *testing.T) {
 		}, "demanded 10, on time 9, late 0 (0s), skipped map[], pending 0, unaccounted 1"},
 		"a run beats a record": {func(f *fixture, j core.Job) {
 			f.Ran(j.Def.ID, at(30), 0)
-			f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(10), Last: at(100), Count: 10, Reason: core.ReasonMisfire}})
+			f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(10), Last: at(100), Count: 10, Reason: core.ReasonMisfire}})
 			f.Clock = at(105).Time()
 		}, "demanded 10, on time 1, late 0 (0s), skipped map[misfire:9], pending 0, unaccounted 0"},
 		"paused and resumed": {func(f *fixture, j core.Job) {
@@ -132,7 +132,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
 			FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(took), Rev: j.Sched.Rev}
-		if err := f.E.Store.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
+		if err := f.E.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
 		return core.Ceil(r.EndedAt).Add(10 * time.Second)
@@ -173,7 +173,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 
 	// The tick found no run of at-12, recorded it as skipped and continued; then a late message ran it anyway.
 	skip := core.Skip{Job: j.Def.ID, First: at - 12, Last: at - 12, Count: 1, Reason: core.ReasonDeadline, Made: (at - 6).Time()}
-	check.OK(t, f.E.Store.PutSkips(ctx, []core.Skip{skip})[0])
+	check.OK(t, f.E.PutSkips(ctx, []core.Skip{skip})[0])
 	r, err = f.M.Audit(ctx, "shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 0 {
 		t.Errorf("went on from a record beside the run: %s %v %v", sum(r.AuditCount), r.Missing, err)
@@ -195,7 +195,7 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
 			FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(80 * time.Millisecond), Rev: rev}
-		if err := f.E.Store.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
+		if err := f.E.CreateRuns(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -403,7 +403,7 @@ func TestAuditBehindManyChanges(t *testing.T) {
 			at := f.Clock.Add(time.Duration(i+1) * time.Millisecond)
 			list[i] = core.Change{ID: core.Millis(at), At: at, App: "shop", Job: j.Def.ID, Verb: core.VerbTriggered, By: "ann"}
 		}
-		check.OK(t, f.E.Store.PutChanges(ctx, list))
+		check.OK(t, f.E.PutChanges(ctx, list))
 		f.Clock = f.Clock.Add(time.Hour)
 		s.Def.Title = "changed"
 		f.Save(s)

@@ -39,7 +39,7 @@ func TestChangesFilter(t *testing.T) {
 	add(core.Change{ID: at + 5, By: "bob", Verb: core.VerbCreated, Name: "oncall"})
 	add(core.Change{ID: at + 6, By: "bob", Verb: core.VerbCreated, Name: core.OfPerson + "eve"})
 	add(core.Change{ID: at + 5, By: "ann", Verb: core.VerbDeleted, App: "shop", Job: 400, Name: "gone"})
-	check.OK(t, f.E.Store.PutChanges(ctx, all))
+	check.OK(t, f.E.PutChanges(ctx, all))
 	read := func(filter query.ChangeFilter, limit int) (list []core.Change, pages int) {
 		t.Helper()
 		filter.Limit = limit
@@ -137,7 +137,7 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 		list[i] = core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbUpdated, App: "shop", New: "{}"}
 	}
 	list[0].By, list[20_099].By = "bob", "bob"
-	check.OK(t, f.E.Store.PutChanges(t.Context(), list))
+	check.OK(t, f.E.PutChanges(t.Context(), list))
 	page, err := f.M.Changes(t.Context(), query.ChangeFilter{By: "bob"})
 	if err != nil || len(page.Changes) != 1 || page.Next == "" || page.LookedTo.Before(core.FromMillis(at+90)) ||
 		page.LookedTo.After(core.FromMillis(at+110)) {
@@ -158,7 +158,7 @@ func TestChangesOfOneMoment(t *testing.T) {
 	for _, name := range []string{"mail", "oncall", core.OfPerson + "eve"} {
 		list = append(list, core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbDeleted, Name: name, Old: "{}"})
 	}
-	check.OK(t, f.E.Store.PutChanges(t.Context(), list))
+	check.OK(t, f.E.PutChanges(t.Context(), list))
 	var got []string
 	filter := query.ChangeFilter{Verb: core.VerbDeleted, Limit: 1}
 	for range 5 {

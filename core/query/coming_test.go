@@ -202,7 +202,7 @@ func TestWhatHasEndedIsStillToCome(t *testing.T) {
 	job := f.Create(spec("payroll", core.Schedule{Any: []core.When{{Kind: core.KindAt, At: due}}}))
 	a := job.Sched.Stay()
 	a.NewNext, a.NewPlanAt, a.NewState = 0, 0, core.Ended
-	check.OK(t, f.E.Store.Advance(ctx, []core.Advance{a})[0])
+	check.OK(t, f.E.Advance(ctx, []core.Advance{a})[0])
 	for _, want := range []int{1, 0} {
 		job := f.Job("shop/payroll")
 		h, err1 := f.M.Home(ctx, nil)

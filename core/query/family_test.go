@@ -17,7 +17,7 @@ func TestShards(t *testing.T) {
 	failed.State, failed.Then = core.Failed, retry
 	again.ID, again.Attempt, again.State = retry, 2, core.Running
 	second.State = core.Running
-	for _, err := range f.E.Store.CreateRuns(ctx, []core.Run{whole, failed, again, second}) {
+	for _, err := range f.E.CreateRuns(ctx, []core.Run{whole, failed, again, second}) {
 		check.OK(t, err)
 	}
 	list, err := f.M.Shards(ctx, &whole)

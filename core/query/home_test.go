@@ -64,7 +64,7 @@ func TestHomeNamesARunBehindSkips(t *testing.T) {
 		}
 		at := core.InstantOf(f.Clock)
 		id := core.PlannedRun(job.Def.ID, at)
-		check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
+		check.OK(t, f.E.CreateRuns(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
 			Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, EndedAt: at.Time()}})[0])
 		f.Clock = f.Clock.Add(time.Minute)
 	}

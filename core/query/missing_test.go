@@ -23,11 +23,11 @@ func TestMissing(t *testing.T) {
 	j.Note(&job.Def, &core.Run{ID: parent}, id, now)
 	run := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1,
 		First: id, Parent: parent}
-	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{run})[0])
+	check.OK(t, f.E.CreateRuns(ctx, []core.Run{run})[0])
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
 	missing := func() []string {
 		t.Helper()
-		check.OK(t, f.E.Store.PutPermits(ctx, []core.Permits{item})[0])
+		check.OK(t, f.E.PutPermits(ctx, []core.Permits{item})[0])
 		v, err := f.M.Run(ctx, id.String())
 		check.OK(t, err)
 		return v.Missing

@@ -29,7 +29,7 @@ func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State)
 	if !state.Open() {
 		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 	}
-	check.OK(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	check.OK(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -83,7 +83,7 @@ func TestJobsNow(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
+	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
 	look()
@@ -119,7 +119,7 @@ func TestLongRunEnds(t *testing.T) {
 	}
 	failing()
 	failing()
-	check.OK(t, f.E.Store.ChangeRuns(ctx, []core.RunPut{core.End(r.ID,
+	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(r.ID,
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	failing("long")
 }
@@ -192,7 +192,7 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 		j := f.Job("shop/" + name)
 		f.ran(j.Def.ID, 0, 0, core.Succeeded)
 	}
-	s := *f.E.Store
+	s := *f.E
 	runs := &fewAtOnce{Runs: s.Runs}
 	s.Runs = runs
 	q := query.New(&s, query.Options{Now: func() time.Time { return f.Clock }})
@@ -224,7 +224,7 @@ func (unreadable) List(_ context.Context, _ string, after core.JobID, limit int)
 // TestSelectBehindUnreadableJobs checks that too many unreadable jobs are reported as that, not as too many jobs, to
 // every caller.
 func TestSelectBehindUnreadableJobs(t *testing.T) {
-	s := *newFixture(t).E.Store
+	s := *newFixture(t).E
 	s.Jobs = unreadable{}
 	q := query.New(&s, query.Options{})
 	texts := golden.New(t)

@@ -25,7 +25,7 @@ func TestRanWith(t *testing.T) {
 			list[i] = core.Change{ID: f.Clock.UnixMilli(), At: f.Clock, By: "ann", Verb: core.VerbTriggered, App: "shop", Job: made.Def.ID,
 				New: fmt.Sprintf(`{"runs":["%d"]}`, i)}
 		}
-		check.OK(t, f.E.Store.PutChanges(ctx, list))
+		check.OK(t, f.E.PutChanges(ctx, list))
 	}
 	pause := func() core.Job {
 		t.Helper()

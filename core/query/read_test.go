@@ -27,11 +27,11 @@ func TestRuns(t *testing.T) {
 		if i%3 == 0 {
 			id := core.NumberedRun(j.Def.ID, uint32(i+1))
 			r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual, At: at + 30, Slot: at + 30}
-			check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+			check.OK(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 			want = append([]core.RunID{id}, want...)
 		}
 	}
-	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: base - 600, Last: base - 60, Count: 10, Reason: core.ReasonMisfire}})
+	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: base - 600, Last: base - 60, Count: 10, Reason: core.ReasonMisfire}})
 	for _, limit := range []int{1, 7, 40, 100} {
 		var got []core.RunID
 		skips := 0
@@ -87,7 +87,7 @@ func TestRunAt(t *testing.T) {
 			t.Errorf("%s: %+v %v", ref, v, err)
 		}
 	}
-	f.E.Store.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
+	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
 	v, err := f.M.Run(ctx, "shop/nightly@2026-11-19T02:30")
 	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
 		t.Errorf("skipped: %+v %v", v, err)
@@ -275,10 +275,10 @@ func TestRunAtOfAnOutage(t *testing.T) {
 	job := f.Create(spec("sweep", hourly))
 	at := func(h int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(h) * time.Hour) }
 	f.Clock = at(4)
-	check.OK(t, registry.NoteOutage(ctx, f.E.Store, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
+	check.OK(t, registry.NoteOutage(ctx, f.E, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
 	skip := core.Skip{Job: job.Def.ID, First: core.InstantOf(at(2)), Last: core.InstantOf(at(2)), Count: 1,
 		Reason: core.ReasonMisfire, Made: at(3)}
-	check.OK(t, f.E.Store.PutSkips(ctx, []core.Skip{skip})[0])
+	check.OK(t, f.E.PutSkips(ctx, []core.Skip{skip})[0])
 	texts := golden.New(t)
 	v, err := f.M.Run(ctx, "shop/sweep@"+at(2).Format(time.RFC3339))
 	if err != nil || v.Skip == nil {

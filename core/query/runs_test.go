@@ -43,7 +43,7 @@ func TestRunFilters(t *testing.T) {
 	list[1].Params, list[2].Message = &params, "connect to DB7: refused"
 	for i := range list {
 		list[i].Owner = ""
-		for _, err := range f.E.Store.CreateRuns(ctx, list[i:i+1]) {
+		for _, err := range f.E.CreateRuns(ctx, list[i:i+1]) {
 			check.OK(t, err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestRunsPastTheirTime(t *testing.T) {
 	at := core.InstantOf(start.Add(-50 * time.Hour))
 	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseMisfire,
 		At: at, Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), EndedAt: start}
-	check.OK(t, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+	check.OK(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	for thorough, want := range map[bool]int{false: 0, true: 1} {
 		page, err := f.M.Runs(ctx, query.RunFilter{From: at.Time(), To: at.Time(), Thorough: thorough})
 		if err != nil || len(page.Runs) != want {
@@ -125,7 +125,7 @@ func TestRunsMadeLongBefore(t *testing.T) {
 		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Queued, Cause: core.CauseManual, At: at,
 			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at)})
 	}
-	for _, err := range f.E.Store.CreateRuns(ctx, list) {
+	for _, err := range f.E.CreateRuns(ctx, list) {
 		check.OK(t, err)
 	}
 	got := 0
@@ -152,7 +152,7 @@ func TestRunsOfOneMoment(t *testing.T) {
 		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Running, Cause: core.CauseSchedule, At: at,
 			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), Address: "http://a", SentAt: at.Time()})
 	}
-	for _, err := range f.E.Store.CreateRuns(ctx, list) {
+	for _, err := range f.E.CreateRuns(ctx, list) {
 		check.OK(t, err)
 	}
 	got := map[core.RunID]bool{}
@@ -194,7 +194,7 @@ func TestRunsBehindManyOthers(t *testing.T) {
 				Slot: core.InstantOf(start), Attempt: 1, First: id}
 		}
 		list[0].State, list[0].Reason = core.Failed, core.ReasonHandler
-		check.OK(t, errors.Join(f.E.Store.CreateRuns(ctx, list)...))
+		check.OK(t, errors.Join(f.E.CreateRuns(ctx, list)...))
 		f.Clock = start.Add(30 * 24 * time.Hour)
 		found, pages := 0, 0
 		for filter := (query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}); ; {

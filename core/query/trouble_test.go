@@ -44,7 +44,7 @@ func (f *fixture) past(job core.JobID, story string) {
 		case 'l':
 			r.ID, r.Slot, r.State, r.EndedAt = core.NumberedRun(job, uint32(i)), core.InstantOf(start)+60, core.Planned, time.Time{}
 		}
-		check.OK(f.T, f.E.Store.CreateRuns(ctx, []core.Run{r})[0])
+		check.OK(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
 	}
 }
 
@@ -135,7 +135,7 @@ func TestTroubleOfApps(t *testing.T) {
 	own.Sched.Schedule = every(time.Minute)
 	own.Normalize()
 	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
-	check.OK(t, f.E.Store.Jobs.Put(ctx, []store.JobPut{{Create: &own}})[0])
+	check.OK(t, f.E.Jobs.Put(ctx, []store.JobPut{{Create: &own}})[0])
 	look := func() query.Problems {
 		t.Helper()
 		got, err := f.M.Trouble(ctx, nil)
@@ -148,7 +148,7 @@ func TestTroubleOfApps(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	beat := core.Executor{App: "shop", Address: "http://10.0.0.8:9999", Beat: f.Clock, Since: f.Clock}
-	check.OK(t, f.E.Store.PutExecutor(ctx, beat))
+	check.OK(t, f.E.PutExecutor(ctx, beat))
 	if got := look().Deserted; len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -162,7 +162,7 @@ func TestTroubleOfApps(t *testing.T) {
 func TestUntold(t *testing.T) {
 	f := newFixture(t)
 	for i, name := range []string{"oncall", "gone"} {
-		check.OK(t, f.E.Store.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+		check.OK(t, f.E.PutChannel(ctx, 0, core.Channel{Name: name, Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
 			core.Change{ID: int64(i + 1)}))
 	}
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "told", Notify: core.Notify{To: []string{"oncall"}}}))
@@ -175,7 +175,7 @@ func TestUntold(t *testing.T) {
 		t.Fatalf("%+v, %v", got.Untold, err)
 	}
 	// The store allows a deletion that the API rejects; an old backup has that result too.
-	check.OK(t, f.E.Store.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}))
+	check.OK(t, f.E.DeleteChannel(ctx, 1, "gone", core.Change{ID: 3}))
 	got, err := f.M.Trouble(ctx, nil)
 	want := []query.MissingChannel{{Subject: "untold", Channel: "gone"}, {Subject: "shop/sweep", Channel: "gone"}}
 	if err != nil || !slices.Equal(got.Untold, want) {
@@ -196,12 +196,12 @@ func TestTroubleIsBounded(t *testing.T) {
 			check.OK(t, r.Err)
 		}
 	}
-	long := query.New(f.E.Store, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
+	long := query.New(f.E, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
 	got, err := long.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
 		t.Errorf("checked %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
 	}
-	short := query.New(f.E.Store, query.Options{PageFor: time.Nanosecond})
+	short := query.New(f.E, query.Options{PageFor: time.Nanosecond})
 	if got, err = short.Trouble(ctx, nil); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
 		t.Errorf("in no time: checked %d, more %v (%v)", got.Looked, got.More, err)
 	}
@@ -222,7 +222,7 @@ func TestTroubleOfASlowStore(t *testing.T) {
 		for i := range 40 {
 			f.Create(spec(fmt.Sprint("sweep-", i), every(time.Minute)))
 		}
-		s := *f.E.Store
+		s := *f.E
 		s.Runs = slowly{s.Runs}
 		begun := time.Now()
 		got, err := query.New(&s, query.Options{}).Trouble(ctx, nil)

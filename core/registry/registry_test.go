@@ -53,10 +53,10 @@ func TestRegister(t *testing.T) {
 	now := func() time.Time { return clock }
 	e := memory.Open(t, memory.Options{Now: now})
 	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Store.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
+		check.OK(t, e.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}))
 	}
 	n := &counts{}
-	r := registry.New(n.on(*e.Store), registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
+	r := registry.New(n.on(*e), registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
 		if strings.Contains(address, "169.254.") {
 			return errors.New("link-local addresses are refused")
 		}
@@ -64,7 +64,7 @@ func TestRegister(t *testing.T) {
 	}})
 	good := registry.Registration{App: "shop", Address: "http://10.0.0.1:9999/", Token: "secret", Dialect: "B"}
 	stored := func() []core.Executor {
-		got, err := e.Store.Executors(ctx, []string{"shop"})
+		got, err := e.Executors(ctx, []string{"shop"})
 		check.OK(t, err)
 		return got["shop"]
 	}
@@ -137,12 +137,12 @@ func TestRegister(t *testing.T) {
 		t.Errorf("throttled: %v", err)
 	}
 	n.fail = nil
-	free := registry.New(e.Store, registry.Options{Now: now, AllowNoToken: func(context.Context) bool { return true }})
+	free := registry.New(e, registry.Options{Now: now, AllowNoToken: func(context.Context) bool { return true }})
 	if err := free.Register(ctx, registry.Registration{App: "open", Address: "http://10.0.0.2"}); err != nil {
 		t.Errorf("no token needed: %v", err)
 	}
 	for i := range registry.MaxExecutors {
-		check.OK(t, e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
+		check.OK(t, e.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
 			Beat: clock}))
 	}
 	if err := r.Register(ctx, good); code(err) != core.CodeTooLarge {
@@ -163,14 +163,14 @@ func TestTheDeadMakeRoom(t *testing.T) {
 		t.Helper()
 		check.OK(t, err)
 	}
-	ok(e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	r := registry.New(e.Store, registry.Options{Now: func() time.Time { return clock }})
+	ok(e.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r := registry.New(e, registry.Options{Now: func() time.Time { return clock }})
 	address := func(i int) string { return fmt.Sprintf("http://10.%d.%d.%d:9999", i/62500, i/250%250, i%250) }
 	register := func(i int) error {
 		return r.Register(ctx, registry.Registration{App: "shop", Address: address(i), Token: "secret"})
 	}
 	there := func() map[string]bool {
-		all, err := e.Store.Executors(ctx, []string{"shop"})
+		all, err := e.Executors(ctx, []string{"shop"})
 		ok(err)
 		is := map[string]bool{}
 		for _, x := range all["shop"] {
@@ -198,13 +198,13 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	}
 	// The server itself was down: an executor that had no time for a heartbeat is not expired.
 	clock = begin.Add(time.Hour)
-	ok(e.Store.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
+	ok(e.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
 	if err := register(6000); code(err) != core.CodeTooLarge {
 		t.Errorf("after an outage of ours: %v", err)
 	}
 	clock = clock.Add(core.BeatExpiry)
 	ok(register(6000))
-	ok(e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // concurrent registrations
+	ok(e.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // concurrent registrations
 	ok(register(6001))
 	if is := there(); len(is) != registry.MaxExecutors {
 		t.Errorf("%d are stored", len(is))
@@ -221,26 +221,26 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 		t.Helper()
 		check.OK(t, err)
 	}
-	ok(e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	ok(e.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	address := func(i int) string { return fmt.Sprintf("http://10.1.%d.%d:9999", i/250, i%250) }
 	for i := range registry.MaxExecutors { // two are dead, the rest live
 		beat := clock
 		if i < 2 {
 			beat = begin.Add(time.Duration(i) * time.Second)
 		}
-		ok(e.Store.PutExecutor(ctx, core.Executor{App: "shop", Address: address(i), Beat: beat}))
+		ok(e.PutExecutor(ctx, core.Executor{App: "shop", Address: address(i), Beat: beat}))
 	}
 	again := core.Executor{App: "shop", Address: address(0), Beat: clock}
-	s := *e.Store
+	s := *e
 	s.Records = hook.Records{Records: s.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
 		if w := &groups[0].Writes[0]; w.Delete && w.Name == again.Address { // it beats between the read and its removal
-			ok(e.Store.PutExecutor(ctx, again))
+			ok(e.PutExecutor(ctx, again))
 		}
-		return e.Store.Records.Write(ctx, groups...)
+		return e.Records.Write(ctx, groups...)
 	}}
 	r := registry.New(&s, registry.Options{Now: func() time.Time { return clock }})
 	ok(r.Register(ctx, registry.Registration{App: "shop", Address: address(5000), Token: "secret"}))
-	all, err := e.Store.Executors(ctx, []string{"shop"})
+	all, err := e.Executors(ctx, []string{"shop"})
 	ok(err)
 	is := map[string]bool{}
 	for _, x := range all["shop"] {
@@ -257,7 +257,7 @@ func TestPolled(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(t, memory.Options{})
 	n := &counts{}
-	r := registry.New(n.on(*e.Store), registry.Options{Now: func() time.Time { return clock }})
+	r := registry.New(n.on(*e), registry.Options{Now: func() time.Time { return clock }})
 	app := &core.App{Name: "shop", Executors: []string{"queue:mail", "http://x"}}
 	for i, c := range []struct {
 		wait time.Duration
@@ -268,7 +268,7 @@ func TestPolled(t *testing.T) {
 			t.Errorf("%d: %d writes, %v", i, n.puts, err)
 		}
 	}
-	all, err := e.Store.Executors(ctx, []string{"shop"})
+	all, err := e.Executors(ctx, []string{"shop"})
 	if got := all["shop"]; err != nil || len(got) != 1 || got[0].Address != "queue:mail" || !got[0].Beat.Equal(clock) {
 		t.Errorf("%+v %v", got, err)
 	}
@@ -284,10 +284,10 @@ func TestPolled(t *testing.T) {
 func TestCame(t *testing.T) {
 	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Store.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	came := 0
-	r := registry.New(e.Store, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
-		if all, err := e.Store.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {
+	r := registry.New(e, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
+		if all, err := e.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {
 			t.Errorf("it is not stored yet: %v", err)
 		}
 		came++

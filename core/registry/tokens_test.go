@@ -32,7 +32,7 @@ type apps struct {
 
 func newApps(t testing.TB, list ...core.App) *apps {
 	e := memory.Open(t, memory.Options{})
-	a := &apps{Store: *e.Store, t: t, data: e.Store.Records}
+	a := &apps{Store: *e, t: t, data: e.Records}
 	h := hook.Records{Records: a.data}
 	h.DoList = func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
 		a.reads.Add(1)

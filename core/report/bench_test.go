@@ -51,13 +51,13 @@ func BenchmarkAnswer(b *testing.B) {
 			e, err := sqlite.Open(b.Context(), sqlite.Options{Lock: lock, Synchronous: "OFF"})
 			check.OK(b, err)
 			b.Cleanup(func() { e.Close() })
-			return e.Store
+			return e
 		}},
 		{"dynamo", func(b *testing.B) *store.Store {
 			db, queues := fakeaws.New(b.Errorf)
 			s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
 			check.OK(b, err)
-			return s.Engine().Store
+			return s.Store
 		}},
 	} {
 		b.Run(engine.name, func(b *testing.B) {

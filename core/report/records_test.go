@@ -15,7 +15,7 @@ import (
 
 // TestRecords: records are read in order, by time and by job, stored again, and removed.
 func TestRecords(t *testing.T) {
-	r, ctx := New(memory.Open(t, memory.Options{}).Store, Options{}), t.Context()
+	r, ctx := New(memory.Open(t, memory.Options{}), Options{}), t.Context()
 	rec := func(list string, at core.Instant, first core.JobID) record {
 		return record{recordKey{list, at, first}, fmt.Appendf(nil, "%s %d %d \x00", list, at, first)}
 	}

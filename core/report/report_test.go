@@ -34,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T, from time.Time) *world {
 	w := &world{t: t, now: from, runs: map[core.RunID]core.Run{}, dice: rand.New(rand.NewPCG(1, 2))}
-	w.data = memory.Open(t, memory.Options{Now: func() time.Time { return w.now }}).Store
+	w.data = memory.Open(t, memory.Options{Now: func() time.Time { return w.now }})
 	w.s = new(*w.data)
 	return w
 }

@@ -34,7 +34,7 @@ type fixture struct {
 // newFixture returns a copy of tables that eu-central-1 used, an hour after it was made.
 func newFixture(t testing.TB, jobs int) *fixture {
 	f := &fixture{t: t, now: made.Add(time.Hour)}
-	f.s = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }}).Store
+	f.s = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }})
 	f.o = restore.Options{Deployment: here, Now: func() time.Time { return f.now }}
 	err := f.s.Alive(ctx, made.Add(30*time.Second))
 	f.ok(err)
@@ -266,7 +266,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("a deployment restores its own tables: %v", err)
 	}
-	empty := &fixture{t: t, now: made, s: memory.Open(t, memory.Options{}).Store, o: f.o}
+	empty := &fixture{t: t, now: made, s: memory.Open(t, memory.Options{}), o: f.o}
 	if _, err := empty.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeInvalid {
 		t.Errorf("nothing ever worked, and no moment is given: %v", err)
 	}

@@ -20,7 +20,7 @@ func TestKeyIsRefused(t *testing.T) {
 	text := secretbox.NewKey()
 	box := secretbox.New(core.Say("the keys"), func(context.Context) (string, error) { return text, nil },
 		func(_ context.Context, s string) error { text = s; return nil })
-	s := memory.Open(t, memory.Options{Secrets: box}).Store
+	s := memory.Open(t, memory.Options{Secrets: box})
 	ctx, before, ann := t.Context(), text, core.Actor{Name: "ann"}
 	check.OK(t, s.PutGlobal(ctx, 0, core.Global{Holder: "eu-west-1/state", Generation: 1, Rev: 1}))
 	lease := core.Lease{Name: "rotate-key", Owner: "other", Epoch: 1, Until: time.Now().Add(time.Minute)}

@@ -102,7 +102,7 @@ func TestIdle(t *testing.T) {
 		"two are readable": {global: core.Global{Readable: 2}},
 		"cannot be read":   {err: core.ErrThrottled},
 	} {
-		s := *memory.Open(t, memory.Options{}).Store
+		s := *memory.Open(t, memory.Options{})
 		c.global.Rev = 1
 		errs := []error{s.PutGlobal(t.Context(), 0, c.global)}
 		if c.due != 0 {

@@ -32,7 +32,7 @@ func (p *partly) on(w *world) *tick.Ticker {
 			if p.refuse(i) {
 				errs[i] = core.ErrThrottled
 			} else {
-				errs[i] = w.eng.Store.Queue.Enqueue(ctx, out[i:i+1])[0]
+				errs[i] = w.eng.Queue.Enqueue(ctx, out[i:i+1])[0]
 			}
 			for _, f := range out[i].Message.Fires {
 				if p.put[f.Run]++; errs[i] != nil {
@@ -46,7 +46,7 @@ func (p *partly) on(w *world) *tick.Ticker {
 		if p.records != nil && strings.HasPrefix(groups[0].Writes[0].Kind, "skip#") {
 			return slices.Repeat([]error{p.records}, len(groups))
 		}
-		return w.eng.Store.Records.Write(ctx, groups...)
+		return w.eng.Records.Write(ctx, groups...)
 	}}
 	return tick.New(w.s, tick.Options{ID: "t", Plan: plan.AWS(), Overdue: time.Hour})
 }
@@ -124,7 +124,7 @@ func TestRefusedRecordIsPutAgainAlone(t *testing.T) {
 		if res, err := p.pass(t, tk); err != nil || len(p.put) != 0 || res.Moved != 1 || res.Skipped == 0 {
 			t.Errorf("then %d fires, %d jobs, %d recorded, %v", len(p.put), res.Moved, res.Skipped, err)
 		}
-		skips, err := w.eng.Store.Skips(t.Context(), 1, 0, core.InstantOf(time.Now()))
+		skips, err := w.eng.Skips(t.Context(), 1, 0, core.InstantOf(time.Now()))
 		if err != nil || len(skips) != 1 {
 			t.Errorf("records %+v, %v", skips, err)
 		}

@@ -30,20 +30,20 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 		paused bool                                                         // at the end
 	}{
 		"stored": {func(w *world, _ time.Time, puts []store.JobPut) []error {
-			return w.eng.Store.Jobs.Put(w.t.Context(), puts)
+			return w.eng.Jobs.Put(w.t.Context(), puts)
 		}, false},
 		"made longer by a person who was faster": {func(w *world, until time.Time, puts []store.JobPut) []error {
-			end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
-			before := people.New(w.eng.Store, end, nil,
+			end := finish.New(w.eng, finish.Options{Plan: plan.Local()})
+			before := people.New(w.eng, end, nil,
 				people.Options{Plan: plan.Local(), Ask: query.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
 				w.t.Fatalf("%+v %v", r, err)
 			}
-			return w.eng.Store.Jobs.Put(w.t.Context(), puts)
+			return w.eng.Jobs.Put(w.t.Context(), puts)
 		}, true},
 		"done, its answer lost": {func(w *world, _ time.Time, puts []store.JobPut) []error {
-			w.eng.Store.Jobs.Put(w.t.Context(), puts)
+			w.eng.Jobs.Put(w.t.Context(), puts)
 			return []error{errors.New("no answer")}
 		}, false},
 		"throttled, then done": {func(*world, time.Time, []store.JobPut) []error {
@@ -54,9 +54,9 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // fake time
 				w := newWorld(t, 1)
-				end := finish.New(w.eng.Store, finish.Options{Plan: plan.Local()})
+				end := finish.New(w.eng, finish.Options{Plan: plan.Local()})
 				tk := tick.New(w.s, tick.Options{ID: "t", Plan: plan.Local()})
-				m := people.New(w.eng.Store, end, nil, people.Options{Plan: plan.Local()})
+				m := people.New(w.eng, end, nil, people.Options{Plan: plan.Local()})
 				check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 				job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Misfire: core.MisfireAll,
 					Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
@@ -67,7 +67,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				met := false
 				w.s.Jobs = hook.Jobs{Jobs: w.s.Jobs, DoPut: func(ctx context.Context, puts []store.JobPut) []error {
 					if met {
-						return w.eng.Store.Jobs.Put(ctx, puts)
+						return w.eng.Jobs.Put(ctx, puts)
 					}
 					met = true
 					return c.meet(w, until, puts)
@@ -147,7 +147,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 								sent[copied{f.Run, f.Rev}] = true
 							}
 						}
-						return w.eng.Store.Queue.Enqueue(ctx, out)
+						return w.eng.Queue.Enqueue(ctx, out)
 					}}
 					end := finish.New(w.s, finish.Options{Plan: o})
 					m := people.New(w.s, end, nil, people.Options{Plan: o})
@@ -222,8 +222,8 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
-		end := finish.New(w.eng.Store, finish.Options{Plan: o})
-		m := people.New(w.eng.Store, end, nil, people.Options{Plan: o})
+		end := finish.New(w.eng, finish.Options{Plan: o})
+		m := people.New(w.eng, end, nil, people.Options{Plan: o})
 		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
@@ -232,11 +232,11 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 			t.Fatal("it is in the first partition anyway")
 		}
 		check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{}))
-		g, err := w.eng.Store.Global(t.Context())
+		g, err := w.eng.Global(t.Context())
 		must(t, err)
 		seen := g.Rev
 		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
-		must(t, w.eng.Store.PutGlobal(t.Context(), seen, g))
+		must(t, w.eng.PutGlobal(t.Context(), seen, g))
 		check.Call(t)(m.Resume(t.Context(), ann, target, ""))
 		w.join("t", tick.Options{})
 		time.Sleep(2 * time.Minute) // fake time

@@ -252,7 +252,7 @@ func TestIdlePartitionsWakeNobody(t *testing.T) {
 		if f.n != 30 {
 			t.Errorf("%d ticks in 30 minutes", f.n)
 		}
-		leases, err := f.eng.Store.Leases(t.Context())
+		leases, err := f.eng.Leases(t.Context())
 		if err != nil || len(leases) != 16 {
 			t.Errorf("leases of others than the partitions are left: %+v, %v", leases, err)
 		}
@@ -312,7 +312,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 				if due := f.due(partitions, time.Now().Add(-2*time.Minute)); len(due) > 0 {
 					t.Errorf("%d jobs are not planned", len(due))
 				}
-				if g, err := f.eng.Store.Global(t.Context()); err != nil || g.Partitions != partitions {
+				if g, err := f.eng.Global(t.Context()); err != nil || g.Partitions != partitions {
 					t.Errorf("what did not happen was counted as load: %+v, %v", g, err)
 				}
 			})
@@ -324,7 +324,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	f.t.Helper()
 	for p := range partitions {
-		some, err := f.eng.Store.Jobs.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
+		some, err := f.eng.Jobs.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
 		must(f.t, err)
 		list = append(list, some...)
 	}
@@ -357,7 +357,7 @@ func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 		for id := range core.JobID(500) {
 			ids = append(ids, id+1)
 		}
-		jobs, err := f.eng.Store.Jobs.Get(t.Context(), store.Planning, ids)
+		jobs, err := f.eng.Jobs.Get(t.Context(), store.Planning, ids)
 		must(t, err)
 		now := core.InstantOf(time.Now())
 		for id, j := range jobs {

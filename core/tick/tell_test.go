@@ -28,7 +28,7 @@ type lane struct {
 func (l *lane) on(w *world) {
 	w.s.Queue = hook.Queue{Queue: w.s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
 		if len(out) == 0 || out[0].Message.Kind != ring.KindPostRun {
-			return w.eng.Store.Queue.Enqueue(ctx, out)
+			return w.eng.Queue.Enqueue(ctx, out)
 		}
 		return l.enqueue(ctx, out)
 	}}

@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -27,7 +26,7 @@ import (
 // world is an engine with some tickers, each called once a second.
 type world struct {
 	t       *testing.T
-	eng     *engine.Engine
+	eng     *store.Store
 	s       *store.Store // a copy of the engine's store, which the tickers use
 	tickers map[string]*tick.Ticker
 
@@ -39,8 +38,8 @@ func newWorld(t *testing.T, partitions int) *world {
 	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
-	must(t, eng.Store.PutGlobal(t.Context(), 0, g))
-	s := *eng.Store
+	must(t, eng.PutGlobal(t.Context(), 0, g))
+	s := *eng
 	return &world{t: t, eng: eng, s: &s, tickers: map[string]*tick.Ticker{}, partitions: partitions}
 }
 
@@ -138,8 +137,8 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 		j.Sched.Partition = core.PartitionOf(j.Def.ID, w.partitions)
 		jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID}}})
 	}
-	must(w.t, w.eng.Store.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
-	must(w.t, w.eng.Store.Jobs.Put(w.t.Context(), jobs)...)
+	must(w.t, w.eng.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
+	must(w.t, w.eng.Jobs.Put(w.t.Context(), jobs)...)
 }
 
 // ringIDs empties the delay queue and returns its runs.
@@ -149,7 +148,7 @@ func (w *world) ringIDs() []core.RunID {
 	defer cancel()
 	var ids []core.RunID
 	for {
-		got, err := w.eng.Store.Queue.Receive(ctx, ring.KindFires, 100)
+		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
 		if err != nil || len(got) == 0 {
 			return ids
 		}
@@ -158,7 +157,7 @@ func (w *world) ringIDs() []core.RunID {
 				ids = append(ids, f.Run)
 			}
 		}
-		w.eng.Store.Queue.Ack(w.t.Context(), got)
+		w.eng.Queue.Ack(w.t.Context(), got)
 	}
 }
 
@@ -205,7 +204,7 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 				seen[id] = true
 			}
 		}
-		g, err := w.eng.Store.Global(t.Context())
+		g, err := w.eng.Global(t.Context())
 		if err != nil || g.Partitions != 4 {
 			t.Fatalf("partitions: %+v, %v", g, err)
 		}
@@ -219,7 +218,7 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 		}
 		var where []int
 		for p := range 4 {
-			items, err := w.eng.Store.Jobs.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
+			items, err := w.eng.Jobs.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
 			must(t, err)
 			where = append(where, len(items))
 		}
@@ -239,7 +238,7 @@ func TestPartitionsShrink(t *testing.T) {
 		for range 18 {
 			w.pass()
 		}
-		if g, err := w.eng.Store.Global(t.Context()); err != nil || g.Partitions != 4 {
+		if g, err := w.eng.Global(t.Context()); err != nil || g.Partitions != 4 {
 			t.Fatalf("before the need is known: %+v, %v", g, err)
 		}
 		seen := map[core.RunID]bool{}
@@ -250,7 +249,7 @@ func TestPartitionsShrink(t *testing.T) {
 				seen[id] = true
 			}
 		}
-		g, err := w.eng.Store.Global(t.Context())
+		g, err := w.eng.Global(t.Context())
 		if err != nil || g.Partitions != 1 || g.Readable != 1 {
 			t.Errorf("after shrinking: %+v, %v", g, err)
 		}
@@ -299,14 +298,14 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 func (w *world) update(seen int64, j core.Job) {
 	w.t.Helper()
 	c := core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}
-	must(w.t, w.eng.Store.Jobs.Put(w.t.Context(),
+	must(w.t, w.eng.Jobs.Put(w.t.Context(),
 		[]store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}, Changes: []core.Change{c}}})...)
 }
 
 // stored returns a copy of a stored job.
 func (w *world) stored(id core.JobID) core.Job {
 	w.t.Helper()
-	found, err := w.eng.Store.Jobs.Get(w.t.Context(), store.Whole, []core.JobID{id})
+	found, err := w.eng.Jobs.Get(w.t.Context(), store.Whole, []core.JobID{id})
 	must(w.t, err, found[id].Err)
 	j := *found[id].Is
 	j.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
@@ -335,10 +334,10 @@ func TestClaimedTail(t *testing.T) {
 				tail := core.PlannedRun(1, at)
 				move := s.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
-				must(t, w.eng.Store.Advance(t.Context(), []core.Advance{move})[0])
+				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
 				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
 					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
-				must(t, w.eng.Store.CreateRuns(t.Context(), []core.Run{claimed})[0])
+				must(t, w.eng.CreateRuns(t.Context(), []core.Run{claimed})[0])
 				w.join("a", tick.Options{})
 				w.pass()
 				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
@@ -374,11 +373,11 @@ func TestTailWithoutRuns(t *testing.T) {
 				tail := core.PlannedRun(1, at)
 				move := w.stored(1).Sched.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
-				must(t, w.eng.Store.Advance(t.Context(), []core.Advance{move})[0])
+				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
 				if c.first != nil {
 					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
 					c.first.App, c.first.Cause = "app", core.CauseSchedule
-					must(t, w.eng.Store.CreateRuns(t.Context(), []core.Run{*c.first})[0])
+					must(t, w.eng.CreateRuns(t.Context(), []core.Run{*c.first})[0])
 				}
 				time.Sleep(c.age) // without passes
 				w.join("a", tick.Options{})
@@ -396,7 +395,7 @@ func TestTailWithoutRuns(t *testing.T) {
 				if sent != (c.want == again) || (w.stored(1).Sched.Tail != tail) != (c.want == moved) {
 					t.Errorf("sent: %t, tail %d; want it %s", sent, w.stored(1).Sched.Tail, c.want)
 				}
-				skips, err := w.eng.Store.Skips(t.Context(), 1, at, at)
+				skips, err := w.eng.Skips(t.Context(), 1, at, at)
 				if want := c.want == moved && c.first == nil; err != nil || (len(skips) == 1) != want {
 					t.Errorf("records of its instant: %+v, %v", skips, err)
 				}
@@ -408,9 +407,9 @@ func TestTailWithoutRuns(t *testing.T) {
 // enqueued returns the messages that the tickers enqueue from now on.
 func (w *world) enqueued() *[]ring.Out {
 	list := &[]ring.Out{}
-	w.s.Queue = hook.Queue{Queue: w.eng.Store.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+	w.s.Queue = hook.Queue{Queue: w.eng.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
 		*list = append(*list, out...)
-		return w.eng.Store.Queue.Enqueue(ctx, out)
+		return w.eng.Queue.Enqueue(ctx, out)
 	}}
 	return list
 }
@@ -440,8 +439,8 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			j.Sched = plan.Start(j.Sched, sch, o)
 			jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: 1, App: "a", Job: id}}})
 		}
-		must(t, w.eng.Store.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
-		must(t, w.eng.Store.Jobs.Put(t.Context(), jobs)...)
+		must(t, w.eng.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
+		must(t, w.eng.Jobs.Put(t.Context(), jobs)...)
 		tick := tick.New(w.s, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
 			check.Call(t)(tick.Pass(t.Context()))
@@ -488,7 +487,7 @@ func TestGroupsGrow(t *testing.T) {
 				last, grew := 0, 0
 				for range 400 {
 					w.pass()
-					g, err := w.eng.Store.Global(t.Context())
+					g, err := w.eng.Global(t.Context())
 					must(t, err)
 					if g.Groups < last {
 						t.Fatalf("%d groups after %d", g.Groups, last)
@@ -538,7 +537,7 @@ func TestFewJobsMakeNoGroups(t *testing.T) {
 		for range 60 {
 			w.pass()
 		}
-		if g, err := w.eng.Store.Global(t.Context()); err != nil || g.Groups != 0 {
+		if g, err := w.eng.Global(t.Context()); err != nil || g.Groups != 0 {
 			t.Errorf("%d groups, %v", g.Groups, err)
 		}
 	})
@@ -550,32 +549,32 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
-		must(t, w.eng.Store.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
+		must(t, w.eng.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}, Sched: core.Sched{ID: 7, App: "one", State: core.Started}}
-		must(t, w.eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+		must(t, w.eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		lead := -plan.Local().PlanAhead
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
 			Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
-		must(t, w.eng.Store.Runs.Put(t.Context(),
+		must(t, w.eng.Runs.Put(t.Context(),
 			[]store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}}})...)
-		w.eng.Store.Enter(t.Context(), []core.DueItem{old})
+		w.eng.Enter(t.Context(), []core.DueItem{old})
 		w.join("a", tick.Options{})
 		depth := func() int {
-			due, later, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindFires)
+			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
 			must(t, err)
 			return due + later
 		}
 		for range 30 {
 			w.pass()
 		}
-		if entries, _ := w.eng.Store.Jobs.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
+		if entries, _ := w.eng.Jobs.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
 			t.Errorf("%d messages, entries %+v", depth(), entries)
 		}
 		for range 31 {
 			w.pass()
 		}
-		if entries, _ := w.eng.Store.Jobs.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
+		if entries, _ := w.eng.Jobs.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
 			t.Errorf("%d messages, entries %+v", depth(), entries)
 		}
 	})
@@ -595,14 +594,14 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 					Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
 				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
 			}
-			must(t, append(w.eng.Store.CreateRuns(t.Context(), runs), w.eng.Store.Enter(t.Context(), entries)...)...)
+			must(t, append(w.eng.CreateRuns(t.Context(), runs), w.eng.Enter(t.Context(), entries)...)...)
 			o := plan.Local()
 			o.SlowLane = lane
 			w.join("a", tick.Options{Plan: o})
 			w.pass()
-			fast, _, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindFires)
+			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
 			must(t, err)
-			slow, _, _, err := w.eng.Store.Queue.Depth(t.Context(), ring.KindSlow)
+			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
 			must(t, err)
 			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
 				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)

@@ -20,7 +20,7 @@ import (
 // damage makes jobs unreadable for the tickers.
 func (w *world) damage(is func(core.JobID) bool) {
 	w.s.Jobs = hook.Jobs{Jobs: w.s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
-		found, err := w.eng.Store.Jobs.Get(ctx, part, ids)
+		found, err := w.eng.Jobs.Get(ctx, part, ids)
 		for id := range found {
 			if is(id) {
 				found[id] = store.Got[*core.Job]{Err: errors.New("written by a newer version")}

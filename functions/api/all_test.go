@@ -22,7 +22,7 @@ import (
 // TestAllDoors: behind a function URL one function handles the requests of the three behind an HTTP API, each by its own rules.
 func TestAllDoors(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
@@ -64,7 +64,7 @@ func TestAllDoors(t *testing.T) {
 	if h.ServeHTTP(page, r); !strings.Contains(page.Body.String(), c.Deployment) {
 		t.Errorf("the console does not say of which deployment it is: %d %s", page.Code, page.Body)
 	}
-	list, err := e.Store.Executors(t.Context(), []string{"billing"})
+	list, err := e.Executors(t.Context(), []string{"billing"})
 	if err != nil || len(list["billing"]) != 1 {
 		t.Errorf("registered: %v, %v", list, err)
 	}
@@ -74,7 +74,7 @@ func TestAllDoors(t *testing.T) {
 // admin address ends with a slash posts to other paths, which come to this function.
 func TestPathsThatNoRouteNames(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
@@ -91,7 +91,7 @@ func TestPathsThatNoRouteNames(t *testing.T) {
 			t.Errorf("%s: %d %s %v", path, got.StatusCode, got.Body, err)
 		}
 	}
-	if list, err := e.Store.Executors(t.Context(), []string{"billing"}); err != nil || len(list["billing"]) != 2 {
+	if list, err := e.Executors(t.Context(), []string{"billing"}); err != nil || len(list["billing"]) != 2 {
 		t.Errorf("registered: %v, %v", list, err)
 	}
 }
@@ -110,9 +110,9 @@ func TestAllDoorsAgree(t *testing.T) {
 			t.Helper()
 			check.OK(t, err)
 		}
-		ok(e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
-		ok(e.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
-		ok(e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Cause: core.CauseAPI, Owner: "o",
+		ok(e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
+		ok(e.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
+		ok(e.CreateRuns(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Cause: core.CauseAPI, Owner: "o",
 			Attempt: 3, Retries: 9, First: id}})[0])
 		config := &lambdaboot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
 		r := httptest.NewRequest("POST", "http://x/api/callback",
@@ -121,7 +121,7 @@ func TestAllDoorsAgree(t *testing.T) {
 		w := httptest.NewRecorder()
 		wire(config, e, doorOf(config, e, slog.New(slog.DiscardHandler)), notify.Options{}).ServeHTTP(w, r)
 		depth := func(lane ring.Kind) int {
-			due, waiting, _, err := e.Store.Queue.Depth(t.Context(), lane)
+			due, waiting, _, err := e.Queue.Depth(t.Context(), lane)
 			ok(err)
 			return due + waiting
 		}

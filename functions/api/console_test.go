@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -62,7 +63,7 @@ func (b *browser) ask(method, path, since string) (w *httptest.ResponseRecorder,
 // of the first three jobs the last ones failed.
 func newBrowser(t *testing.T) *browser {
 	db, queues := fakeaws.New(t.Errorf)
-	store, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
+	data, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
 	ok := func(errs ...error) {
 		t.Helper()
@@ -71,12 +72,13 @@ func newBrowser(t *testing.T) *browser {
 		}
 	}
 	ctx, now := t.Context(), time.Now().Truncate(time.Minute)
-	ok(store.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+	ok(data.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
 	var jobs []core.Job
+	var puts []store.JobPut
 	for i := range 300 {
 		app := fmt.Sprintf("app-%d", i%5)
 		if i < 5 {
-			ok(store.PutApp(ctx, 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+			ok(data.PutApp(ctx, 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
 		}
 		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: app, Name: fmt.Sprintf("nightly-report-%d", i), Title: "Sums up what was sold",
 			Handler: "report", Author: "ann@example.com", Labels: map[string]string{"team": "sales"}, Created: now}}
@@ -85,8 +87,9 @@ func newBrowser(t *testing.T) *browser {
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: fmt.Sprintf("%d * * * * ?", i%60)}}, Timezone: "Europe/Berlin"}}
 		j.Normalize()
 		jobs = append(jobs, j)
+		puts = append(puts, store.JobPut{Create: &j})
 	}
-	ok(store.CreateJobs(ctx, jobs, nil)...)
+	ok(data.Jobs.Put(ctx, puts)...)
 	var runs []core.Run
 	var ends []core.RunPut
 	for i := range jobs {
@@ -98,7 +101,7 @@ func newBrowser(t *testing.T) *browser {
 				Journal: core.JournalKey{Minute: int64(at) / 60, Nonce: "nonce-1234567890"}})
 		}
 	}
-	ok(store.Create(ctx, runs)...)
+	ok(data.CreateRuns(ctx, runs)...)
 	for i := range runs {
 		end := core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: runs[i].SentAt.Add(time.Second)}
 		if runs[i].ID.Job() <= 3 {
@@ -108,11 +111,11 @@ func newBrowser(t *testing.T) *browser {
 		put.Seen = &runs[i]
 		ends = append(ends, put)
 	}
-	ok(store.PutRuns(ctx, ends)...)
-	ok(store.PutJournal(ctx, core.Journal{Key: core.JournalKey{Minute: now.Unix()/60 - 5, Nonce: "n"}, V: 1}))
+	ok(data.ChangeRuns(ctx, ends)...)
+	ok(data.PutJournal(ctx, core.Journal{Key: core.JournalKey{Minute: now.Unix()/60 - 5, Nonce: "n"}, V: 1}))
 	c := &lambdaboot.Config{AdminToken: "function-admin-token", Deployment: "eu-west-1/nightly", Plan: plan.AWS()}
 	log := slog.New(slog.DiscardHandler)
-	e := store.Engine()
+	e := data.Store
 	b := &browser{t: t, db: db, queues: queues, h: wire(c, e, doorOf(c, e, log), notify.Options{})}
 	form := strings.NewReader(url.Values{"token": {c.AdminToken}}.Encode())
 	r := httptest.NewRequest(http.MethodPost, "http://x/console/login", form)

@@ -29,7 +29,6 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/lambdaboot"
@@ -37,30 +36,31 @@ import (
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
 func main() {
 	c, sdk, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{AdminToken: true})
 	lambdaboot.Must(log, err)
-	door := doorOf(&c, store.Engine(), log)
+	door := doorOf(&c, store.Store, log)
 	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
-	h := wire(&c, store.Engine(), door, notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
+	h := wire(&c, store.Store, door, notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
 	switch doors := os.Getenv("TICKRING_ENDPOINTS"); doors {
 	case "":
 	case "all":
-		h = all(&c, store.Engine(), h, door)
+		h = all(&c, store.Store, h, door)
 	default:
 		lambdaboot.Must(log, fmt.Errorf("configuration: TICKRING_ENDPOINTS: %q; allowed values: all", doors))
 	}
 	c.Start(lambdaboot.HTTP(h, log))
 }
 
-func doorOf(c *lambdaboot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Config {
+func doorOf(c *lambdaboot.Config, e *store.Store, log *slog.Logger) executorhttp.Config {
 	return executorhttp.Config{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
 }
 
-func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to notify.Options) http.Handler {
+func wire(c *lambdaboot.Config, e *store.Store, door executorhttp.Config, to notify.Options) http.Handler {
 	log := door.Log
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
@@ -71,18 +71,18 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	// Consumers of SQS queues ask here about runs and send heartbeats.
 	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Store.Runs, Finish: a.Finish}).Serve(mux)
-	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Notices: e.Store,
+	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Notices: e,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
 		Store:   a.Store,
 		Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Deployment: c.Deployment}
-			doctor.Gather(ctx, e.Store, time.Now(), l, &f, log, nil)
+			doctor.Gather(ctx, e, time.Now(), l, &f, log, nil)
 			return f
 		}, Status: func() client.Status {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
-			last, err := e.Store.LastAlive(ctx) // each minute of a tick
+			last, err := e.LastAlive(ctx) // each minute of a tick
 			if err != nil {
 				log.Warn("last planner pass not read", "err", err)
 			}
@@ -98,7 +98,7 @@ func wire(c *lambdaboot.Config, e *engine.Engine, door executorhttp.Config, to n
 		h := api.NewHandler(m, sender, o)
 		pages := http.NewServeMux()
 		pages.Handle("/console/", console.New(console.Options{API: h, Access: o.Access, Provider: provider,
-			URL: c.ReportURL, Newest: e.Store.Newest, Name: c.Deployment, Log: log}))
+			URL: c.ReportURL, Newest: e.Newest, Name: c.Deployment, Log: log}))
 		pages.Handle("/", console.SendAway(h))
 		return pages
 	}))
@@ -118,7 +118,7 @@ func providerOf(c *lambdaboot.Config, adminToken string, log *slog.Logger) (*oid
 	return p, claims, err
 }
 
-func all(c *lambdaboot.Config, e *engine.Engine, api http.Handler, door executorhttp.Config) http.Handler {
+func all(c *lambdaboot.Config, e *store.Store, api http.Handler, door executorhttp.Config) http.Handler {
 	a := c.Assemble(e, door.Log)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))

@@ -17,18 +17,18 @@ import (
 
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/store"
 )
 
 func main() {
 	c, _, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
 	lambdaboot.Must(log, err)
-	c.Start(wire(&c, store.Engine(), store.BuryRaw, log))
+	c.Start(wire(&c, store.Store, store.BuryRaw, log))
 }
 
-func wire(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+func wire(c *lambdaboot.Config, e *store.Store, bury func(ctx context.Context, body, reason string) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()

@@ -15,7 +15,6 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -25,13 +24,13 @@ import (
 
 const run = core.RunID(30282209332) // of the documents
 
-func open(t *testing.T) *engine.Engine {
+func open(t *testing.T) *store.Store {
 	t.Helper()
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	at, _ := run.Planned()
-	check.OK(t, e.Store.CreateRuns(t.Context(),
+	check.OK(t, e.CreateRuns(t.Context(),
 		[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at,
 			Slot: at, Attempt: 1, First: run}})[0])
 	return e
@@ -44,13 +43,13 @@ func keyOf(t *testing.T, c *lambdaboot.Config) []byte {
 	return key
 }
 
-func state(t *testing.T, e *engine.Engine) core.State {
+func state(t *testing.T, e *store.Store) core.State {
 	t.Helper()
-	return memory.Run(t, e.Store, run).State
+	return memory.Run(t, e, run).State
 }
 
 // ask sends a document, changed, and answers status and body.
-func ask(t *testing.T, c *lambdaboot.Config, e *engine.Engine, name string, replace ...string) (int, string) {
+func ask(t *testing.T, c *lambdaboot.Config, e *store.Store, name string, replace ...string) (int, string) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	doc, err := os.ReadFile("testdata/" + name)
@@ -93,13 +92,13 @@ func (refusing) Put(_ context.Context, puts []store.RunPut) []error {
 // What cannot be stored is not answered as stored: the executor sends it again.
 func TestCallbackNotStored(t *testing.T) {
 	e := open(t)
-	s, full := e.Store, *e.Store
+	s, full := e, *e
 	full.Runs = refusing{s.Runs}
-	e.Store = &full
+	e = &full
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
 		t.Errorf("answered %s", body)
 	}
-	e.Store = s
+	e = s
 	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
 		t.Errorf("answered %s, the run is %s", body, state(t, e))
 	}
@@ -134,7 +133,7 @@ func TestReports(t *testing.T) {
 		strings.Count(told.String(), "\n") != 4 {
 		t.Errorf("of a forged key, two reports that cannot be used and a failure that came twice the metrics say %q", told.String())
 	}
-	check.Equal(t, memory.Run(t, e.Store, run).Data, "sda1", "data")
+	check.Equal(t, memory.Run(t, e, run).Data, "sda1", "data")
 	c = &lambdaboot.Config{}
 	if status, body := report(key, ""); status != 404 {
 		t.Errorf("without an admin token no report was asked for: %d %s", status, body)

@@ -17,12 +17,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 // document is a record as Lambda puts it on its destination, with the key of
@@ -48,7 +48,7 @@ func (g *graveyard) bury(_ context.Context, body, reason string) error {
 }
 
 // records sends a batch of the results queue, and returns the IDs to deliver again.
-func records(t *testing.T, c *lambdaboot.Config, e *engine.Engine, g *graveyard, bodies ...string) ([]string, error) {
+func records(t *testing.T, c *lambdaboot.Config, e *store.Store, g *graveyard, bodies ...string) ([]string, error) {
 	t.Helper()
 	var ev events.SQSEvent
 	for i, b := range bodies {
@@ -101,7 +101,7 @@ func TestRecords(t *testing.T) {
 					t.Fatalf("%v %v %q", again, err, g.reasons)
 				}
 			}
-			r := memory.Run(t, e.Store, run)
+			r := memory.Run(t, e, run)
 			if r.State != want.state || r.Reason != want.reason {
 				t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
 			}
@@ -120,7 +120,7 @@ func TestRecordsData(t *testing.T) {
 		`"no money left", "tickringData": "17"`)); err != nil || len(again) > 0 {
 		t.Fatalf("%v %v", again, err)
 	}
-	if r := memory.Run(t, e.Store, run); r.Data != "17" || r.State != core.Failed {
+	if r := memory.Run(t, e, run); r.Data != "17" || r.State != core.Failed {
 		t.Errorf("%+v", r)
 	}
 }

@@ -435,7 +435,7 @@ func TestWired(t *testing.T) {
 		c, err := lambdaboot.Read(func(name string) string { return environment[name] }, lambdaboot.Needs{})
 		check.OK(t, err)
 		var k calls
-		h := wire(&c, store.Engine(), k.handler().bury, slog.New(slog.DiscardHandler))
+		h := wire(&c, store.Store, k.handler().bury, slog.New(slog.DiscardHandler))
 		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
 		at := core.InstantOf(time.Now()) + 9
 		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,

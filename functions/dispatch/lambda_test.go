@@ -19,13 +19,13 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send/awssend"
+	"github.com/tickring/tickring/store"
 )
 
 // invocations is Lambda: which functions were invoked, and its answer to each.
@@ -53,7 +53,7 @@ func (v *invocations) invoked() []string {
 
 // dispatched brings one fire of a job with two functions to dispatch, several
 // times, and answers its run.
-func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*engine.Engine, core.Run) {
+func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*store.Store, core.Run) {
 	t.Helper()
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
@@ -83,7 +83,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 			t.Fatalf("%v come again, %v", back, err)
 		}
 	}
-	return e, memory.Run(t, e.Store, id)
+	return e, memory.Run(t, e, id)
 }
 
 // TestLostAnswerStaysUnconfirmed: if Lambda accepts an invocation and the answer is lost, the run stays unconfirmed at its address.
@@ -102,7 +102,7 @@ func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 			if r.State != core.Running || r.Address != "lambda:one" || !r.EndedAt.IsZero() {
 				t.Errorf("%s, %s: the run is %s at %s", name, route, r.State, r.Address)
 			}
-			j, err := e.Store.Journals(t.Context(), []core.JournalKey{r.Journal})
+			j, err := e.Journals(t.Context(), []core.JournalKey{r.Journal})
 			stored := j[r.Journal]
 			if entry, ok := stored.Find(r.ID); err != nil || !ok || entry.Outcome != core.Unconfirmed {
 				t.Errorf("%s, %s: the journal has %s, %v", name, route, entry.Outcome, err)

@@ -12,20 +12,20 @@ import (
 
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 func main() {
 	c, _, store, log, err := lambdaboot.Open(context.Background(), lambdaboot.Needs{})
 	lambdaboot.Must(log, err)
-	h := wire(&c, store.Engine(), store.BuryRaw, log)
+	h := wire(&c, store.Store, store.BuryRaw, log)
 	h.again, h.done, h.returned, h.visibility = store.ComeAgain, store.Done, store.Returned, c.Visibility
 	c.Start(h.handle)
 }
 
-func wire(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+func wire(c *lambdaboot.Config, e *store.Store, bury func(ctx context.Context, body, reason string) error,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())

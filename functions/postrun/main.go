@@ -14,11 +14,11 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/postrun"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 func main() {
@@ -26,11 +26,11 @@ func main() {
 	lambdaboot.Must(log, err)
 	topics := awsnotify.Of(sns.NewFromConfig(sdk), sdk.Credentials)
 	to := notify.New(notify.Options{Policy: c.Policy, Topics: topics, Deployment: c.Deployment})
-	awslambda.Start(assemble(&c, store.Engine(), store.BuryRaw, to, log).handle)
+	awslambda.Start(assemble(&c, store.Store, store.BuryRaw, to, log).handle)
 }
 
 // assemble creates the handler on an engine.
-func assemble(c *lambdaboot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, to notification.Sender,
+func assemble(c *lambdaboot.Config, e *store.Store, bury func(ctx context.Context, body, reason string) error, to notification.Sender,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	told := a.Notices(to, notification.Options{Link: c.RunURL, Went: func(o notification.Outcome) {

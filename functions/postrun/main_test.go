@@ -96,10 +96,10 @@ func TestLinks(t *testing.T) {
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
 		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1)}
 	for _, err := range []error{
-		e.Store.CreateRuns(t.Context(), []core.Run{run})[0],
-		e.Store.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
+		e.CreateRuns(t.Context(), []core.Run{run})[0],
+		e.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
 			core.Change{ID: 1}),
-		e.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
+		e.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
 	} {
 		check.OK(t, err)
 	}
@@ -128,7 +128,7 @@ func TestKeeps(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
 		Address: exec.URL, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
-	check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{run})[0])
+	check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
 	c := &lambdaboot.Config{Policy: safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ListLoopback: true}}
 	if host, _, err := net.SplitHostPort(exec.Listener.Addr().String()); err != nil || host != "127.0.0.1" {
 		t.Skipf("the executor listens on %s", host)
@@ -138,11 +138,11 @@ func TestKeeps(t *testing.T) {
 	if err != nil || len(res.BatchItemFailures) > 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	k, is, err := e.Store.KeptLog(t.Context(), run.ID)
+	k, is, err := e.KeptLog(t.Context(), run.ID)
 	if text, terr := postrun.Text(&k); err != nil || terr != nil || !is || text != "no such table\n" || !k.Whole() {
 		t.Errorf("kept %t, %q, %+v, %v, %v", is, text, k, err, terr)
 	}
-	if r := memory.Run(t, e.Store, run.ID); r.Owing() {
+	if r := memory.Run(t, e, run.ID); r.Owing() {
 		t.Errorf("it owes %+v", r.OwesPostRun())
 	}
 }
@@ -163,11 +163,11 @@ func TestGivenUp(t *testing.T) {
 	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
 		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
 	for _, err := range []error{
-		e.Store.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
+		e.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
 			core.Change{ID: 1}),
-		e.Store.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 2, App: "a"}),
-		e.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &job}})[0],
-		e.Store.CreateRuns(t.Context(), []core.Run{run})[0],
+		e.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 2, App: "a"}),
+		e.Jobs.Put(t.Context(), []store.JobPut{{Create: &job}})[0],
+		e.CreateRuns(t.Context(), []core.Run{run})[0],
 	} {
 		check.OK(t, err)
 	}

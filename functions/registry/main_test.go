@@ -20,7 +20,7 @@ import (
 
 func TestRegistrations(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
 	door := func(p safedial.Policy) awslambda.Handler {
 		log := slog.New(slog.DiscardHandler)
@@ -43,7 +43,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	there := func() int {
 		t.Helper()
-		list, err := e.Store.Executors(t.Context(), []string{"billing"})
+		list, err := e.Executors(t.Context(), []string{"billing"})
 		check.OK(t, err)
 		return len(list["billing"])
 	}

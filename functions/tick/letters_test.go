@@ -52,7 +52,7 @@ func TestTickTakesDeadLetters(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			c := &lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Metrics: lambdaboot.NewMetrics("prod", &told)}
-			return wire(c, store.Engine(), take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
+			return wire(c, store.Store, take, nil, slog.New(slog.DiscardHandler))(ctx, []byte(`{}`))
 		}
 		refused := errors.New("AccessDenied")
 		if err := wakes(func(context.Context, func(context.Context, *core.Letter) error) (int, error) {

@@ -21,9 +21,9 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/store"
 )
 
 func main() {
@@ -31,7 +31,7 @@ func main() {
 	c, sdk, store, log, err := lambdaboot.Open(ctx, lambdaboot.Needs{})
 	lambdaboot.Must(log, err)
 	invoke := lambda.NewFromConfig(sdk)
-	c.Start(wire(&c, store.Engine(), store.TakeLetters, func(ctx context.Context, payload []byte) error {
+	c.Start(wire(&c, store.Store, store.TakeLetters, func(ctx context.Context, payload []byte) error {
 		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
 		return err
 	}, log))
@@ -47,7 +47,7 @@ type takeLetters func(ctx context.Context, record func(context.Context, *core.Le
 const lettersFor = 20 * time.Second
 
 // wire creates the handler on an engine; invoke invokes this function once more.
-func wire(c *lambdaboot.Config, e *engine.Engine, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
+func wire(c *lambdaboot.Config, e *store.Store, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
 	all := a.People(nil, people.Options{Ask: query.Options{PageFor: healPage}})

@@ -54,8 +54,8 @@ func TestWired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memory.Open(t, memory.Options{})
-				e.Store.Jobs = slow{e.Store.Jobs}
-				check.OK(t, e.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}))
+				e.Jobs = slow{e.Jobs}
+				check.OK(t, e.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}))
 				var mu sync.Mutex
 				var woken []string
 				h := awslambda.NewHandler(wire(&lambdaboot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, noLetters,
@@ -72,7 +72,7 @@ func TestWired(t *testing.T) {
 					t.Error(err)
 				}
 				check.Equal(t, len(woken), c.woken, "woken %q, want", woken)
-				leases, err := e.Store.Leases(ctx)
+				leases, err := e.Leases(ctx)
 				looked := c.partitions
 				if looked == 1 { // nothing is due: no pass, no lease
 					looked = 0
@@ -81,7 +81,7 @@ func TestWired(t *testing.T) {
 					slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
 					t.Errorf("leases of checked partitions without a holder: %+v, %v", leases, err)
 				}
-				before, err := e.Store.LastAlive(ctx)
+				before, err := e.LastAlive(ctx)
 				if err != nil || before.Equal(began) != c.alive {
 					t.Errorf("sign of life at %v, began %v, %v; want one: %t", before, began, err, c.alive)
 				}
@@ -99,7 +99,7 @@ func TestWiredBadEvent(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
-	if before, err := e.Store.LastAlive(t.Context()); err != nil || !before.IsZero() {
+	if before, err := e.LastAlive(t.Context()); err != nil || !before.IsZero() {
 		t.Errorf("sign of life at %v, %v", before, err)
 	}
 }

@@ -41,7 +41,7 @@ func apply(t *testing.T) *applied {
 	}
 	s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
-	e := s.Engine()
+	e := s.Store
 	a.m = wiring.New(e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	check.Call(t)(a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}))
 	return a

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -78,7 +79,7 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 		db, q := fakeaws.New(t.Errorf)
 		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
-		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}, gathers: true}
+		d := &deployment{t: t, e: s.Store, db: db, q: q, of: map[string]*invoked{}, gathers: true}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires, d.ends = d.a.Dispatcher(d, dispatch.Options{}), d.a.Callback(callback.Options{TokenFor: tokenFor})
 		app := manage.AppSpec{Name: "orders", Token: new(string)}
@@ -99,12 +100,12 @@ func fireOf(t *testing.T, executors int, specs []manage.JobSpec, of ...func(*man
 		q.Purge(fakeaws.Names.Fires)
 		fire := core.Fire{Run: core.PlannedRun(saved.ID, at), Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
 		msg := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{fire}}
-		check.OK(t, d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
+		check.OK(t, d.e.Queue.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
 		d.take(0)
 		var driver sync.WaitGroup
 		driver.Go(func() { d.poll(ctx) })
 		time.Sleep(2 * time.Minute)
-		if found, _, err := d.e.Manage.Runs(ctx, []core.RunID{fire.Run}); err != nil || found[fire.Run].State != core.Succeeded {
+		if found, err := store.Complete(d.e.Runs.Get(ctx, []core.RunID{fire.Run})); err != nil || found[fire.Run].State != core.Succeeded {
 			t.Errorf("it is %+v (%v)", found[fire.Run], err)
 		}
 		m = d.take(time.Minute)

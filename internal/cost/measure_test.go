@@ -29,18 +29,18 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
 // A deployment runs the functions on counting fakes, in virtual time, with the usual response times of AWS.
 type deployment struct {
 	t     testing.TB
-	e     *engine.Engine
+	e     *store.Store
 	db    *fakeaws.DynamoDB
 	q     *fakeaws.SQS
 	o     plan.Options
@@ -153,9 +153,9 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	db.Faults = wait(storeTakes)
 	s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
-	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
+	d := &deployment{t: t, e: s.Store, db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	d.a = wiring.New(d.e, wiring.Options{Plan: d.o})
-	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e.Store, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}),
+	d.minutely = lambdaboot.Minutely(lambdaboot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}),
 		d.manage().Operate,
 		d.a.Reports(report.Options{}),
 		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
@@ -209,7 +209,7 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the planner, as in functions/tick.
 func (d *deployment) wake(ctx context.Context) {
-	if _, err := d.a.Engine.Store.Own(ctx); err != nil && ctx.Err() == nil {
+	if _, err := d.a.Store.Own(ctx); err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}
 	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: partitioning.Rates{Max: 16}}))

@@ -72,7 +72,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		db.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: storeTakes} }
 		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
-		h := &hearing{deployment: &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}}
+		h := &hearing{deployment: &deployment{t: t, e: s.Store, db: db, q: q, of: map[string]*invoked{}}}
 		h.a = wiring.New(h.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		h.fires = h.a.Dispatcher(h, dispatch.Options{})
 		told := h.a.Notices(channel{h}, notification.Options{})
@@ -94,7 +94,7 @@ func noticed(t *testing.T, who core.Notify) (m measured, n int64) {
 		q.Purge(fakeaws.Names.Fires)
 		fire := func() {
 			at := core.InstantOf(time.Now()) + 2
-			must(h.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
+			must(h.e.Queue.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 				Fires: []core.Fire{{Run: core.PlannedRun(job.ID, at), Rev: job.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}}}})[0])
 		}
 		h.take(0)

@@ -59,7 +59,7 @@ func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 		db, q := fakeaws.New(t.Errorf)
 		s, err := dynamo.New(db, q, dynamo.Options{Names: fakeaws.Names})
 		check.OK(t, err)
-		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}
+		d := &deployment{t: t, e: s.Store, db: db, q: q, of: map[string]*invoked{}}
 		d.a = wiring.New(d.e, wiring.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
 		d.fires = d.a.Dispatcher(d, dispatch.Options{})
 		check.Call(t)(d.manage().SaveApp(ctx, ann, manage.AppSpec{Name: "orders", WaitForExecutor: long}))
@@ -70,7 +70,7 @@ func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
 			msg.Fires = append(msg.Fires, core.Fire{Run: core.PlannedRun(r.ID, at), Rev: r.Rev, At: at, Slot: at, Cause: core.CauseSchedule})
 		}
 		q.Purge(fakeaws.Names.Fires)
-		check.OK(t, d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
+		check.OK(t, d.e.Queue.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0])
 		d.take(0)
 		var driver sync.WaitGroup
 		driver.Go(func() { d.poll(ctx) })

@@ -47,7 +47,7 @@ func TestUncomparedFrom(t *testing.T) {
 		"how far cannot be read":   {err: errors.New("no answer"), first: early, want: none, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
+			s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 			if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestUncomparedFrom(t *testing.T) {
 
 // TestApps: an unreadable app is named and hides no other app. An app with a well-known token is named too.
 func TestApps(t *testing.T) {
-	s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
+	s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
 		if err := s.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func (u unreadable) Get(ctx context.Context, part store.Part, ids []core.JobID) 
 // TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
 func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
-		s := memory.Open(t, memory.Options{Now: func() time.Time { return now }}).Store
+		s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
 		if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 			t.Fatal(err)
 		}

@@ -58,11 +58,11 @@ func TestReportOfASnooze(t *testing.T) {
 		run := core.Run{ID: core.NumberedRun(1, uint32(i+1)), App: "a", State: core.Running, Cause: core.CauseManual, Rev: 1, Owner: "x",
 			Address: "call:http://a", Attempt: 1}
 		run.First = run.ID
-		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{run})[0])
+		check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/report/"+run.ID.String()+"?key="+send.ReportSignature(key, run.ID),
 			strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`)))
-		if got := memory.Run(t, e.Store, run.ID); w.Code != c.status || got.Reason != c.want {
+		if got := memory.Run(t, e, run.ID); w.Code != c.status || got.Reason != c.want {
 			t.Errorf("%s: %d %s, %s %s", c.after, w.Code, w.Body, got.State, got.Reason)
 		}
 	}
@@ -75,12 +75,12 @@ func TestBodiesInHandAreBounded(t *testing.T) {
 	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Store.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
+		check.OK(t, e.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
 		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		mux := http.NewServeMux()
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return key, nil }))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish}).Serve(mux)
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish}).Serve(mux)
 		report := func(job core.JobID) string {
 			run := core.NumberedRun(job, 1)
 			return "/v1/report/" + run.String() + "?key=" + send.ReportSignature(key, run)

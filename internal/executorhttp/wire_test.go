@@ -42,8 +42,8 @@ import (
 func TestDataOfACallback(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Store.CreateRuns(t.Context(),
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.CreateRuns(t.Context(),
 		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0])
 	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
@@ -52,7 +52,7 @@ func TestDataOfACallback(t *testing.T) {
 	r.Header.Set(wire.HeaderToken, "secret")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if r := memory.Run(t, e.Store, id); r.Data != "d" || r.State != core.Succeeded {
+	if r := memory.Run(t, e, id); r.Data != "d" || r.State != core.Succeeded {
 		t.Errorf("%s: %+v", w.Body, r)
 	}
 }
@@ -62,8 +62,8 @@ func TestDataOfACallback(t *testing.T) {
 func TestReportOfWhatNobodyHas(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	id := core.NumberedRun(7, 1)
-	check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	check.OK(t, e.CreateRuns(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
 		First: id}})[0])
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
@@ -79,7 +79,7 @@ func TestReportOfWhatNobodyHas(t *testing.T) {
 		r.Header.Set(wire.HeaderToken, "secret")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		if r := memory.Run(t, e.Store, id); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
+		if r := memory.Run(t, e, id); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s: %s; it is %s", c.path, c.body, w.Body, r.State)
 		}
 	}
@@ -120,14 +120,14 @@ func (u untouched) Read([]byte) (int, error) {
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		s := *e.Store
+		check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		s := *e
 		runs, lists := &runReads{Runs: s.Runs}, &appLists{Records: s.Records}
-		s.Runs, s.Records, e.Store = runs, lists, &s
+		s.Runs, s.Records, e = runs, lists, &s
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish,
+		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish,
 			Puller: a.Puller(pullqueue.Options{})}
 		queues.Serve(mux)
 		for i := range 1000 {
@@ -172,7 +172,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	}
 	e := memory.Open(t, memory.Options{})
 	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.Store.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
+		check.OK(t, e.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
 	}
 	everybody := func(context.Context) bool { return true }
 	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
@@ -254,7 +254,7 @@ func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
 		log := slog.New(slog.DiscardHandler)
 		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,
@@ -262,7 +262,7 @@ func TestBodiesComeInTime(t *testing.T) {
 		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
 		door.Wire(mux, nil, a.Callback(callback.Options{}))
 		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Store.Runs, Finish: a.Finish}).Serve(mux)
+		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish}).Serve(mux)
 		inner, srv := memlistener.Listen(), &http.Server{Handler: mux}
 		var serving sync.WaitGroup
 		serving.Go(func() { srv.Serve(inner) })

@@ -231,7 +231,7 @@ func TestThrottledAfterNoAnswer(t *testing.T) {
 			check.OK(t, err)
 			if x.status == http.StatusOK {
 				id := core.PlannedRun(1, 1)
-				err = s.Create(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, State: core.Running}})[0]
+				err = s.CreateRuns(t.Context(), []core.Run{{ID: id, First: id, Attempt: 1, State: core.Running}})[0]
 			} else {
 				err = s.PutLease(t.Context(), core.Lease{}, core.Lease{Name: "p0", Owner: "me", Epoch: 1})
 			}

@@ -32,7 +32,6 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/safedial"
@@ -41,6 +40,7 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -256,7 +256,7 @@ func isURL(text string) bool {
 }
 
 // Assemble returns a wiring.Assembly, which creates the parts of a function on an engine.
-func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *wiring.Assembly {
+func (c *Config) Assemble(e *store.Store, log *slog.Logger) *wiring.Assembly {
 	return wiring.New(e, wiring.Options{Plan: c.Plan, Log: ratelog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },
 		Closed: func(r *core.Run) {

@@ -19,7 +19,7 @@ import (
 // between two signs are no outage.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{}).Store
+		s := memory.Open(t, memory.Options{})
 		tick, sends := NewPulse(s, slog.New(slog.DiscardHandler)), NewPulse(s, slog.New(slog.DiscardHandler))
 		do := func(err error) {
 			t.Helper()
@@ -82,7 +82,7 @@ func (r refusing) Write(ctx context.Context, groups ...store.Group) []error {
 // would expire live executors. A process that noticed it records it before it checks; a short error does not count.
 func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{}).Store
+		s := memory.Open(t, memory.Options{})
 		var until time.Time
 		s.Records = refusing{s.Records, &until, 0}
 		sends := NewPulse(s, slog.New(slog.DiscardHandler))
@@ -128,7 +128,7 @@ func TestPulseOfARefusingStore(t *testing.T) {
 // and none holds its messages for that.
 func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{}).Store
+		s := memory.Open(t, memory.Options{})
 		var until time.Time
 		s.Records = refusing{s.Records, &until, 5 * time.Millisecond}
 		many := make([]*Pulse, 50)

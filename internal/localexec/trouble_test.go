@@ -86,10 +86,10 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 	check.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	e := memory.Open(t, memory.Options{})
-	s = &trouble{Runs: e.Store.Runs, finish: finish.New(e.Store, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
+	s = &trouble{Runs: e.Runs, finish: finish.New(e, finish.Options{Plan: plan.Local(), Log: log}), bad: bad,
 		ends: make(chan finish.Result, 100), failed: make(chan struct{}, 1)}
 	s.reads.Store(reads)
-	with := *e.Store
+	with := *e
 	with.Runs = s
 	o := Options{Allowed: allowed, Dir: t.TempDir(), Log: log, Queue: pullqueue.New(&with, s, pullqueue.Options{Log: log}),
 		Store: &with, Finish: s}
@@ -117,7 +117,7 @@ func start(t *testing.T, bad core.JobID, reads int32) (s *trouble, run func(job 
 		j.Normalize()
 		r := core.Run{ID: id, App: "a", State: core.Running, Cause: core.CauseSchedule, At: core.InstantOf(now), Slot: core.InstantOf(now),
 			Owner: "x", Until: now.Add(30 * time.Second), Address: core.LocalAddress, SentAt: now, Attempt: 1, First: id}
-		check.OK(t, e.Store.CreateRuns(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.CreateRuns(t.Context(), []core.Run{r})[0])
 		order := []byte(`{"jobId":` + job.String() + `,"executorHandler":"command","executorBlockStrategy":"SERIAL_EXECUTION","logId":` + id.String() +
 			`,"logDateTime":1,"glueType":"BEAN","broadcastTotal":1}`)
 		if a := c.Run(t.Context(), dispatch.SendRequest{Run: &r, Job: j}, order); a.Kind != dispatch.AnswerAccepted {

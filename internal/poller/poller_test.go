@@ -91,7 +91,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 			}
 			j.Sched.Rev, j.Sched.RevAt, j.Sched.Misfire = 1, time.Now().Add(-time.Hour), core.MisfireAll
 			j.Normalize()
-			ok(s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: j.Def.App, Job: i + 1}})[0])
+			ok(s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: j.Def.App, Job: i + 1}}}})[0])
 			if i < jobs {
 				fire(i+1, now+core.Instant(i%10))
 			}

@@ -24,7 +24,6 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -36,7 +35,7 @@ import (
 // channel.
 type told struct {
 	t    *testing.T
-	e    *engine.Engine
+	e    *store.Store
 	a    *wiring.Assembly
 	m    *people.People
 	tick *tick.Ticker
@@ -90,9 +89,9 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		log := slog.New(slog.DiscardHandler)
 		r := &told{t: t, e: memory.Open(t, memory.Options{}),
 			answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
-		s := *r.e.Store
+		s := *r.e
 		s.Queue = postRunRing{s.Queue, r}
-		r.e.Store, r.e.Ring = &s, s.Queue
+		r.e = &s
 		r.a = wiring.New(r.e, wiring.Options{Plan: plan.Local(), Log: log})
 		r.tick = r.a.Ticker(tick.Options{ID: "t"})
 		r.m = r.a.People(r, people.Options{Manage: manage.Options{Notifier: r}})
@@ -129,7 +128,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		each(10*time.Second, func() error { _, err := dead.Pass(ctx); return err })
 		each(time.Minute, func() error { _, err := notices.Pass(ctx); return err })
 		take := func(kind ring.Kind, messages, places int, handle func(list []ring.Message, free func()) []dispatch.Verdict) {
-			in := &poller.Poller{Queue: r.e.Store.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
+			in := &poller.Poller{Queue: r.e.Queue, Kind: kind, Messages: messages, Places: places, Log: log,
 				Ready: func(ctx context.Context) error {
 					for kind == ring.KindFires && r.isIdle() && ctx.Err() == nil {
 						time.Sleep(time.Second)
@@ -275,7 +274,7 @@ func (r *told) trigger() core.RunID {
 
 func (r *told) run(id core.RunID) core.Run {
 	r.t.Helper()
-	return memory.Run(r.t, r.e.Store, id)
+	return memory.Run(r.t, r.e, id)
 }
 
 // job returns a job that notifies about some events.
@@ -448,7 +447,7 @@ func TestTellsUnplanned(t *testing.T) {
 		seen := j.Sched.Rev
 		j.Sched.Rev++
 		j.Sched.Schedule.Timezone = "Atlantis/City"
-		r.must(r.e.Store.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})[0])
+		r.must(r.e.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})[0])
 		list := r.heard(10*time.Minute, "unplanned 1")
 		if list[0].Text == "" {
 			t.Fatalf("the notice is %+v", list[0])
@@ -468,7 +467,7 @@ func TestTellsDeadLetter(t *testing.T) {
 		for i := range core.Instant(3) {
 			fires = append(fires, core.Fire{Run: core.PlannedRun(id.Job(), at+i), Cause: core.CauseSchedule, At: at + i, Slot: at, Rev: 1})
 		}
-		r.must(r.e.Store.Queue.Bury(r.t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
+		r.must(r.e.Queue.Bury(r.t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: fires}, "too many receives"))
 		list := r.heard(time.Minute, "dead-letter 1")
 		if list[0].Text != "too many receives" {
 			t.Fatalf("the notice is %+v", list[0])

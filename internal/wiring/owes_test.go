@@ -137,7 +137,7 @@ func (r *told) runs(id core.JobID) []core.Run {
 		func() (core.RunID, core.RunID) { return core.NumberedRange(id) },
 	} {
 		first, last := span()
-		list, err := r.e.Store.Runs.Span(r.t.Context(), first, last, 100)
+		list, err := r.e.Runs.Span(r.t.Context(), first, last, 100)
 		r.must(err)
 		all = append(all, list...)
 	}

@@ -77,7 +77,7 @@ func TestStorm(t *testing.T) {
 					owe++
 				}
 			}
-			due, waiting, inHand, err := r.e.Store.Queue.Depth(t.Context(), ring.KindPostRun)
+			due, waiting, inHand, err := r.e.Queue.Depth(t.Context(), ring.KindPostRun)
 			r.must(err)
 			return owe, due + waiting + inHand
 		}
@@ -93,7 +93,7 @@ func TestStorm(t *testing.T) {
 		}
 		done := time.Since(began)
 		for _, id := range runs {
-			if k, is, err := r.e.Store.KeptLog(t.Context(), id); err != nil || !is || k.Why == "" {
+			if k, is, err := r.e.KeptLog(t.Context(), id); err != nil || !is || k.Why == "" {
 				t.Fatalf("of run %d is kept %+v, %t, %v", id, k, is, err)
 			}
 		}

@@ -29,7 +29,6 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/store"
 )
@@ -61,39 +60,36 @@ type Options struct {
 type Assembly struct {
 	// Store is the store that the parts use. It returns errors when another deployment has taken over the data.
 	Store *store.Store
-	// Engine has the ports of parts that do not take a *store.Store.
-	Engine *engine.Engine
 	// Finish closes runs. All parts share it.
 	Finish *finish.Finish
 	data   *store.Store
 	o      Options
 }
 
-func New(e *engine.Engine, o Options) *Assembly {
+func New(s *store.Store, o Options) *Assembly {
 	o.Log = cmp.Or(o.Log, slog.Default())
-	a := &Assembly{Engine: e, data: e.Store, o: o}
-	if o.Deployment != "" {
-		a.Engine = engine.Fenced(e, o.Deployment)
-	}
-	a.Store = a.Engine.Store
+	a := &Assembly{data: s, o: o}
+	fenced := *s
+	fenced.Deployment = o.Deployment
+	a.Store = &fenced
 	a.Finish = finish.New(a.Store, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
 	return a
 }
 
 func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 	o.Now, o.Plan, o.Log = a.o.Now, a.o.Plan, a.o.Log
-	return tick.New(a.Engine.Store, o)
+	return tick.New(a.Store, o)
 }
 
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
 	o.SlowQueue = a.o.Plan.SlowLane
-	return dispatch.New(a.Engine.Store, to, a.Finish, o)
+	return dispatch.New(a.Store, to, a.Finish, o)
 }
 
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Store, a.Finish, a.o.Now, a.o.Log)
+	return dispatch.NewDead(a.Store, a.Finish, a.o.Now, a.o.Log)
 }
 
 // Watchdog returns a watchdog. The parameter sends the watchdog's queries to executors.
@@ -106,7 +102,7 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 // no runs.
 func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
 	o.Plan, o.Ask.Now, o.Ask.Expiry, o.Reports = a.o.Plan, a.o.Now, a.o.Expiry, a.Reports(report.Options{})
-	return people.New(a.Engine.Store, a.Finish, killer, o)
+	return people.New(a.Store, a.Finish, killer, o)
 }
 
 // Access returns the access control of users. token is the admin token.
@@ -122,31 +118,31 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return registry.New(a.Engine.Store, o)
+	return registry.New(a.Store, o)
 }
 
 func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return registry.NewTokens(a.Engine.Store, o)
+	return registry.NewTokens(a.Store, o)
 }
 
 // Callback returns the receiver of reports from executors.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return callback.New(a.Engine.Store, a.Finish, o)
+	return callback.New(a.Store, a.Finish, o)
 }
 
 // Lane returns the worker of the post-run queue. The parameter reads logs from executors.
 func (a *Assembly) Lane(of postrun.Logs, o postrun.Options) *postrun.Worker {
 	o.Now, o.Log = a.o.Now, a.o.Log
-	return postrun.New(a.Engine.Store, of, o)
+	return postrun.New(a.Store, of, o)
 }
 
 // Notices returns the sender of notifications. The parameter delivers them to channels.
 func (a *Assembly) Notices(to notification.Sender, o notification.Options) *notification.Notices {
 	o.Now, o.Log, o.Deployment = a.o.Now, a.o.Log, cmp.Or(o.Deployment, a.o.Deployment)
-	o.Logs = keptLines{a.Engine.Store}
-	return notification.New(a.Engine.Store, to, o)
+	o.Logs = keptLines{a.Store}
+	return notification.New(a.Store, to, o)
 }
 
 // keptLines reads the last lines of kept logs.
@@ -159,7 +155,7 @@ func (k keptLines) Tail(ctx context.Context, run *core.Run, lines int) ([]string
 // Puller returns the queues that executors receive runs from.
 func (a *Assembly) Puller(o pullqueue.Options) *pullqueue.Puller {
 	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
-	return pullqueue.New(a.Engine.Store, a.Finish, o)
+	return pullqueue.New(a.Store, a.Finish, o)
 }
 
 // Reports returns the statistics of runs by hour and day. Days begin in the time zone Zone.

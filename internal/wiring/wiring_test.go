@@ -19,7 +19,6 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
@@ -29,7 +28,7 @@ import (
 // for which the bubble would wait.
 func TestPartsAreMadeOfNothing(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
-		a := wiring.New(&engine.Engine{Store: &store.Store{}}, wiring.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
+		a := wiring.New(&store.Store{}, wiring.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
 		a.Ticker(tick.Options{})
 		a.Dispatcher(nil, dispatch.Options{})
 		a.Dead()

@@ -182,14 +182,14 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	}{
 		{"GetItem", func() error { _, err := s.Cursor(ctx); return err }},
 		{"PutItem", func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
-		{"UpdateItem", func() error { _, err := s.Nouns.Store.JobIDs(ctx, 1); return err }},
+		{"UpdateItem", func() error { _, err := s.Store.JobIDs(ctx, 1); return err }},
 		{"DeleteItem", func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},
 		{"BatchGetItem", func() error { _, _, err := getJobs(ctx, s, store.Planning, []core.JobID{1}); return err }},
 		{"BatchWriteItem", func() error { return s.Enter(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
-		{"Query", func() error { _, err := s.Nouns.Store.Jobs.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
+		{"Query", func() error { _, err := s.Store.Jobs.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
 		{"BatchExecuteStatement", func() error { return s.CreateRuns(ctx, []core.Run{run})[0] }},
 		{"TransactWriteItems", func() error {
-			return s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}}})[0]
+			return s.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}}})[0]
 		}},
 		{"SendMessageBatch", func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
 		{"SendMessageBatch of checks", func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},

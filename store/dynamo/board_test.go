@@ -58,10 +58,10 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	if part, next, err := listJobs(page, s, "", 2, 3); err != nil || next != 5 || len(part) != 3 || part[0].Def.ID != 3 {
 		t.Errorf("of a part: %d jobs, %d, %v", len(part), next, err)
 	}
-	ids, err := s.Nouns.Store.Jobs.Named(page, "orders", []string{"another", "job-1"})
+	ids, err := s.Store.Jobs.Named(page, "orders", []string{"another", "job-1"})
 	ok(t, err)
 	found, unread, err := getJobs(page, s, store.Whole, []core.JobID{ids["another"], ids["job-1"]})
-	entries, err2 := s.Nouns.Store.Jobs.Entries(page, 1)
+	entries, err2 := s.Store.Jobs.Entries(page, 1)
 	ok(t, err, err2)
 	if len(unread) > 0 || found[7] == nil || found[1] == nil || !slices.Equal(entries, []core.DueItem{waits}) || g.Units() != spent {
 		t.Errorf("%+v, entries %v, %v units more", found, entries, g.Units()-spent)
@@ -95,10 +95,10 @@ func TestLastRunsForAPage(t *testing.T) {
 				r.Slot = now - c.before - core.Instant(60*(numbered-i)+7)
 				ok(t, s.CreateRuns(ctx, []core.Run{r})...)
 			}
-			want, err := s.Nouns.Store.Runs.Last(ctx, []core.JobID{1}, now, 8)
+			want, err := s.Store.Runs.Last(ctx, []core.JobID{1}, now, 8)
 			ok(t, err)
 			page, g := glance.Begin(ctx)
-			got, err := s.Nouns.Store.Runs.Last(page, []core.JobID{1}, now, 8)
+			got, err := s.Store.Runs.Last(page, []core.JobID{1}, now, 8)
 			ok(t, err)
 			if len(got[1]) < 6 || !reflect.DeepEqual(got[1], want[1][:len(got[1])]) || numbered < 8 && g.Units() > 1 {
 				t.Errorf("%d runs for %v units: %+v\n%+v", len(got[1]), g.Units(), got[1], want[1])

@@ -136,7 +136,7 @@ func TestFakesConflict(t *testing.T) {
 
 func (f *fakes) app(t *testing.T) core.App {
 	t.Helper()
-	found, err := f.store.Nouns.Store.Apps(t.Context(), "orders")
+	found, err := f.store.Apps(t.Context(), "orders")
 	ok(t, err, found["orders"].Err)
 	return found["orders"].Is
 }
@@ -175,7 +175,7 @@ func TestManyJobsOfOneApp(t *testing.T) {
 				all.Go(func() {
 					run := oneRun(core.NumberedRun(jobs[i].Def.ID, 1))
 					entry := core.DueItem{PlanAt: 1, Job: run.ID.Job(), Run: run.ID}
-					if err := s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]; err != nil {
+					if err := s.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]; err != nil {
 						t.Error(err)
 					}
 					if err := s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}); err != nil {

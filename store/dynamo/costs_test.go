@@ -50,7 +50,7 @@ func TestCosts(t *testing.T) {
 	row("Jobs", "14 jobs with cached definitions", func() { _, _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
 	row("Scheds", "14 jobs", func() { _, _, err := getJobs(ctx, s, store.Planning, ids); ok(t, err) })
 	row("Due", "14 entries of the index", func() {
-		_, err := s.Nouns.Store.Jobs.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
+		_, err := s.Store.Jobs.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
 		ok(t, err)
 	})
 	a := jobs[0].Sched.Stay()
@@ -125,19 +125,19 @@ func TestCosts(t *testing.T) {
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
 	row("RunsByID", "50 runs", func() {
-		_, err := s.Nouns.Store.Runs.Span(ctx, runs[0].ID, runs[49].ID, 100)
+		_, err := s.Store.Runs.Span(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)
 	})
 	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
 		Slot: 1_800_000_000, Attempt: 1}
 	row("PutTriggered", "one run with its index entry", func() {
-		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
+		ok(t, s.Runs.Put(ctx, []store.RunPut{{Create: &triggered, Enter: &core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}}})[0])
 	})
 	row("ChangeTriggered", "one run moved to another time", func() {
 		to := triggered
 		to.Slot = 1_800_000_100
 		put, enter := triggered.Retime(to, base), core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID}
-		first(s.Nouns.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
+		first(s.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
 			Leave:   []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
 			Changes: []core.Change{{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}}}))
 	})

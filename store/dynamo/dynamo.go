@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
@@ -68,9 +67,9 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store implements the interfaces of package engine. It stores times in whole milliseconds.
+// Store implements the interfaces of package store. It stores times in whole milliseconds.
 type Store struct {
-	*engine.Nouns
+	*store.Store
 	db  DynamoDB
 	sqs SQS
 	o   Options
@@ -102,28 +101,14 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		KeepJournals: o.KeepJournals,
-		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Sweep: s.Sweep, Close: func() error { return nil }}}
-	s.Nouns.Store.Secrets = s.Resealing(jobs{s})
+		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Sweep: s.Sweep, Close: func() error { return nil }}
+	s.Store.Secrets = s.Resealing(jobs{s})
 	return s, nil
 }
 
-// Engine returns the store as an engine. Closing it ends nothing: clients have no state.
-func (s *Store) Engine() *engine.Engine {
-	return &engine.Engine{
-		Store: s.Nouns.Store,
-		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Uses: s, Dead: s, Notices: s, Upkeep: s,
-		Records: s, Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets,
-		ByJournal: true,
-		Newest:    s.Newest,
-		Failed:    s,
-		Close:     func() error { return nil },
-	}
-}
-
-// Sweep implements engine.Maintenance and does nothing: DynamoDB removes expired items by itself.
+// Sweep implements store.Store.Sweep and does nothing: DynamoDB removes expired items by itself.
 func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
 	return 0, nil
 }

@@ -85,8 +85,8 @@ func TestEngine(t *testing.T) {
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
 					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires
 				}
-				of[f.store.Nouns.Store] = f
-				return f.store.Nouns.Store
+				of[f.store.Store] = f
+				return f.store.Store
 			}}
 		t.Run(a.name, func(t *testing.T) {
 			for _, c := range storetest.Cases {
@@ -143,7 +143,7 @@ func update(seen int64, j core.Job, c core.Change) store.JobPut {
 }
 
 func updateJobs(ctx context.Context, s *dynamo.Store, puts ...store.JobPut) []error {
-	return s.Nouns.Store.Jobs.Put(ctx, puts)
+	return s.Store.Jobs.Put(ctx, puts)
 }
 
 func deleteJob(ctx context.Context, s *dynamo.Store, seen int64, t core.Tombstone, c core.Change) error {
@@ -167,15 +167,15 @@ func usable[K comparable, T any](got map[K]store.Got[*T], err error) (found map[
 }
 
 func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	return usable(s.Nouns.Store.Jobs.Get(ctx, part, ids))
+	return usable(s.Store.Jobs.Get(ctx, part, ids))
 }
 
 func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, []core.RunID, error) {
-	return usable(s.Nouns.Store.Runs.Get(ctx, ids))
+	return usable(s.Store.Runs.Get(ctx, ids))
 }
 
 func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
-	page, next, err := s.Nouns.Store.Jobs.List(ctx, app, after, limit)
+	page, next, err := s.Store.Jobs.List(ctx, app, after, limit)
 	for _, g := range page {
 		list, err = append(list, *g.Is), errors.Join(err, g.Err)
 	}

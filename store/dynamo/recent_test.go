@@ -34,7 +34,7 @@ func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most i
 	t.Helper()
 	for {
 		f.db.Units()
-		runs, next, err := f.store.Nouns.Store.Runs.Recent(t.Context(), store.Recent{App: app}, store.RunPlace{Before: before}, limit)
+		runs, next, err := f.store.Runs.Recent(t.Context(), store.Recent{App: app}, store.RunPlace{Before: before}, limit)
 		ok(t, err)
 		requests := 0
 		for _, n := range f.db.Units().Requests {
@@ -172,12 +172,12 @@ func TestOpenRunsIsBounded(t *testing.T) {
 	}
 	ok(t, f.store.CreateRuns(t.Context(), runs)...)
 	low, high := core.NumberedRange(7)
-	list, next, err := f.store.Nouns.Store.Runs.Open(t.Context(), high, low, false, 10)
+	list, next, err := f.store.Runs.Open(t.Context(), high, low, false, 10)
 	ok(t, err)
 	if len(list) > 0 || next != low {
 		t.Fatalf("%d runs, and it goes on at %d, want none and %d", len(list), next, low)
 	}
-	list, next, err = f.store.Nouns.Store.Runs.Open(t.Context(), next, low, false, 10)
+	list, next, err = f.store.Runs.Open(t.Context(), next, low, false, 10)
 	ok(t, err)
 	if len(list) != 1 || list[0].ID != low || next != 0 {
 		t.Errorf("%d runs, and it goes on at %d, want the oldest and 0", len(list), next)

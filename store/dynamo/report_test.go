@@ -21,7 +21,7 @@ func TestReportUnits(t *testing.T) {
 		{"1,000 jobs once", 1000, 3600}, {"2 jobs every second", 2, 1}} {
 		f := newFakes(t, dynamo.Options{})
 		now := base.Truncate(time.Hour)
-		r := report.New(f.store.Engine().Store, report.Options{Now: func() time.Time { return now }, PassFor: time.Minute})
+		r := report.New(f.store.Store, report.Options{Now: func() time.Time { return now }, PassFor: time.Minute})
 		ok(t, r.Pass(t.Context()))
 		begin, fires := core.InstantOf(now), 0
 		for at := 0; at < 3600; at += fleet.every {

@@ -656,7 +656,7 @@ func taken(r *core.Run) time.Time {
 	return r.Slot.Time()
 }
 
-// Newest implements engine.Engine.Newest. In a glance it costs half a read unit.
+// Newest implements store.Store.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
 	in := equal("of", text(store.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
 	err = s.query(ctx, in, func(it item) (more bool, err error) {

@@ -19,7 +19,7 @@ func TestCopiedTablesHideSecrets(t *testing.T) {
 	storetest.Secrets(t, func(box *secretbox.Box) *store.Store {
 		s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names, Secrets: box})
 		check.OK(t, err)
-		return s.Nouns.Store
+		return s.Store
 	}, db.Dump)
 }
 

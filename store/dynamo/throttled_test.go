@@ -19,7 +19,7 @@ func TestOneThrottledKeyFailsNoOther(t *testing.T) {
 	const n, hot = 60, 7 // in one request
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
-		e, ctx := f.store.Engine(), t.Context()
+		e, ctx := f.store.Store, t.Context()
 		jobs, runs, ids, runIDs := make([]core.Job, n), make([]store.RunPut, n), make([]core.JobID, n), make([]core.RunID, n)
 		keys, groups, names := make([]store.Key, n), make([]store.Group, n), make([]string, n)
 		type value struct{ Name string }
@@ -49,7 +49,7 @@ func TestOneThrottledKeyFailsNoOther(t *testing.T) {
 		}
 		records, err := e.Records.Get(ctx, keys...)
 		ok(t, err)
-		values, err := table.Get(ctx, e.Store, names...)
+		values, err := table.Get(ctx, e, names...)
 		ok(t, err)
 		whole, err := e.Jobs.Get(ctx, store.Whole, ids)
 		ok(t, err)
@@ -78,7 +78,7 @@ func TestOneThrottledWriteFailsNoOther(t *testing.T) {
 	const n, hot = 20, 7 // in one request
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
-		e, ctx := f.store.Engine(), t.Context()
+		e, ctx := f.store.Store, t.Context()
 		runs, groups, keys, ids := make([]store.RunPut, n), make([]store.Group, n), make([]store.Key, n), make([]core.RunID, n)
 		for i := range n {
 			ids[i], keys[i] = core.PlannedRun(core.JobID(i+1), core.InstantOf(base)), store.Key{Kind: "k", Name: fmt.Sprint(i)}

@@ -90,7 +90,7 @@ func TestBackup(t *testing.T) {
 		if err := check.Close(); err != nil {
 			t.Fatal(err)
 		}
-		found, _, err := openDir(t, filepath.Dir(file), sqlite.Options{}).Dispatch.Runs(t.Context(), ids)
+		found, err := openDir(t, filepath.Dir(file), sqlite.Options{}).Runs.Get(t.Context(), ids)
 		if err != nil || len(found) != len(ids) {
 			t.Errorf("copy %d has %d of the %d runs that were answered: %v", n, len(found), len(ids), err)
 		}

@@ -25,7 +25,7 @@ func TestFileLockedByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if errs := s.Create(t.Context(), []core.Run{claim(1)}); errs[0] != nil {
+	if errs := s.CreateRuns(t.Context(), []core.Run{claim(1)}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	// A checkpoint can restore the long timeout; then the test takes as long.
@@ -35,7 +35,7 @@ func TestFileLockedByOthers(t *testing.T) {
 	if err := exec(other, "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	err = s.Create(t.Context(), []core.Run{claim(2)})[0]
+	err = s.CreateRuns(t.Context(), []core.Run{claim(2)})[0]
 	if !errors.Is(err, core.ErrThrottled) || !strings.Contains(err.Error(), "locked") {
 		t.Fatalf("a write to a locked file: %v", err)
 	}
@@ -48,7 +48,7 @@ func TestFileLockedByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, i := range []int{2, 3} {
-		if errs := s.Create(t.Context(), []core.Run{claim(i)}); errs[0] != nil {
+		if errs := s.CreateRuns(t.Context(), []core.Run{claim(i)}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 	}
@@ -116,19 +116,15 @@ func backlog(tb testing.TB, s *Store, start time.Time, n int) {
 	}
 }
 
-// TestBacklogIsBounded: of a large backlog, the memory holds only CachedMessages. All messages come in order, and Depth counts
-// all of them.
+// TestBacklogIsBounded: of a large backlog, the memory holds only the messages in flight. All messages come in order, and Depth
+// counts all of them.
 func TestBacklogIsBounded(t *testing.T) {
 	const n, most = 20_000, 100
-	s := testStore(t, t.TempDir(), Options{CachedMessages: most, Gather: -1, Synchronous: "OFF"})
+	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
 	backlog(t, s, time.Now().Add(-time.Hour).Truncate(time.Second), n)
 	check := func(left int) {
 		t.Helper()
-		q := s.queues[fires]
-		q.mu.Lock()
-		in := len(q.messages)
-		q.mu.Unlock()
-		if in > most+1 {
+		if in := len(s.queues[0].out); in > 0 {
 			t.Fatalf("%d messages in memory", in)
 		}
 		if due, waiting, inFlight, err := s.Depth(t.Context(), ring.KindFires); err != nil || due != left || waiting+inFlight != 0 {

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 )
 
@@ -110,66 +108,3 @@ func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed
 }
 
 func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }
-
-// appNames numbers the names of apps in runs. Only the writer adds.
-type appNames struct {
-	mu   sync.RWMutex
-	name map[int64]string
-	id   map[string]int64
-	last int64
-}
-
-func (a *appNames) load(c *sqlite.Conn) error {
-	a.name, a.id = map[int64]string{}, map[string]int64{}
-	return execute(c, "SELECT id, name FROM appnames", nil, func(st *sqlite.Stmt) error {
-		id, name := st.ColumnInt64(0), st.ColumnText(1)
-		a.name[id], a.id[name] = name, id
-		a.last = max(a.last, id)
-		return nil
-	})
-}
-
-func (a *appNames) lookup(name string) (int64, bool) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	id, ok := a.id[name]
-	return id, ok
-}
-
-func (a *appNames) of(id int64) string {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return a.name[id]
-}
-
-// number is the number of a name, a new one if it has none.
-func (a *appNames) number(t *tx, name string) (int64, error) {
-	if id, ok := a.lookup(name); ok {
-		return id, nil
-	}
-	id := a.last + 1
-	st, err := t.Prepare("INSERT INTO appnames (id, name) VALUES (?, ?)")
-	if err != nil {
-		return 0, err
-	}
-	st.BindInt64(1, id)
-	st.BindText(2, name)
-	if err := rows(st, nil); err != nil {
-		return 0, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.name[id], a.id[name], a.last = name, id, id
-	t.names = append(t.names, name)
-	return id, nil
-}
-
-// forget removes the numbers that a rolled-back transaction assigned.
-func (a *appNames) forget(names []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, name := range names {
-		delete(a.name, a.id[name])
-		delete(a.id, name)
-	}
-}

@@ -16,21 +16,14 @@ type runColumn struct {
 	name string
 	in   core.RunFields         // the fields of an update that the column is part of
 	has  func(r *core.Run) bool // reports whether it is not zero; only of columns after claimColumns
-	bind func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
-	scan func(s *Store, st *sqlite.Stmt, at int, r *core.Run) error
+	bind func(st *sqlite.Stmt, at int, r *core.Run) error
+	scan func(st *sqlite.Stmt, at int, r *core.Run) error
 }
 
-// runColumns are the columns beside key, made and n. Claims have only the columns up to code.
+// runColumns are the columns beside key and n. Claims have only the columns up to code.
 var runColumns = []runColumn{
 	wordColumn("state", core.RunState, states, func(r *core.Run) *core.State { return &r.State }),
-	{"app", core.RunApp, nil, func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error {
-		app, err := tx.s.names.number(tx, r.App)
-		st.BindInt64(at, app)
-		return err
-	}, func(s *Store, st *sqlite.Stmt, at int, r *core.Run) error {
-		r.App = s.names.of(st.ColumnInt64(at))
-		return nil
-	}},
+	textColumn("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
 	wordColumn("cause", 0, causes, func(r *core.Run) *core.Cause { return &r.Cause }),
 	intColumn("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
 	intColumn("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
@@ -40,27 +33,27 @@ var runColumns = []runColumn{
 	timeColumn("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
 	textColumn("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
 	boolColumn("maybe", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
-	{"jkey", core.RunJournal, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+	{"jkey", core.RunJournal, nil, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		if r.Journal.IsZero() {
 			st.BindNull(at)
 		} else {
 			st.BindInt64(at, r.Journal.Minute*core.JournalSuffixes+int64(r.Journal.Suffix))
 		}
 		return nil
-	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		if k := st.ColumnInt64(at); !st.ColumnIsNull(at) {
 			r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
 		}
 		return nil
 	}},
-	{"jnonce", core.RunJournal, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { // NULL: as owner
+	{"jnonce", core.RunJournal, nil, func(st *sqlite.Stmt, at int, r *core.Run) error { // NULL: as owner
 		if r.Journal.IsZero() || r.Journal.Nonce == r.Owner {
 			st.BindNull(at)
 		} else {
 			st.BindText(at, r.Journal.Nonce)
 		}
 		return nil
-	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		if !st.ColumnIsNull(at) {
 			r.Journal.Nonce = st.ColumnText(at)
 		}
@@ -68,14 +61,14 @@ var runColumns = []runColumn{
 	}},
 	timeColumn("sent", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
 	intColumn("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
-	{"first", 0, nil, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { // NULL: the run itself
+	{"first", 0, nil, func(st *sqlite.Stmt, at int, r *core.Run) error { // NULL: the run itself
 		if r.First == r.ID {
 			st.BindNull(at)
 		} else {
 			st.BindInt64(at, int64(r.First))
 		}
 		return nil
-	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		if r.First = r.ID; !st.ColumnIsNull(at) {
 			r.First = core.RunID(st.ColumnInt64(at))
 		}
@@ -94,9 +87,9 @@ var runColumns = []runColumn{
 	timeColumn("kill_at", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
 	jsonColumn("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
 	jsonColumn("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }),
-	{"given", core.RunGiven, hasGiven, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+	{"given", core.RunGiven, hasGiven, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.PauseAfter, r.Parent, r.Shard}, !hasGiven(r))
-	}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
 		if st.ColumnIsNull(at) {
 			return nil
 		}
@@ -131,10 +124,10 @@ func hasGiven(r *core.Run) bool {
 		r.Shard != core.Shard{}
 }
 
-// Statements of the table runs. The columns of selectRuns are the key, runColumns, made and n.
+// Statements of the table runs. The columns of selectRuns are the key, runColumns and n.
 var (
 	claimColumns = columnAt("code") + 1
-	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", made, n FROM runs "
+	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
 	selectRun    = selectRuns + "WHERE key = ?"
 	insertClaim  = insertColumns(claimColumns)
 	insertRun    = insertColumns(len(runColumns))
@@ -159,7 +152,7 @@ func columnAt(name string) int {
 
 // insertColumns returns the statement that inserts the first n columns.
 func insertColumns(n int) string {
-	return "INSERT INTO runs (key, made, n, " + strings.Join(columnNames(all, "")[:n], ", ") + ") VALUES (?, ?, ?" +
+	return "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, "")[:n], ", ") + ") VALUES (?, ?" +
 		strings.Repeat(", ?", n) + ") ON CONFLICT (key) DO NOTHING"
 }
 
@@ -175,27 +168,26 @@ func isPlain(r *core.Run) bool {
 
 // bindRun binds the first columns of an inserted run. The columns ended and code of an open run get placeholders of about
 // their final length, so that the end of the run does not make its row outgrow its page.
-func bindRun(tx *tx, st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
+func bindRun(st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
 	st.BindInt64(1, key(r.ID))
-	st.BindInt64(2, tx.made)
-	st.BindInt64(3, n)
+	st.BindInt64(2, n)
 	for i := range columns {
-		if err := columns[i].bind(tx, st, i+4, r); err != nil {
+		if err := columns[i].bind(st, i+3, r); err != nil {
 			return err
 		}
 	}
 	if r.State.Open() {
-		st.BindInt64(endedAt+4, tx.made)
-		st.BindInt64(endedAt+5, 200)
+		st.BindInt64(endedAt+3, n/rowsPerMilli)
+		st.BindInt64(endedAt+4, 200)
 	}
 	return nil
 }
 
 // scanRun reads a row of selectRuns.
-func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
+func scanRun(st *sqlite.Stmt, r *core.Run) error {
 	r.ID = runOf(st.ColumnInt64(0))
 	for i := range runColumns {
-		if err := runColumns[i].scan(s, st, i+1, r); err != nil {
+		if err := runColumns[i].scan(st, i+1, r); err != nil {
 			return fmt.Errorf("run %d: %w", r.ID, err)
 		}
 	}
@@ -207,17 +199,17 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 
 func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
-		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
+		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
 }
 
 func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		func(st *sqlite.Stmt, at int, r *core.Run) error {
 			st.BindInt64(at, core.Millis(*of(r)))
 			return nil
 		},
-		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		func(st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = core.FromMillis(st.ColumnInt64(at))
 			return nil
 		}}
@@ -225,8 +217,8 @@ func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) r
 
 func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return *of(r) },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
-		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = st.ColumnInt64(at) != 0
 			return nil
 		}}
@@ -234,14 +226,14 @@ func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runCol
 
 func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
-		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
+		func(st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
 }
 
 func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
-		func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		func(st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error {
 			*of(r) = columnWord(st, at, list)
 			return nil
 		}}
@@ -249,10 +241,10 @@ func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*co
 
 func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
-		func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		func(st *sqlite.Stmt, at int, r *core.Run) error {
 			v, empty := of(r)
 			return bindJSON(st, at, v, empty)
-		}, func(_ *Store, st *sqlite.Stmt, at int, r *core.Run) error {
+		}, func(st *sqlite.Stmt, at int, r *core.Run) error {
 			v, _ := of(r)
 			return columnJSON(st, at, v)
 		}}

@@ -143,7 +143,7 @@ func TestFullDisk(t *testing.T) {
 		for k := range 20 {
 			batch = append(batch, claim(i+k))
 		}
-		errs := s.Create(t.Context(), batch)
+		errs := s.CreateRuns(t.Context(), batch)
 		for k, err := range errs {
 			if err == nil {
 				stored[batch[k].ID] = true
@@ -160,7 +160,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("%d rows, %d were answered", n, len(stored))
 	}
 	raw(t, s, "PRAGMA max_page_count = 1000000")
-	if errs := s.Create(t.Context(), []core.Run{claim(999999)}); errs[0] != nil {
+	if errs := s.CreateRuns(t.Context(), []core.Run{claim(999999)}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 }
@@ -173,7 +173,7 @@ func TestBadOp(t *testing.T) {
 	<-held // the following ops share one transaction
 	bad := errors.New("bad")
 	answers := make(chan error, 3)
-	go func() { answers <- s.Create(context.Background(), []core.Run{claim(1)})[0] }()
+	go func() { answers <- s.CreateRuns(context.Background(), []core.Run{claim(1)})[0] }()
 	go func() {
 		answers <- s.write(context.Background(), true, 1, func(tx *tx) error {
 			if err := setState(tx.Conn, "half", 1); err != nil {
@@ -183,7 +183,7 @@ func TestBadOp(t *testing.T) {
 		})
 	}()
 	ended, cancel := context.WithCancel(t.Context())
-	go func() { answers <- s.Create(ended, []core.Run{claim(3)})[0] }()
+	go func() { answers <- s.CreateRuns(ended, []core.Run{claim(3)})[0] }()
 	for s.w.waitingRows() < 3 {
 		runtime.Gosched()
 	}
@@ -212,26 +212,34 @@ func TestPoison(t *testing.T) {
 	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	raw(t, s, "INSERT INTO ring (id, kind, not_before, body) VALUES (50, 0, 1, 'rubbish'), (51, 0, 1, '{\"v\":2}'), (52, 1, 1, '{}')")
+	raw(t, s, "INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (50, 0, 1, 0, 'rubbish'), "+
+		"(51, 0, 1, 0, '{\"v\":2}'), (52, 1, 1, 0, '{}')")
 	s.Close()
 	s = testStore(t, dir, Options{})
 	got, err := s.Receive(t.Context(), ring.KindFires, 10)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
+	check := ring.Message{Kind: ring.KindCheck, Slot: 1, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}
+	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: check}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Receive(t.Context(), ring.KindCheck, 1); err != nil || len(got) != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
 	dead, err := s.Letters(t.Context(), "", 10)
 	if err != nil || len(dead) != 2 || !strings.Contains(dead[1].Reason+dead[0].Reason, "JSON") {
 		t.Fatalf("%+v, %v", dead, err)
 	}
-	if n := tell(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one and the one in a newer format
+	if n := tell(t, s, "SELECT count(*) FROM ring"); n != 3 { // the good ones and the one in a newer format
 		t.Fatalf("%d rows", n)
 	}
 }
 
-// TestManyMessages: more messages than the memory holds are still delivered, in order.
+// TestManyMessages: messages come in order, also after a restart.
 func TestManyMessages(t *testing.T) {
 	dir := t.TempDir()
-	o := Options{CachedMessages: 10, Gather: -1, Synchronous: "OFF"}
+	o := Options{Gather: -1, Synchronous: "OFF"}
 	s := testStore(t, dir, o)
 	start := time.Now().Add(-time.Hour).Truncate(time.Second)
 	const n = 200
@@ -248,9 +256,6 @@ func TestManyMessages(t *testing.T) {
 	}
 	for i := range n {
 		send((i * 77) % n)
-	}
-	if in := len(s.queues[fires].messages); in > 11 {
-		t.Fatalf("%d messages in memory", in)
 	}
 	seen := 0
 	read := func(upTo int) {
@@ -338,47 +343,6 @@ func TestDeadBounded(t *testing.T) {
 	}
 }
 
-// TestShrinkThenRefill: a queue that shrinks in the transaction of its refill loses no message in the table.
-func TestShrinkThenRefill(t *testing.T) {
-	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
-	s := testStore(t, t.TempDir(), Options{CachedMessages: 4, Visibility: time.Hour, Now: func() time.Time { return now }})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	slot := core.InstantOf(now)
-	put := func(n uint32, ago time.Duration) ring.Out {
-		return ring.Out{NotBefore: now.Add(-ago), Message: ring.Message{Kind: ring.KindFires, Slot: slot,
-			Fires: []core.Fire{{Run: core.NumberedRun(1, n), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}}
-	}
-	s.Enqueue(ctx, []ring.Out{put(1, 10*time.Second), put(2, 9500*time.Millisecond), put(3, 8*time.Second), put(4, 7*time.Second)})
-	got, err := s.Receive(ctx, ring.KindFires, 10)
-	if err != nil || len(got) != 4 {
-		t.Fatal(len(got), err)
-	}
-	s.Release(ctx, got, now.Add(time.Second))
-	s.Enqueue(ctx, []ring.Out{put(5, 5*time.Second)})
-	o := put(6, 9*time.Second)
-	if err := s.write(ctx, true, 1, func(tx *tx) error {
-		if err := s.enqueue(tx, []outgoing{{fires, o.NotBefore, ring.Encode(o.Message), &o}}, nil); err != nil {
-			return err
-		}
-		return s.refill(tx, s.queues[fires])
-	}); err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(2 * time.Second)
-	seen := map[core.RunID]bool{}
-	for len(seen) < 6 {
-		got, err := s.Receive(ctx, ring.KindFires, 10)
-		if err != nil {
-			t.Fatalf("%d of 6 are received; %d are in the table", len(seen), tell(t, s, "SELECT count(*) FROM ring"))
-		}
-		for _, d := range got {
-			seen[d.Message.Fires[0].Run] = true
-		}
-		s.Ack(ctx, got)
-	}
-}
-
 // TestHistory: runs inside and outside the history give the same results, also after a restart in between and after
 // sweeps.
 func TestHistory(t *testing.T) {
@@ -403,7 +367,7 @@ func TestHistory(t *testing.T) {
 			}
 			next++
 		}
-		for _, err := range slices.Concat(s.Create(t.Context(), list), s.PutRuns(t.Context(), closes)) {
+		for _, err := range slices.Concat(s.CreateRuns(t.Context(), list), s.ChangeRuns(t.Context(), closes)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -411,7 +375,7 @@ func TestHistory(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		last, err := s.LastRuns(t.Context(), []core.JobID{9, 3, 1, 8, 4, 2, 5, 900, 7, 6}, core.Horizon, 3)
+		last, err := s.Runs.Last(t.Context(), []core.JobID{9, 3, 1, 8, 4, 2, 5, 900, 7, 6}, core.Horizon, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -446,7 +410,7 @@ func TestHistory(t *testing.T) {
 			first, last := core.NumberedRange(job)
 			var got []core.RunID
 			for {
-				page, err := s.RunsByID(t.Context(), first, last, 13)
+				page, err := s.Runs.Span(t.Context(), first, last, 13)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -461,7 +425,7 @@ func TestHistory(t *testing.T) {
 			if !slices.Equal(got, want) {
 				t.Fatalf("job %d: %d runs, want %d", job, len(got), len(want))
 			}
-			runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, 10000)
+			runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, false, 10000)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -478,8 +442,8 @@ func TestHistory(t *testing.T) {
 	r := claim(0) // of a job far behind others that have none
 	r.ID = core.NumberedRun(900, 0)
 	r.First = r.ID
-	for _, err := range slices.Concat(s.Create(t.Context(), []core.Run{r}),
-		s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)})})) {
+	for _, err := range slices.Concat(s.CreateRuns(t.Context(), []core.Run{r}),
+		s.ChangeRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)})})) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,12 +464,12 @@ func TestHistory(t *testing.T) {
 	check()
 	// Close the runs that stayed open.
 	for i := 0; i < next; i += 10 {
-		if err := s.PutRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
+		if err := s.ChangeRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
-	if runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, 100); err != nil || len(runs) > 0 {
+	if runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, false, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
 	if _, err := s.Sweep(t.Context(), time.Now().Add(1000*time.Hour), time.Hour, time.Hour, 1<<20); err != nil {
@@ -516,7 +480,7 @@ func TestHistory(t *testing.T) {
 	}
 	s.Close()
 	s = testStore(t, dir, o)
-	if runs, _, err := s.OpenRuns(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, 100); err != nil || len(runs) > 0 {
+	if runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, false, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
 	next, far = 0, 0
@@ -537,7 +501,7 @@ func TestJobCache(t *testing.T) {
 	for id := core.JobID(1); id <= 8; id++ {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
 			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
-		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+		if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
@@ -556,7 +520,7 @@ func TestJobCache(t *testing.T) {
 				default:
 				}
 				asked.Add(int64(len(ids)))
-				found, _, err := s.Jobs(context.Background(), ids)
+				found, err := store.Complete(s.Jobs.Get(context.Background(), store.Whole, ids))
 				if err != nil {
 					done <- err
 					return
@@ -582,7 +546,7 @@ func TestJobCache(t *testing.T) {
 			}
 		}
 		asked.Add(4)
-		found, _, err := s.Jobs(t.Context(), ids[:4])
+		found, err := store.Complete(s.Jobs.Get(t.Context(), store.Whole, ids[:4]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -615,20 +579,20 @@ func TestPlannedJobsAreKept(t *testing.T) {
 	for _, id := range ids {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
 			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
-		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+		if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.Close()
 	s = testStore(t, dir, o)
-	if found, _, err := s.Scheds(t.Context(), ids); err != nil || len(found) != 2 {
+	if found, err := store.Complete(s.Jobs.Get(t.Context(), store.Planning, ids)); err != nil || len(found) != 2 {
 		t.Fatalf("%d jobs, %v", len(found), err)
 	}
 	if err := s.Advance(t.Context(), []core.Advance{{Job: 1, Rev: 1, NewNext: 7}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	read := s.misses.Load()
-	found, _, err := s.Jobs(t.Context(), ids)
+	found, err := store.Complete(s.Jobs.Get(t.Context(), store.Whole, ids))
 	if err != nil || found[1].Def.Name != "j1" || found[1].Sched.Next != 7 || found[2].Def.Name != "j2" {
 		t.Fatalf("%+v, %v", found, err)
 	}
@@ -645,7 +609,7 @@ func TestLogBounded(t *testing.T) {
 		for k := range 1000 {
 			batch = append(batch, claim(i*1000+k))
 		}
-		s.Create(t.Context(), batch)
+		s.CreateRuns(t.Context(), batch)
 	}
 	info, err := os.Stat(s.walPath)
 	if err != nil || info.Size() > 64<<20 {
@@ -680,10 +644,10 @@ func TestClosed(t *testing.T) {
 	if err := <-waits; core.CodeOf(err) != core.CodeUnavailable {
 		t.Fatalf("the receiver was answered %v", err)
 	}
-	if err := s.Create(t.Context(), []core.Run{claim(1)})[0]; core.CodeOf(err) != core.CodeUnavailable {
+	if err := s.CreateRuns(t.Context(), []core.Run{claim(1)})[0]; core.CodeOf(err) != core.CodeUnavailable {
 		t.Fatalf("a write was answered %v", err)
 	}
-	if _, _, err := s.Runs(t.Context(), []core.RunID{1}); core.CodeOf(err) != core.CodeUnavailable {
+	if _, err := s.Runs.Get(t.Context(), []core.RunID{1}); core.CodeOf(err) != core.CodeUnavailable {
 		t.Fatalf("a read was answered %v", err)
 	}
 }

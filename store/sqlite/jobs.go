@@ -118,15 +118,15 @@ func (s jobs) Named(ctx context.Context, app string, names []string) (map[string
 }
 
 // jsonText returns a list for SQLite's json_each.
-func jsonText[T ~int32 | ~string](list []T) string {
+func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
 	text, _ := json.Marshal(list) // of numbers and texts: no error
 	return string(text)
 }
 
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []store.Got[*core.Job], next core.JobID, err error) {
-	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2", []any{after, limit}
+	q, bound := "SELECT id FROM sched WHERE id > ?1 ORDER BY id LIMIT ?2 + 0", []any{after, limit}
 	if app != "" {
-		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 ORDER BY id LIMIT ?2", append(bound, app)
+		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 || '' ORDER BY id LIMIT ?2 + 0", append(bound, app)
 	}
 	var ids []core.JobID
 	if err := s.query(ctx, q, values(bound...), func(st *sqlite.Stmt) error {
@@ -392,12 +392,12 @@ func (s jobs) Entries(ctx context.Context, job core.JobID) (list []core.DueItem,
 
 // keep returns how long the run records of each job stay; 0 is forever.
 func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
-	found, _, _ := s.Jobs(ctx, jobs) // an unreadable job has the default
+	found, _ := s.Jobs.Get(ctx, store.Whole, jobs) // an unreadable job has the default
 	list := make([]time.Duration, len(jobs))
 	for i, id := range jobs {
 		var k core.Keep
-		if j := found[id]; j != nil {
-			k = j.Def.Keep
+		if j := found[id]; j.Err == nil && j.Is != nil {
+			k = j.Is.Def.Keep
 		}
 		if k.Days >= 0 {
 			list[i] = k.For()

@@ -10,20 +10,20 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
 // putJobs stores the jobs of manyRuns.
-func putJobs(b *testing.B, e *engine.Engine, now time.Time, schedule ...func(i int) core.Schedule) {
+func putJobs(b *testing.B, e *store.Store, now time.Time, schedule ...func(i int) core.Schedule) {
 	b.Helper()
 	for n := range manyApps {
 		putApp(b, e, fmt.Sprintf("app%02d", n))
 	}
 	putApp(b, e, "rare")
-	list, changes := make([]core.Job, manyJobs), make([]core.Change, manyJobs)
+	list, puts := make([]core.Job, manyJobs), make([]store.JobPut, manyJobs)
 	for i := range list {
 		id := core.JobID(i + 1)
 		j := &list[i]
@@ -38,16 +38,16 @@ func putJobs(b *testing.B, e *engine.Engine, now time.Time, schedule ...func(i i
 			j.Sched.Schedule = schedule[0](i)
 		}
 		j.Normalize()
-		changes[i] = core.Change{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}
+		puts[i] = store.JobPut{Create: j, Changes: []core.Change{{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}}}
 	}
-	for _, err := range e.Manage.CreateJobs(b.Context(), list, changes) {
+	for _, err := range e.Jobs.Put(b.Context(), puts) {
 		check.OK(b, err)
 	}
 }
 
-func putApp(b *testing.B, e *engine.Engine, name string) {
+func putApp(b *testing.B, e *store.Store, name string) {
 	b.Helper()
-	check.OK(b, e.Manage.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
+	check.OK(b, e.PutApp(b.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, By: "lina", Verb: core.VerbCreated,
 		App: name}))
 }
 
@@ -56,7 +56,7 @@ func putApp(b *testing.B, e *engine.Engine, name string) {
 func BenchmarkJobs(b *testing.B) {
 	e, now := openMany(b)
 	putJobs(b, e, now)
-	fresh := func() *query.Queries { return query.New(e.Store, query.Options{Now: func() time.Time { return now }}) }
+	fresh := func() *query.Queries { return query.New(e, query.Options{Now: func() time.Time { return now }}) }
 	page := func(b *testing.B, q *query.Queries, a query.JobsAsk) {
 		a.Limit, a.Recent = 50, 30
 		if p, err := q.JobsNow(b.Context(), a); err != nil || p.All == 0 {
@@ -135,7 +135,7 @@ func BenchmarkComing(b *testing.B) {
 		}
 		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
 	})
-	q := query.New(e.Store, query.Options{Now: func() time.Time { return now }})
+	q := query.New(e, query.Options{Now: func() time.Time { return now }})
 	for _, days := range []time.Duration{1, 7} {
 		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
 			for b.Loop() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // TestJournalsGoWhenNobodyAsks: runs end, and have pending follow-ups for a while, during constant sweeps. A removed
@@ -24,7 +25,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 		r.Journal = key(i / each)
 		runs = append(runs, r)
 	}
-	for _, err := range s.Create(t.Context(), runs) {
+	for _, err := range s.CreateRuns(t.Context(), runs) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +80,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 		for _, r := range runs[j*each : (j+1)*each] {
 			ids = append(ids, r.ID)
 		}
-		stored, _, err := s.Runs(t.Context(), ids)
+		stored, err := store.Complete(s.Runs.Get(t.Context(), ids))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,11 +105,11 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 			closes = append(closes, c)
 		}
 		order = order[len(closes):]
-		s.PutRuns(t.Context(), closes)
+		s.ChangeRuns(t.Context(), closes)
 		for range 20 {
 			check(d.IntN(journals))
 		}
-		s.PutRuns(t.Context(), owing)
+		s.ChangeRuns(t.Context(), owing)
 	}
 	close(ended)
 	sweeper.Wait()

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/waiting"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
@@ -63,20 +64,20 @@ func child(dir, round string) {
 						closes = append(closes, core.End(id, core.Run{State: core.Succeeded, Code: 200, EndedAt: time.UnixMilli(1)}))
 					}
 				}
-				for k, err := range e.Dispatch.Create(ctx, runs) {
+				for k, err := range e.CreateRuns(ctx, runs) {
 					if err != nil {
 						say("error %v", err)
 					}
 					say("made %d", runs[k].ID)
 				}
-				for k, err := range e.Finish.PutRuns(ctx, closes) {
+				for k, err := range e.ChangeRuns(ctx, closes) {
 					if err != nil {
 						say("error %v", err)
 					}
 					say("closed %d", closes[k].ID)
 				}
 				m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: runs[0].ID, At: 1, Slot: 1, Cause: core.CauseAPI}}}
-				if err := e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: time.UnixMilli(1), Message: m}})[0]; err != nil {
+				if err := e.Queue.Enqueue(ctx, []ring.Out{{NotBefore: time.UnixMilli(1), Message: m}})[0]; err != nil {
 					say("error %v", err)
 				}
 				say("sent %d", runs[0].ID)
@@ -131,7 +132,7 @@ func TestKill(t *testing.T) {
 		for id := range made {
 			ids = append(ids, id)
 		}
-		found, _, err := e.Dispatch.Runs(t.Context(), ids)
+		found, err := store.Complete(e.Runs.Get(t.Context(), ids))
 		check.OK(t, err)
 		for id, closed := range made {
 			if r, is := found[id]; !is || closed && r.State != core.Succeeded {

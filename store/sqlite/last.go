@@ -12,19 +12,6 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// of is the recent rows of some jobs, in no order.
-func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
-	list := map[core.JobID][]core.RunID{}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, r := range o.rows {
-		if job := r.id.Job(); jobs[job] {
-			list[job] = append(list[job], r.id)
-		}
-	}
-	return list
-}
-
 // Last implements store.Runs. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file. One
 // step skips any number of jobs without runs.
 func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
@@ -52,7 +39,7 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 			var list []core.Run
 			for _, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
 				seen, took := 0, 0
-				if err := s.span(c, ends[0], ends[1], 2*n, young[job], func(r *core.Run) bool {
+				if err := span(c, ends[0], ends[1], 2*n, young[job], func(r *core.Run) bool {
 					if r.Slot <= upTo {
 						list = append(list, *r)
 						took++

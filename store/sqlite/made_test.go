@@ -21,6 +21,7 @@ func TestRunsOfSlots(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF", Now: func() time.Time { return clock }})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []core.Run
+	made := map[core.RunID]int64{}
 	for n := range 3000 {
 		clock = clock.Add(time.Duration(rng.IntN(5000)) * time.Millisecond)
 		if n%400 == 0 {
@@ -40,10 +41,11 @@ func TestRunsOfSlots(t *testing.T) {
 		if n%5 == 0 {
 			r.State, r.Reason, r.EndedAt = core.Failed, core.ReasonHandler, clock
 		}
-		check.OK(t, s.Create(t.Context(), []core.Run{r})[0])
-		all = append(all, r)
+		check.OK(t, s.CreateRuns(t.Context(), []core.Run{r})[0])
+		all, made[r.ID] = append(all, r), core.Millis(clock)
 	}
 	slices.Reverse(all)
+	slices.SortStableFunc(all, func(a, b core.Run) int { return cmp.Compare(made[b.ID], made[a.ID]) })
 	span := max(int(core.InstantOf(clock)-base), 3600)
 	few := 0
 	for n := range 200 {
@@ -65,7 +67,7 @@ func TestRunsOfSlots(t *testing.T) {
 			}
 		}
 		for from, pages := (query.RunPlace{}), 0; ; pages++ {
-			list, next, err := s.RecentRuns(t.Context(), of, from, 7)
+			list, next, err := s.Runs.Recent(t.Context(), of, from, 7)
 			if err != nil || pages > 3000 {
 				t.Fatal(pages, err)
 			}

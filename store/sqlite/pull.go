@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,70 +13,31 @@ import (
 
 var _ store.Pull = (*Store)(nil)
 
-// inQueue returns how many runs a queue has. It counts them once and then keeps the number, so that a queue that no
-// executor pulls from does not slow the writer as it fills.
-func (t *tx) inQueue(q store.PullQueue) (n int, err error) {
-	if n, known := t.s.pulled[q]; known {
-		return n + t.pulled[q], nil
-	}
-	err = execute(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", values(q.App, q.Name),
-		func(st *sqlite.Stmt) error {
-			n = st.ColumnInt(0)
-			return nil
-		})
-	if err == nil {
-		t.s.pulled[q] = n - t.pulled[q]
-	}
-	return n, err
-}
-
-// moreInQueue records that runs were added to a queue, or removed.
-func (t *tx) moreInQueue(q store.PullQueue, n int) {
-	if t.pulled == nil {
-		t.pulled = map[store.PullQueue]int{}
-	}
-	t.pulled[q] += n
-}
-
-// commitPulled applies the changes of a committed transaction to the lengths of queues.
-func (s *Store) commitPulled(more map[store.PullQueue]int) {
-	for q, n := range more {
-		if was, known := s.pulled[q]; known && was+n > 0 {
-			s.pulled[q] = was + n
-		} else {
-			delete(s.pulled, q) // counting an empty one takes no time
-		}
-	}
+// resize records that runs were added to a queue, or removed.
+func resize(tx *tx, app, queue string, by int) error {
+	return execute(tx.Conn, "INSERT INTO pulled_size (app, queue, runs) VALUES (?1, ?2, ?3) ON CONFLICT (app, queue) DO UPDATE SET "+
+		"runs = runs + ?3", values(app, queue, by), nil)
 }
 
 func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) error {
-	var answer error
+	full := false
 	err := s.write(ctx, true, 1, func(tx *tx) error {
-		answer = nil
-		there := false
-		if err := execute(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3",
-			values(it.Queue.App, it.Queue.Name, it.Run), func(*sqlite.Stmt) error {
-				there = true
-				return nil
-			}); err != nil || there {
-			return err
-		}
-		n, err := tx.inQueue(it.Queue)
+		n, err := integer(tx.Conn, 0, "SELECT runs FROM pulled_size WHERE app = ? AND queue = ?", it.Queue.App, it.Queue.Name)
 		if err != nil {
 			return err
 		}
-		if n >= most {
-			answer = store.ErrFull
-			return nil
+		// A queue that has the run accepts it also if it is full.
+		has, err := integer(tx.Conn, 0, "SELECT 1 FROM pulled WHERE app = ? AND queue = ? AND run = ?", it.Queue.App, it.Queue.Name, it.Run)
+		if full = n >= int64(most) && has == 0; err != nil || full || has > 0 {
+			return err
 		}
-		tx.moreInQueue(it.Queue, 1)
-		return execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)",
-			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil)
+		return cmp.Or(execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
+			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil), resize(tx, it.Queue.App, it.Queue.Name, 1))
 	})
-	if err != nil {
-		return err
+	if err == nil && full {
+		err = store.ErrFull
 	}
-	return answer
+	return err
 }
 
 // TakePulled implements store.Pull. If it finds nothing, it writes nothing.
@@ -86,7 +48,8 @@ func (s *Store) TakePulled(ctx context.Context, q store.PullQueue, now, until ti
 		held        store.Held
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
-		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
+		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 || '' AND queue = ?2 || '' "+
+			"ORDER BY visible, id LIMIT ?3 + 0",
 			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
 				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
 					held: store.Held{Receipt: store.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
@@ -131,41 +94,45 @@ func (s *Store) TakePulled(ctx context.Context, q store.PullQueue, now, until ti
 }
 
 // byReceipt runs a statement on the row of a receipt; its parameters from the fifth on are more. It returns ErrRefused if
-// there is no row.
-func (s *Store) byReceipt(ctx context.Context, statement string, q store.PullQueue, r store.Receipt, changes func(tx *tx, n int),
-	more ...any) error {
-	changed := 0
+// there is no row. drop reports that the statement deletes the row.
+func (s *Store) byReceipt(ctx context.Context, statement string, drop bool, q store.PullQueue, r store.Receipt, more ...any) error {
+	changed := false
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		err := execute(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
 			values(append([]any{q.App, q.Name, r.Run, r.N}, more...)...), nil)
-		if changed = tx.Changes(); err == nil {
-			changes(tx, changed)
+		if changed = tx.Changes() > 0; err == nil && changed && drop {
+			err = resize(tx, q.App, q.Name, -1)
 		}
 		return err
 	})
-	if err == nil && changed == 0 {
+	if err == nil && !changed {
 		err = core.ErrRefused
 	}
 	return err
 }
 
 func (s *Store) HidePulled(ctx context.Context, q store.PullQueue, r store.Receipt, until time.Time, n int) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", q, r, func(*tx, int) {}, until.UnixMilli(), n)
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", false, q, r, until.UnixMilli(), n)
 }
 
 func (s *Store) DropPulled(ctx context.Context, q store.PullQueue, r store.Receipt) error {
-	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
+	return s.byReceipt(ctx, "DELETE FROM pulled", true, q, r)
 }
 
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := execute(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", values(id),
-				func(st *sqlite.Stmt) error {
-					tx.moreInQueue(store.PullQueue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
-					return nil
-				}); err != nil {
+			var of *store.PullQueue
+			if err := execute(tx.Conn, "DELETE FROM pulled WHERE id = ? RETURNING app, queue", values(id), func(st *sqlite.Stmt) error {
+				of = &store.PullQueue{App: st.ColumnText(0), Name: st.ColumnText(1)}
+				return nil
+			}); err != nil {
 				return err
+			}
+			if of != nil {
+				if err := resize(tx, of.App, of.Name, -1); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -183,7 +150,7 @@ func (s *Store) HasPulled(ctx context.Context, q store.PullQueue, job core.JobID
 
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []store.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
+		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2 + 0"
 		return execute(c, q, values(after, limit), func(st *sqlite.Stmt) error {
 			list = append(list, store.Listed{ID: st.ColumnInt64(0), Queue: store.PullQueue{App: st.ColumnText(1), Name: st.ColumnText(2)},
 				Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})

@@ -2,12 +2,9 @@ package sqlite
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tickring/tickring/store"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,123 +13,61 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
-// The kinds of messages, as stored.
-const (
-	fires = iota
-	checks
-	slow
-	postRuns
-	kinds
-)
+// kinds are the queues. The table ring has the position of a queue in this list; ofRuns selects the queues of runs.
+var kinds = [...]ring.Kind{ring.KindFires, ring.KindCheck, ring.KindSlow, ring.KindPostRun}
 
-// lanes are the queues of runs.
-var lanes = [...]int{fires, slow}
+const ofRuns = "kind IN (0, 2)"
 
-func kindOf(k ring.Kind) (int, error) {
-	switch k {
-	case ring.KindFires:
-		return fires, nil
-	case ring.KindCheck:
-		return checks, nil
-	case ring.KindSlow:
-		return slow, nil
-	case ring.KindPostRun:
-		return postRuns, nil
+func (s *Store) queueOf(k ring.Kind) (*queue, error) {
+	if i := slices.Index(kinds[:], k); i >= 0 {
+		return &s.queues[i], nil
 	}
-	return 0, core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
+	return nil, core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
 
-type message struct {
-	id       int64
-	due      time.Time // NotBefore as enqueued
-	at       time.Time // when a ready message may be received, or one in flight becomes visible again
-	released time.Time // when it becomes visible again, by the last release
-	receives int
-	inFlight bool
-	index    int // in its heap
-	body     ring.Message
-}
-
-// seen returns when a message becomes visible: at its time, or at the later time until which it was released.
-func (m *message) seen() time.Time {
-	if m.released.After(m.due) {
-		return m.released
-	}
-	return m.due
-}
-
-// place is the position of a message in the order of the table.
-type place struct{ ms, id int64 }
-
-func (p place) before(o place) bool { return p.ms < o.ms || p.ms == o.ms && p.id < o.id }
-
-func (m *message) place() place { return place{ceilMillis(m.due), m.id} }
-
-// ceilMillis is the first millisecond at or after t: never early.
-func ceilMillis(t time.Time) int64 {
-	ms := t.UnixMilli()
-	if t.After(time.UnixMilli(ms)) {
-		ms++
-	}
-	return ms
-}
-
-// byTime is a heap of messages in the order of at, then ID.
-type byTime []*message
-
-func (h byTime) Len() int { return len(h) }
-func (h byTime) Less(i, j int) bool {
-	if !h[i].at.Equal(h[j].at) {
-		return h[i].at.Before(h[j].at)
-	}
-	return h[i].id < h[j].id
-}
-func (h byTime) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *byTime) Push(x any) {
-	m := x.(*message)
-	m.index = len(*h)
-	*h = append(*h, m)
-}
-func (h *byTime) Pop() any {
-	old := *h
-	m := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	return m
-}
-
-// queue holds the messages of one kind that are in memory: all before far, and those in flight or released.
+// queue is what a queue has in memory: its received messages. A receive that wrote to the table would cost a commit.
 type queue struct {
 	kind int
-	most int
 
-	mu       sync.Mutex
-	messages map[int64]*message
-	ready    byTime
-	flight   byTime
-	far      *place // from here on messages may be only in the table; nil: none are
-	total    int    // rows in the table
-	wake     chan struct{}
-	closed   bool
-	// slots are the due times of all messages on the queue since a sweep began; nil if no sweep is running.
-	slots map[core.Instant]bool
+	mu      sync.Mutex
+	out     map[int64]*received
+	soonest time.Time // no message of out becomes visible earlier
+	from    place     // all rows up to here are in out
+	until   int64     // receivers wait for a message of this millisecond, or for wake
+	wake    chan struct{}
+	closed  bool
 }
 
-func newQueue(kind, most int) *queue {
-	return &queue{kind: kind, most: most, messages: map[int64]*message{}}
+// received is a message from its first receipt to its ack.
+type received struct {
+	place
+	at       time.Time // when it becomes visible again
+	released time.Time // the time of the last release
+	receives int
+	inFlight bool // received since the last release
 }
+
+// place is the position of a message in its queue.
+type place struct {
+	ms   int64
+	slot core.Instant
+	id   int64
+}
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.ms, o.ms), cmp.Compare(p.slot, o.slot), cmp.Compare(p.id, o.id))
+}
+
+// ceilMillis is the first millisecond at or after t: never early.
+func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
 
 // rouse makes the waiting receivers check again.
 func (q *queue) rouse() {
-	if q.wake != nil {
-		close(q.wake)
-		q.wake = nil
-	}
+	close(q.wake)
+	q.wake = make(chan struct{})
 }
 
 func (q *queue) close() {
@@ -142,142 +77,18 @@ func (q *queue) close() {
 	q.rouse()
 }
 
-// comeBack makes messages visible again that were in flight for too long.
-func (q *queue) comeBack(now time.Time) {
-	for len(q.flight) > 0 && !now.Before(q.flight[0].at) {
-		m := heap.Pop(&q.flight).(*message)
-		m.at, m.inFlight = m.due, false
-		heap.Push(&q.ready, m)
+// hide makes a received message visible at a time.
+func (q *queue) hide(m *received, at time.Time) {
+	if m.at = at; at.Before(q.soonest) {
+		q.soonest = at
 	}
-}
-
-func (q *queue) unlink(m *message) {
-	if m.inFlight {
-		heap.Remove(&q.flight, m.index)
-	} else {
-		heap.Remove(&q.ready, m.index)
-	}
-}
-
-// add adds a message from the table.
-func (q *queue) add(m *message) {
-	if q.far != nil && !m.place().before(*q.far) { // waiters wait for far at the latest
-		return
-	}
-	q.messages[m.id] = m
-	heap.Push(&q.ready, m)
-	if m.index == 0 {
-		q.rouse()
-	}
-	if len(q.ready) > q.most {
-		q.shrink()
-	}
-}
-
-// shrink drops the later half of the ready messages from memory; they stay in the table.
-func (q *queue) shrink() {
-	slices.SortFunc(q.ready, func(a, b *message) int {
-		if a.place().before(b.place()) {
-			return -1
-		}
-		return 1
-	})
-	keep := q.most / 2
-	if far := q.ready[keep].place(); q.far == nil || far.before(*q.far) {
-		q.far = &far
-	}
-	for _, m := range q.ready[keep:] {
-		if m.receives == 0 && !m.place().before(*q.far) { // the others are put off: the table does not know until when
-			delete(q.messages, m.id)
-		}
-	}
-	q.ready = slices.DeleteFunc(q.ready, func(m *message) bool { return q.messages[m.id] == nil })
-	for i, m := range q.ready {
-		m.index = i
-	}
-	heap.Init(&q.ready)
-}
-
-// refill reads the next messages of the table into memory. It runs in the writer, so the queue does not change during the
-// read. An unreadable row moves to the dead-letter queue; a row of a newer version stays in the table.
-func (s *Store) refill(tx *tx, q *queue) error {
-	q.mu.Lock()
-	from := place{ms: -1 << 62}
-	was := q.far
-	if was != nil {
-		from = *was
-	}
-	room := max(q.most/2-len(q.ready), 1)
-	q.mu.Unlock()
-	type row struct {
-		place
-		body []byte
-	}
-	var read []row
-	if err := execute(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, "+
-		"id LIMIT ?4", values(q.kind, from.ms, from.id, room+1), func(st *sqlite.Stmt) error {
-		read = append(read, row{place{st.ColumnInt64(1), st.ColumnInt64(0)}, columnBytes(st, 2)})
-		return nil
-	}); err != nil {
-		return err
-	}
-	var far *place
-	if len(read) > room {
-		far, read = &read[room].place, read[:room]
-	}
-	var loaded []*message
-	buried := 0
-	for _, r := range read {
-		body, err := ring.Decode(r.body)
-		body.Slow = q.kind == slow
-		if err == nil {
-			if k, e := kindOf(body.Queue()); e != nil || k != q.kind {
-				err = errors.New("the kind of the message does not match its queue")
-			}
-		}
-		switch {
-		case errors.Is(err, ring.ErrNewer):
-			continue
-		case err != nil:
-			if err := bury(tx, r.body, err.Error()); err != nil {
-				return err
-			}
-			if err := execute(tx.Conn, "DELETE FROM ring WHERE id = ?", values(r.id), nil); err != nil {
-				return err
-			}
-			buried++
-			continue
-		}
-		at := time.UnixMilli(r.ms)
-		loaded = append(loaded, &message{id: r.id, due: at, at: at, body: body})
-	}
-	tx.after = append(tx.after, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.total -= buried
-		if q.far != nil && (was == nil || q.far.before(*was)) {
-			// A message that was enqueued earlier in this transaction made the queue shrink, so the table has messages before the ones
-			// just read.
-			q.rouse()
-			return
-		}
-		q.far = far
-		for _, m := range loaded {
-			if q.messages[m.id] == nil {
-				q.messages[m.id] = m
-				heap.Push(&q.ready, m)
-			}
-		}
-		q.rouse()
-	})
-	return nil
 }
 
 // bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
 // that are newer than the last one it read.
 func bury(tx *tx, body []byte, reason string) error {
 	l := store.NewLetter(tx.s.now(), body, reason)
-	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ?", values(store.KindLetter), func(st *sqlite.Stmt) error {
+	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ? || ''", values(store.KindLetter), func(st *sqlite.Stmt) error {
 		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
 		return nil
 	}); err != nil {
@@ -294,202 +105,257 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, ring.Encode(m), reason) })
 }
 
+// outgoing is a message to store.
 type outgoing struct {
-	kind int
-	at   time.Time
+	place
+	q    *queue
 	body []byte
-	out  *ring.Out
+	err  error
 }
 
-// Enqueue implements engine.Ring. A message over ring.MaxBytes fails with a core.Error.
+// Enqueue implements store.Queue. A message over ring.MaxBytes fails with a core.Error.
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
-	answers := make([]error, len(out))
-	list := make([]outgoing, 0, len(out))
-	places := make([]int, 0, len(out))
+	list := make([]outgoing, len(out))
 	for i := range out {
-		kind, err := kindOf(out[i].Message.Queue())
-		body := ring.Encode(out[i].Message)
-		if err == nil && len(body) > ring.MaxBytes {
-			err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(body), ring.MaxBytes)
+		m, o := &out[i].Message, &list[i]
+		o.place = place{ms: ceilMillis(out[i].NotBefore), slot: m.Slot}
+		o.q, o.err = s.queueOf(m.Queue())
+		if o.body = ring.Encode(*m); o.err == nil && len(o.body) > ring.MaxBytes {
+			o.err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(o.body), ring.MaxBytes)
 		}
-		if err != nil {
-			answers[i] = err
-			continue
-		}
-		list = append(list, outgoing{kind, out[i].NotBefore, body, &out[i]})
-		places = append(places, i)
 	}
-	for i, err := range batch(ctx, s, true, list, s.enqueue) {
-		answers[places[i]] = err
+	answers := batch(ctx, s, true, list, func(tx *tx, list []outgoing, answers []error) error {
+		st, err := tx.Prepare("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)")
+		for i := 0; i < len(list) && err == nil; i++ {
+			o := &list[i]
+			if answers[i] = o.err; o.err != nil {
+				continue
+			}
+			s.lastMsg++
+			o.id = s.lastMsg
+			st.BindInt64(1, o.id)
+			st.BindInt64(2, int64(o.q.kind))
+			st.BindInt64(3, o.ms)
+			st.BindInt64(4, int64(o.slot))
+			st.BindBytes(5, o.body)
+			err = rows(st, nil)
+		}
+		return err
+	})
+	for i := range list {
+		if answers[i] == nil {
+			list[i].q.add(list[i].place)
+		}
 	}
 	return answers
 }
 
-func (s *Store) enqueue(tx *tx, list []outgoing, _ []error) error {
-	st, err := tx.Prepare("INSERT INTO ring (id, kind, not_before, body) VALUES (?, ?, ?, ?)")
-	if err != nil {
-		return err
+// add makes receivers find a new row.
+func (q *queue) add(p place) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lower(p)
+	if p.ms < q.until {
+		q.rouse()
 	}
-	messages := make([]*message, len(list))
-	for i := range list {
-		o := &list[i]
-		s.lastMsg++
-		st.BindInt64(1, s.lastMsg)
-		st.BindInt64(2, int64(o.kind))
-		st.BindInt64(3, ceilMillis(o.at))
-		st.BindBytes(4, o.body)
-		if err := rows(st, nil); err != nil {
-			return err
-		}
-		messages[i] = &message{id: s.lastMsg, due: o.at, at: o.at, body: copyMessage(o.out.Message)}
-	}
-	tx.after = append(tx.after, func() {
-		for i, m := range messages {
-			q := s.queues[list[i].kind]
-			q.mu.Lock()
-			q.total++
-			if q.slots != nil {
-				q.slots[m.body.Slot] = true
-			}
-			q.add(m)
-			q.mu.Unlock()
-		}
-	})
-	return nil
 }
 
-func copyMessage(m ring.Message) ring.Message {
-	m.Fires = slices.Clone(m.Fires)
-	if m.Check != nil {
-		c := *m.Check
-		c.Runs = slices.Clone(c.Runs)
-		if c.Journal != nil {
-			j := *c.Journal
-			j.Entries = slices.Clone(j.Entries)
-			c.Journal = &j
-		}
-		m.Check = &c
+// lower makes the next receive read a row.
+func (q *queue) lower(p place) {
+	if p.compare(q.from) <= 0 {
+		q.from = place{p.ms, p.slot, p.id - 1}
 	}
-	if m.PostRun != nil {
-		a := *m.PostRun
-		m.PostRun = &a
-	}
-	return m
 }
 
 func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
-	k, err := kindOf(kind)
-	if err != nil {
-		return nil, err
-	}
-	q := s.queues[k]
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		got, next, wake, err := s.receive(q, limit)
-		if err != nil || len(got) > 0 {
+	q, err := s.queueOf(kind)
+	for err == nil {
+		var got []store.Delivery
+		var wait time.Duration
+		var wake <-chan struct{}
+		if got, wait, wake, err = s.receive(ctx, q, limit); err != nil || len(got) > 0 {
 			return got, err
 		}
-		if next == 0 {
-			if err := s.write(ctx, true, q.most/2, func(tx *tx) error { return s.refill(tx, q) }); err != nil {
-				return nil, fmt.Errorf("read the ring: %w", err)
-			}
-			continue
-		}
-		if next < 0 {
-			select {
-			case <-wake:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-wake:
 		case <-ctx.Done():
+			err = ctx.Err()
 		}
 		timer.Stop()
 	}
+	return nil, err
 }
 
-// receive takes the visible messages. If there are none, it returns how long to wait: negative if no time is known, 0 if
-// the table must be read first.
-func (s *Store) receive(q *queue, limit int) (got []store.Delivery, next time.Duration, wake <-chan struct{}, err error) {
-	now := s.now()
+// candidate is a visible message.
+type candidate struct {
+	place
+	at   time.Time // since when it is visible
+	body []byte
+	m    *received // nil: not received before
+}
+
+// longest is how long a receiver waits if it knows of no message.
+const longest = 1000 * time.Hour
+
+// receive takes the visible messages. If there are none, wait is the time until the next one, unless wake is closed before.
+// The lock makes the state of the table and the messages in out fit together: an acked message leaves the table first.
+func (s *Store) receive(ctx context.Context, q *queue, limit int) (
+	got []store.Delivery, wait time.Duration, wake <-chan struct{}, err error,
+) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, 0, nil, errClosed
 	}
-	q.comeBack(now)
-	for len(got) < limit && len(q.ready) > 0 && !now.Before(q.ready[0].at) {
-		m := heap.Pop(&q.ready).(*message)
-		m.receives++
-		m.at, m.inFlight = now.Add(s.visibility), true
-		heap.Push(&q.flight, m)
-		got = append(got, store.Delivery{ID: m.id, Receives: m.receives, Message: copyMessage(m.body)})
+	now := s.now()
+	var list []candidate
+	if wait = q.soonest.Sub(now); wait <= 0 {
+		list = q.again(now)
+		wait = q.soonest.Sub(now)
 	}
-	if len(got) > 0 {
-		return got, 0, nil, nil
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		next, err := q.look(c, now, limit, &list)
+		q.until = next
+		wait = max(min(wait, time.UnixMilli(next).Sub(now)), time.Microsecond)
+		return err
+	})
+	if err != nil {
+		q.soonest = now
+		return nil, 0, nil, fmt.Errorf("read the delay queue: %w", err)
 	}
-	next = -1
-	for _, h := range []byTime{q.ready, q.flight} {
-		if len(h) > 0 {
-			next = sooner(next, h[0].at.Sub(now))
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), a.compare(b.place)) })
+	if len(list) > limit {
+		list, q.soonest = list[:limit], now
+	}
+	var bad []candidate
+	for _, x := range list {
+		wait = 0
+		if x.m == nil {
+			q.from = x.place
+		} else if x.body == nil {
+			delete(q.out, x.id)
+			continue
 		}
-	}
-	if q.far != nil {
-		d := time.UnixMilli(q.far.ms).Sub(now)
-		if d <= 0 {
-			return nil, 0, nil, nil
+		message, err := q.decode(x.body)
+		if errors.Is(err, ring.ErrNewer) {
+			continue
+		} else if err != nil {
+			bad = append(bad, x)
+			continue
 		}
-		next = sooner(next, d)
+		if x.m == nil {
+			x.m = &received{place: x.place}
+			q.out[x.id] = x.m
+		}
+		x.m.receives++
+		x.m.inFlight = true
+		q.hide(x.m, now.Add(s.visibility))
+		got = append(got, store.Delivery{ID: x.id, Receives: x.m.receives, Message: message})
 	}
-	if q.wake == nil {
-		q.wake = make(chan struct{})
-	}
-	return nil, next, q.wake, nil
+	return got, wait, q.wake, s.buryRows(ctx, q, bad)
 }
 
-func sooner(a, b time.Duration) time.Duration {
-	if b = max(b, time.Microsecond); a < 0 || b < a {
-		return b
+// again returns the received messages that are visible again.
+func (q *queue) again(now time.Time) (list []candidate) {
+	q.soonest = now.Add(longest)
+	for _, m := range q.out {
+		switch {
+		case m.at.After(now):
+			q.hide(m, m.at)
+		case m.inFlight:
+			list = append(list, candidate{place: m.place, at: time.UnixMilli(m.ms), m: m})
+		default:
+			list = append(list, candidate{place: m.place, at: m.at, m: m})
+		}
 	}
-	return a
+	return list
 }
+
+// look reads the bodies of the received messages in list, and adds the next visible ones. It returns the millisecond of the
+// next message that is not visible.
+func (q *queue) look(c *sqlite.Conn, now time.Time, limit int, list *[]candidate) (next int64, err error) {
+	again := *list
+	for i := 0; i < len(again) && err == nil; i++ {
+		err = execute(c, "SELECT body FROM ring WHERE id = ?", values(again[i].id), func(st *sqlite.Stmt) error {
+			again[i].body = columnBytes(st, 0)
+			return nil
+		})
+	}
+	if err != nil {
+		return 0, err
+	}
+	next, from, fresh, errEnough := now.Add(longest).UnixMilli(), q.from, 0, errors.New("enough")
+	// With a plain parameter of kind, SQLite would compile the statement again for each call.
+	err = execute(c, "SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
+		"ORDER BY visible_at, slot, id", values(q.kind, from.ms, from.slot, from.id), func(st *sqlite.Stmt) error {
+		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
+		switch {
+		case fresh == limit || p.ms > now.UnixMilli():
+			next = p.ms
+			return errEnough
+		case q.out[p.id] == nil:
+			*list = append(*list, candidate{place: p, at: time.UnixMilli(p.ms), body: columnBytes(st, 3)})
+			fresh++
+		case fresh == 0:
+			q.from = p
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return next, err
+}
+
+func (q *queue) decode(body []byte) (ring.Message, error) {
+	m, err := ring.Decode(body)
+	m.Slow = kinds[q.kind] == ring.KindSlow
+	if err == nil && m.Queue() != kinds[q.kind] {
+		err = errors.New("the kind of the message does not match its queue")
+	}
+	return m, err
+}
+
+// buryRows moves rows to the dead-letter queue.
+func (s *Store) buryRows(ctx context.Context, q *queue, bad []candidate) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	err := s.write(ctx, false, len(bad), func(tx *tx) error {
+		for _, x := range bad {
+			_, reason := q.decode(x.body)
+			if err := cmp.Or(bury(tx, x.body, reason.Error()), execute(tx.Conn, deleteMessage, values(x.id), nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		q.lower(bad[0].place)
+	}
+	return err
+}
+
+const deleteMessage = "DELETE FROM ring WHERE id = ?"
 
 // Ack implements store.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
-	return batch(ctx, s, true, done, func(tx *tx, done []store.Delivery, answers []error) error {
-		removed := make([]error, len(done))
-		if err := eachRow(tx, "DELETE FROM ring WHERE id = ?", done, removed, func(st *sqlite.Stmt, d *store.Delivery) error {
+	answers := batch(ctx, s, true, done, func(tx *tx, done []store.Delivery, answers []error) error {
+		return eachRow(tx, deleteMessage, done, make([]error, len(done)), func(st *sqlite.Stmt, d *store.Delivery) error {
 			st.BindInt64(1, d.ID)
 			return nil
-		}); err != nil {
-			return err
-		}
-		tx.after = append(tx.after, func() {
-			for i := range done {
-				k, err := kindOf(done[i].Message.Queue())
-				if err != nil {
-					continue
-				}
-				q := s.queues[k]
-				q.mu.Lock()
-				if removed[i] == nil {
-					q.total--
-				}
-				if m := q.messages[done[i].ID]; m != nil {
-					q.unlink(m)
-					delete(q.messages, m.id)
-				}
-				q.mu.Unlock()
-			}
 		})
-		return nil
 	})
+	for i := range done {
+		if q, err := s.queueOf(done[i].Message.Queue()); err == nil && answers[i] == nil {
+			q.mu.Lock()
+			delete(q.out, done[i].ID)
+			q.mu.Unlock()
+		}
+	}
+	return answers
 }
 
 // Release implements store.Queue. It is not durable: after a restart the message is visible at its own time. A delivery
@@ -497,18 +363,14 @@ func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
 func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
 	answers := make([]error, len(back))
 	for i, d := range back {
-		k, err := kindOf(d.Message.Queue())
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			answers[i] = err
+		q, err := s.queueOf(d.Message.Queue())
+		if answers[i] = cmp.Or(err, ctx.Err()); answers[i] != nil {
 			continue
 		}
-		q := s.queues[k]
 		q.mu.Lock()
-		if m := q.messages[d.ID]; m != nil && m.inFlight && m.receives == d.Receives {
-			q.unlink(m)
-			m.at, m.released, m.inFlight = at, at, false
-			heap.Push(&q.ready, m)
-			if m.index == 0 {
+		if m := q.out[d.ID]; m != nil && m.inFlight && m.receives == d.Receives {
+			m.released, m.inFlight = at, false
+			if q.hide(m, at); at.Before(time.UnixMilli(q.until)) {
 				q.rouse()
 			}
 		}
@@ -518,121 +380,58 @@ func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time
 }
 
 func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
-	k, err := kindOf(kind)
+	q, err := s.queueOf(kind)
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, 0, 0, err
-	}
-	q := s.queues[k]
 	now := s.now()
+	err = s.query(ctx, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
+		values(now.UnixMilli(), q.kind), func(st *sqlite.Stmt) error {
+			due = st.ColumnInt(1)
+			waiting = st.ColumnInt(0) - due
+			return nil
+		})
 	q.mu.Lock()
-	q.comeBack(now)
-	inFlight = len(q.flight)
-	for _, m := range q.ready {
-		if !now.Before(m.at) {
-			due++
+	defer q.mu.Unlock()
+	for _, m := range q.out {
+		if !m.at.After(now) {
+			continue
+		}
+		if due--; m.inFlight {
+			inFlight++
+		} else {
+			waiting++
 		}
 	}
-	total, far := q.total, q.far
-	q.mu.Unlock()
-	if far != nil && far.ms <= now.UnixMilli() {
-		err = s.query(ctx, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4",
-			values(k, far.ms, far.id, now.UnixMilli()), func(st *sqlite.Stmt) error {
-				due += st.ColumnInt(0)
-				return nil
-			})
-	}
-	return due, max(total-due-inFlight, 0), inFlight, err
+	return max(due, 0), waiting, inFlight, err
 }
 
 // Oldest implements store.Queue. It includes all messages of runs without an ack: also in flight, requeued or
 // released.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
-	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest.Note(now, due, slot) })
-	oldest.Sort()
-	return oldest, err
-}
-
-// noteSlots makes the queues of runs record the due times of their messages, including new ones until dropSlots. A
-// requeue, and a planner pass that repeats an earlier one, enqueues its message first.
-func (s *Store) noteSlots(ctx context.Context) error {
-	for _, lane := range lanes {
-		q, slots := s.queues[lane], map[core.Instant]bool{}
-		q.mu.Lock()
-		q.slots = map[core.Instant]bool{}
-		q.mu.Unlock()
-		if err := s.onLane(ctx, lane, func(_ time.Time, slot core.Instant) { slots[slot] = true }); err != nil {
-			return err
+	released := map[int64]*received{}
+	for i, k := range kinds {
+		if k != ring.KindFires && k != ring.KindSlow {
+			continue
 		}
+		q := &s.queues[i]
 		q.mu.Lock()
-		maps.Copy(q.slots, slots)
+		for id, m := range q.out {
+			if m.released.UnixMilli() > m.ms {
+				released[id] = m
+				oldest.Note(now, m.released, m.slot)
+			}
+		}
 		q.mu.Unlock()
-	}
-	return nil
-}
-
-func (s *Store) dropSlots() {
-	for _, lane := range lanes {
-		q := s.queues[lane]
-		q.mu.Lock()
-		q.slots = nil
-		q.mu.Unlock()
-	}
-}
-
-// onRingAt reports whether a message with a due time is on the delay queue, or was since the sweep began.
-func (s *Store) onRingAt(slot core.Instant) (is bool) {
-	for _, lane := range lanes {
-		q := s.queues[lane]
-		q.mu.Lock()
-		is = is || q.slots[slot]
-		q.mu.Unlock()
-	}
-	return is
-}
-
-// jobsOnRing returns the jobs that have a run on the delay queue, or none unless asked.
-func (s *Store) jobsOnRing(ctx context.Context, asked bool) (jobs map[core.JobID]bool, err error) {
-	if !asked {
-		return nil, nil
-	}
-	jobs = map[core.JobID]bool{}
-	return jobs, s.query(ctx, `SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT))
-THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE kind IN (?1, ?2)`, values(fires, slow), func(st *sqlite.Stmt) error {
-		jobs[core.JobID(st.ColumnInt64(0))] = true
-		return nil
-	})
-}
-
-// onRing passes on the due times of messages of runs, each with its earliest and its latest time of delivery.
-func (s *Store) onRing(ctx context.Context, tell func(due time.Time, slot core.Instant)) error {
-	return cmp.Or(s.onLane(ctx, lanes[0], tell), s.onLane(ctx, lanes[1], tell))
-}
-
-func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, slot core.Instant)) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	q := s.queues[lane]
-	q.mu.Lock()
-	for _, m := range q.messages {
-		tell(m.seen(), m.body.Slot)
-	}
-	far := q.far
-	q.mu.Unlock()
-	if far == nil {
-		return nil
 	}
 	// The due time of a requeued message is earlier than its delivery.
-	return s.query(ctx, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
-WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, values(lane, far.ms, far.id), func(st *sqlite.Stmt) error {
-		if !st.ColumnIsNull(0) {
-			tell(time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
-			tell(time.UnixMilli(st.ColumnInt64(2)), core.Instant(st.ColumnInt64(0)))
+	err = s.query(ctx, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
+		if released[st.ColumnInt64(2)] == nil {
+			oldest.Note(now, time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 		}
 		return nil
 	})
+	oldest.Sort()
+	return oldest, err
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
@@ -43,7 +43,7 @@ func manyState(n int) (core.State, core.Reason) {
 }
 
 // openMany opens a store with manyRuns runs, as if each had been made at its scheduled time.
-func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
+func openMany(b *testing.B) (e *store.Store, now time.Time) {
 	b.Helper()
 	now = time.Now().Truncate(time.Second)
 	begin := now.Add(-overTime)
@@ -62,7 +62,7 @@ func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 		r.State, r.Reason = manyState(n)
 		if list = append(list, r); len(list) == cap(list) {
 			clock = moment
-			for _, err := range e.Dispatch.Create(b.Context(), list) {
+			for _, err := range e.CreateRuns(b.Context(), list) {
 				check.OK(b, err)
 			}
 			list = list[:0]
@@ -76,7 +76,7 @@ func openMany(b *testing.B) (e *engine.Engine, now time.Time) {
 // newest.
 func BenchmarkRuns(b *testing.B) {
 	e, now := openMany(b)
-	q := query.New(e.Store, query.Options{Now: func() time.Time { return now }})
+	q := query.New(e, query.Options{Now: func() time.Time { return now }})
 	old := now.Add(-overTime / 2)
 	far := fmt.Sprint(core.Millis(now.Add(-9 * 24 * time.Hour)))
 	for _, of := range []struct {
@@ -121,7 +121,7 @@ func BenchmarkRuns(b *testing.B) {
 // hour is summed yet.
 func BenchmarkShape(b *testing.B) {
 	e, now := openMany(b)
-	r := report.New(e.Store, report.Options{Now: func() time.Time { return now }})
+	r := report.New(e, report.Options{Now: func() time.Time { return now }})
 	to := core.InstantOf(now)
 	for _, span := range []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour} {
 		b.Run(span.String(), func(b *testing.B) {

@@ -42,14 +42,12 @@ CREATE INDEX entries_run ON entries (run);
 -- The last run number of each job, and the last job ID as the number of job 0.
 CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
--- The numbers that runs.app has for the names of apps.
-CREATE TABLE appnames (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
--- Runs. A run has a row number as well as an ID, so that rows lie in the order in which they were made: claims and ends touch few
--- pages, sweeps remove rows at the front, and recent runs need no index. The time made grows with n, except after the rows in
--- steps. For the order of IDs see recent.go.
+-- Runs. The row number n is the time at which the row was made, in milliseconds times 4096, plus a count. So rows lie in the order in
+-- which they were made: claims and ends touch few pages, sweeps remove rows at the front, and lists of recent runs need no index.
+-- For the key, and for lists in the order of IDs, see recent.go.
 CREATE TABLE runs (
-	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL, made INTEGER NOT NULL,
-	app INTEGER NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
+	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL,
+	app TEXT NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
 	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
 	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
 	fixed INTEGER NOT NULL,
@@ -60,35 +58,27 @@ CREATE TABLE runs (
 );
 -- The run of an ID.
 CREATE UNIQUE INDEX runs_key ON runs (key);
--- The few runs with pending follow-ups, for sweeps of journals.
-CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;
--- The runs whose children are still to be created.
-CREATE INDEX runs_place ON runs (key) WHERE place > 0 AND state > 3 AND followed = 0 AND (state <> 9 OR attempt > 1);
--- The runs with pending work of the post-run queue.
-CREATE INDEX runs_postrun ON runs (key) WHERE postrun IS NOT NULL OR keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL
-  AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:';
--- The shards of broadcasts that are open or have pending follow-ups. Until then all shards of the broadcast stay.
-CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
-  AND (state <= 3 OR owes IS NOT NULL OR place > 0);
+-- The few runs with pending follow-ups, for sweeps of journals. The filter is owesAny.
+CREATE INDEX runs_owing ON runs (key) WHERE ` + owesAny + `;
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
--- due is in neither index.
-CREATE INDEX runs_claimed_later ON runs (jkey) WHERE jkey >= (made / 60000 + 1) * 16;
-CREATE INDEX runs_ended_later ON runs (ended) WHERE jkey IS NULL AND state > 3 AND ended >= (made / 60000 + 1) * 60000;
+-- due is in neither index. A minute has 245760000 row numbers.
+CREATE INDEX runs_claimed_later ON runs (jkey) WHERE ` + claimedLater + `;
+CREATE INDEX runs_ended_later ON runs (ended) WHERE ` + endedLater + `;
 -- Lists of runs in the order in which they were made: runs of an app, and runs that did not succeed.
 CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
--- The few runs that were made long before or after their due time, for lists of a span of due times. The filter is madeApart.
-CREATE INDEX runs_apart ON runs (slot) WHERE made NOT BETWEEN (slot - 60) * 1000 AND (slot + 60) * 1000;
--- The last row before each time the clock was set back.
-CREATE TABLE steps (n INTEGER PRIMARY KEY);
+-- The few runs that were made long before or after their due time, for lists of a span of due times.
+CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;
 -- The runs up to the mark by ID, and the open ones of them. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 
 -- Messages of the delay queue, the slow queue and the post-run queue.
-CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
--- The next messages of a queue.
-CREATE INDEX ring_time ON ring (kind, not_before);
+CREATE TABLE ring (
+	id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, visible_at INTEGER NOT NULL, slot INTEGER NOT NULL, body BLOB NOT NULL
+);
+-- The next messages of a queue, and their due times.
+CREATE INDEX ring_next ON ring (kind, visible_at, slot);
 -- The queues that executors pull from. The number of a removed message is not used again.
 CREATE TABLE pulled (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
@@ -98,6 +88,8 @@ CREATE TABLE pulled (
 CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
 -- The next messages of a queue.
 CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
+-- How many runs each queue has: counting 10,000 takes 1 ms of the writer.
+CREATE TABLE pulled_size (app TEXT NOT NULL, queue TEXT NOT NULL, runs INTEGER NOT NULL, PRIMARY KEY (app, queue)) WITHOUT ROWID;
 
 -- Small records of all kinds: see store.Records. The second from which a sweep may remove a record is in expires.
 CREATE TABLE records (kind TEXT NOT NULL, name TEXT NOT NULL, v INTEGER NOT NULL, expires INTEGER, body BLOB NOT NULL);

@@ -17,7 +17,7 @@ import (
 func TestMigrateAddsStepsOnceOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
-	check.OK(t, s.Create(t.Context(), []core.Run{claim(1)})[0])
+	check.OK(t, s.CreateRuns(t.Context(), []core.Run{claim(1)})[0])
 	s.Close()
 	c, err := openFile(filepath.Join(dir, "tickring.db"), "OFF")
 	check.OK(t, err)

@@ -11,7 +11,7 @@ import (
 
 // ListDefinitions implements store.Definitions.
 func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Definition, next core.JobID, err error) {
-	err = s.query(ctx, "SELECT id, body FROM def WHERE id > ? ORDER BY id LIMIT ?", values(after, limit), func(st *sqlite.Stmt) error {
+	err = s.query(ctx, "SELECT id, body FROM def WHERE id > ? ORDER BY id LIMIT ? + 0", values(after, limit), func(st *sqlite.Stmt) error {
 		list = append(list, store.Definition{Job: core.JobID(st.ColumnInt64(0)), Text: string(columnBytes(st, 1))})
 		return nil
 	})

@@ -21,7 +21,7 @@ func TestCopiedDataHidesSecrets(t *testing.T) {
 		if s != nil {
 			check.OK(t, s.Close())
 		}
-		s = openDir(t, dir, sqlite.Options{Secrets: box}).Store
+		s = openDir(t, dir, sqlite.Options{Secrets: box})
 		return s
 	}, func() []byte {
 		files, err := filepath.Glob(filepath.Join(dir, "*"))

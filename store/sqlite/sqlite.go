@@ -22,7 +22,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
@@ -40,9 +39,6 @@ type Options struct {
 	Gather time.Duration
 	// CachedJobs is how many jobs are cached in memory, about 1 KB each; 64,000 if 0.
 	CachedJobs int
-	// CachedMessages is how many messages of each queue are cached in memory; later ones are read from the file in time.
-	// 20,000 if 0.
-	CachedMessages int
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
 	Secrets *secretbox.Box
 	// Now is the clock of the queue and of the store's own timestamps; time.Now if nil.
@@ -54,25 +50,16 @@ const readers = 4
 // Open opens the file in the locked directory, creates or migrates it if necessary, and starts the writer. It returns a
 // core.Error for a file of a newer or a development version, a foreign file, or a directory that cannot be written; the
 // caller then keeps the lock.
-func Open(ctx context.Context, o Options) (*engine.Engine, error) {
+func Open(ctx context.Context, o Options) (*store.Store, error) {
 	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.Engine(), nil
-}
-
-func (s *Store) Engine() *engine.Engine {
-	return &engine.Engine{
-		Store: s.Nouns.Store,
-		Tick:  s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Dead: s, Notices: s, Upkeep: s, Records: s,
-		Jobs: jobs{s}, Runs: runs{s}, Secrets: s.Nouns.Store.Secrets, Writes: s.writes.Load, Close: s.Close,
-	}
+	return s.Store, nil
 }
 
 type Store struct {
-	*engine.Nouns
+	*store.Store
 	lock       *FileLock // nil in memory
 	now        func() time.Time
 	visibility time.Duration
@@ -83,9 +70,8 @@ type Store struct {
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
 	cache   *jobCache
-	names   appNames
 	recent  recent
-	queues  [kinds]*queue
+	queues  [len(kinds)]queue
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
 	closed  atomic.Bool
@@ -93,9 +79,7 @@ type Store struct {
 	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
-	pulled    map[store.PullQueue]int // how many runs are in queues, as far as they were counted
-	lastMade  int64
-	putTexts  map[putText]string // only the writer touches it
+	putTexts  map[putText]string
 	lastMsg   int64
 	lastRow   int64
 	sweepFrom int64
@@ -116,23 +100,20 @@ func newStore(o Options, connections int) *Store {
 	if o.CachedJobs <= 0 {
 		o.CachedJobs = 64_000
 	}
-	if o.CachedMessages <= 0 {
-		o.CachedMessages = 20000
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	s := &Store{
 		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather,
 		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		pulled: map[store.PullQueue]int{}, putTexts: map[putText]string{},
+		putTexts: map[putText]string{},
 	}
-	s.Nouns = &engine.Nouns{Store: &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
-		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}}
-	s.Nouns.Store.Secrets = s.Resealing(jobs{s})
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
+		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
+	s.Store.Secrets = s.Resealing(jobs{s})
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {
-		s.queues[i] = newQueue(i, o.CachedMessages)
+		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
 	}
 	return s
 }
@@ -258,51 +239,11 @@ func refusal(dir string, err error) error {
 	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
 }
 
-func (s *Store) load(c *sqlite.Conn) error {
-	if err := s.names.load(c); err != nil {
-		return err
+func (s *Store) load(c *sqlite.Conn) (err error) {
+	if s.lastRow, err = integer(c, 0, "SELECT max(n) FROM runs"); err == nil {
+		s.lastMsg, err = integer(c, 0, "SELECT max(id) FROM ring")
 	}
-	var err error
-	if s.lastRow, err = s.recent.load(c); err != nil {
-		return err
-	}
-	if err := execute(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
-		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := execute(c, "SELECT coalesce(max(id), 0) FROM ring", nil, func(st *sqlite.Stmt) error {
-		s.lastMsg = st.ColumnInt64(0)
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, q := range s.queues {
-		if err := execute(c, "SELECT count(*) FROM ring WHERE kind = ?", values(q.kind),
-			func(st *sqlite.Stmt) error {
-				q.total = st.ColumnInt(0)
-				return nil
-			}); err != nil {
-			return err
-		}
-		tx := &tx{s: s, Conn: c}
-		if err := exec(c, "BEGIN IMMEDIATE"); err != nil {
-			return err
-		}
-		err := s.refill(tx, q)
-		if err == nil {
-			err = exec(c, "COMMIT")
-		}
-		if err != nil {
-			rollback(c)
-			return err
-		}
-		for _, f := range tx.after {
-			f()
-		}
-	}
-	return nil
+	return cmp.Or(err, s.recent.load(c))
 }
 
 // Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
@@ -320,8 +261,8 @@ func (s *Store) Close() error {
 		if s.w.closeErr != nil {
 			err = s.w.closeErr
 		}
-		for _, q := range s.queues {
-			q.close()
+		for i := range s.queues {
+			s.queues[i].close()
 		}
 		if s.lock != nil {
 			err = cmp.Or(err, s.lock.Release())

@@ -13,8 +13,6 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
@@ -22,7 +20,7 @@ import (
 )
 
 // openDir opens a directory for a test.
-func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
+func openDir(t testing.TB, dir string, o sqlite.Options) *store.Store {
 	t.Helper()
 	lock, err := sqlite.TryLock(dir)
 	check.OK(t, err)
@@ -50,9 +48,9 @@ func TestEngine(t *testing.T) {
 			dir, passed, o := t.TempDir(), new(atomic.Int64), o
 			o.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 			e := openDir(t, dir, o)
-			dirs.Store(e.Store, dir)
-			clocks.Store(e.Store, passed)
-			return e.Store
+			dirs.Store(e, dir)
+			clocks.Store(e, passed)
+			return e
 		},
 		Wait: func(s *store.Store, d time.Duration) {
 			passed, _ := clocks.Load(s)
@@ -66,9 +64,8 @@ func TestEngine(t *testing.T) {
 		},
 		Reopen: func(t *testing.T, s *store.Store) *store.Store {
 			check.OK(t, s.Close())
-			return openDir(t, dirOf(s), o).Store
+			return openDir(t, dirOf(s), o)
 		},
-		Pull: func(s *store.Store) pullqueue.Store { return s.Records.(*sqlite.Store) },
 	})
 }
 
@@ -80,7 +77,7 @@ func damage(t *testing.T, dir, with string, args ...any) {
 }
 
 func BenchmarkEngine(b *testing.B) {
-	storetest.Benchmarks(b, func(b *testing.B) *store.Store { return openDir(b, b.TempDir(), sqlite.Options{}).Store })
+	storetest.Benchmarks(b, func(b *testing.B) *store.Store { return openDir(b, b.TempDir(), sqlite.Options{}) })
 }
 
 // BenchmarkMillion creates a million sleeping jobs, or a million waiting runs, first, which takes a while. Neither must change
@@ -88,12 +85,12 @@ func BenchmarkEngine(b *testing.B) {
 func BenchmarkMillion(b *testing.B) {
 	for _, n := range []int{1000, 1000000} {
 		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {
-			s := openDir(b, b.TempDir(), sqlite.Options{}).Store
+			s := openDir(b, b.TempDir(), sqlite.Options{})
 			storetest.Sleeping(b, s, n)
 			storetest.BenchDue(b, s)
 		})
 		b.Run(fmt.Sprintf("Due1000And%dRuns", n), func(b *testing.B) {
-			s := openDir(b, b.TempDir(), sqlite.Options{}).Store
+			s := openDir(b, b.TempDir(), sqlite.Options{})
 			storetest.Sleeping(b, s, 1000)
 			storetest.WaitingRuns(b, s, n)
 			storetest.BenchDue(b, s)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
@@ -17,7 +17,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 	var off atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
 	dir := t.TempDir()
-	open := func() *engine.Engine {
+	open := func() *store.Store {
 		return openDir(t, dir, sqlite.Options{Synchronous: "OFF", Gather: -1, Now: clock})
 	}
 	e := open()
@@ -30,7 +30,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 		id := core.PlannedRun(1, at+core.Instant(made))
 		r := core.Run{ID: id, App: "orders", State: core.Succeeded, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, EndedAt: clock(),
 			Address: "http://h/", SentAt: clock(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: clock().Unix() / 60, Nonce: "x"}}
-		check.OK(t, e.Finish.Create(t.Context(), []core.Run{r})[0])
+		check.OK(t, e.CreateRuns(t.Context(), []core.Run{r})[0])
 	}
 	began := func(want int) {
 		t.Helper()
@@ -58,7 +58,7 @@ func TestClockThatWasAheadOnceChangesNoReportAndNoSweep(t *testing.T) {
 		age  time.Duration
 		gone int
 	}{{23 * time.Hour, 0}, {26 * time.Hour, 14}, {50 * time.Hour, 1}} {
-		n, err := e.Upkeep.Sweep(t.Context(), time.Now().Add(c.age), 24*time.Hour, 24*time.Hour, 1000)
+		n, err := e.Sweep(t.Context(), time.Now().Add(c.age), 24*time.Hour, 24*time.Hour, 1000)
 		if err != nil || n != c.gone {
 			t.Errorf("%s later %d runs were removed, %v; want %d", c.age, n, err, c.gone)
 		}

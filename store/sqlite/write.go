@@ -11,7 +11,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -24,10 +23,6 @@ const (
 	busyTimeout    = 10 * time.Second       // of a connection, for others
 	checkpointWait = 20 * time.Millisecond  // for readers
 	checkEvery     = 256                    // commits between two checks of the log
-	// A clock that is set back by more than clockSlack begins a new span of rows. For less, or beyond mostSteps spans, rows
-	// keep the time of the row before until the clock has reached it.
-	clockSlack = time.Minute
-	mostSteps  = 100
 )
 
 // writer is the queue in front of the one connection that writes.
@@ -59,16 +54,11 @@ const (
 // tx is the transaction as an op sees it. Its do may run again after a rollback, so changes to memory belong into after.
 type tx struct {
 	*sqlite.Conn
-	s     *Store
-	made  int64    // millisecond of the records that it makes
-	edits []edit   // jobs that change
-	after []func() // called after the commit, before any op gets its answer
-	names []string // apps numbered in it
-
-	pulled map[store.PullQueue]int // runs that it adds to queues, minus removed ones
-
-	rows   []madeRow    // runs that it makes
+	s      *Store
+	edits  []edit       // jobs that change
+	made   []madeRun    // runs that it makes
 	closed []core.RunID // runs that it ends
+	after  []func()     // called after the commit, before any op gets its answer
 }
 
 // write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of do itself is
@@ -284,35 +274,20 @@ type commitError struct{ error }
 func (e commitError) Unwrap() error { return e.error }
 
 func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
-	t := &tx{Conn: c, s: s, made: s.now().UnixMilli()}
+	t := &tx{Conn: c, s: s}
 	defer func() {
 		if err != nil {
 			rollback(c)
-			s.names.forget(t.names)
-			clear(s.pulled) // whether a commit that failed happened is not known
 			err = answer(err)
 		}
 	}()
 	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if t.made < s.lastMade-clockSlack.Milliseconds() {
-		if err := execute(c, "INSERT INTO steps (n) SELECT ? WHERE (SELECT count(*) FROM steps) < ? ON CONFLICT DO UPDATE SET n = excluded.n",
-			values(s.lastRow, mostSteps), nil); err != nil {
-			return err
-		}
-		if c.Changes() == 0 {
-			t.made = s.lastMade
-		}
-	} else {
-		t.made = max(t.made, s.lastMade)
-	}
-	rows := 0
 	for _, o := range ops {
 		if err := o.do(t); err != nil {
 			return err
 		}
-		rows += o.rows
 	}
 	old := s.cache.block(t.edits)
 	err = step(c, "COMMIT")
@@ -320,10 +295,8 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err != nil {
 		return commitError{err}
 	}
-	s.lastMade = t.made
 	s.writes.Add(1)
-	s.recent.apply(t.rows, t.closed)
-	s.commitPulled(t.pulled)
+	s.recent.add(t.made, t.closed)
 	for _, f := range t.after {
 		f()
 	}

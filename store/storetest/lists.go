@@ -19,7 +19,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
@@ -59,7 +58,7 @@ func (*world) Idle(context.Context, *core.App, string, core.JobID) (bool, error)
 
 func newWorld(t *testing.T, s *store.Store) *world {
 	w := &world{t: t, s: s, names: map[core.JobID]string{}, sends: map[string][]core.RunID{}}
-	w.a = wiring.New(engineOf(s), wiring.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
+	w.a = wiring.New(s, wiring.Options{Now: time.Now, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
 	w.d, w.ask = w.a.Dispatcher(w, dispatch.Options{}), w.a.People(nil, people.Options{})
 	for n, app := range []core.App{{Name: "calls", Executors: []string{"call:http://c/"}},
 		{Name: "shop", Executors: []string{"http://a/", "http://b/"}}, {Name: "nobody"}} {

@@ -7,43 +7,43 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
+	"github.com/tickring/tickring/store"
 )
 
 // pulling calls the queues that executors pull from. Its time is after the messages, by the store's clock.
 type pulling struct {
 	*testing.T
-	pullqueue.Store
+	store.Pull
 	now time.Time
 }
 
-func receipt(n, k int) pullqueue.Receipt {
-	return pullqueue.Receipt{Run: core.PlannedRun(7, at(n)), N: k}
+func receipt(n, k int) store.Receipt {
+	return store.Receipt{Run: core.PlannedRun(7, at(n)), N: k}
 }
 
 func body(n int) string { return fmt.Sprint("body of ", core.PlannedRun(7, at(n))) }
 
-func (p *pulling) put(q pullqueue.Queue, n int) error {
-	return p.PutPulled(p.Context(), pullqueue.Item{Queue: q, Run: receipt(n, 0).Run, Body: []byte(body(n))}, 4)
+func (p *pulling) put(q store.PullQueue, n int) error {
+	return p.PutPulled(p.Context(), store.PullItem{Queue: q, Run: receipt(n, 0).Run, Body: []byte(body(n))}, 4)
 }
 
-func (p *pulling) hide(q pullqueue.Queue, n, k int, after time.Duration) error {
+func (p *pulling) hide(q store.PullQueue, n, k int, after time.Duration) error {
 	return p.HidePulled(p.Context(), q, receipt(n, k), p.now.Add(after), 1)
 }
 
-func (p *pulling) drop(q pullqueue.Queue, n, k int) error {
+func (p *pulling) drop(q store.PullQueue, n, k int) error {
 	return p.DropPulled(p.Context(), q, receipt(n, k))
 }
 
 // takes compares the messages that it takes, and when the next message becomes visible; -1: none, or now if there are more than
 // limit.
-func (p *pulling) takes(what string, q pullqueue.Queue, after, hide time.Duration, limit int, next time.Duration,
-	want ...pullqueue.Receipt) {
+func (p *pulling) takes(what string, q store.PullQueue, after, hide time.Duration, limit int, next time.Duration,
+	want ...store.Receipt) {
 	p.Helper()
 	at := p.now.Add(after)
 	held, visible, err := p.TakePulled(p.Context(), q, at, at.Add(hide), limit)
 	ok(p.T, err)
-	var got []pullqueue.Receipt
+	var got []store.Receipt
 	for _, h := range held {
 		if got = append(got, h.Receipt); string(h.Body) != fmt.Sprint("body of ", h.Receipt.Run) {
 			p.Errorf("%s: the body of %s is %q", what, h.Receipt, h.Body)
@@ -59,17 +59,17 @@ func (p *pulling) takes(what string, q pullqueue.Queue, after, hide time.Duratio
 
 // pulls tests the queues that executors pull from, if the store has them.
 func pulls(t *testing.T, h Harness) {
-	if h.Pull == nil {
+	s, ctx := h.Open(t), t.Context()
+	if s.Pull == nil {
 		return
 	}
-	s, ctx := h.Open(t), t.Context()
-	p := &pulling{t, h.Pull(s), time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
-	q, other := pullqueue.Queue{App: "orders", Name: "mail"}, pullqueue.Queue{App: "billing", Name: "mail"}
+	p := &pulling{t, s.Pull, time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
+	q, other := store.PullQueue{App: "orders", Name: "mail"}, store.PullQueue{App: "billing", Name: "mail"}
 	p.takes("an empty queue", q, 0, time.Minute, 10, -1)
 	for _, n := range []int{0, 1, 2, 3, 1} { // one run twice
 		ok(t, p.put(q, n))
 	}
-	if err := p.put(q, 9); !errors.Is(err, pullqueue.ErrFull) {
+	if err := p.put(q, 9); !errors.Is(err, store.ErrFull) {
 		t.Errorf("a full queue: %v", err)
 	}
 	ok(t, p.put(other, 9)) // another app's queue of that name
@@ -100,7 +100,7 @@ func pulls(t *testing.T, h Harness) {
 		t.Fatalf("%+v %v", list, err)
 	}
 	if h.Reopen != nil { // hidden or not, nothing is forgotten
-		p.Store = h.Pull(h.Reopen(t, s))
+		p.Pull = h.Reopen(t, s).Pull
 	}
 	rest, err := p.ListPulled(ctx, list[2].ID, 3)
 	if err != nil || len(rest) != 2 || rest[0].Queue != other || rest[1].Run != receipt(9, 0).Run {

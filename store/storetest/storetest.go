@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/store"
 )
 
@@ -33,8 +32,6 @@ type Harness struct {
 	SetOwes func(t *testing.T, s *store.Store, run core.RunID, text string)
 	// TakeLetters stores the dead-letter messages that are on a queue; nil if the store has no such queue.
 	TakeLetters func(ctx context.Context, s *store.Store) error
-	// Pull returns the queues that executors pull from; nil if they use SQS.
-	Pull func(s *store.Store) pullqueue.Store
 	// Patience is how long a stale read is repeated; 0: the read is made once.
 	Patience time.Duration
 	// Visibility is the visibility of the store's queue; 0 is Visibility.

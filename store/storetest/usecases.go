@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +14,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/store"
 )
 
 var accounts = noun[access.Account]{refuses: bySeen,

@@ -51,8 +51,8 @@ func on(t *testing.T, names dynamo.Names) *store.Store {
 	db, queues := clients(t)
 	e, err := load.Open(db, queues, dynamo.Options{Names: names, Visibility: visibility})
 	check.OK(t, err)
-	opened.Store(e.Store, names)
-	return e.Store
+	opened.Store(e, names)
+	return e
 }
 
 // opened maps each store to its names.
@@ -88,7 +88,7 @@ func TestEngineInAnAccount(t *testing.T) {
 			db, queues := in.Clients()
 			e, err := load.Open(db, queues, dynamo.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
 			check.OK(t, err)
-			return e.Store
+			return e
 		}}
 	storetest.Run(t, h)
 }

@@ -49,7 +49,7 @@ func BenchmarkClaims(b *testing.B) {
 			for i := range runs {
 				runs[i] = claim()
 			}
-			for _, err := range s.Create(b.Context(), runs) {
+			for _, err := range s.CreateRuns(b.Context(), runs) {
 				check.OK(b, err)
 			}
 		}

@@ -183,7 +183,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 			case <-limit.C:
 				waiting = false
 			}
-			run = memory.Run(t, e.Store, r.Run.ID)
+			run = memory.Run(t, e, r.Run.ID)
 		}
 		limit.Stop()
 		every.Stop()
@@ -192,7 +192,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}
 	}
 	// The consumer has sent a heartbeat.
-	all, err := e.Store.Executors(t.Context(), []string{"pay"})
+	all, err := e.Executors(t.Context(), []string{"pay"})
 	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
 		t.Errorf("%+v %v", list, err)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/test/load"
 )
@@ -60,7 +60,7 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("the metadata service: %s", got)
 		}
 		check.Contains(t, s.ok(t, document(t, "registry/testdata/httpapi.json")), `\"code\":200`, "an executor")
-		list, err := e.Store.Executors(t.Context(), []string{"billing"})
+		list, err := e.Executors(t.Context(), []string{"billing"})
 		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999" {
 			t.Errorf("registered %+v, %v", list, err)
 		}
@@ -100,14 +100,14 @@ func TestFunctions(t *testing.T) {
 	t.Run("callback", func(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
-		check.OK(t, e.Store.CreateRuns(t.Context(),
+		check.OK(t, e.CreateRuns(t.Context(),
 			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule,
 				At: at, Slot: at, Attempt: 1, First: run}})[0])
 		s := newSandbox(t, "callback", n)
 		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
 			check.Contains(t, s.ok(t, document(t, doc)), `\"code\":200`, "%s", doc)
 		}
-		if r := memory.Run(t, e.Store, run); r.State != core.Succeeded {
+		if r := memory.Run(t, e, run); r.State != core.Succeeded {
 			t.Errorf("the run is %+v", r)
 		}
 		s.reused(t)
@@ -164,9 +164,9 @@ func failed(tb testing.TB, body string) []string {
 	return ids
 }
 
-func alive(tb testing.TB, e *engine.Engine) {
+func alive(tb testing.TB, e *store.Store) {
 	tb.Helper()
-	if before, err := e.Store.LastAlive(tb.Context()); err != nil || time.Since(before) > time.Minute {
+	if before, err := e.LastAlive(tb.Context()); err != nil || time.Since(before) > time.Minute {
 		tb.Errorf("the last sign of life was at %v, %v", before, err)
 	}
 }

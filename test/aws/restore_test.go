@@ -28,7 +28,6 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
@@ -49,7 +48,7 @@ const (
 type site struct {
 	name   string
 	a      *wiring.Assembly
-	e      *engine.Engine
+	e      *store.Store
 	m      *people.People
 	fired  atomic.Int64 // messages that it acked
 	failed atomic.Int64 // passes that were rejected
@@ -68,7 +67,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	t.Cleanup(sender.Close)
 	s.a = wiring.New(data, wiring.Options{Plan: plan.AWS(), Log: log, Deployment: s.name})
-	s.e, s.m = s.a.Engine, s.a.People(sender, people.Options{})
+	s.e, s.m = s.a.Store, s.a.People(sender, people.Options{})
 	mux := http.NewServeMux()
 	executorhttp.Config{Tokens: s.a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux, s.a.Registry(registry.Options{}),
 		s.a.Callback(callback.Options{}))
@@ -82,7 +81,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
 				s.failed.Add(1)
 			} else if err == nil {
-				if err := s.e.Store.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
+				if err := s.e.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
 					t.Errorf("sign of life: %v", err)
 				}
 			}
@@ -95,7 +94,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 	for range 2 {
 		s.work.Go(func() {
 			for ctx.Err() == nil {
-				got, err := s.e.Store.Queue.Receive(ctx, ring.KindFires, 10)
+				got, err := s.e.Queue.Receive(ctx, ring.KindFires, 10)
 				if err != nil || len(got) == 0 {
 					continue
 				}
@@ -109,7 +108,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 						done = append(done, got[i])
 					}
 				}
-				s.e.Store.Queue.Ack(ctx, done)
+				s.e.Queue.Ack(ctx, done)
 				s.fired.Add(int64(len(done)))
 			}
 		})
@@ -327,7 +326,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	// Every open run is watched: a journal names it.
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
-		journals, err := now.e.Store.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
+		journals, err := now.e.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 		check.OK(t, err)
 		for _, j := range journals {
 			for _, e := range j.Entries {

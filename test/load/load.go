@@ -38,7 +38,6 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/wiring"
@@ -147,7 +146,7 @@ const (
 type load struct {
 	o      Options
 	n      dynamo.Names
-	e      *engine.Engine
+	e      *store.Store
 	db     *dynamodb.Client
 	queues *sqs.Client
 
@@ -287,7 +286,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		}
 		l.dispatch = append(l.dispatch, s)
 	}
-	if err := l.e.Store.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
+	if err := l.e.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
 		core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
 		return nil, err
 	}
@@ -366,7 +365,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 	const waves = 5
 	span := time.Duration(float64(l.o.Fires)/float64(jobs)/0.8+1) * time.Second
 	end = core.Ceil(time.Now().Add(span))
-	first, err := l.e.Store.JobIDs(ctx, jobs)
+	first, err := l.e.JobIDs(ctx, jobs)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -401,7 +400,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 			list = append(list, store.JobPut{Create: &j, Changes: []core.Change{{ID: j.Sched.Rev, At: now, By: "load",
 				Verb: core.VerbCreated, App: loadApp, Job: id, Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()}}})
 		}
-		for _, err := range l.e.Store.Jobs.Put(ctx, list) {
+		for _, err := range l.e.Jobs.Put(ctx, list) {
 			if err != nil {
 				return nil, nil, 0, err
 			}
@@ -722,7 +721,7 @@ func (l *load) await(ctx context.Context, demanded []core.RunID, limit time.Dura
 		if missing {
 			continue
 		}
-		runs, err := l.e.Store.Runs.Get(ctx, left)
+		runs, err := l.e.Runs.Get(ctx, left)
 		if err != nil {
 			return fmt.Errorf("read runs: %w", err)
 		}
@@ -738,7 +737,7 @@ func (l *load) await(ctx context.Context, demanded []core.RunID, limit time.Dura
 }
 
 func (l *load) judge(ctx context.Context, demanded []core.RunID, end core.Instant) (*Report, error) {
-	runs, err := readRuns(ctx, l.e.Store, demanded)
+	runs, err := readRuns(ctx, l.e, demanded)
 	if err != nil {
 		return nil, err
 	}

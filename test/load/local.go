@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -54,10 +54,10 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 }
 
 // Open returns an engine that uses the tables and queues.
-func Open(db dynamo.DynamoDB, queues dynamo.SQS, o dynamo.Options) (*engine.Engine, error) {
+func Open(db dynamo.DynamoDB, queues dynamo.SQS, o dynamo.Options) (*store.Store, error) {
 	s, err := dynamo.New(db, queues, o)
 	if err != nil {
 		return nil, err
 	}
-	return s.Engine(), nil
+	return s.Store, nil
 }

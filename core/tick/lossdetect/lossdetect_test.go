@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/lossdetect"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -78,12 +77,12 @@ func (f *flow) on(s store.Store) *store.Store {
 
 // purged lets hours pass with a ticker as on AWS. While lose returns true, messages are acknowledged without a run, as
 // after a purge of the queue.
-func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine,
+func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *store.Store,
 	recovered, lost int) {
 	t.Helper()
 	eng = memory.Open(t, memory.Options{})
 	began := time.Now()
-	must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
+	must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
 	puts := make([]store.JobPut, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
@@ -95,8 +94,8 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 		j.Sched.Misfire, j.Sched.Grace = core.MisfireAll, time.Minute
 		j.Sched = plan.Start(j.Sched, sch, plan.AWS())
 	}
-	must(t, eng.Store.Jobs.Put(t.Context(), puts)...)
-	tk := ticker(f.on(*eng.Store))
+	must(t, eng.Jobs.Put(t.Context(), puts)...)
+	tk := ticker(f.on(*eng))
 	for range hours * 60 {
 		for {
 			res, err := tk.Pass(t.Context())
@@ -110,7 +109,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 			time.Sleep(time.Second) // fake time
 			for f.stands == nil || !f.stands(time.Since(began)) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-				got, err := eng.Store.Queue.Receive(ctx, ring.KindFires, 100)
+				got, err := eng.Queue.Receive(ctx, ring.KindFires, 100)
 				cancel()
 				if err != nil {
 					break
@@ -119,18 +118,18 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 					for _, fire := range d.Message.Fires {
 						if fire.Run == f.busy {
 							back := ring.Message{Kind: ring.KindFires, Slot: fire.Slot, Try: d.Message.Try + 1, Fires: []core.Fire{fire}}
-							eng.Store.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
+							eng.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
 							continue
 						}
 						if (f.again || fire.Cause != core.CauseMisfire) && lose(time.Since(began)) {
 							lost++
 							continue
 						}
-						eng.Store.CreateRuns(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
+						eng.CreateRuns(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
 							Slot: fire.Slot, SentAt: time.Now()}})
 					}
 				}
-				eng.Store.Queue.Ack(t.Context(), got)
+				eng.Queue.Ack(t.Context(), got)
 			}
 		}
 	}
@@ -169,7 +168,7 @@ func TestLostWindowIsSentAgain(t *testing.T) {
 		for id, step := range []core.Instant{60, 7, 2400} {
 			for at := began - began%step + step; at < began+3*3600; at += step {
 				run := core.PlannedRun(core.JobID(id+1), at)
-				runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
+				runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
 				if _, ok := runs[run]; err != nil || !ok {
 					t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
 				}
@@ -193,7 +192,7 @@ func TestOlderStatesLoseNothing(t *testing.T) {
 			for id, step := range []core.Instant{60, 2400} {
 				for at := from - from%step + step; at < from+2*3600; at += step {
 					run := core.PlannedRun(core.JobID(id+1), at)
-					runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
+					runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
 					if _, ok := runs[run]; err != nil || !ok {
 						t.Fatalf("lost %t: job %d has no run for %s (%s after the beginning): %v", lost, id+1, at, at.Time().Sub(began), err)
 					}
@@ -265,7 +264,7 @@ func TestComparisonNeverJumps(t *testing.T) {
 				for id, step := range []core.Instant{60, 1, 2400} {
 					for at := began - began%step + step; at < began+4*3600; at += step {
 						run := core.PlannedRun(core.JobID(id+1), at)
-						runs, err := eng.Store.Runs.Get(t.Context(), []core.RunID{run})
+						runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
 						if _, ok := runs[run]; err != nil || !ok {
 							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
 						}
@@ -295,7 +294,7 @@ func TestManyAreCompared(t *testing.T) {
 			began := core.InstantOf(time.Now())
 			eng, _, lost := purged(t, f, hours, []core.Job{every(time.Second)}, core.Pause{},
 				func(d time.Duration) bool { return d > begin && d <= end })
-			runs, err := eng.Store.Runs.Span(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
+			runs, err := eng.Runs.Span(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
 			if err != nil || lost != int(c.lost) || len(runs) != int(end/time.Second) {
 				t.Errorf("after %d runs %d are lost; %d of %d are there in the end: %v", c.runs, lost, len(runs), end/time.Second, err)
 			}
@@ -314,17 +313,17 @@ func TestComparisonLooksBack(t *testing.T) {
 			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
 			time.Sleep(wait)
 			eng := memory.Open(t, memory.Options{})
-			must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+			must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			now := time.Now()
 			j := every(time.Hour)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, 1, now.Add(-100*24*time.Hour)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(now), core.InstantOf(now)
 			j.Sched.Compared = core.InstantOf(now.Add(-budget.LookBack - older))
-			must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-			must(t, eng.Store.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
+			must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			must(t, eng.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
 			var log strings.Builder
-			tk := tick.New(eng.Store, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
+			tk := tick.New(eng, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
 			res, err := tk.Pass(t.Context())
 			if err != nil || res.Recovered != int((budget.LookBack-c.cleaned)/time.Hour)-1 {
@@ -366,14 +365,14 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 func TestWaitOfAComparisonIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eng := memory.Open(t, memory.Options{})
-		must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+		must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 			time.Now().Add(-time.Hour)
 		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-		must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-		tk := ticker((&flow{age: 40 * time.Minute}).on(*eng.Store))
+		must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+		tk := ticker((&flow{age: 40 * time.Minute}).on(*eng))
 		res, err := tk.Pass(t.Context())
 		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
 			t.Errorf("it waits for %s: %v", res.Uncompared, err)
@@ -392,14 +391,14 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
 			eng := memory.Open(t, memory.Options{})
-			must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+			must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 			j := every(time.Minute)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
 				time.Now().Add(-since)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-			must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-			tk := ticker((&flow{age: 50 * 365 * 24 * time.Hour}).on(*eng.Store))
+			must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			tk := ticker((&flow{age: 50 * 365 * 24 * time.Hour}).on(*eng))
 			res, err := tk.Pass(t.Context())
 			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {
 				t.Errorf("a job of %s ago waits for %s, want %s: %v", since, res.Uncompared, want, err)

@@ -45,22 +45,22 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				eng := memory.Open(t, memory.Options{})
-				must(t, eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+				must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 				g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
-				must(t, eng.Store.PutGlobal(t.Context(), 0, g))
+				must(t, eng.PutGlobal(t.Context(), 0, g))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
 				s.ID, s.App, s.State, s.Rev, s.RevAt, s.Next, s.PlanAt = 1, "shop", core.Started, 1, ago(8).Time(), began+60, began
-				must(t, eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-				refuse, st := c.refused, *eng.Store // the first write that changes the recorded losses
+				must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+				refuse, st := c.refused, *eng // the first write that changes the recorded losses
 				st.Records = hook.Records{Records: st.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
 					if w := &groups[0].Writes[0]; refuse != nil && w.Kind == "global" && strings.Contains(string(w.Body), `"loss"`) {
 						err := refuse
 						refuse = nil
 						return []error{err}
 					}
-					return eng.Store.Records.Write(ctx, groups...)
+					return eng.Records.Write(ctx, groups...)
 				}}
 				tk := ticker(&st)
 				found := func(want core.Loss) {
@@ -74,11 +74,11 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 							tk = ticker(&st)
 						}
 						for range res.Recovered { // it is run
-							eng.Store.CreateRuns(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})
+							eng.CreateRuns(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})
 						}
 						time.Sleep(time.Second)
 					}
-					g, err := eng.Store.Global(t.Context())
+					g, err := eng.Global(t.Context())
 					want.At = g.Loss.At
 					if err != nil || g.Loss != want {
 						t.Errorf("noted is %+v, want %+v: %v", g.Loss, want, err)
@@ -88,7 +88,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 				if c.later {
 					time.Sleep(15 * time.Minute)
 					tk.Pass(t.Context())
-					g, _ := eng.Store.Global(t.Context())
+					g, _ := eng.Global(t.Context())
 					if g.Loss.From == 0 || g.Loss.From > c.want.Again || g.Loss.Again != 0 && g.Loss.Again < g.Loss.From {
 						t.Errorf("no walk was asked for: %+v", g.Loss)
 					}

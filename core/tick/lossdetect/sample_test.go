@@ -40,28 +40,28 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 					t.Helper()
 					must(t, errs...)
 				}
-				must(eng.Store.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-				must(eng.Store.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
+				must(eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+				must(eng.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
 					Rev: 1}))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
 				s.ID, s.App, s.State, s.Rev, s.RevAt = 1, "shop", core.Started, 1, ago(60).Time()
 				s.Next, s.PlanAt, s.Compared = began+600, began+390, ago(12)
-				must(eng.Store.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+				must(eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 				for _, at := range c.run {
 					r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule}
-					must(eng.Store.CreateRuns(t.Context(), []core.Run{r})...)
+					must(eng.CreateRuns(t.Context(), []core.Run{r})...)
 				}
 				for _, at := range c.back {
 					f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-					must(eng.Store.Queue.Enqueue(t.Context(),
+					must(eng.Queue.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 							Fires: []core.Fire{f}}}})...)
 				}
-				tk := tick.New(eng.Store, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
+				tk := tick.New(eng, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
 				must(tk.Beats(tick.Invocation{}).Run(t.Context()))
-				g, err := eng.Store.Global(t.Context())
+				g, err := eng.Global(t.Context())
 				must(err)
 				want := c.was
 				if c.want != 0 {

@@ -90,7 +90,7 @@ func TestTurn(t *testing.T) {
 func TestLeaseOfALostAnswer(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		began := time.Now().UnixMilli()
-		data := memory.Open(t, memory.Options{}).Store
+		data := memory.Open(t, memory.Options{})
 		stored := func() core.Lease {
 			list, err := data.Leases(t.Context())
 			check.OK(t, err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
@@ -16,10 +15,10 @@ type (
 	Store   = sqlite.Store
 )
 
-// Open returns an empty engine, which is closed at the end of the test. In a testing/synctest bubble, t is the bubble's.
-func Open(t testing.TB, o Options) *engine.Engine {
+// Open returns an empty store, which is closed at the end of the test. In a testing/synctest bubble, t is the bubble's.
+func Open(t testing.TB, o Options) *store.Store {
 	t.Helper()
-	return New(t, o).Engine()
+	return New(t, o).Store
 }
 
 // New opens an empty store as Open does.

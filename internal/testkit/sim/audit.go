@@ -101,7 +101,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	at := tallies[id].had[d.n(len(tallies[id].had))]
 	gone, blind := core.PlannedRun(id, at), *w.store
 	blind.Runs = without{w.store.Runs, gone}
-	m := w.assembly(wiring.Options{}, engineOf(&blind)).People(nil, people.Options{})
+	m := w.assembly(wiring.Options{}, &blind).People(nil, people.Options{})
 	sum, err = m.AuditAll(bg, from, to)
 	if err != nil {
 		w.fail(0, "audit without a run: %v", err)

@@ -119,7 +119,7 @@ func (w *World) liveForDays() {
 func (w *World) restore(stands time.Duration) {
 	w.truth.purge(stands + w.heals())
 	w.count("restore", 1)
-	r := w.assembly(wiring.Options{}, engineOf(w.store)).Restorer(restore.Options{})
+	r := w.assembly(wiring.Options{}, w.store).Restorer(restore.Options{})
 	for req := (restore.Request{By: god.Name, From: time.Now(), Again: true}); ; {
 		res, err := r.Do(bg, req)
 		if err != nil {

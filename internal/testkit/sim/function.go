@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/lossdetect"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
@@ -139,7 +138,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Engine.Store, w.log), in.watchdog(), healer, nil,
+			Minutely: append(lambdaboot.Minutely(lambdaboot.NewPulse(a.Store, w.log), in.watchdog(), healer, nil,
 				func(fires int64) { w.count("sent again after a loss", int(fires)) }), tick.Task{Name: "notifications", Do: in.looks(a)}),
 		}).Run(ctx)
 	}
@@ -156,10 +155,10 @@ func (w *World) page() int { return 200 }
 
 // assembly makes the parts that a process runs.
 func (in *incarnation) assembly() *wiring.Assembly {
-	return in.p.w.assembly(wiring.Options{Now: in.p.now}, engineOf(in.store))
+	return in.p.w.assembly(wiring.Options{Now: in.p.now}, in.store)
 }
 
-func (w *World) assembly(o wiring.Options, e *engine.Engine) *wiring.Assembly {
+func (w *World) assembly(o wiring.Options, e *store.Store) *wiring.Assembly {
 	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, func(context.Context) bool { return true }
 	return wiring.New(e, o)
 }
@@ -167,21 +166,4 @@ func (w *World) assembly(o wiring.Options, e *engine.Engine) *wiring.Assembly {
 func (in *incarnation) watchdog() *finish.Watchdog {
 	d := &in.p.w.deployed
 	return in.assembly().Watchdog(sender{in}, finish.WatchOptions{BehindMax: d.behindMax, IdleGap: d.idleGap})
-}
-
-// engineOf is an engine whose ports are all of one store.
-func engineOf(s *store.Store) *engine.Engine {
-	n := &engine.Nouns{Store: s}
-	e := &engine.Engine{Store: s, Tick: n, Leases: n, Dispatch: n, Finish: n, Watch: n, Registry: n, Manage: n, Ring: s.Queue,
-		Queue: s.Queue, Health: n, PostRun: n, Notices: n, Upkeep: upkeep{n}, Dead: n, ByJournal: s.ByJournal, Failed: s.Failed}
-	if s.Shared {
-		e.Uses = n
-	}
-	return e
-}
-
-type upkeep struct{ *engine.Nouns }
-
-func (u upkeep) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (int, error) {
-	return u.Store.Sweep(ctx, now, runs, journals, limit)
 }

@@ -28,7 +28,7 @@ func newStore(w *World) (*store.Store, *cloud) {
 		if err != nil {
 			panic(err)
 		}
-		return s.Engine().Store, nil
+		return s.Store, nil
 	}
 	c := &cloud{w: w}
 	// the API of dynamo that the fakes lack
@@ -56,7 +56,7 @@ func newStore(w *World) (*store.Store, *cloud) {
 	if err != nil {
 		panic(err)
 	}
-	return c.engine.Engine().Store, c
+	return c.engine.Store, c
 }
 
 // cloud is the layer below dynamo. Its answers may be lost below the engine, so the checker

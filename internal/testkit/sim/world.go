@@ -164,7 +164,7 @@ func Run(cfg Config) Report {
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	w.store = (&incarnation{p: &process{w: w, name: "god"}, calm: true}).opens()
-	w.people = w.assembly(wiring.Options{}, engineOf(w.store)).People(nil, people.Options{})
+	w.people = w.assembly(wiring.Options{}, w.store).People(nil, people.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
 		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}

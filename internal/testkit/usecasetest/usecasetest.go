@@ -22,7 +22,6 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -38,7 +37,7 @@ var (
 type Fixture struct {
 	T      testing.TB
 	Clock  time.Time
-	E      *engine.Engine
+	E      *store.Store
 	Faults *Faults
 	Killer *Killer
 	// Commands reports whether jobs can run commands on this machine.
@@ -72,9 +71,9 @@ func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	now := func() time.Time { return f.Clock }
 	f.Faults = with
-	end := finish.New(f.E.Store, finish.Options{Now: now, Plan: plan.Local()})
-	s := with.on(*cmp.Or(with.Store, f.E.Store))
-	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E.Store, report.Options{Now: now}),
+	end := finish.New(f.E, finish.Options{Now: now, Plan: plan.Local()})
+	s := with.on(*cmp.Or(with.Store, f.E))
+	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E, report.Options{Now: now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
 				return core.Invalid("command", "", "none is run here")
@@ -148,23 +147,23 @@ func (f *Fixture) Fires() []core.Fire {
 	defer func() { f.Clock = was }()
 	var fires []core.Fire
 	for {
-		due, _, _, err := f.E.Store.Queue.Depth(Ctx, ring.KindFires)
+		due, _, _, err := f.E.Queue.Depth(Ctx, ring.KindFires)
 		check.OK(f.T, err)
 		if due == 0 {
 			return fires
 		}
-		got, err := f.E.Store.Queue.Receive(Ctx, ring.KindFires, 100)
+		got, err := f.E.Queue.Receive(Ctx, ring.KindFires, 100)
 		check.OK(f.T, err)
 		for _, d := range got {
 			fires = append(fires, d.Message.Fires...)
 		}
-		f.E.Store.Queue.Ack(Ctx, got)
+		f.E.Queue.Ack(Ctx, got)
 	}
 }
 
 func (f *Fixture) Skips(job core.JobID) []core.Skip {
 	f.T.Helper()
-	skips, err := f.E.Store.Skips(Ctx, job, 0, core.Horizon)
+	skips, err := f.E.Skips(Ctx, job, 0, core.Horizon)
 	check.OK(f.T, err)
 	return skips
 }
@@ -206,7 +205,7 @@ func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.
 	id := core.PlannedRun(job, at)
 	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
 		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
-	check.OK(f.T, f.E.Store.CreateRuns(Ctx, []core.Run{r})[0])
+	check.OK(f.T, f.E.CreateRuns(Ctx, []core.Run{r})[0])
 	return r
 }
 
@@ -216,7 +215,7 @@ func (f *Fixture) Quiet() { f.Faults.Quiet = true }
 // Runs returns the stored runs with the given IDs.
 func (f *Fixture) Runs(ids ...core.RunID) map[core.RunID]*core.Run {
 	f.T.Helper()
-	found, err := store.Complete(f.E.Store.Runs.Get(Ctx, ids))
+	found, err := store.Complete(f.E.Runs.Get(Ctx, ids))
 	check.OK(f.T, err)
 	return found
 }
@@ -224,13 +223,13 @@ func (f *Fixture) Runs(ids ...core.RunID) map[core.RunID]*core.Run {
 // PushNext sets the scheduled time up to which a job is planned. tail is the first run of its open chain.
 func (f *Fixture) PushNext(id core.JobID, next core.Instant, tail ...core.RunID) {
 	f.T.Helper()
-	found, err := store.Complete(f.E.Store.Jobs.Get(Ctx, store.Planning, []core.JobID{id}))
+	found, err := store.Complete(f.E.Jobs.Get(Ctx, store.Planning, []core.JobID{id}))
 	check.OK(f.T, err)
 	a := found[id].Sched.Stay()
 	if a.NewNext = next; len(tail) > 0 {
 		a.NewTail = tail[0]
 	}
-	check.OK(f.T, f.E.Store.Advance(Ctx, []core.Advance{a})[0])
+	check.OK(f.T, f.E.Advance(Ctx, []core.Advance{a})[0])
 }
 
 // Damaged are jobs of which some cannot be read.
