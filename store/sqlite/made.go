@@ -19,7 +19,7 @@ const (
 	recentScan = 20000
 	// near is how many seconds before or after its due time a run is normally made. madeApart selects the exceptions.
 	near      = 60
-	madeApart = "n NOT BETWEEN (slot - 60) * 4096000 AND (slot + 60) * 4096000 + 4095"
+	madeApart = "n NOT BETWEEN (slot - 946684860) * 64000 AND (slot - 946684740) * 64000 + 63"
 )
 
 // Recent implements store.Runs. It may return fewer runs than limit if few of many rows match.
@@ -130,12 +130,12 @@ func (w *made) page(c *sqlite.Conn) (list []core.Run, next store.RunPlace, err e
 	slices.SortFunc(found, func(a, b int64) int { return cmp.Compare(b, a) })
 	found = slices.Compact(found) // an exception may be in two walks
 	if w.stop > 0 {
-		next = store.RunPlace{Before: w.stop/rowsPerMilli + 1, Row: w.stop + 1}
+		next = store.RunPlace{Before: madeAt(w.stop) + 1, Row: w.stop + 1}
 	}
 	if len(found) > w.limit {
 		found = found[:w.limit]
 		last := found[w.limit-1]
-		next = store.RunPlace{Before: last/rowsPerMilli + 1, Row: last}
+		next = store.RunPlace{Before: madeAt(last) + 1, Row: last}
 	}
 	for i := 0; i < len(found) && err == nil; i++ {
 		err = execute(c, selectRuns+"WHERE n = ?", values(found[i]), func(st *sqlite.Stmt) error {
