@@ -146,7 +146,6 @@ func TestBroadcast(t *testing.T) {
 	in := func(name string, test func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 	}
-	fails := func(f core.BroadcastFail) func(d *core.Def) { return func(d *core.Def) { d.BroadcastFail = f } }
 	in("an executor refuses the connection", func(t *testing.T) {
 		b := newSpreading(t, 3, nil)
 		b.down = "b"
@@ -176,61 +175,6 @@ func TestBroadcast(t *testing.T) {
 			b.is(id, "failed shards 2 of 3, 1 failed")
 		})
 	}
-	in("each executor once", func(t *testing.T) {
-		b := newSpreading(t, 3, nil)
-		id, runs := b.start()
-		if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 2/3]" {
-			t.Error(got)
-		}
-		if r := b.s.run(id); r.State != core.Running || r.Address != "" || r.Shard.First != runs[0] {
-			t.Errorf("%+v", r)
-		}
-		for _, shard := range runs {
-			b.is(id, "running")
-			must(t, b.end(shard, core.Succeeded))
-		}
-		b.is(id, "succeeded  3 of 3")
-		if r := b.s.run(runs[1]); r.Shard != (core.Shard{Of: id, Index: 1, Total: 3}) || r.Retries != 0 || r.First != r.ID {
-			t.Errorf("%+v", r)
-		}
-	})
-	in("fail all", func(t *testing.T) {
-		b := newSpreading(t, 2, fails(core.BroadcastFailAll))
-		id, runs := b.start()
-		must(t, b.end(runs[0], core.Succeeded))
-		must(t, b.end(runs[1], core.Failed))
-		b.is(id, "succeeded  1 of 2, 1 failed")
-	})
-	in("a failed shard is tried again alone", func(t *testing.T) {
-		b := newSpreading(t, 2, func(d *core.Def) { d.Retry.Max, d.Retry.Delay = 1, time.Second })
-		id, runs := b.start()
-		must(t, b.end(runs[0], core.Succeeded))
-		must(t, b.end(runs[1], core.Failed))
-		b.is(id, "running")
-		b.comes()
-		if got := fmt.Sprint(b.sent); got != "[a 0/2 b 1/2 b 1/2]" {
-			t.Error(got)
-		}
-		must(t, b.end(b.runs[2], core.Succeeded))
-		b.is(id, "succeeded  2 of 2")
-	})
-	in("its executor is gone", func(t *testing.T) {
-		b := newSpreading(t, 3, func(d *core.Def) { d.Retry.Max, d.Retry.Delay = 2, time.Second })
-		id, runs := b.start()
-		b.app(2)
-		for _, shard := range runs[:2] {
-			must(t, b.end(shard, core.Succeeded))
-		}
-		must(t, b.end(runs[2], core.Failed))
-		b.comes()
-		must(t, b.end(b.runs[3], core.Failed))
-		b.comes()
-		must(t, b.end(b.runs[4], core.Succeeded))
-		if got := fmt.Sprint(b.sent[3:]); got != "[a 2/3 a 2/3]" {
-			t.Error(got)
-		}
-		b.is(id, "succeeded  3 of 3")
-	})
 	in("nobody there", func(t *testing.T) {
 		b := newSpreading(t, 0, func(d *core.Def) { d.Retry.Max, d.Retry.Delay = 1, time.Second })
 		id, _ := b.start()
@@ -255,20 +199,6 @@ func TestBroadcast(t *testing.T) {
 			must(t, b.end(shard, core.Succeeded))
 		}
 		b.is(id, "succeeded  1000 of 1000")
-	})
-	in("its messages are not taken", func(t *testing.T) {
-		b := newSpreading(t, 2, nil)
-		id, m := b.fire()
-		b.s.enqueue = func(context.Context, *ring.Out, func() error) error { return core.ErrThrottled }
-		if b.handle(m) {
-			t.Error("acked")
-		}
-		b.s.enqueue = nil
-		b.handle(m)
-		b.comes()
-		if b.is(id, "running"); len(b.sent) != 2 {
-			t.Error(b.sent)
-		}
 	})
 	for _, first := range []bool{true, false} {
 		in(fmt.Sprintf("a shard is a dead letter, before the others end: %t", first), func(t *testing.T) {
@@ -296,28 +226,6 @@ func TestBroadcast(t *testing.T) {
 			b.is(id, "failed shards 2 of 3, 1 skipped")
 		})
 	}
-	in("the process that closes the last shard dies", func(t *testing.T) {
-		b := newSpreading(t, 2, nil)
-		id, runs := b.start()
-		b.s.put = func(p *core.RunPut) error {
-			if p.ID == id {
-				return errors.New("cut")
-			}
-			return nil
-		}
-		must(t, b.end(runs[0], core.Succeeded))
-		if b.end(runs[1], core.Succeeded) == nil {
-			t.Error("reported as done")
-		}
-		b.s.put = nil
-		b.is(id, "running")
-		for range 16 {
-			time.Sleep(time.Minute)
-			_, err := b.w.Pass(t.Context())
-			must(t, err)
-		}
-		b.is(id, "succeeded  2 of 2")
-	})
 	in("the process that closes it dies before its follow-ups", func(t *testing.T) {
 		b := newSpreading(t, 2, func(d *core.Def) { d.PauseAfter = 1 })
 		id, runs := b.start()

@@ -165,32 +165,3 @@ func changedGivenBack(t *testing.T, twice bool) {
 		}
 	})
 }
-
-// TestTakenWithItsAddress: between a check of a lost owner's run and its takeover, a late write of the owner moves the
-// run. It is sent to the new address.
-func TestTakenWithItsAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, to := newData(t, plan.Local(), memory.Options{}), newNoted()
-		d := s.dispatcher(to, dispatch.Options{})
-		ctx, now, params := t.Context(), core.InstantOf(time.Now()), "p"
-		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
-		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Running, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
-			First: core.NumberedRun(7, 1), Params: &params, Owner: "lost", Until: time.Now().Add(-time.Second), Address: firstAddress}
-		s.app("one", firstAddress)
-		s.job(j)
-		s.create(run)
-		s.before(func() {
-			if err := s.change(run.Readdress(secondAddress, nil)); err != nil {
-				t.Error(err)
-			}
-		})
-		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
-			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
-		if v := d.Handle(ctx, m)[0]; !v.Ack {
-			t.Errorf("not acked: %v", v.Err)
-		}
-		if want := "[p to " + secondAddress + "]"; fmt.Sprint(to.sent) != want {
-			t.Errorf("sent %q, want %s", to.sent, want)
-		}
-	})
-}

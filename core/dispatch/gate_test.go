@@ -164,27 +164,6 @@ func TestSendsToOneAddressAreBounded(t *testing.T) {
 	})
 }
 
-// TestAddressesDoNotShareALimit: sends that hang at one address do not delay another address, in one batch or in two.
-func TestAddressesDoNotShareALimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
-		g.sender.takes[firstAddress], g.sender.takes[secondAddress] = 5*time.Second, 10*time.Millisecond
-		mixed := append(g.messages(1, 3, "one"), g.messages(1001, 20, "two")...)
-		var wg sync.WaitGroup
-		wg.Go(func() { g.handle(mixed) })
-		wait(time.Second) // all of the second, one by one, while the first still hangs
-		g.sender.mu.Lock()
-		if g.sender.total[secondAddress] != 20 || g.sender.total[firstAddress] != 1 {
-			t.Errorf("after a second %v were sent", g.sender.total)
-		}
-		g.sender.mu.Unlock()
-		wg.Wait()
-		if got := g.sender.peak(); got[firstAddress] != 1 || got[secondAddress] != 1 {
-			t.Errorf("%v sends under way, want 1 each", got)
-		}
-	})
-}
-
 // TestWhatWaitsForALimitIsNotLost: an invocation that ends while its runs wait for places enqueues them again and holds
 // no place.
 func TestWhatWaitsForALimitIsNotLost(t *testing.T) {

@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -26,7 +25,6 @@ type laned struct {
 	answer func(s dispatch.SendRequest) dispatch.Answer
 	puts   []time.Time // times of PutHealths
 	reads  int
-	refuse error // error for messages on the slow queue
 	job    core.JobID
 }
 
@@ -60,12 +58,6 @@ func newLaned(t *testing.T) *laned {
 			l.puts = append(l.puts, time.Now())
 		}
 		return nil
-	}
-	l.s.enqueue = func(_ context.Context, o *ring.Out, do func() error) error {
-		if l.refuse != nil && o.Message.Slow {
-			return l.refuse
-		}
-		return do()
 	}
 	l.a, l.b = l.s.dispatcher(l, dispatch.Options{SlowQueue: true}), l.s.dispatcher(l, dispatch.Options{SlowQueue: true})
 	l.quick()
@@ -297,45 +289,6 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		most := int(time.Since(began)/(5*time.Second)) + 1
 		if l.reads > most || len(l.puts) < 2 {
 			t.Errorf("read %d times in %s, written %d times", l.reads, time.Since(began), len(l.puts))
-		}
-	})
-}
-
-// TestSlowLaneIsPutFirst: a message is acknowledged only once its run is on the slow queue.
-func TestSlowLaneIsPutFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLaned(t)
-		l.silent()
-		l.fire(l.a, 3, "one")
-		l.refuse = errors.New("queue slow does not answer")
-		l.job++
-		if v := l.a.Handle(t.Context(), l.messages(l.job, 1, "one"))[0]; v.Ack || !errors.Is(v.Err, l.refuse) {
-			t.Errorf("acked %t: %v", v.Ack, v.Err)
-		}
-	})
-}
-
-// TestSlowStaysSlow: a run from the slow queue is retried on the slow queue.
-func TestSlowStaysSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLaned(t)
-		l.answer = func(dispatch.SendRequest) dispatch.Answer {
-			return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429}
-		}
-		msgs := l.messages(1, 1, "one")
-		msgs[0].Slow = true
-		if v := l.a.Handle(t.Context(), msgs)[0]; !v.Ack {
-			t.Fatal(v.Err)
-		}
-		if fast, slow := l.waiting(ring.KindFires), l.waiting(ring.KindSlow); fast != 0 || slow != 1 {
-			t.Errorf("%d wait on the fast lane and %d on the slow one", fast, slow)
-		}
-		far := l.messages(2, 1, "one")
-		far[0].Slow = true
-		far[0].Slot += 60
-		l.a.Handle(t.Context(), far)
-		if fast, slow := l.waiting(ring.KindFires), l.waiting(ring.KindSlow); fast != 0 || slow != 2 {
-			t.Errorf("one that is far ahead: %d wait on the fast lane and %d on the slow one", fast, slow)
 		}
 	})
 }

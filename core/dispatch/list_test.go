@@ -68,12 +68,6 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		writes  int            // -1: unlimited, as long as time is left
 		want    []core.Outcome // of the last write, by job
 	}{
-		{name: "all end", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, writes: 1,
-			want: []core.Outcome{core.Done, core.Done}},
-		{name: "one ends", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, writes: 1,
-			want: []core.Outcome{core.Accepted, core.Done}},
-		{name: "one comes again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: ended}, lists: true, writes: 1,
-			want: []core.Outcome{core.Done, core.Done}},
 		{name: "one is skipped", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, limited: true, writes: 1,
 			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
 		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, again: true,

@@ -155,62 +155,6 @@ func TestLimitSkips(t *testing.T) {
 	})
 }
 
-// TestPermitIsKeptByTheChain: a retry keeps the permit of its first attempt; other runs wait until no attempt follows.
-func TestPermitIsKeptByTheChain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		l.s.edit(7, func(j *core.Job) {
-			j.Def.Retry = core.Retry{Max: 1, Delay: 5 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-		})
-		ids := l.fires(7, 2)
-		l.ends(ids[0], core.Failed)
-		l.comes()
-		if len(l.sent) != 1 {
-			t.Fatalf("between two attempts another is sent: %v", l.sent)
-		}
-		time.Sleep(6 * time.Second)
-		l.comes()
-		if len(l.sent) != 2 || l.s.run(l.sent[1]).First != ids[0] {
-			t.Fatalf("sent %v; want the retry", l.sent)
-		}
-		l.ends(l.sent[1], core.Failed)
-		l.comes()
-		if len(l.sent) != 3 || l.sent[2] != ids[1] || l.most != 1 {
-			t.Errorf("sent %v, %d at once", l.sent, l.most)
-		}
-	})
-}
-
-// TestLostPermits: a process that dies between taking a permit and its claim, or an end that does not release its
-// permit, blocks others only briefly.
-func TestLostPermits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 2}})
-		dead := core.PlannedRun(7, l.at-100)
-		l.s.putPermits(core.Permits{Name: "job/7", V: 1, Limit: 2,
-			Holders: []core.Holder{{First: dead, Until: time.Now().Add(20 * time.Second)}}})
-		ids := l.fires(7, 3)
-		if len(l.sent) != 1 {
-			t.Fatalf("sent %v", l.sent)
-		}
-		time.Sleep(40 * time.Second)
-		l.comes()
-		if len(l.sent) != 2 {
-			t.Fatalf("its until is past: sent %v", l.sent)
-		}
-		// An end whose release is lost: closed without finish.
-		l.mu.Lock()
-		delete(l.work, ids[0])
-		l.mu.Unlock()
-		must(t, l.s.change(core.End(ids[0], core.Run{State: core.Succeeded, EndedAt: time.Now()})))
-		time.Sleep(20 * time.Second)
-		l.comes()
-		if len(l.sent) != 3 || l.most != 2 {
-			t.Errorf("sent %v, %d at once", l.sent, l.most)
-		}
-	})
-}
-
 // TestLostPermitsOfAll: if the running run and the first in the queue both end without releasing, the runs behind
 // notice it themselves.
 func TestLostPermitsOfAll(t *testing.T) {
@@ -403,65 +347,6 @@ func (l *limited) app(change func(a *core.App)) {
 	a.Overlap = a.Overlap.Normal()
 	must(l.t, a.Validate())
 	l.s.putApp(a)
-}
-
-// TestOverlapOfAnApp: the app's overlap applies to jobs without one, per job or per group.
-func TestOverlapOfAnApp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {}, 9: {Limit: 2}})
-		l.app(func(a *core.App) { a.Overlap = core.Overlap{Limit: 1} })
-		a, b, own := l.fires(7, 2), l.fires(8, 2), l.fires(9, 3)
-		if want := []core.RunID{a[0], b[0], own[0], own[1]}; !slices.Equal(l.sent, want) {
-			t.Fatalf("sent %v, want %v", l.sent, want)
-		}
-		l.app(func(a *core.App) { a.Overlap = core.Overlap{Limit: 1, Group: "db"} })
-		more := slices.Concat(l.fires(7, 1), l.fires(8, 1))
-		if !slices.Equal(l.sent[4:], more[:1]) {
-			t.Errorf("sent %v of %v", l.sent[4:], more)
-		}
-		l.ends(a[0], core.Succeeded) // under the limit it was sent with
-		l.comes()
-		if l.sent[len(l.sent)-1] != a[1] {
-			t.Errorf("sent %v, want %d last", l.sent, a[1])
-		}
-		l.app(func(a *core.App) { a.Overlap = core.Overlap{} })
-		if free := l.fires(7, 2); !slices.Equal(l.sent[6:], free) {
-			t.Errorf("sent %v, want %v", l.sent[6:], free)
-		}
-	})
-}
-
-// TestInFlight: the app's limit holds in addition to the limits of its jobs. A run that waits for the app holds its
-// job's permit, and runs start in order.
-func TestInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {}, 8: {Limit: 1}, 9: {}})
-		l.app(func(a *core.App) { a.Limits.InFlight = 3 })
-		a, b, c := l.fires(7, 2), l.fires(8, 2), l.fires(9, 2)
-		if want := []core.RunID{a[0], a[1], b[0]}; !slices.Equal(l.sent, want) || l.s.run(c[1]).State != core.Queued {
-			t.Fatalf("sent %v, want %v; the last is %s", l.sent, want, l.s.run(c[1]).State)
-		}
-		if r := l.s.run(b[0]); r.Permit != "job/8+app/a" {
-			t.Error(r.Permit)
-		}
-		l.ends(b[0], core.Succeeded) // b[1] waits for its job, and queues behind the app's other runs
-		l.comes()
-		l.ends(a[0], core.Failed)
-		l.comes()
-		l.ends(a[1], core.Succeeded)
-		l.comes()
-		if want := []core.RunID{c[0], c[1], b[1]}; !slices.Equal(l.sent[3:], want) || l.most != 3 {
-			t.Errorf("sent %v, want %v, %d at once", l.sent[3:], want, l.most)
-		}
-		for _, id := range l.sent[3:] {
-			l.ends(id, core.Succeeded)
-		}
-		for _, name := range []string{"app/a", "job/8"} {
-			if p := l.s.permits(name); len(p.Holders)+len(p.Queue) > 0 {
-				t.Errorf("%s: %+v", name, p)
-			}
-		}
-	})
 }
 
 // TestLongLineBesideAHungRun: a hung run holds the only permit of an app while 2,000 runs wait, half of them beside the

@@ -393,25 +393,3 @@ func TestBusyover(t *testing.T) {
 		}
 	})
 }
-
-// repeats is an executor that knows every run, as after a restore of the store.
-type repeats struct{ *prober }
-
-func (r repeats) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
-	r.prober.Send(ctx, s)
-	return dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job, logId:7"}
-}
-
-// TestRepeatedIsNobodyElses: a run that an executor has from an unrecorded send runs nowhere else and is not retried.
-func TestRepeatedIsNobodyElses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		p.d = p.s.dispatcher(repeats{p}, dispatch.Options{})
-		p.app("work", "http://10.0.0.1:1", "http://10.0.0.2:1")
-		m, _ := p.message("work", 1, core.RouteFirst)
-		p.handle(m)
-		if r := p.s.run(m.Fires[0].Run); r.State != core.Running || r.Address != "http://10.0.0.1:1" || len(p.runs) != 1 || len(r.Owes) != 0 {
-			t.Errorf("%s at %s, %s, owes %v, sent to %v", r.State, r.Address, r.Reason, r.Owes, p.runs)
-		}
-	})
-}

@@ -91,80 +91,6 @@ func (w *waiting) out() int {
 	return w.s.messages(ring.KindFires)
 }
 
-// TestWaitsForExecutor: without an executor a run is queued for as long as its job or app allows, at most until its
-// deadline. An executor that arrives in that time gets it.
-func TestWaitsForExecutor(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*core.Job)
-		app    time.Duration // setting of the app
-		comes  time.Duration // when an executor registers; 0: never
-		waits  time.Duration // how long the run is queued
-		state  core.State
-		reason core.Reason
-	}{
-		"somebody comes":         {nil, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-		"nobody comes":           {nil, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
-		"too late":               {nil, 0, 11 * time.Minute, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
-		"it does not wait":       {saysNot, 0, time.Minute, 0, core.Failed, core.ReasonNoExecutor},
-		"set by its app":         {saysNot, time.Minute, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
-		"the job has less":       {saysAMinute, time.Hour, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
-		"to its deadline":        {endsSoon, 0, 3 * time.Minute, 2 * time.Minute, core.Skipped, core.ReasonDeadline},
-		"before its deadline":    {endsSoon, 0, time.Minute, time.Minute, core.Running, ""},
-		"late is skipped":        {skipsLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-		"no executor comes":      {skipsLate, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
-		"available are asked":    {func(j *core.Job) { j.Def.Route = core.RouteFailover }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-		"late, and asked":        {asksLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-		"the next is there soon": {func(j *core.Job) { every(j, time.Minute) }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := alone(t, c.change)
-				if c.app > 0 {
-					w.s.putApp(core.App{Name: "away", Rev: 2, WaitForExecutor: c.app})
-				}
-				for passed := time.Duration(0); passed < c.waits; passed += 10 * time.Second {
-					if r := w.after(0); r.State != core.Queued || r.Owner != "" || r.Address != "" || !r.SentAt.IsZero() {
-						t.Fatalf("after %s: %+v", passed, r)
-					}
-					if w.out() != 1 {
-						t.Fatalf("after %s: %d messages", passed, w.out())
-					}
-					w.after(10 * time.Second)
-				}
-				if c.comes > 0 && c.comes <= c.waits {
-					w.register()
-				}
-				r := w.after(2 * time.Second)
-				if r.State != c.state || r.Reason != c.reason {
-					t.Errorf("after its wait: %s %s", r.State, r.Reason)
-				}
-				if r.State == core.Failed && (r.Then == 0 || r.Retries != 2) {
-					t.Errorf("a failed run is tried again: %+v", r)
-				}
-				if c.comes > c.waits {
-					w.register()
-				}
-				if again := w.after(time.Minute); again.State != c.state {
-					t.Errorf("later: %s", again.State)
-				}
-				if n := w.times(w.run); (n == 1) != (c.state == core.Running) {
-					t.Errorf("sent %d times", n)
-				}
-			})
-		})
-	}
-}
-
-func skipsLate(j *core.Job)   { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, time.Second }
-func asksLate(j *core.Job)    { skipsLate(j); j.Def.Route = core.RouteFailover }
-func saysNot(j *core.Job)     { j.Def.WaitForExecutor = 0 }
-func saysAMinute(j *core.Job) { j.Def.WaitForExecutor = time.Minute }
-func endsSoon(j *core.Job)    { j.Sched.Deadline = 2 * time.Minute }
-
-func every(j *core.Job, d time.Duration) {
-	j.Sched.Schedule.Any = []core.When{{Kind: core.KindEvery, Every: d}}
-}
-
 // TestWakes: the first executor of an app wakes only its waiting runs, at once. Without wake they are checked within 15
 // seconds. Only one message waits, however often executors come and go.
 func TestWakes(t *testing.T) {
@@ -318,15 +244,6 @@ func TestWakesByPlan(t *testing.T) {
 func (w *waiting) change(to func(*core.Sched)) {
 	w.t.Helper()
 	w.s.edit(7, func(j *core.Job) { to(&j.Sched) })
-}
-
-// TestWaitsNotAtItsInstant: a run that does not wait fails even at its exact due time.
-func TestWaitsNotAtItsInstant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		if r := waits(t, saysNot).after(0); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
-			t.Errorf("%s %s", r.State, r.Reason)
-		}
-	})
 }
 
 // TestLastLookIsASecondAhead: a queue that rounds times down to seconds does not deliver the last check repeatedly
