@@ -2,7 +2,6 @@ package finish_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -126,44 +125,6 @@ func TestChildrenOfAnEnd(t *testing.T) {
 				t.Errorf("in the end it is %+v", run)
 			}
 		})
-	}
-}
-
-// TestChildrenInSpiteOf: after a fault at any step, each child is created once and sent.
-func TestChildrenInSpiteOf(t *testing.T) {
-	for _, op := range []string{"close", "clear owed", "create", "enqueue", "runs", "jobs", "numbers"} {
-		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
-			if op == "numbers" && err == core.ErrRefused || op == "enqueue" && err == core.ErrRefused {
-				continue
-			}
-			for nth := range 6 {
-				for _, done := range []bool{false, true} {
-					if done && (err != errUnknown || op == "numbers" || op == "jobs") || err == core.ErrRefused && op == "create" {
-						continue
-					}
-					what := fmt.Sprintf("%s %d: %v, done %v", op, nth, err, done)
-					r := newRig(t)
-					r.family(13)
-					r.parent(nil)
-					faults := make([]fault, nth, nth+1)
-					r.faults.faults[op] = append(faults, fault{err: err, done: done})
-					result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
-					for try := 0; r.end(result) != nil; try++ {
-						if try == 3 {
-							t.Fatalf("%s: it is not done", what)
-						}
-					}
-					got := r.born()
-					slices.Sort(got)
-					if want := slices.Concat(span(100, 13), span(300, 13)); !slices.Equal(got, want) {
-						t.Errorf("%s: made %v", what, got)
-					}
-					if run := r.stored(id); run.Owing() || run.Place != 0 {
-						t.Errorf("%s: in the end it is %+v", what, run)
-					}
-				}
-			}
-		}
 	}
 }
 

@@ -338,51 +338,6 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestPassLeavesNoMinuteOut: a pass after any break scans every minute. While a run is open or
-// has pending follow-ups, its journal is read again, each time after twice the time.
-func TestPassLeavesNoMinuteOut(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.registered(0)
-	r.sent(nil)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-3))
-	var looked []int64 // minutes after the claim at which the journal was read
-	for minute := range int64(800) {
-		if minute > 40 && minute < 60 {
-			continue // the watchdog is down
-		}
-		r.now = begin.Add(time.Duration(minute)*time.Minute + 30*time.Second)
-		r.registered(0)
-		n, err := r.w.Pass(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			looked = append(looked, minute)
-		}
-	}
-	// The first read is 11 minutes after the claim, since the minute must be over. The next ones
-	// are after 20 and 40; minute 41 waits for a pass at 60.
-	if len(looked) < 4 || looked[0] != 11 || looked[1] < 20 || looked[1] > 22 || looked[2] < 40 || looked[2] > 60 {
-		t.Errorf("read at minutes %v", looked)
-	}
-	for i := 1; i < len(looked); i++ {
-		if gap := looked[i] - looked[i-1]; gap > 241 {
-			t.Errorf("%d minutes between two looks: %v", gap, looked)
-		}
-	}
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
-	for n := range 2 { // only the revisit that was requested already
-		for range 6 {
-			r.now = r.now.Add(100 * time.Minute)
-			looked, err := r.w.Pass(t.Context())
-			if err != nil || n == 1 && looked > 0 {
-				t.Fatalf("a closed run is still checked: %d times, %v", looked, err)
-			}
-		}
-	}
-}
-
 // TestClockSetBack: runs that are claimed after the clock was set back lie behind the cursor, and
 // are still scanned. After a small step no minute is scanned twice.
 func TestClockSetBack(t *testing.T) {
@@ -515,37 +470,6 @@ func TestPassAfterALongTime(t *testing.T) {
 	}
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s", got.State)
-	}
-}
-
-// TestCheckBringsAJournal: the journal is stored before any decision, and scanned later although
-// the cursor was past its minute.
-func TestCheckBringsAJournal(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.run(id, func(x *core.Run) { x.SentAt, x.Journal, x.Retries = begin, key, 0 })
-	r.now = begin.Add(3 * time.Minute)
-	r.registered(0)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
-	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
-	found, err := r.s.Journals(t.Context(), []core.JournalKey{key})
-	r.must(err)
-	if got := found[key]; got.V != 4 || len(got.Entries) != 1 || got.Entries[0] != j.Entries[0] {
-		t.Errorf("stored: %+v", got)
-	}
-	if got := r.stored(id); !got.State.Open() {
-		t.Errorf("it is %s", got.State)
-	}
-	// Its executor goes away; only the scan can find that.
-	for minute := range 60 {
-		r.now = begin.Add(time.Duration(20+minute) * time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
-		t.Errorf("it is %s: %s", got.State, got.Reason)
 	}
 }
 
