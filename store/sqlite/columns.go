@@ -177,7 +177,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
 		}
 	}
 	if r.State.Open() {
-		st.BindInt64(endedAt+3, n/rowsPerMilli)
+		st.BindInt64(endedAt+3, madeAt(n))
 		st.BindInt64(endedAt+4, 200)
 	}
 	return nil

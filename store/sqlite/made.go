@@ -19,7 +19,7 @@ const (
 	recentScan = 20000
 	// near is how many seconds before or after its due time a run is normally made. madeApart selects the exceptions.
 	near      = 60
-	madeApart = "n NOT BETWEEN (slot - 60) * 4096000 AND (slot + 60) * 4096000 + 4095"
+	madeApart = "n NOT BETWEEN (slot - 946684860) * 64000 AND (slot - 946684740) * 64000 + 63"
 )
 
 // Recent implements store.Runs. It may return fewer runs than limit if few of many rows match.
@@ -68,8 +68,8 @@ type made struct {
 // walk reads rows until it has enough that match, or has read enough.
 func (w *made) walk(c *sqlite.Conn, where string, args ...any) error {
 	seen, took, errEnough := 0, 0, errors.New("enough")
-	err := execute(c, "SELECT n, state, slot, ? IN ('', app) FROM runs "+where+" AND n <= ? ORDER BY n DESC",
-		values(append(append([]any{w.app}, args...), w.row)...), func(st *sqlite.Stmt) error {
+	err := execute(c, "SELECT n, state, slot, ? IN ('', app) FROM runs "+where+" ORDER BY n DESC",
+		values(append([]any{w.app}, args...)...), func(st *sqlite.Stmt) error {
 			n := st.ColumnInt64(0)
 			if seen++; took == w.limit || seen > recentScan {
 				w.stop = max(w.stop, n)
@@ -91,7 +91,7 @@ func (w *made) walk(c *sqlite.Conn, where string, args ...any) error {
 // walks makes walks that together contain every match. For a span of due times they end at rows made near the span, unless
 // many rows were made long before or after their due time. open has all open runs if only these match.
 func (w *made) walks(c *sqlite.Conn, open []core.RunID) error {
-	after, upTo := int64(0), int64(math.MaxInt64)
+	after, upTo := int64(0), w.row
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
 		many, err := integer(c, 0, "SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ? + 0)", w.from, w.to, recentScan+1)
@@ -99,8 +99,8 @@ func (w *made) walks(c *sqlite.Conn, open []core.RunID) error {
 			return err
 		}
 		if many <= recentScan {
-			after, upTo = rowsBefore((int64(w.from)-near)*1000), rowsBefore((int64(w.to)+near)*1000+1)
-			if err := w.walk(c, apart, w.from, w.to); err != nil {
+			after, upTo = rowsBefore((int64(w.from)-near)*1000), min(rowsBefore((int64(w.to)+near)*1000+1), w.row)
+			if err := w.walk(c, apart+" AND n <= ?", w.from, w.to, w.row); err != nil {
 				return err
 			}
 		}
@@ -130,12 +130,12 @@ func (w *made) page(c *sqlite.Conn) (list []core.Run, next store.RunPlace, err e
 	slices.SortFunc(found, func(a, b int64) int { return cmp.Compare(b, a) })
 	found = slices.Compact(found) // an exception may be in two walks
 	if w.stop > 0 {
-		next = store.RunPlace{Before: w.stop/rowsPerMilli + 1, Row: w.stop + 1}
+		next = store.RunPlace{Before: madeAt(w.stop) + 1, Row: w.stop + 1}
 	}
 	if len(found) > w.limit {
 		found = found[:w.limit]
 		last := found[w.limit-1]
-		next = store.RunPlace{Before: last/rowsPerMilli + 1, Row: last}
+		next = store.RunPlace{Before: madeAt(last) + 1, Row: last}
 	}
 	for i := 0; i < len(found) && err == nil; i++ {
 		err = execute(c, selectRuns+"WHERE n = ?", values(found[i]), func(st *sqlite.Stmt) error {

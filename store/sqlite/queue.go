@@ -28,7 +28,7 @@ func (s *Store) queueOf(k ring.Kind) (*queue, error) {
 	return nil, core.Errorf(core.CodeInvalid, "the delay queue has no messages of the kind %q", k)
 }
 
-// queue is what a queue has in memory: its received messages. A receive that wrote to the table would cost a commit.
+// queue is the part of a queue in memory: its received messages. A receive that wrote to the table would cost a commit.
 type queue struct {
 	kind int
 

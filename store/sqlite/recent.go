@@ -18,25 +18,34 @@ func key(id core.RunID) int64 { return (int64(id)&(1<<32-1))<<31 | int64(id)>>32
 // runOf is the ID of a key.
 func runOf(key int64) core.RunID { return core.RunID(key&(1<<31-1)<<32 | key>>31) }
 
-// rowsPerMilli is how many row numbers of runs each millisecond has.
-const rowsPerMilli = 4096
+// rowsPerMilli is how many row numbers of runs each millisecond since firstMilli (2000) has. More rows take the numbers of the next
+// milliseconds. Until 2069 a number has 6 bytes.
+const (
+	rowsPerMilli = 64
+	firstMilli   = 946684800000
+	clockSlack   = 60000 * rowsPerMilli // if the clock is set back by less, numbers still grow
+)
 
 // rowsBefore returns the last row number before a millisecond.
-func rowsBefore(ms int64) int64 { return min(max(ms, 0), 1<<50)*rowsPerMilli - 1 }
+func rowsBefore(ms int64) int64 { return min(max(ms-firstMilli, 0), 1<<50)*rowsPerMilli - 1 }
+
+// madeAt returns the millisecond of a row number.
+func madeAt(n int64) int64 { return n/rowsPerMilli + firstMilli }
 
 // newRows numbers n new rows by the present time, and returns the first number.
 func (tx *tx) newRows(n int) (first int64, err error) {
-	s, ms := tx.s, tx.s.now().UnixMilli()
-	if first = ms * rowsPerMilli; first <= s.lastRow {
-		if first = s.lastRow + 1; (first+int64(n))/rowsPerMilli != ms { // the clock was set back, or the millisecond has many rows
-			for ; ; ms++ {
-				last, err := integer(tx.Conn, 0, "SELECT n FROM runs WHERE n < ? ORDER BY n DESC LIMIT 1", (ms+1)*rowsPerMilli)
-				if err != nil {
-					return 0, err
-				}
-				if first = max(ms*rowsPerMilli, last+1); (first+int64(n))/rowsPerMilli == ms {
-					break
-				}
+	s := tx.s
+	switch first = rowsBefore(s.now().UnixMilli()) + 1; {
+	case first > s.lastRow:
+	case first > s.lastRow-clockSlack:
+		first = s.lastRow + 1
+	default: // behind the rows in the way
+		for last := first; last >= first; {
+			if last, err = integer(tx.Conn, -1, "SELECT n FROM runs WHERE n < ? ORDER BY n DESC LIMIT 1", first+int64(n)); err != nil {
+				return 0, err
+			}
+			if last >= first {
+				first, last = last+1, last+1
 			}
 		}
 	}

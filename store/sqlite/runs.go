@@ -34,8 +34,8 @@ const (
 		"keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
 	// These select runs that were claimed, or ended without a claim, in a later minute than they were made.
-	claimedLater = "jkey >= (n / 245760000 + 1) * 16"
-	endedLater   = "jkey IS NULL AND state > 3 AND ended >= (n / 245760000 + 1) * 60000"
+	claimedLater = "jkey >= (n / 3840000 + 15778081) * 16"
+	endedLater   = "jkey IS NULL AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
 )
 
 // bindWord binds a value by its position in a list, and an unknown one as text.

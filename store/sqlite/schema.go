@@ -42,9 +42,9 @@ CREATE INDEX entries_run ON entries (run);
 -- The last run number of each job, and the last job ID as the number of job 0.
 CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
--- Runs. The row number n is the time at which the row was made, in milliseconds times 4096, plus a count. So rows lie in the order in
--- which they were made: claims and ends touch few pages, sweeps remove rows at the front, and lists of recent runs need no index.
--- For the key, and for lists in the order of IDs, see recent.go.
+-- Runs. The row number n is the time at which the row was made, in milliseconds since 2000 times 64, plus a count. So rows lie in
+-- the order in which they were made: claims and ends touch few pages, sweeps remove rows at the front, and lists of recent runs need
+-- no index. For the key, and for lists in the order of IDs, see recent.go.
 CREATE TABLE runs (
 	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL,
 	app TEXT NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
@@ -61,7 +61,7 @@ CREATE UNIQUE INDEX runs_key ON runs (key);
 -- The few runs with pending follow-ups, for sweeps of journals. The filter is owesAny.
 CREATE INDEX runs_owing ON runs (key) WHERE ` + owesAny + `;
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
--- due is in neither index. A minute has 245760000 row numbers.
+-- due is in neither index. A minute has 3840000 row numbers.
 CREATE INDEX runs_claimed_later ON runs (jkey) WHERE ` + claimedLater + `;
 CREATE INDEX runs_ended_later ON runs (ended) WHERE ` + endedLater + `;
 -- Lists of runs in the order in which they were made: runs of an app, and runs that did not succeed.

@@ -99,9 +99,10 @@ const revisits = "kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 
 func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
 	var gone []int64
 	from, next, seen := s.sweepFrom, int64(0), 0
-	err = execute(tx.Conn, "SELECT n, key, max(n / 4096, ended), first, followed, keep, next, tail, state > 3 AND NOT coalesce("+owesAny+
-		", 0) AND slot NOT IN (SELECT slot FROM ring WHERE "+ofRuns+") AND NOT "+ofShard+" FROM runs LEFT JOIN "+
-		"(SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 WHERE n > ? AND n <= ? ORDER BY n LIMIT ? + 0",
+	err = execute(tx.Conn, "SELECT n, key, max(n / 64 + 946684800000, ended), first, followed, keep, next, tail, "+
+		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring WHERE "+ofRuns+") AND NOT "+ofShard+
+		" FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
+		"WHERE n > ? AND n <= ? ORDER BY n LIMIT ? + 0",
 		values(from, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit), func(st *sqlite.Stmt) error {
 			next = st.ColumnInt64(0)
 			seen++

@@ -503,7 +503,7 @@ func changes(t *testing.T, h Harness) {
 		}
 		read(c.app, c.job, c.last, c.limit, want...)
 	}
-	// Change records of one millisecond differ by what they say: two channels are deleted, two users trigger a job, and a third
+	// Change records of one millisecond differ by their contents: two channels are deleted, two users trigger a job, and a third
 	// changes it. A repeat stores nothing new.
 	mail := core.Change{ID: 95, At: base, By: "ann", Verb: core.VerbDeleted, Name: "mail", Old: "{}"}
 	first, edited := of("d", 4, 70), of("d", 4, 70)

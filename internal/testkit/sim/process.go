@@ -255,7 +255,7 @@ func (inv *invocation) roughly() {
 	}
 }
 
-// sawRecords records which apps, journals and global item the invocation read, and when the read began. Of journals it
+// sawRecords records which apps, journals and global item the invocation read, and when the read began. For journals it
 // records the entries, and the time of the request by the clock of the invocation: a late answer counts as an early read.
 func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Record, began, clock time.Time) {
 	if inv == nil {

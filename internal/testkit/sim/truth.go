@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// truth is what was really stored and sent. It keeps a mirror of frequent reads.
+// truth has the state that was really stored and sent. It keeps a mirror of frequent reads.
 type truth struct {
 	store *store.Store // without faults; its writes are not recorded
 	w     *World
@@ -258,7 +258,7 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	}
 }
 
-// onQueue adds a message to the counts of what is on the ring, n times; -1 takes it from them.
+// onQueue adds a message n times to the counts of the messages on the ring; -1 removes it.
 func (t *truth) onQueue(ctx context.Context, m *ring.Message, n int, what string) {
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "%s: rev %d slot %s try %d", what, f.Rev, f.Slot, m.Try)
