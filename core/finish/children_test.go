@@ -9,7 +9,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
@@ -125,6 +124,28 @@ func TestChildrenOfAnEnd(t *testing.T) {
 				t.Errorf("in the end it is %+v", run)
 			}
 		})
+	}
+}
+
+// TestChildrenInSpiteOf: after a refused step, each child is created once and sent.
+func TestChildrenInSpiteOf(t *testing.T) {
+	for _, op := range []string{"close", "clear owed", "create", "enqueue", "runs", "jobs", "numbers"} {
+		for nth := range 6 {
+			r := newRig(t)
+			r.family(13)
+			r.parent(nil)
+			r.faults.faults[op] = append(make([]fault, nth), fault{err: core.ErrThrottled})
+			for try := 0; r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}) != nil; try++ {
+				if try == 3 {
+					t.Fatalf("%s %d: it is not done", op, nth)
+				}
+			}
+			got := r.born()
+			slices.Sort(got)
+			if run := r.stored(id); !slices.Equal(got, slices.Concat(span(100, 13), span(300, 13))) || run.Owing() || run.Place != 0 {
+				t.Errorf("%s %d: made %v, in the end it is %+v", op, nth, got, run)
+			}
+		}
 	}
 }
 
@@ -255,7 +276,7 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	r.damaged = 0
 	for range 24 { // without another report, the watchdog creates it
 		r.now = r.now.Add(time.Minute)
-		check.Call(t)(r.w.Pass(t.Context()))
+		r.pass()
 	}
 	made := r.numbered(400)
 	if len(made) != 1 || made[0].Params == nil || *made[0].Params != "data" || made[0].Retries != 2 {

@@ -8,6 +8,85 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
+// TestHandBack: a run without an executor frees its permits. It keeps a permit if it was claimed
+// or is about to be claimed with it, or too many runs would be running.
+func TestHandBack(t *testing.T) {
+	const group, app = "group/db", "app/orders"
+	names := []string{group, app}
+	for _, c := range []struct {
+		name string
+		op   string // a concurrent caller acts before the nth call of op
+		nth  int
+		do   func(r *rig, run *core.Run) // action of the concurrent caller
+		has  []bool                      // whether the run then holds each permit
+		next bool                        // whether another check frees the first permit
+	}{
+		{name: "no other process comes between", has: []bool{false, false}, next: true},
+		{"it is claimed", "clear owed", 0, func(r *rig, run *core.Run) { r.claim(run) }, []bool{true, true}, false},
+		{"a process that read it before asks and claims", "put permits", 0, func(r *rig, run *core.Run) {
+			if r.claim(run) == nil {
+				r.t.Error("it is claimed by an outdated read, without a new request")
+			}
+		}, []bool{false, false}, true},
+		{"a reader asks", "put permits", 0, func(r *rig, _ *core.Run) { r.asks(id, names...) }, []bool{true, true}, true},
+		{"a reader asks for the first, once the last is free", "put permits", 1, func(r *rig, _ *core.Run) { r.asks(id, group) },
+			[]bool{true, false}, true},
+		{"the store refuses", "put permits", 0, nil, []bool{true, true}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			run := r.run(id, func(x *core.Run) {
+				x.State, x.Permit, x.Owner, x.Address, x.SentAt = core.Queued, group+"+"+app, "", "", time.Time{}
+			})
+			if got := core.PermitNames(run.Permit); len(got) != 2 {
+				t.Fatalf("the permits of %q are %q", run.Permit, got)
+			}
+			for _, name := range names {
+				r.must(r.s.PutPermits(t.Context(), []core.Permits{{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+			}
+			if c.op != "" {
+				faults := make([]fault, c.nth+1)
+				if faults[c.nth].between = func() { c.do(r, &run) }; c.do == nil {
+					faults[c.nth] = fault{err: core.ErrThrottled}
+				}
+				r.faults.faults[c.op] = faults
+			}
+			r.f.ReleasePermits(t.Context(), &run, names)
+			for k, name := range names {
+				if got := r.permits(name); got.Holds(id) != c.has[k] {
+					t.Errorf("it has %s: %t", name, got.Holds(id))
+				}
+			}
+			r.now = r.now.Add(time.Minute) // too old for any claim
+			again := r.stored(id)
+			r.f.ReleasePermits(t.Context(), &again, names)
+			if got := r.permits(group); got.Holds(id) == c.next {
+				t.Errorf("after another look it has it: %t", got.Holds(id))
+			}
+		})
+	}
+}
+
+// claim claims a run as read, as a dispatcher does after it asked for the run's permits.
+func (r *rig) claim(run *core.Run) error {
+	return r.s.ChangeRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
+		"http://a:1", r.now, nil)})[0]
+}
+
+// asks asks for permits of a run that names none.
+func (r *rig) asks(first core.RunID, names ...string) {
+	for _, name := range names {
+		p := r.permits(name)
+		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
+			core.PermitGranted || !changed {
+			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
+		}
+		p.V++
+		r.must(r.s.PutPermits(r.t.Context(), []core.Permits{p})[0])
+	}
+}
+
 func (r *rig) permits(name string) core.Permits {
 	r.t.Helper()
 	found, err := r.s.Permits(r.t.Context(), []string{name})

@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
 )
 
 // lasting returns a rig with a run that is past its timeout and whose executor is busy.
@@ -38,6 +39,37 @@ func TestTimeoutOfADeletedJob(t *testing.T) {
 		if got := r.stored(id); (got.State == core.TimedOut) != (age > core.MaxTimeout) {
 			t.Errorf("after %s: %+v, %d kills sent", age, got, r.p.kills)
 		}
+	}
+}
+
+// TestTimeoutOfOneOfSeveral: a kill would end other runs of the job there, so the run stays open
+// and is checked again until it is alone. Runs elsewhere, and runs without an executor, do not
+// matter.
+func TestTimeoutOfOneOfSeveral(t *testing.T) {
+	r := lasting(t, nil)
+	other := core.PlannedRun(1, core.InstantOf(begin)+20)
+	r.run(other, nil)
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+21), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" })
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+22), func(x *core.Run) { x.State, x.Owner = core.Queued, "" })
+	for range 3 {
+		r.must(r.check(false))
+		if got := r.stored(id); got.State != core.Running || !got.PastTimeout() || r.p.kills != 0 {
+			t.Fatalf("one of two: %+v, %d kills sent", got, r.p.kills)
+		}
+		m := r.messages(ring.KindCheck)
+		if len(m) != 1 || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Check.Idle {
+			t.Fatalf("asked for again: %+v", m)
+		}
+	}
+	r.must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
+	third := core.PlannedRun(1, core.InstantOf(begin)+23)
+	r.run(third, func(x *core.Run) { x.KillAt = begin }) // past its timeout too, and waits to be alone
+	r.must(r.check(false))
+	if got := r.stored(third); got.State != core.TimedOut || got.Reason != core.ReasonTimeout {
+		t.Errorf("another past its timeout there: %+v", got)
+	}
+	if got := r.stored(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
+		t.Errorf("alone: %+v, %d kills sent", got, r.p.kills)
 	}
 }
 

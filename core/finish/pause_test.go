@@ -156,6 +156,42 @@ func TestPauseAfter(t *testing.T) {
 	}
 }
 
+// TestPauseIsOwed: a report that is repeated until it gets nil pauses the job once, after any
+// fault. Earlier due runs are recorded.
+func TestPauseIsOwed(t *testing.T) {
+	for _, op := range []string{"close", "jobs", "span", "skips", "advance", "clear owed"} {
+		for _, f := range []fault{{err: core.ErrThrottled}, {err: errUnknown}, {err: errUnknown, done: true}} {
+			t.Run(fmt.Sprint(op, f.err, f.done), func(t *testing.T) {
+				r := newRig(t)
+				r.fragile(1, func(j *core.Job) { j.Sched.Next = core.InstantOf(begin) - 60 })
+				id := core.PlannedRun(7, core.InstantOf(begin)-1)
+				r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
+				r.faults.faults[op] = []fault{f}
+				fail := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}
+				told := r.end(fail)
+				if r.calls[op] == 0 {
+					t.Fatal("it was not called")
+				}
+				if told == nil && r.sched(7).State != core.Paused {
+					t.Errorf("notified of %v, and the job is %s", told, r.sched(7).State)
+				}
+				for try := 0; told != nil; try++ {
+					if try == 3 {
+						t.Fatal(told)
+					}
+					told = r.end(fail)
+				}
+				skips, err := r.s.Skips(t.Context(), 7, core.InstantOf(begin)-100, core.InstantOf(begin)+100)
+				r.must(err)
+				if s := r.sched(7); s.State != core.Paused || len(r.pauses()) != 1 || len(r.stored(id).Owes) > 0 || len(skips) != 1 ||
+					skips[0].First != core.InstantOf(begin)-60 || skips[0].Reason != core.ReasonPaused {
+					t.Errorf("%+v\nchanges %+v\nskips %+v", s, r.pauses(), skips)
+				}
+			})
+		}
+	}
+}
+
 // TestPauseAfterMeets: the pause does not undo concurrent changes of the job.
 func TestPauseAfterMeets(t *testing.T) {
 	meet := func(t *testing.T, op string, between func(r *rig)) *rig {

@@ -77,3 +77,34 @@ func TestLogsOwed(t *testing.T) {
 		}
 	}
 }
+
+// TestPostRunNotAsked: if the post-run queue rejects a message, the caller gets an error and the
+// log stays pending. The next report or pass sends the message again.
+func TestPostRunNotAsked(t *testing.T) {
+	for what, next := range map[string]func(r *rig) error{
+		"a report": func(r *rig) error {
+			return r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
+		},
+		"the walk": func(r *rig) error {
+			run := r.stored(id)
+			return r.f.Mend(r.t.Context(), &run)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) { x.Retries = 0 })
+			r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
+				t.Error("it is reported as done")
+			}
+			if run := r.stored(id); run.State != core.Failed || !run.OwesPostRun().Log || len(r.messages(ring.KindPostRun)) > 0 {
+				t.Errorf("it is %s and owes %+v", run.State, run.OwesPostRun())
+			}
+			r.must(next(r))
+			if asked := r.messages(ring.KindPostRun); len(asked) != 1 || asked[0].PostRun.Run != id || asked[0].Slot != core.InstantOf(begin) {
+				t.Errorf("asked for by %+v", asked)
+			}
+		})
+	}
+}

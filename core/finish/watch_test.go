@@ -83,6 +83,12 @@ func (r *watchRig) sent(change func(*core.Run)) {
 	r.journal(key, core.Accepted)
 }
 
+func (r *watchRig) pass() {
+	r.t.Helper()
+	_, err := r.w.Pass(r.t.Context())
+	r.must(err)
+}
+
 func (r *watchRig) check(idle bool) error {
 	return r.w.Check(r.t.Context(), &ring.Check{Runs: []core.RunID{id}, Idle: idle})
 }
@@ -328,9 +334,7 @@ func TestLeft(t *testing.T) {
 				c.set(r)
 			}
 			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
 				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
 			}
@@ -347,17 +351,13 @@ func TestClockSetBack(t *testing.T) {
 		ahead := key.Minute + int64(back/time.Minute) - 11
 		r.must(r.s.MoveCursor(t.Context(), 0, ahead))
 		r.sent(nil)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 		if at, err := r.s.Cursor(t.Context()); err != nil || at < ahead != want {
 			t.Errorf("clock set back by %s: the cursor went from %d to %d", back, ahead-key.Minute, at-key.Minute)
 		}
 		for range 15 {
 			r.now = r.now.Add(time.Minute)
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 		}
 		if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
 			t.Errorf("clock set back by %s: it is %s", back, got.State)
@@ -385,9 +385,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		}
 		passes := 0
 		for at := cursor; at > end+5; passes++ {
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			var err error
 			if at, err = r.s.Cursor(t.Context()); err != nil {
 				t.Fatal(err)
@@ -399,9 +397,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		found := map[int64]int{}
 		for m := end; m < cursor+300; m++ {
 			keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.must(err)
 			if len(keys) > 0 {
 				found[m-end] = len(keys)
 			}
@@ -424,9 +420,7 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	for m := now - 11; m < now+20; m++ {
 		keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.must(err)
 		if len(keys) == 1 {
 			return
 		}
@@ -501,9 +495,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	r.now = begin.Add(30 * time.Minute) // its executor is gone
 	for range 3 {
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 	}
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s: the journal was stored in the wrong place", got.State)
@@ -549,13 +541,20 @@ func TestLaterRuns(t *testing.T) {
 		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.faults.faults["span"] = []fault{{err: errUnknown}} },
 			core.Running},
 		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
+		// Consumers differ in speed.
+		{"at a queue", planned(2 * time.Minute), func(x *core.Run) { x.Address = "queue:q" }, func(r *watchRig) { r.fixed("queue:q") },
+			core.Running},
 		{"its status is unknown", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWatchRig(t)
 			r.job(1, nil)
 			r.job(2, nil)
-			r.sent(func(x *core.Run) { x.Until = begin.Add(arrived) })
+			r.sent(func(x *core.Run) {
+				if x.Until = begin.Add(arrived); c.name == "at a queue" {
+					x.Address = "queue:q"
+				}
+			})
 			r.run(c.id, func(x *core.Run) {
 				later(x)
 				if c.change != nil {
@@ -572,32 +571,11 @@ func TestLaterRuns(t *testing.T) {
 				t.Errorf("a check, which may read no later runs: it is %s", got.State)
 			}
 			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			if got := r.stored(id); got.State != c.want || c.want == core.Lost && got.Reason != core.ReasonForgotten {
 				t.Errorf("it is %s: %s, want %s", got.State, got.Reason, c.want)
 			}
 		})
-	}
-}
-
-// TestLaterRunsAtAQueue: at a queue, later runs prove nothing, since consumers differ in speed.
-func TestLaterRunsAtAQueue(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.fixed("queue:q")
-	r.sent(func(x *core.Run) { x.Address = "queue:q" })
-	r.run(core.PlannedRun(1, core.InstantOf(begin)+120), func(x *core.Run) {
-		x.Address, x.State, x.SentAt, x.EndedAt, x.Code = "queue:q", core.Succeeded, begin.Add(2*time.Minute), begin.Add(3*time.Minute), 200
-	})
-	r.now = begin.Add(30 * time.Minute)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	if _, err := r.w.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.stored(id); !got.State.Open() || r.p.idles == 0 {
-		t.Errorf("it is %s: %s", got.State, got.Reason)
 	}
 }
 
@@ -618,9 +596,7 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	memory.DamageApp(t, r.s.Records, "ledger")
 	for range 30 {
 		r.now = r.now.Add(time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 	}
 	if a, b := r.stored(id), r.stored(other); a.State.Open() || !b.State.Open() {
 		t.Errorf("they are %s and %s", a.State, b.State)
@@ -641,17 +617,13 @@ func TestUnreadIsNotGone(t *testing.T) {
 		if what == "runs" { // they are read a second time, strongly
 			r.faults.faults[what] = append(r.faults.faults[what], r.faults.faults[what][0])
 		}
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 		if got := r.stored(id); !got.State.Open() || len(r.faults.faults[what]) > 0 {
 			t.Errorf("%s were not read: it is %s: %s", what, got.State, got.Reason)
 		}
 		for range 25 {
 			r.now = r.now.Add(time.Minute)
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 		}
 		if got := r.stored(id); got.State != core.Skipped || got.Reason != core.ReasonChanged {
 			t.Errorf("%s were not read once: it is %s: %s", what, got.State, got.Reason)
@@ -713,8 +685,7 @@ func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
 		r.now = begin.Add(2 * time.Hour)
 		r.registered(0)
 		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-		_, err := r.w.Pass(t.Context())
-		r.must(err)
+		r.pass()
 		if got := r.stored(id); got.State != want {
 			t.Errorf("%d runs are newer than the proof: %s, want %s", newer, got.State, want)
 		}

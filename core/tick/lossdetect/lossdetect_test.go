@@ -80,6 +80,7 @@ func (f *flow) on(s store.Store) *store.Store {
 func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *store.Store,
 	recovered, lost int) {
 	t.Helper()
+	time.Sleep(time.Until(start)) // fake time
 	eng = memory.Open(t, memory.Options{})
 	began := time.Now()
 	must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
@@ -144,8 +145,8 @@ func every(d time.Duration) core.Job {
 	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
 }
 
-// start is the start of each bubble.
-var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+// start is the start of each test. No run has an ID of a time as early as the start of a bubble.
+var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
 // TestLosses: the lost runs are found and sent again, and no others. Each scheduled time then has a run.
 func TestLosses(t *testing.T) {
@@ -196,6 +197,8 @@ func TestLosses(t *testing.T) {
 				want := lost
 				if c.paused {
 					want = 0
+				} else if c.older {
+					want = min(lost, 1) // copies are lost too
 				}
 				if lost < c.lost || recovered < want || recovered > want && !c.more {
 					t.Errorf("%d lost, %d sent again", lost, recovered)
@@ -222,6 +225,7 @@ func TestLosses(t *testing.T) {
 // one returns a store with one job, which is due now.
 func one(t *testing.T, j core.Job, change func(*core.Sched)) *store.Store {
 	t.Helper()
+	time.Sleep(time.Until(start)) // fake time
 	eng := memory.Open(t, memory.Options{})
 	must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	s, now := &j.Sched, core.InstantOf(time.Now())
@@ -273,7 +277,7 @@ func TestManyAreCompared(t *testing.T) {
 				return 0
 			}}
 			hours := int(end/time.Hour) + 3
-			began := core.InstantOf(time.Now())
+			began := core.InstantOf(start)
 			eng, _, lost := purged(t, f, hours, []core.Job{every(time.Second)}, core.Pause{},
 				func(d time.Duration) bool { return d > begin && d <= end })
 			runs, err := eng.Runs.Span(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
@@ -292,13 +296,10 @@ func TestComparisonLooksBack(t *testing.T) {
 	} {
 		older := c.older
 		synctest.Test(t, func(t *testing.T) {
-			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
-			time.Sleep(wait)
-			now := time.Now()
 			eng := one(t, every(time.Hour), func(s *core.Sched) {
-				s.RevAt, s.Compared = now.Add(-100*24*time.Hour), core.InstantOf(now.Add(-budget.LookBack-older))
+				s.RevAt, s.Compared = start.Add(-100*24*time.Hour), core.InstantOf(start.Add(-budget.LookBack-older))
 			})
-			must(t, eng.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
+			must(t, eng.PutCleaned(t.Context(), 1, core.InstantOf(start.Add(c.cleaned-budget.LookBack))))
 			var log strings.Builder
 			tk := tick.New(eng, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
