@@ -34,8 +34,7 @@ func (r *watchRig) walked(minutes int) {
 	r.must(r.s.MoveCursor(r.t.Context(), 0, begin.Unix()/60-1))
 	for m := range minutes {
 		r.now = begin.Add(11*time.Minute + time.Duration(m)*time.Minute)
-		_, err := r.w.Pass(r.t.Context())
-		r.must(err)
+		r.pass()
 	}
 }
 
@@ -72,42 +71,6 @@ func TestRareJobsHaveNoWindows(t *testing.T) {
 	r.walked(1)
 	if runs, spans := r.calls["runs"], r.calls["span"]; runs != 1 || spans != 0 {
 		t.Errorf("%d reads of runs and %d of windows", runs, spans)
-	}
-}
-
-// TestWindowsHideNothing: a run that was open, skipped or had pending follow-ups when its window
-// was read is read again at its minute.
-func TestWindowsHideNothing(t *testing.T) {
-	for what, change := range map[string]func(x *core.Run){
-		"open":    func(x *core.Run) { x.State, x.EndedAt, x.Owner = core.Running, time.Time{}, "nonce" },
-		"skipped": func(x *core.Run) { x.State, x.Reason = core.Skipped, core.ReasonMisfire },
-		"owing": func(x *core.Run) {
-			x.State, x.Reason, x.Then = core.Failed, core.ReasonHandler, core.NumberedRun(1, 7)
-			x.Owes = []core.Owed{{Run: x.Then, Kind: core.CauseRetry, Slot: core.InstantOf(begin)}}
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			const minutes = 20
-			r := newWatchRig(t)
-			r.job(1, nil)
-			ids := r.minutely(1, minutes, func(m int, x *core.Run) {
-				succeeded(m, x)
-				if m == 12 {
-					change(x)
-				}
-			})
-			r.walked(12)
-			before := r.calls["runs"] + r.calls["span"]
-			r.now = begin.Add(23 * time.Minute)
-			_, err := r.w.Pass(t.Context())
-			r.must(err)
-			if r.calls["runs"]+r.calls["span"] == before {
-				t.Errorf("it was not read in its minute")
-			}
-			if got := r.stored(ids[12]); what == "open" && got.State != core.Lost || len(got.Owes) > 0 {
-				t.Errorf("it is %s and owes %v", got.State, got.Owes)
-			}
-		})
 	}
 }
 

@@ -19,48 +19,6 @@ import (
 
 var id = core.PlannedRun(1, core.InstantOf(begin)-1)
 
-// TestKilledMeanwhile: a kill is recorded between the read and the close of a run. A failure then
-// ends as the kill and has no retry.
-func TestKilledMeanwhile(t *testing.T) {
-	for _, state := range []core.State{core.Failed, core.Lost} {
-		r := newRig(t)
-		r.job(1, nil)
-		run := r.run(core.NumberedRun(1, 1), nil)
-		r.faults.faults["close"] = []fault{{between: func() { r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.Kill("ann", begin)})[0]) }}}
-		r.must(r.end(finish.Result{Run: run.ID, State: state, Reason: core.ReasonHandler}))
-		if got := r.stored(run.ID); got.State != core.Killed || got.Reason != core.ReasonPerson || len(got.Owes) > 0 {
-			t.Errorf("%s: ended as %s: %s, and owes %v", state, got.State, got.Reason, got.Owes)
-		}
-		if m := r.messages(ring.KindFires); len(m) > 0 {
-			t.Errorf("%s: a retry was sent: %v", state, m)
-		}
-	}
-}
-
-func TestEndClosesOnce(t *testing.T) {
-	r := newRig(t)
-	r.job(1, nil)
-	r.run(id, nil)
-	at := begin.Add(-100 * time.Millisecond)
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "fine", At: at}))
-	got := r.stored(id)
-	if got.State != core.Succeeded || got.Code != 200 || got.Message != "fine" || !got.EndedAt.Equal(at) || got.Then != 0 ||
-		len(got.Owes) != 0 {
-		t.Errorf("closed as %+v", got)
-	}
-	// A second report of any kind gets nil and changes nothing.
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}))
-	if again := r.stored(id); !reflect.DeepEqual(again, got) {
-		t.Errorf("after a second report %+v", again)
-	}
-	if len(r.closed) != 1 || r.closed[0].State != core.Succeeded || r.closed[0].Code != 200 {
-		t.Errorf("Closed got %+v", r.closed)
-	}
-	if m := r.messages(ring.KindFires); m != nil || len(r.numbered(1)) != 0 {
-		t.Errorf("a success owes %+v", m)
-	}
-}
-
 // TestLostAnswerIsTold: Options.Closed is called once for a close whose answer was lost, and
 // never for a close by another process.
 func TestLostAnswerIsTold(t *testing.T) {
@@ -149,15 +107,6 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 				t.Errorf("the journal says %+v", j)
 			}
 		})
-	}
-}
-
-func TestEndWithoutATimeIsNow(t *testing.T) {
-	r := newRig(t)
-	r.run(id, nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
-	if got := r.stored(id); !got.EndedAt.Equal(begin) {
-		t.Errorf("ended at %s, want %s", got.EndedAt, begin)
 	}
 }
 
@@ -522,52 +471,6 @@ func TestLateResult(t *testing.T) {
 	}
 }
 
-// TestNearFixedDelayIsSentAtOnce: the next fire is enqueued before the job moves on. A repeated
-// call plans an equal run.
-func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		faults map[string][]fault
-	}{
-		{"no fault", nil},
-		{"advance unknown, done", map[string][]fault{"advance": {{err: errUnknown, done: true}}}},
-		{"advance unknown, not done", map[string][]fault{"advance": {{err: errUnknown}}}},
-		{"advance throttled", map[string][]fault{"advance": {{err: core.ErrThrottled}}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t)
-			_, run := r.delayed(1, time.Second, nil)
-			for op, f := range c.faults {
-				r.faults.faults[op] = f
-			}
-			// Storing loses half a millisecond. The second caller has the stored end and must
-			// compute an equal second.
-			r.now = begin.Add(time.Second + 400*time.Microsecond)
-			res := finish.Result{Run: run.ID, State: core.Succeeded, At: r.now}
-			err := r.end(res)
-			if throttled := c.name == "advance throttled"; errors.Is(err, core.ErrThrottled) != throttled || err != nil && !throttled {
-				t.Errorf("answered %v", err)
-			}
-			r.must(r.end(res))
-			at := core.InstantOf(begin) + 2
-			fire := core.PlannedRun(1, at)
-			s := r.sched(1)
-			if s.Tail != fire || s.Next != at && s.Next != 0 {
-				t.Errorf("tail %d, next %s; want %d", s.Tail, s.Next, fire)
-			}
-			m := r.messages(ring.KindFires)
-			if len(m) == 0 {
-				t.Fatal("nothing was sent")
-			}
-			for _, m := range m {
-				if len(m.Fires) != 1 || m.Fires[0].Run != fire || m.Slot != at || m.Fires[0].Cause != core.CauseSchedule {
-					t.Errorf("message %+v, want only run %d", m, fire)
-				}
-			}
-		})
-	}
-}
-
 // TestFixedDelayWithoutAnAnswer: a move with an unknown result returns an error. A second report
 // or the tick repeats it.
 func TestFixedDelayWithoutAnAnswer(t *testing.T) {
@@ -621,8 +524,8 @@ func TestSuccessIsClosedUnread(t *testing.T) {
 			if n := r.calls["runs"]; n != c.reads {
 				t.Errorf("%d reads, want %d", n, c.reads)
 			}
-			if got := r.stored(id); got.State != c.state {
-				t.Errorf("it is %s, want %s", got.State, c.state)
+			if got := r.stored(id); got.State != c.state || c.state == core.Succeeded && (got.Code != 200 || !got.EndedAt.Equal(begin)) {
+				t.Errorf("it is %s: %d, ended at %s; want %s", got.State, got.Code, got.EndedAt, c.state)
 			}
 		})
 	}

@@ -74,41 +74,6 @@ func (r *rig) wantJoins(what string, sent, await, skipped int) {
 	}
 }
 
-// TestJoin: the join runs once after all parents have closed since its last run, however often
-// each closed or reported.
-func TestJoin(t *testing.T) {
-	r := newRig(t)
-	r.join(3, nil)
-	first := r.closes(1, 0)
-	for range 3 {
-		r.must(first())
-	}
-	r.must(r.closes(1, 1)())
-	r.must(r.closes(2, 0)())
-	r.wantJoins("one is missing", 0, 1, 0)
-	last := r.closes(3, 0)
-	for range 3 {
-		r.must(last())
-		r.must(first())
-	}
-	r.wantJoins("all", 1, 0, 0)
-}
-
-// TestJoinBeginsAnew: a repeated report of the previous round does not count in the next one.
-func TestJoinBeginsAnew(t *testing.T) {
-	r := newRig(t)
-	r.join(2, nil)
-	a, b := r.closes(1, 0), r.closes(2, 0)
-	r.must(errors.Join(a(), b()))
-	r.must(r.closes(2, 1)())
-	r.must(errors.Join(a(), b()))
-	if runs := r.numbered(joinJob); len(runs) != 2 || runs[0].AwaitsJoin() || !runs[1].AwaitsJoin() {
-		t.Fatalf("%+v", runs)
-	}
-	r.must(r.closes(1, 1)())
-	r.wantJoins("twice", 2, 0, 0)
-}
-
 // TestJoinWaitsForUnreadableJob: an end that arrives while the join cannot be decoded counts once
 // it can, and creates no run of its own.
 func TestJoinWaitsForUnreadableJob(t *testing.T) {
@@ -209,76 +174,6 @@ func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	run := r.numbered(joinJob)[0]
 	if want := `{"orders/job-1":"1 of 1","orders/job-2":"5 of 2"}`; run.Params == nil || *run.Params != want {
 		t.Errorf("params %v", run.Params)
-	}
-}
-
-// TestJoinInSpiteOf: after a fault at any step of a note, the join has one run.
-func TestJoinInSpiteOf(t *testing.T) {
-	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs", "jobs", "numbers", "close"} {
-		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
-			reads := op == "permits" || op == "numbers" || op == "jobs" || op == "runs"
-			if err == core.ErrRefused && (reads || op == "enqueue" || op == "create") {
-				continue
-			}
-			for nth := range 8 {
-				for _, done := range []bool{false, true} {
-					if done && (err != errUnknown || reads) {
-						continue
-					}
-					for _, over := range []bool{false, true} {
-						what := fmt.Sprintf("%s %d: %v, done %v, over %v", op, nth, err, done, over)
-						r := newRig(t)
-						r.join(3, nil)
-						acts := []func() error{r.closes(1, 0), r.closes(2, 0), r.closes(3, 0)}
-						if over {
-							acts = append(acts[:2], func() error { r.now = begin.Add(time.Hour); return r.due() })
-						}
-						r.faults.faults[op] = append(make([]fault, nth), fault{err: err, done: done})
-						for _, act := range acts {
-							for try := 0; act() != nil; try++ {
-								if try == 3 {
-									t.Fatalf("%s: it is not done", what)
-								}
-							}
-						}
-						if over {
-							r.wantJoins(what, 0, 0, 1)
-							if op != "enqueue" { // else the caller that finds it closed asks
-								r.wantAsked(what, joinJob)
-							}
-						} else {
-							r.wantJoins(what, 1, 0, 0)
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-// wantAsked asserts that the post-run work of each run of a job was enqueued, and that at least
-// one run has such work.
-func (r *rig) wantAsked(what string, job core.JobID) {
-	r.t.Helper()
-	asked, owe := map[core.RunID]bool{}, 0
-	if due, _, _, err := r.s.Queue.Depth(r.t.Context(), ring.KindPostRun); err != nil || due == 0 {
-		r.t.Fatalf("%s: %d messages are on the post-run queue, %v", what, due, err)
-	}
-	got, err := r.s.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
-	r.must(err)
-	for i := range got {
-		asked[got[i].Message.PostRun.Run] = true
-	}
-	for _, run := range r.numbered(job) {
-		if run.OwesPostRun() == (core.PostRun{}) {
-			continue
-		}
-		if owe++; !asked[run.ID] {
-			r.t.Fatalf("%s: run %d owes %+v, but no message was sent", what, run.ID, run.OwesPostRun())
-		}
-	}
-	if owe == 0 {
-		r.t.Fatalf("%s: nothing is owed", what)
 	}
 }
 

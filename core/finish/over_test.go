@@ -96,30 +96,6 @@ func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfAll: another run past its timeout does not delay the kill, which ends both. The
-// run that this check is not about is closed too.
-func TestTimeoutOfAll(t *testing.T) {
-	r := lasting(t, nil)
-	other, otherKey := core.PlannedRun(1, core.InstantOf(begin)+20), key
-	otherKey.Nonce = "other"
-	r.run(other, func(x *core.Run) { x.SentAt, x.Retries, x.Journal = begin, 0, otherKey })
-	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: otherKey, V: 1,
-		Entries: []core.Entry{{Run: other, Address: address, Outcome: core.Accepted}}}))
-	look := func(ids ...core.RunID) { r.must(r.w.Check(t.Context(), &ring.Check{Runs: ids})) }
-	look(id)
-	if got := r.stored(id); got.State != core.Running || r.p.kills != 0 {
-		t.Fatalf("the other is not known to be past its timeout: %+v, %d kills sent", got, r.p.kills)
-	}
-	look(other)
-	if got := r.stored(other); got.State != core.TimedOut || r.p.kills != 1 {
-		t.Errorf("%+v, %d kills sent", got, r.p.kills)
-	}
-	look(id)
-	if got := r.stored(id); got.State != core.TimedOut {
-		t.Errorf("the first: %+v, %d kills sent", got, r.p.kills)
-	}
-}
-
 // TestTimeoutIsLookedAtAgain: if the next check cannot be enqueued, this one fails.
 func TestTimeoutIsLookedAtAgain(t *testing.T) {
 	r := lasting(t, nil)

@@ -83,6 +83,12 @@ func (r *watchRig) sent(change func(*core.Run)) {
 	r.journal(key, core.Accepted)
 }
 
+func (r *watchRig) pass() {
+	r.t.Helper()
+	_, err := r.w.Pass(r.t.Context())
+	r.must(err)
+}
+
 func (r *watchRig) check(idle bool) error {
 	return r.w.Check(r.t.Context(), &ring.Check{Runs: []core.RunID{id}, Idle: idle})
 }
@@ -328,58 +334,11 @@ func TestLeft(t *testing.T) {
 				c.set(r)
 			}
 			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
 				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
 			}
 		})
-	}
-}
-
-// TestPassLeavesNoMinuteOut: a pass after any break scans every minute. While a run is open or
-// has pending follow-ups, its journal is read again, each time after twice the time.
-func TestPassLeavesNoMinuteOut(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.registered(0)
-	r.sent(nil)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-3))
-	var looked []int64 // minutes after the claim at which the journal was read
-	for minute := range int64(800) {
-		if minute > 40 && minute < 60 {
-			continue // the watchdog is down
-		}
-		r.now = begin.Add(time.Duration(minute)*time.Minute + 30*time.Second)
-		r.registered(0)
-		n, err := r.w.Pass(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n > 0 {
-			looked = append(looked, minute)
-		}
-	}
-	// The first read is 11 minutes after the claim, since the minute must be over. The next ones
-	// are after 20 and 40; minute 41 waits for a pass at 60.
-	if len(looked) < 4 || looked[0] != 11 || looked[1] < 20 || looked[1] > 22 || looked[2] < 40 || looked[2] > 60 {
-		t.Errorf("read at minutes %v", looked)
-	}
-	for i := 1; i < len(looked); i++ {
-		if gap := looked[i] - looked[i-1]; gap > 241 {
-			t.Errorf("%d minutes between two looks: %v", gap, looked)
-		}
-	}
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
-	for n := range 2 { // only the revisit that was requested already
-		for range 6 {
-			r.now = r.now.Add(100 * time.Minute)
-			looked, err := r.w.Pass(t.Context())
-			if err != nil || n == 1 && looked > 0 {
-				t.Fatalf("a closed run is still checked: %d times, %v", looked, err)
-			}
-		}
 	}
 }
 
@@ -392,17 +351,13 @@ func TestClockSetBack(t *testing.T) {
 		ahead := key.Minute + int64(back/time.Minute) - 11
 		r.must(r.s.MoveCursor(t.Context(), 0, ahead))
 		r.sent(nil)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 		if at, err := r.s.Cursor(t.Context()); err != nil || at < ahead != want {
 			t.Errorf("clock set back by %s: the cursor went from %d to %d", back, ahead-key.Minute, at-key.Minute)
 		}
 		for range 15 {
 			r.now = r.now.Add(time.Minute)
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 		}
 		if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
 			t.Errorf("clock set back by %s: it is %s", back, got.State)
@@ -430,9 +385,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		}
 		passes := 0
 		for at := cursor; at > end+5; passes++ {
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			var err error
 			if at, err = r.s.Cursor(t.Context()); err != nil {
 				t.Fatal(err)
@@ -444,9 +397,7 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		found := map[int64]int{}
 		for m := end; m < cursor+300; m++ {
 			keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.must(err)
 			if len(keys) > 0 {
 				found[m-end] = len(keys)
 			}
@@ -469,9 +420,7 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	for m := now - 11; m < now+20; m++ {
 		keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r.must(err)
 		if len(keys) == 1 {
 			return
 		}
@@ -518,37 +467,6 @@ func TestPassAfterALongTime(t *testing.T) {
 	}
 }
 
-// TestCheckBringsAJournal: the journal is stored before any decision, and scanned later although
-// the cursor was past its minute.
-func TestCheckBringsAJournal(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.run(id, func(x *core.Run) { x.SentAt, x.Journal, x.Retries = begin, key, 0 })
-	r.now = begin.Add(3 * time.Minute)
-	r.registered(0)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
-	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
-	found, err := r.s.Journals(t.Context(), []core.JournalKey{key})
-	r.must(err)
-	if got := found[key]; got.V != 4 || len(got.Entries) != 1 || got.Entries[0] != j.Entries[0] {
-		t.Errorf("stored: %+v", got)
-	}
-	if got := r.stored(id); !got.State.Open() {
-		t.Errorf("it is %s", got.State)
-	}
-	// Its executor goes away; only the scan can find that.
-	for minute := range 60 {
-		r.now = begin.Add(time.Duration(20+minute) * time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
-		t.Errorf("it is %s: %s", got.State, got.Reason)
-	}
-}
-
 // TestTwoWatchdogs: the cursor moves once, and the second watchdog stops.
 func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
@@ -577,9 +495,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	r.now = begin.Add(30 * time.Minute) // its executor is gone
 	for range 3 {
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 	}
 	if got := r.stored(id); got.State != core.Lost {
 		t.Errorf("it is %s: the journal was stored in the wrong place", got.State)
@@ -625,13 +541,20 @@ func TestLaterRuns(t *testing.T) {
 		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.faults.faults["span"] = []fault{{err: errUnknown}} },
 			core.Running},
 		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
+		// Consumers differ in speed.
+		{"at a queue", planned(2 * time.Minute), func(x *core.Run) { x.Address = "queue:q" }, func(r *watchRig) { r.fixed("queue:q") },
+			core.Running},
 		{"its status is unknown", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWatchRig(t)
 			r.job(1, nil)
 			r.job(2, nil)
-			r.sent(func(x *core.Run) { x.Until = begin.Add(arrived) })
+			r.sent(func(x *core.Run) {
+				if x.Until = begin.Add(arrived); c.name == "at a queue" {
+					x.Address = "queue:q"
+				}
+			})
 			r.run(c.id, func(x *core.Run) {
 				later(x)
 				if c.change != nil {
@@ -648,32 +571,11 @@ func TestLaterRuns(t *testing.T) {
 				t.Errorf("a check, which may read no later runs: it is %s", got.State)
 			}
 			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 			if got := r.stored(id); got.State != c.want || c.want == core.Lost && got.Reason != core.ReasonForgotten {
 				t.Errorf("it is %s: %s, want %s", got.State, got.Reason, c.want)
 			}
 		})
-	}
-}
-
-// TestLaterRunsAtAQueue: at a queue, later runs prove nothing, since consumers differ in speed.
-func TestLaterRunsAtAQueue(t *testing.T) {
-	r := newWatchRig(t)
-	r.job(1, nil)
-	r.fixed("queue:q")
-	r.sent(func(x *core.Run) { x.Address = "queue:q" })
-	r.run(core.PlannedRun(1, core.InstantOf(begin)+120), func(x *core.Run) {
-		x.Address, x.State, x.SentAt, x.EndedAt, x.Code = "queue:q", core.Succeeded, begin.Add(2*time.Minute), begin.Add(3*time.Minute), 200
-	})
-	r.now = begin.Add(30 * time.Minute)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	if _, err := r.w.Pass(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.stored(id); !got.State.Open() || r.p.idles == 0 {
-		t.Errorf("it is %s: %s", got.State, got.Reason)
 	}
 }
 
@@ -694,9 +596,7 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	memory.DamageApp(t, r.s.Records, "ledger")
 	for range 30 {
 		r.now = r.now.Add(time.Minute)
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 	}
 	if a, b := r.stored(id), r.stored(other); a.State.Open() || !b.State.Open() {
 		t.Errorf("they are %s and %s", a.State, b.State)
@@ -717,17 +617,13 @@ func TestUnreadIsNotGone(t *testing.T) {
 		if what == "runs" { // they are read a second time, strongly
 			r.faults.faults[what] = append(r.faults.faults[what], r.faults.faults[what][0])
 		}
-		if _, err := r.w.Pass(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		r.pass()
 		if got := r.stored(id); !got.State.Open() || len(r.faults.faults[what]) > 0 {
 			t.Errorf("%s were not read: it is %s: %s", what, got.State, got.Reason)
 		}
 		for range 25 {
 			r.now = r.now.Add(time.Minute)
-			if _, err := r.w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			r.pass()
 		}
 		if got := r.stored(id); got.State != core.Skipped || got.Reason != core.ReasonChanged {
 			t.Errorf("%s were not read once: it is %s: %s", what, got.State, got.Reason)
@@ -789,8 +685,7 @@ func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
 		r.now = begin.Add(2 * time.Hour)
 		r.registered(0)
 		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-		_, err := r.w.Pass(t.Context())
-		r.must(err)
+		r.pass()
 		if got := r.stored(id); got.State != want {
 			t.Errorf("%d runs are newer than the proof: %s, want %s", newer, got.State, want)
 		}

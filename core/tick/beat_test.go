@@ -68,18 +68,62 @@ func same(t *testing.T, what string, got, want []time.Duration) {
 	}
 }
 
-// TestBeatsUntilNothingIsDue: a wake-up makes a pass for each beat until nothing is due, and one if nothing was due.
-func TestBeatsUntilNothingIsDue(t *testing.T) {
-	for n, at := range map[int][]time.Duration{0: seconds(0), 3: seconds(0, 1, 2, 3)} {
-		synctest.Test(t, func(t *testing.T) {
-			var tr trace
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			if err := beating(&tr, due(n)).Run(ctx); err != nil {
-				t.Error(err)
+// TestBeats: passes start on the beat, also after a long or failed one, until nothing is due, or 10 s before the deadline.
+// Then the leases are released while there is time for it. Only a failure that no later passes made good is reported.
+func TestBeats(t *testing.T) {
+	bad := func(from, to, hangs int) func(context.Context, int) (Result, error) {
+		return func(ctx context.Context, n int) (Result, error) {
+			switch {
+			case n == hangs:
+				<-ctx.Done()
+				return Result{}, ctx.Err()
+			case n >= from && n <= to:
+				return Result{}, errors.New("throttled")
 			}
-			same(t, "passes", tr.passes, at)
-			same(t, "leases given back", tr.released, at[n:])
+			return Result{Due: hangs}, nil
+		}
+	}
+	for name, c := range map[string]struct {
+		pass     func(ctx context.Context, n int) (Result, error)
+		passes   []time.Duration
+		released time.Duration
+		refused  error // the answer to the release of the leases, which then expire
+		fails    bool
+	}{
+		"nothing is due": {pass: due(0), passes: seconds(0)},
+		"three are due":  {pass: due(3), passes: seconds(0, 1, 2, 3), released: 3 * time.Second},
+		"busy":           {pass: due(1000), passes: seconds(0, 1, 2, 3, 4), released: 5 * time.Second},
+		"long passes": {pass: func(_ context.Context, n int) (Result, error) {
+			wait(seconds(0.7, 2.5, 0, 0)[n-1])
+			return Result{Due: max(4-n, 0)}, nil
+		}, passes: seconds(0, 1, 3.5, 4.5), released: 4500 * time.Millisecond},
+		"behind": {pass: func(_ context.Context, n int) (Result, error) { return Result{Behind: n < 3}, nil }, passes: seconds(0, 1, 2),
+			released: 2 * time.Second},
+		"cut off after good ones":       {pass: bad(0, 0, 3), passes: seconds(0, 1, 2), released: 5 * time.Second},
+		"cut off from the first":        {pass: bad(0, 0, 1), passes: seconds(0), released: 5 * time.Second, fails: true},
+		"cut off after a bad one":       {pass: bad(2, 2, 3), passes: seconds(0, 1, 2), released: 5 * time.Second, fails: true},
+		"cut off long after a bad one":  {pass: bad(2, 2, 4), passes: seconds(0, 1, 2, 3), released: 5 * time.Second},
+		"bad, then good":                {pass: bad(1, 2, 0), passes: seconds(0, 1, 2), released: 2 * time.Second},
+		"bad to the last":               {pass: bad(1, 9, 0), passes: seconds(0, 1, 2, 3, 4), released: 5 * time.Second, fails: true},
+		"the leases cannot be released": {pass: due(0), passes: seconds(0), refused: errors.New("throttled")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var tr trace
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				b := beating(&tr, c.pass)
+				release := b.release
+				b.release = func(ctx context.Context) error {
+					check.OK(t, release(ctx))
+					return c.refused
+				}
+				if err := b.Run(ctx); (err != nil) != c.fails {
+					t.Errorf("%v; want an error: %t", err, c.fails)
+				}
+				same(t, "passes", tr.passes, c.passes)
+				same(t, "leases given back", tr.released, []time.Duration{c.released})
+			})
 		})
 	}
 }
@@ -136,130 +180,9 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Passes start on the beat even if they take long; a pass longer than a beat is followed by the next at once.
-func TestBeatsCountFromTheStartOfAPass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		took := seconds(0.7, 2.5, 0, 0)
-		b := beating(&tr, func(_ context.Context, n int) (Result, error) {
-			wait(took[n-1])
-			return Result{Due: max(4-n, 0)}, nil
-		})
-		if err := b.Run(t.Context()); err != nil {
-			t.Error(err)
-		}
-		same(t, "passes", tr.passes, seconds(0, 1, 3.5, 4.5))
-	})
-}
-
 func wait(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
-	}
-}
-
-// A ticker that is behind continues even if a pass found nothing due.
-func TestBeatsWhileBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		b := beating(&tr, func(_ context.Context, n int) (Result, error) { return Result{Behind: n < 3}, nil })
-		if err := b.Run(t.Context()); err != nil {
-			t.Error(err)
-		}
-		same(t, "passes", tr.passes, seconds(0, 1, 2))
-	})
-}
-
-func TestBeatsEndBeforeTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-		defer cancel()
-		b := beating(&tr, due(1000))
-		var leases error
-		release := b.release
-		b.release = func(ctx context.Context) error {
-			leases = release(ctx)
-			return leases
-		}
-		if err := b.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		same(t, "passes", tr.passes, seconds(0, 1, 2, 3, 4))
-		same(t, "leases given back", tr.released, seconds(5))
-		if leases != nil {
-			t.Errorf("the leases were given back with a context that had ended: %v", leases)
-		}
-	})
-}
-
-// TestBeatsCutOff: a pass that the deadline interrupts after good ones is no failure, or the alarm would ring on every
-// busy day. If the first pass hangs, that is a failure.
-func TestBeatsCutOff(t *testing.T) {
-	for name, c := range map[string]struct {
-		hangs int // number of the pass that hangs
-		bad   int // number of a pass that fails
-		fails bool
-	}{
-		"after good ones":  {hangs: 3},
-		"from the first":   {hangs: 1, fails: true},
-		"after a bad one":  {hangs: 3, bad: 2, fails: true},
-		"long after a bad": {hangs: 4, bad: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var tr trace
-				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-				defer cancel()
-				err := beating(&tr, func(ctx context.Context, n int) (Result, error) {
-					switch n {
-					case c.hangs:
-						<-ctx.Done()
-						return Result{}, ctx.Err()
-					case c.bad:
-						return Result{}, errors.New("throttled")
-					}
-					return Result{Due: 1}, nil
-				}).Run(ctx)
-				if (err != nil) != c.fails {
-					t.Errorf("%v; want an error: %t", err, c.fails)
-				}
-				same(t, "leases given back", tr.released, seconds(5))
-			})
-		})
-	}
-}
-
-// A failed pass is repeated; only a failed last pass is reported.
-func TestBeatsAfterAFailure(t *testing.T) {
-	boom := errors.New("throttled")
-	for name, c := range map[string]struct {
-		bad    func(n int) bool
-		passes int
-		fails  bool
-	}{
-		"passing":     {bad: func(n int) bool { return n <= 2 }, passes: 3},
-		"to the last": {bad: func(int) bool { return true }, passes: 5, fails: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var tr trace
-				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-				defer cancel()
-				err := beating(&tr, func(_ context.Context, n int) (Result, error) {
-					if c.bad(n) {
-						return Result{}, boom
-					}
-					return Result{}, nil
-				}).Run(ctx)
-				if errors.Is(err, boom) != c.fails {
-					t.Errorf("%v; want the error: %t", err, c.fails)
-				}
-				if len(tr.passes) != c.passes {
-					t.Errorf("%d passes, want %d", len(tr.passes), c.passes)
-				}
-			})
-		})
 	}
 }
 
@@ -374,18 +297,6 @@ func TestBeatsCutTasks(t *testing.T) {
 			t.Errorf("%v after %s; want that the watchdog did not end in 20 s", err, tr.at())
 		}
 		same(t, "leases given back", tr.released, seconds(0))
-	})
-}
-
-// TestBeatsReleaseRefused: leases that cannot be released expire: a warning, not a failure.
-func TestBeatsReleaseRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var tr trace
-		b := beating(&tr, due(0))
-		b.release = func(context.Context) error { return errors.New("throttled") }
-		if err := b.Run(t.Context()); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

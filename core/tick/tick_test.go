@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -35,6 +34,8 @@ type world struct {
 
 func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
+	// No run has an ID of a time as early as the start of a bubble.
+	time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC))) // fake time
 	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
@@ -51,72 +52,15 @@ func (w *world) join(id string, o tick.Options) {
 	w.tickers[id] = tick.New(w.s, o)
 }
 
-// pass lets a second pass, runs all tickers, and returns the partitions that each holds.
-func (w *world) pass() map[string][]int {
+// pass lets a second pass and runs all tickers.
+func (w *world) pass() {
 	w.t.Helper()
 	time.Sleep(time.Second) // fake time
-	held := map[string][]int{}
 	for id, t := range w.tickers {
-		res, err := t.Pass(w.t.Context())
-		if err != nil {
+		if _, err := t.Pass(w.t.Context()); err != nil {
 			w.t.Fatalf("%s: %v", id, err)
 		}
-		held[id] = res.Held
 	}
-	return held
-}
-
-// heldOnce checks that every partition has one holder.
-func heldOnce(held map[string][]int, partitions int) error {
-	owner := map[int]string{}
-	for id, list := range held {
-		for _, p := range list {
-			if other := owner[p]; other != "" {
-				return fmt.Errorf("partition %d is held by %s and %s", p, other, id)
-			}
-			owner[p] = id
-		}
-	}
-	if len(owner) != partitions {
-		return fmt.Errorf("%d partitions are held: %v", len(owner), held)
-	}
-	return nil
-}
-
-// TestLeases: each partition has one holder. The leases of a dead ticker are taken when they expire, released leases at
-// once.
-func TestLeases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const partitions = 7
-		w := newWorld(t, partitions)
-		w.join("a", tick.Options{})
-		must(t, heldOnce(w.pass(), partitions))
-		w.join("b", tick.Options{})
-		w.join("c", tick.Options{})
-		for range 60 {
-			if err := heldOnce(w.pass(), partitions); err != nil {
-				t.Fatalf("after two joined: %v", err)
-			}
-		}
-		delete(w.tickers, "a") // it is dead: its leases are not released
-		lease := 45 * time.Second
-		died := time.Now()
-		for err := errors.New("not begun"); err != nil; {
-			err = heldOnce(w.pass(), partitions)
-			if took := time.Since(died); took > lease+2*time.Second {
-				t.Fatalf("%s after a ticker died: %v", took, err)
-			}
-		}
-		for id, tk := range w.tickers { // a released lease needs no waiting
-			must(t, tk.Release(t.Context()))
-			if id == "b" {
-				delete(w.tickers, id)
-			}
-		}
-		if err := heldOnce(w.pass(), partitions); err != nil {
-			t.Errorf("after one released: %v", err)
-		}
-	})
 }
 
 // seed creates jobs with a schedule, all in partition 0.
@@ -159,108 +103,6 @@ func (w *world) ringIDs() []core.RunID {
 		}
 		w.eng.Queue.Ack(w.t.Context(), got)
 	}
-}
-
-// TestLeasesOfAClockThatWasAhead: a server that stopped or was killed while its clock was ahead plans at once when it
-// restarts with the right time.
-func TestLeasesOfAClockThatWasAhead(t *testing.T) {
-	for what, stop := range map[string]func(*tick.Ticker) error{
-		"stopped": func(t *tick.Ticker) error { return t.Release(context.Background()) },
-		"killed":  func(*tick.Ticker) error { return nil },
-	} {
-		for _, next := range []string{"serve", "another"} {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 2)
-				w.join("serve", tick.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }})
-				if held := w.pass(); len(held["serve"]) != 2 {
-					t.Fatalf("%v are held", held)
-				}
-				must(t, stop(w.tickers["serve"]))
-				delete(w.tickers, "serve")
-				w.join(next, tick.Options{})
-				if held := w.pass(); len(held[next]) != 2 {
-					t.Errorf("%s an hour ahead: %s holds %v", what, next, held[next])
-				}
-			})
-		}
-	}
-}
-
-// TestPartitionsGrowUnderLoad: a partition above its rate for long is split, jobs move, and none misses a scheduled
-// time.
-func TestPartitionsGrowUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
-		const jobs = 60
-		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
-		from := core.InstantOf(time.Now()) + 1
-		// Each job advances about once in 5 s: 12 a second, above a rate of 5.
-		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
-		w.join("b", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
-		seen := map[core.RunID]bool{}
-		for range 240 {
-			w.pass()
-			for _, id := range w.ringIDs() {
-				seen[id] = true
-			}
-		}
-		g, err := w.eng.Global(t.Context())
-		if err != nil || g.Partitions != 4 {
-			t.Fatalf("partitions: %+v, %v", g, err)
-		}
-		to := core.InstantOf(time.Now()) - 10
-		for j := range jobs {
-			for at := from; at <= to; at++ {
-				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
-					t.Fatalf("job %d has no fire at %s", j+1, at)
-				}
-			}
-		}
-		var where []int
-		for p := range 4 {
-			items, err := w.eng.Jobs.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
-			must(t, err)
-			where = append(where, len(items))
-		}
-		if slices.Contains(where, 0) || slices.Max(where) > jobs/2 {
-			t.Errorf("jobs by partition: %v", where)
-		}
-	})
-}
-
-// TestPartitionsShrink: when fewer partitions are needed, the others are read until they are empty and all tickers
-// know, and then dropped.
-func TestPartitionsShrink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 4)
-		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
-		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, ShrinkAfter: 20 * time.Second, StableFor: 10 * time.Second}})
-		for range 18 {
-			w.pass()
-		}
-		if g, err := w.eng.Global(t.Context()); err != nil || g.Partitions != 4 {
-			t.Fatalf("before the need is known: %+v, %v", g, err)
-		}
-		seen := map[core.RunID]bool{}
-		from := core.InstantOf(time.Now()) + 10
-		for range 60 {
-			w.pass()
-			for _, id := range w.ringIDs() {
-				seen[id] = true
-			}
-		}
-		g, err := w.eng.Global(t.Context())
-		if err != nil || g.Partitions != 1 || g.Readable != 1 {
-			t.Errorf("after shrinking: %+v, %v", g, err)
-		}
-		for j := range 40 {
-			for at := from + from%2; at < from+40; at += 2 {
-				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
-					t.Fatalf("job %d has no fire at %s", j+1, at)
-				}
-			}
-		}
-	})
 }
 
 // TestOneBadJobHoldsUpNobody: a job that cannot be planned is postponed with its error, and tried again.
@@ -312,42 +154,6 @@ func (w *world) stored(id core.JobID) core.Job {
 	return j
 }
 
-// TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
-// when its owner cannot send any more: its own message is dropped, and nothing else would bring it.
-func TestClaimedTail(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		older int64         // how much older the claim's revision is than the job's
-		until time.Duration // from now
-		again bool
-	}{
-		{"before the change, its owner dead", 1, -time.Second, true},
-		{"before the change, its owner alive", 1, time.Hour, false},
-		{"after it, its owner dead: its message takes it over", 0, -time.Second, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)))
-				w := newWorld(t, 1)
-				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
-				at, s := core.InstantOf(time.Now()), w.stored(1).Sched
-				tail := core.PlannedRun(1, at)
-				move := s.Stay()
-				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
-				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
-				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
-					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
-				must(t, w.eng.CreateRuns(t.Context(), []core.Run{claimed})[0])
-				w.join("a", tick.Options{})
-				w.pass()
-				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
-					t.Errorf("sent again: %t, want %t", sent, c.again)
-				}
-			})
-		})
-	}
-}
-
 // TestTailWithoutRuns: a run of a fixed delay that was never stored is sent again. If retention may have deleted it,
 // the job continues instead.
 func TestTailWithoutRuns(t *testing.T) {
@@ -366,7 +172,6 @@ func TestTailWithoutRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)))
 				w := newWorld(t, 1)
 				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
 				at := core.InstantOf(time.Now().Add(time.Minute))

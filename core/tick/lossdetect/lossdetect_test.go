@@ -80,6 +80,7 @@ func (f *flow) on(s store.Store) *store.Store {
 func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *store.Store,
 	recovered, lost int) {
 	t.Helper()
+	time.Sleep(time.Until(start)) // fake time
 	eng = memory.Open(t, memory.Options{})
 	began := time.Now()
 	must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}))
@@ -144,133 +145,118 @@ func every(d time.Duration) core.Job {
 	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
 }
 
-// TestLostWindowIsSentAgain: when the next window of a job is planned, lost runs are found and sent again, and no
-// others.
-func TestLostWindowIsSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		minute := func(from, to int) func(time.Duration) bool {
-			return func(d time.Duration) bool {
-				return d > time.Duration(from)*time.Minute && d <= time.Duration(to)*time.Minute
-			}
-		}
-		jobs := func() []core.Job {
-			return []core.Job{every(time.Minute), every(7 * time.Second), every(40 * time.Minute)}
-		}
-		_, recovered, _ := purged(t, flow{}, 2, jobs(), core.Pause{}, minute(0, 0))
-		if recovered != 0 {
-			t.Errorf("%d instants sent again where nothing was lost", recovered)
-		}
-		began := core.InstantOf(time.Now())
-		eng, recovered, lost := purged(t, flow{}, 4, jobs(), core.Pause{}, minute(38, 53))
-		if lost < 140 || recovered != lost {
-			t.Errorf("%d lost, %d sent again", lost, recovered)
-		}
-		for id, step := range []core.Instant{60, 7, 2400} {
-			for at := began - began%step + step; at < began+3*3600; at += step {
-				run := core.PlannedRun(core.JobID(id+1), at)
-				runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
-				if _, ok := runs[run]; err != nil || !ok {
-					t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
-				}
-			}
-		}
-	})
-}
+// start is the start of each test. No run has an ID of a time as early as the start of a bubble.
+var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
-// TestOlderStatesLoseNothing: a planner that reads older states of jobs and runs makes copies, finds no loss where there is none,
-// and finds each loss.
-func TestOlderStatesLoseNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		for _, lost := range []bool{false, true} {
-			from := core.InstantOf(time.Now())
-			eng, recovered, _ := purged(t, flow{older: true}, 3, []core.Job{every(time.Minute), every(40 * time.Minute)}, core.Pause{},
-				func(d time.Duration) bool { return lost && d > 38*time.Minute && d <= 53*time.Minute })
-			if recovered > 0 != lost {
-				t.Errorf("lost %t: %d instants sent again", lost, recovered)
+// TestLosses: the lost runs are found and sent again, and no others. Each scheduled time then has a run.
+func TestLosses(t *testing.T) {
+	const second, minute = time.Second, time.Minute
+	minutes := func(from, to int) func(time.Duration) bool {
+		return func(d time.Duration) bool { return d >= time.Duration(from)*minute && d < time.Duration(to)*minute }
+	}
+	mixed, often := []time.Duration{minute, 7 * second, 40 * minute}, []time.Duration{minute, second, 40 * minute}
+	for name, c := range map[string]struct {
+		flow
+		hours    int
+		every    []time.Duration // of each job
+		from, to int             // minutes in which messages are lost
+		paused   bool            // the app was paused in these minutes
+		lost     int             // at least
+		more     bool            // more may be sent again than were lost
+	}{
+		"nothing is lost":    {hours: 2, every: mixed},
+		"for 15 minutes":     {hours: 4, every: mixed, from: 38, to: 53, lost: 140},
+		"in a pause":         {hours: 2, every: []time.Duration{minute}, from: 35, to: 55, paused: true, lost: 1},
+		"older, none lost":   {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}},
+		"older states":       {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}, from: 38, to: 53, lost: 1, more: true},
+		"messages in flight": {flow: flow{age: 3 * minute}, hours: 4, every: mixed[:2], from: 38, to: 53, lost: 140, more: true},
+		"in flight for long": {flow: flow{age: 25 * minute}, hours: 4, every: mixed[:2], from: 38, to: 53, lost: 140, more: true},
+		"behind for two hours": {flow: flow{behind: func(d time.Duration) time.Duration {
+			if minutes(30, 150)(d) {
+				return 30 * minute
 			}
-			for id, step := range []core.Instant{60, 2400} {
-				for at := from - from%step + step; at < from+2*3600; at += step {
-					run := core.PlannedRun(core.JobID(id+1), at)
-					runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
-					if _, ok := runs[run]; err != nil || !ok {
-						t.Fatalf("lost %t: job %d has no run for %s (%s after the beginning): %v", lost, id+1, at, at.Time().Sub(began), err)
-					}
-				}
-			}
-		}
-	})
-}
-
-// TestPausedIsNotLost: times in a pause of the app are not sent again.
-func TestPausedIsNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		from := time.Now().Add(35 * time.Minute)
-		pause := core.Pause{From: from, To: from.Add(20 * time.Minute)}
-		_, recovered, lost := purged(t, flow{}, 2, []core.Job{every(time.Minute)}, pause,
-			func(d time.Duration) bool { return d >= 35*time.Minute && d < 55*time.Minute })
-		if lost == 0 || recovered != 0 {
-			t.Errorf("%d fell, %d sent again", lost, recovered)
-		}
-	})
-}
-
-// TestLossIsFoundWhileMessagesAreInFlight: with a message in flight, a queue may not know the age of its oldest
-// message. Times before its earliest possible due time are compared.
-func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
-	for name, age := range map[string]time.Duration{"in flight": 3 * time.Minute, "due for long": 25 * time.Minute} {
+			return 0
+		}}, hours: 5, every: often, from: 38, to: 120, lost: 32 * 60, more: true},
+		"lost again": {flow: flow{again: true}, hours: 5, every: often, from: 38, to: 70, lost: 32 * 60, more: true},
+		// A run that no executor accepts is not stored, and is not lost.
+		"one is put back for hours": {flow: flow{busy: core.PlannedRun(1, core.InstantOf(start)+600)}, hours: 4, every: mixed[:2], from: 38,
+			to: 53, lost: 140},
+		"messages wait for 45 minutes": {flow: flow{stands: minutes(38, 83)}, hours: 3, every: mixed},
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, recovered, lost := purged(t, flow{age: age}, 4, []core.Job{every(time.Minute), every(7 * time.Second)}, core.Pause{},
-					func(d time.Duration) bool {
-						return d > 38*time.Minute && d <= 53*time.Minute
-					})
-				if lost < 140 || recovered < lost {
+				var jobs []core.Job
+				for _, d := range c.every {
+					jobs = append(jobs, every(d))
+				}
+				var pause core.Pause
+				if c.paused {
+					pause = core.Pause{From: start.Add(time.Duration(c.from) * minute), To: start.Add(time.Duration(c.to) * minute)}
+				}
+				eng, recovered, lost := purged(t, c.flow, c.hours, jobs, pause, minutes(c.from, c.to))
+				want := lost
+				if c.paused {
+					want = 0
+				} else if c.older {
+					want = min(lost, 1) // copies are lost too
+				}
+				if lost < c.lost || recovered < want || recovered > want && !c.more {
 					t.Errorf("%d lost, %d sent again", lost, recovered)
+				}
+				if c.paused {
+					return
+				}
+				began := core.InstantOf(start)
+				for i, d := range c.every {
+					step := core.Instant(d / second)
+					for at := began - began%step + step; at < began.Add(time.Duration(c.hours-1)*time.Hour); at += step {
+						run := core.PlannedRun(core.JobID(i+1), at)
+						runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
+						if _, ok := runs[run]; err != nil || !ok && run != c.busy {
+							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", i+1, at, at.Time().Sub(start), err)
+						}
+					}
 				}
 			})
 		})
 	}
 }
 
-// TestComparisonNeverJumps: runs lost while the queue was hours behind are found when it has caught up, and so are runs
-// lost twice.
-func TestComparisonNeverJumps(t *testing.T) {
-	minutes := func(from, to int) func(time.Duration) bool {
-		return func(d time.Duration) bool {
-			return d > time.Duration(from)*time.Minute && d <= time.Duration(to)*time.Minute
-		}
-	}
-	for name, f := range map[string]struct {
-		flow
-		lose func(time.Duration) bool
-	}{
-		"behind for two hours": {flow{behind: func(d time.Duration) time.Duration {
-			if minutes(30, 150)(d) {
-				return 30 * time.Minute
-			}
-			return 0
-		}}, minutes(38, 120)},
-		"lost again": {flow{again: true}, minutes(38, 70)},
+// one returns a store with one job, which is due now.
+func one(t *testing.T, j core.Job, change func(*core.Sched)) *store.Store {
+	t.Helper()
+	time.Sleep(time.Until(start)) // fake time
+	eng := memory.Open(t, memory.Options{})
+	must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	s, now := &j.Sched, core.InstantOf(time.Now())
+	j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
+	s.ID, s.App, s.State, s.Rev, s.Next, s.PlanAt = 1, "shop", core.Started, 1, now, now
+	change(s)
+	must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+	return eng
+}
+
+// TestWaitOfAComparisonIsTold: while the queue is behind, a pass reports how long nothing could be compared. If the queue's age is
+// unknown, the wait of a job counts from its creation or last comparison.
+func TestWaitOfAComparisonIsTold(t *testing.T) {
+	for _, c := range []struct{ age, since, least, most time.Duration }{
+		{40 * time.Minute, time.Hour, 37 * time.Minute, 39 * time.Minute},
+		{50 * 365 * 24 * time.Hour, time.Minute, 0, 0},
+		{50 * 365 * 24 * time.Hour, 50 * time.Minute, 48 * time.Minute, 48 * time.Minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := core.InstantOf(time.Now())
-				eng, recovered, lost := purged(t, f.flow, 5, []core.Job{every(time.Minute), every(time.Second), every(40 * time.Minute)}, core.Pause{},
-					f.lose)
-				if lost < 32*60 || recovered < lost {
-					t.Errorf("%d lost, %d sent again", lost, recovered)
-				}
-				for id, step := range []core.Instant{60, 1, 2400} {
-					for at := began - began%step + step; at < began+4*3600; at += step {
-						run := core.PlannedRun(core.JobID(id+1), at)
-						runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
-						if _, ok := runs[run]; err != nil || !ok {
-							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
-						}
-					}
-				}
-			})
+		synctest.Test(t, func(t *testing.T) {
+			eng := one(t, every(time.Minute), func(s *core.Sched) { s.RevAt = time.Now().Add(-c.since) })
+			tk := ticker((&flow{age: c.age}).on(*eng))
+			res, err := tk.Pass(t.Context())
+			if err != nil || res.Uncompared < c.least || res.Uncompared > c.most {
+				t.Errorf("a job of %s ago waits for %s: %v", c.since, res.Uncompared, err)
+			}
+			told := time.Duration(-1)
+			b := tk.Beats(tick.Invocation{Tell: func(lag time.Duration, _ int) { told = max(told, lag) }})
+			time.Sleep(20 * time.Minute) // until it is planned again
+			if err := b.Run(t.Context()); err != nil || told < c.least {
+				t.Errorf("told is %s: %v", told, err)
+			}
 		})
 	}
 }
@@ -291,7 +277,7 @@ func TestManyAreCompared(t *testing.T) {
 				return 0
 			}}
 			hours := int(end/time.Hour) + 3
-			began := core.InstantOf(time.Now())
+			began := core.InstantOf(start)
 			eng, _, lost := purged(t, f, hours, []core.Job{every(time.Second)}, core.Pause{},
 				func(d time.Duration) bool { return d > begin && d <= end })
 			runs, err := eng.Runs.Span(t.Context(), core.PlannedRun(1, began+1), core.PlannedRun(1, began+core.Instant(end/time.Second)), 1e6)
@@ -310,18 +296,10 @@ func TestComparisonLooksBack(t *testing.T) {
 	} {
 		older := c.older
 		synctest.Test(t, func(t *testing.T) {
-			wait := 10 * 365 * 24 * time.Hour // a bubble starts in 2000, before valid run IDs
-			time.Sleep(wait)
-			eng := memory.Open(t, memory.Options{})
-			must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-			now := time.Now()
-			j := every(time.Hour)
-			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, 1, now.Add(-100*24*time.Hour)
-			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(now), core.InstantOf(now)
-			j.Sched.Compared = core.InstantOf(now.Add(-budget.LookBack - older))
-			must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-			must(t, eng.PutCleaned(t.Context(), 1, core.InstantOf(now.Add(c.cleaned-budget.LookBack))))
+			eng := one(t, every(time.Hour), func(s *core.Sched) {
+				s.RevAt, s.Compared = start.Add(-100*24*time.Hour), core.InstantOf(start.Add(-budget.LookBack-older))
+			})
+			must(t, eng.PutCleaned(t.Context(), 1, core.InstantOf(start.Add(c.cleaned-budget.LookBack))))
 			var log strings.Builder
 			tk := tick.New(eng, tick.Options{ID: "t", Plan: plan.AWS(), Loss: lossdetect.Options{After: 2 * time.Minute},
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -334,77 +312,6 @@ func TestComparisonLooksBack(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestPutBackForHours: a run that no executor accepts hides no loss, and does not count as lost, though it is not
-// stored.
-func TestPutBackForHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := flow{busy: core.PlannedRun(1, core.InstantOf(time.Now())/60*60+10*60)}
-		_, recovered, lost := purged(t, f, 4, []core.Job{every(time.Minute), every(7 * time.Second)}, core.Pause{}, func(d time.Duration) bool {
-			return d > 38*time.Minute && d <= 53*time.Minute
-		})
-		if lost < 140 || recovered != lost {
-			t.Errorf("%d lost, %d sent again", lost, recovered)
-		}
-	})
-}
-
-// TestWhatWaitsIsNotLost: while nothing is taken from the queue, missing runs are in it, and none is sent again.
-func TestWhatWaitsIsNotLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		stands := func(d time.Duration) bool { return d > 38*time.Minute && d <= 83*time.Minute }
-		jobs := []core.Job{every(time.Minute), every(7 * time.Second), every(40 * time.Minute)}
-		if _, recovered, _ := purged(t, flow{stands: stands}, 3, jobs, core.Pause{}, func(time.Duration) bool { return false }); recovered != 0 {
-			t.Errorf("%d instants sent again that waited", recovered)
-		}
-	})
-}
-
-// TestWaitOfAComparisonIsTold: while the queue is behind, a pass reports how long nothing could be compared.
-func TestWaitOfAComparisonIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		eng := memory.Open(t, memory.Options{})
-		must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		j := every(time.Minute)
-		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
-			time.Now().Add(-time.Hour)
-		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-		must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-		tk := ticker((&flow{age: 40 * time.Minute}).on(*eng))
-		res, err := tk.Pass(t.Context())
-		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
-			t.Errorf("it waits for %s: %v", res.Uncompared, err)
-		}
-		told := time.Duration(-1)
-		b := tk.Beats(tick.Invocation{Tell: func(lag time.Duration, _ int) { told = max(told, lag) }})
-		time.Sleep(20 * time.Minute) // until it is planned again
-		if err := b.Run(t.Context()); err != nil || told < 37*time.Minute {
-			t.Errorf("told is %s: %v", told, err)
-		}
-	})
-}
-
-// TestUnknownAgeIsNoLag: if the queue's age is unknown, the wait of a job counts from its creation or last comparison.
-func TestUnknownAgeIsNoLag(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
-			eng := memory.Open(t, memory.Options{})
-			must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-			j := every(time.Minute)
-			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
-				time.Now().Add(-since)
-			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
-			must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
-			tk := ticker((&flow{age: 50 * 365 * 24 * time.Hour}).on(*eng))
-			res, err := tk.Pass(t.Context())
-			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {
-				t.Errorf("a job of %s ago waits for %s, want %s: %v", since, res.Uncompared, want, err)
-			}
-		}
-	})
 }
 
 // must stops the test at the first error.

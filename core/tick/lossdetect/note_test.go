@@ -10,14 +10,13 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/hook"
-	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
 
 // TestLossIsNotedUntilItIsStored: a loss is found once, since the runs are then sent again. It is recorded first, even
 // if the first write fails or its finder dies. If a scan may have passed it, another scan follows.
 func TestLossIsNotedUntilItIsStored(t *testing.T) {
-	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // start of each bubble
+	began := core.InstantOf(start)
 	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
 	from := ago(7) - core.Instant(plan.AWS().MaxAhead/time.Second) // the first lost run was due seven minutes ago
 	for name, c := range map[string]struct {
@@ -44,15 +43,9 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := memory.Open(t, memory.Options{})
-				must(t, eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+				eng := one(t, every(time.Minute), func(s *core.Sched) { s.RevAt, s.Next = ago(8).Time(), began+60 })
 				g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
 				must(t, eng.PutGlobal(t.Context(), 0, g))
-				j := every(time.Minute)
-				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-				s := &j.Sched
-				s.ID, s.App, s.State, s.Rev, s.RevAt, s.Next, s.PlanAt = 1, "shop", core.Started, 1, ago(8).Time(), began+60, began
-				must(t, eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 				refuse, st := c.refused, *eng // the first write that changes the recorded losses
 				st.Records = hook.Records{Records: st.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
 					if w := &groups[0].Writes[0]; refuse != nil && w.Kind == "global" && strings.Contains(string(w.Body), `"loss"`) {

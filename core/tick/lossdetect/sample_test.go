@@ -9,15 +9,13 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/store"
 )
 
 // TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned eleven minutes at a time. A wake-up in between
 // sees that a recent scheduled time has no run and records the loss. Stored runs, requeued runs, and times that a scan
 // will check are no loss.
 func TestLossIsFoundBeforeThePlanning(t *testing.T) {
-	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // start of each bubble
+	began := core.InstantOf(start)
 	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
 	walk := core.Loss{From: ago(60), Next: "7", At: began.Time()}
 	for name, c := range map[string]struct {
@@ -35,34 +33,24 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				eng := memory.Open(t, memory.Options{})
-				must := func(errs ...error) {
-					t.Helper()
-					must(t, errs...)
-				}
-				must(eng.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-				must(eng.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
-					Rev: 1}))
-				j := every(time.Minute)
-				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-				s := &j.Sched
-				s.ID, s.App, s.State, s.Rev, s.RevAt = 1, "shop", core.Started, 1, ago(60).Time()
-				s.Next, s.PlanAt, s.Compared = began+600, began+390, ago(12)
-				must(eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+				eng := one(t, every(time.Minute), func(s *core.Sched) {
+					s.RevAt, s.Next, s.PlanAt, s.Compared = ago(60).Time(), began+600, began+390, ago(12)
+				})
+				must(t, eng.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}))
 				for _, at := range c.run {
 					r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule}
-					must(eng.CreateRuns(t.Context(), []core.Run{r})...)
+					must(t, eng.CreateRuns(t.Context(), []core.Run{r})...)
 				}
 				for _, at := range c.back {
 					f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-					must(eng.Queue.Enqueue(t.Context(),
+					must(t, eng.Queue.Enqueue(t.Context(),
 						[]ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 							Fires: []core.Fire{f}}}})...)
 				}
 				tk := tick.New(eng, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
-				must(tk.Beats(tick.Invocation{}).Run(t.Context()))
+				must(t, tk.Beats(tick.Invocation{}).Run(t.Context()))
 				g, err := eng.Global(t.Context())
-				must(err)
+				must(t, err)
 				want := c.was
 				if c.want != 0 {
 					want = core.Loss{From: c.want - core.Instant(plan.AWS().MaxAhead/time.Second), At: g.Loss.At}
