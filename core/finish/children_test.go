@@ -127,28 +127,6 @@ func TestChildrenOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestChildrenInSpiteOf: after a refused step, each child is created once and sent.
-func TestChildrenInSpiteOf(t *testing.T) {
-	for _, op := range []string{"close", "clear owed", "create", "enqueue", "runs", "jobs", "numbers"} {
-		for nth := range 6 {
-			r := newRig(t)
-			r.family(13)
-			r.parent(nil)
-			r.faults.faults[op] = append(make([]fault, nth), fault{err: core.ErrThrottled})
-			for try := 0; r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}) != nil; try++ {
-				if try == 3 {
-					t.Fatalf("%s %d: it is not done", op, nth)
-				}
-			}
-			got := r.born()
-			slices.Sort(got)
-			if run := r.stored(id); !slices.Equal(got, slices.Concat(span(100, 13), span(300, 13))) || run.Owing() || run.Place != 0 {
-				t.Errorf("%s %d: made %v, in the end it is %+v", op, nth, got, run)
-			}
-		}
-	}
-}
-
 // TestChildOfAListThatChanges: the place is not a count, so an edit of the list before it moves
 // nothing.
 func TestChildOfAListThatChanges(t *testing.T) {

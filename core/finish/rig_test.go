@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -53,7 +54,10 @@ type faults struct {
 // over returns a store with the faults.
 func (x *faults) over(s *store.Store) *store.Store {
 	with := *s
-	with.Records, with.Jobs, with.Runs, with.Queue = records{s.Records, x}, jobs{s.Jobs, x}, runs{s.Runs, x}, queue{s.Queue, x}
+	with.Records, with.Jobs, with.Runs = records{s.Records, x}, jobs{s.Jobs, x}, runs{s.Runs, x}
+	with.Queue = hook.Queue{Queue: s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
+		return many(x, "enqueue", out, func() []error { return s.Queue.Enqueue(ctx, out) })
+	}}
 	return &with
 }
 
@@ -98,10 +102,6 @@ type (
 	}
 	runs struct {
 		store.Runs
-		x *faults
-	}
-	queue struct {
-		store.Queue
 		x *faults
 	}
 )
@@ -206,10 +206,6 @@ func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]co
 		}
 	}
 	return list, err
-}
-
-func (s queue) Enqueue(ctx context.Context, out []ring.Out) []error {
-	return many(s.x, "enqueue", out, func() []error { return s.Queue.Enqueue(ctx, out) })
 }
 
 // rig is a Finish over a store, with a clock that the test moves.

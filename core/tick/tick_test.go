@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -105,6 +106,83 @@ func (w *world) ringIDs() []core.RunID {
 	}
 }
 
+// TestPartitionsGrowUnderLoad: a partition above its rate for long is split, jobs move, and none misses a scheduled
+// time.
+func TestPartitionsGrowUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		const jobs = 60
+		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+		from := core.InstantOf(time.Now()) + 1
+		// Each job advances about once in 5 s: 12 a second, above a rate of 5.
+		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
+		w.join("b", tick.Options{Rates: partitioning.Rates{Max: 4, Advance: 5}})
+		seen := map[core.RunID]bool{}
+		for range 240 {
+			w.pass()
+			for _, id := range w.ringIDs() {
+				seen[id] = true
+			}
+		}
+		g, err := w.eng.Global(t.Context())
+		if err != nil || g.Partitions != 4 {
+			t.Fatalf("partitions: %+v, %v", g, err)
+		}
+		to := core.InstantOf(time.Now()) - 10
+		for j := range jobs {
+			for at := from; at <= to; at++ {
+				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
+					t.Fatalf("job %d has no fire at %s", j+1, at)
+				}
+			}
+		}
+		var where []int
+		for p := range 4 {
+			items, err := w.eng.Jobs.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
+			must(t, err)
+			where = append(where, len(items))
+		}
+		if slices.Contains(where, 0) || slices.Max(where) > jobs/2 {
+			t.Errorf("jobs by partition: %v", where)
+		}
+	})
+}
+
+// TestPartitionsShrink: when fewer partitions are needed, the others are read until they are empty and all tickers
+// know, and then dropped.
+func TestPartitionsShrink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
+		w.join("a", tick.Options{Rates: partitioning.Rates{Max: 4, ShrinkAfter: 20 * time.Second, StableFor: 10 * time.Second}})
+		for range 18 {
+			w.pass()
+		}
+		if g, err := w.eng.Global(t.Context()); err != nil || g.Partitions != 4 {
+			t.Fatalf("before the need is known: %+v, %v", g, err)
+		}
+		seen := map[core.RunID]bool{}
+		from := core.InstantOf(time.Now()) + 10
+		for range 60 {
+			w.pass()
+			for _, id := range w.ringIDs() {
+				seen[id] = true
+			}
+		}
+		g, err := w.eng.Global(t.Context())
+		if err != nil || g.Partitions != 1 || g.Readable != 1 {
+			t.Errorf("after shrinking: %+v, %v", g, err)
+		}
+		for j := range 40 {
+			for at := from + from%2; at < from+40; at += 2 {
+				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
+					t.Fatalf("job %d has no fire at %s", j+1, at)
+				}
+			}
+		}
+	})
+}
+
 // TestOneBadJobHoldsUpNobody: a job that cannot be planned is postponed with its error, and tried again.
 func TestOneBadJobHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,6 +230,41 @@ func (w *world) stored(id core.JobID) core.Job {
 	j := *found[id].Is
 	j.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
 	return j
+}
+
+// TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
+// when its owner cannot send any more: its own message is dropped, and nothing else would bring it.
+func TestClaimedTail(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		older int64         // how much older the claim's revision is than the job's
+		until time.Duration // from now
+		again bool
+	}{
+		{"before the change, its owner dead", 1, -time.Second, true},
+		{"before the change, its owner alive", 1, time.Hour, false},
+		{"after it, its owner dead: its message takes it over", 0, -time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
+				at, s := core.InstantOf(time.Now()), w.stored(1).Sched
+				tail := core.PlannedRun(1, at)
+				move := s.Stay()
+				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
+				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
+				claimed := core.Run{ID: tail, First: tail, App: "app", State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at,
+					Slot: at, Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
+				must(t, w.eng.CreateRuns(t.Context(), []core.Run{claimed})[0])
+				w.join("a", tick.Options{})
+				w.pass()
+				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
+					t.Errorf("sent again: %t, want %t", sent, c.again)
+				}
+			})
+		})
+	}
 }
 
 // TestTailWithoutRuns: a run of a fixed delay that was never stored is sent again. If retention may have deleted it,
