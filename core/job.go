@@ -203,13 +203,11 @@ type Advance struct {
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev, NewRevAt and Change are set if the Advance ends a pause, or begins a pause without an end. The store writes
-	// the change record together with the Advance.
+	// NewRev and NewRevAt are set if the Advance ends a pause, or begins a pause without an end.
 	NewRev      int64
 	NewRevAt    time.Time
 	NewPauseBy  string
 	NewPauseWhy string
-	Change      *Change
 	PlanError   string
 	// NewCompared is the new value of Compared; 0: Compared does not change.
 	NewCompared Instant

@@ -89,12 +89,7 @@ func (s *Store) JobIDs(ctx context.Context, n int) (core.JobID, error) {
 
 // Advance updates the planning fields of jobs, each on the condition that the stored Rev, Next and Tail equal its fields.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
-	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut {
-		if a.Change == nil {
-			return JobPut{Advance: a}
-		}
-		return JobPut{Advance: a, Changes: []core.Change{*a.Change}}
-	})
+	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut { return JobPut{Advance: a} })
 }
 
 // Enter adds entries to the due index. An entry that exists is not an error.

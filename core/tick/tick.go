@@ -390,9 +390,10 @@ func (t *Ticker) remember(pl *planned) { t.sent[pl.of.ID] = sent{left: *pl, at: 
 // planned is the plan of one job.
 type planned struct {
 	plan.Result
-	of    core.Sched
-	begun bool        // some of its runs are enqueued
-	lost  []core.Fire // earlier runs that the delay queue lost
+	of      core.Sched
+	changes []core.Change // records that are stored with the advance
+	begun   bool          // some of its runs are enqueued
+	lost    []core.Fire   // earlier runs that the delay queue lost
 }
 
 // whole reports whether only the advance remains.
@@ -416,7 +417,8 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 		if s.PausedAt(now) { // its end is near
 			return planned{Result: plan.Job(s, sch, now, o)}, true
 		}
-		return planned{Result: plan.Result{Advance: plan.EndPause(s, sch, o)}}, true
+		move, change := plan.EndPause(s, sch, o)
+		return planned{Result: plan.Result{Advance: move}, changes: []core.Change{change}}, true
 	case core.Ended:
 		move := s.Stay()
 		move.NewPlanAt = 0
@@ -616,7 +618,7 @@ func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r
 	var jobs []*core.Sched
 	var of []*planned
 	for i := range plans {
-		if pl := &plans[i]; !pl.begun && pl.Advance.Change == nil && pl.Advance.PlanError == "" {
+		if pl := &plans[i]; !pl.begun && len(pl.changes) == 0 && pl.Advance.PlanError == "" {
 			jobs, of = append(jobs, &pl.of), append(of, pl)
 		}
 	}
@@ -658,13 +660,13 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 	if len(list) == 0 {
 		return 0
 	}
-	moves := make([]core.Advance, len(list))
+	puts := make([]store.JobPut, len(list))
 	for i, pl := range list {
-		moves[i] = pl.Advance
+		puts[i] = store.JobPut{Advance: &pl.Advance, Changes: pl.changes}
 	}
 	now := t.o.Now()
 	moved := 0
-	for i, err := range t.s.Advance(ctx, moves) {
+	for i, err := range t.s.Jobs.Put(ctx, puts) {
 		pl := list[i]
 		delete(t.sent, pl.of.ID)
 		switch {
