@@ -14,15 +14,6 @@ func (d Def) WithSecrets(turn func(secret string) string) Def {
 	return d
 }
 
-// Locked adds the whole job j to err if err is a Locked error about the definition of j. It returns other errors
-// unchanged.
-func (j *Job) Locked(err error) error {
-	if l, is := err.(*Locked[Def]); is {
-		return &Locked[*Job]{j, l.Err}
-	}
-	return err
-}
-
 // LockedSecrets returns an error if a secret of the job could not be decrypted, else nil.
 func (j *Job) LockedSecrets() (why *Error) {
 	j.Def.WithSecrets(func(secret string) string {
