@@ -35,6 +35,7 @@ type world struct {
 
 func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
+	time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))) // fake time: a planned run has no ID before 2020
 	eng := memory.Open(t, memory.Options{})
 	t.Cleanup(func() { eng.Close() })
 	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
@@ -335,8 +336,8 @@ func TestClaimedTail(t *testing.T) {
 				move := s.Stay()
 				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
 				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
-				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
-					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
+				claimed := core.Run{ID: tail, First: tail, App: "app", State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older,
+					At: at, Slot: at, Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
 				must(t, w.eng.CreateRuns(t.Context(), []core.Run{claimed})[0])
 				w.join("a", tick.Options{})
 				w.pass()
