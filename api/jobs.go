@@ -56,15 +56,16 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 }
 
 // failedJobs names the jobs that cannot be read, and the jobs whose secrets cannot be decrypted.
-func failedJobs(jobs []core.Job, failed core.Unreadable) (list []client.UnreadableJob) {
+func failedJobs(jobs []core.Job, failed map[core.JobID]error) (list []client.UnreadableJob) {
+	for id, why := range failed {
+		list = append(list, client.UnreadableJob{Number: int32(id), Message: why.Error()})
+	}
 	for i := range jobs {
 		if why := jobs[i].LockedSecrets(); why != nil {
-			failed.Add(jobs[i].Def.ID, why)
+			list = append(list, client.UnreadableJob{Number: int32(jobs[i].Def.ID), Message: why.Error()})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(failed)) {
-		list = append(list, client.UnreadableJob{Number: int32(id), Message: failed[id].Error()})
-	}
+	slices.SortFunc(list, func(a, b client.UnreadableJob) int { return cmp.Compare(a.Number, b.Number) })
 	return list
 }
 

@@ -189,35 +189,12 @@ func asStored(string) string { return AsStored }
 // saving other fields does not change the secret. No valid secret begins with LockedMark.
 const LockedMark = "\x00"
 
-// Locked is the error for a stored record with a secret that cannot be decrypted. Reads return a Locked as the error,
-// or as a value in Unreadable or UnreadableApps. Record has all other fields of the stored record.
-type Locked[T any] struct {
-	Record T
-	Err    *Error
-}
+// Locked is the error for a stored record with a secret that cannot be decrypted. A read returns it beside the record,
+// which has all other fields.
+type Locked struct{ Err *Error }
 
-func (l *Locked[T]) Error() string { return l.Err.Error() }
-func (l *Locked[T]) Unwrap() error { return l.Err }
-
-// LockedApp returns the named app if err, the error of an app read, reports that the app's secrets cannot be
-// decrypted. Otherwise, it returns false.
-func LockedApp(err error, name string) (app App, is bool) {
-	bad, _ := BesidesApps(err)
-	if l, is := bad[name].(*Locked[App]); is {
-		return l.Record, true
-	}
-	return app, false
-}
-
-// LockedJob returns the job if err, the error of a job read, reports that the job's secrets cannot be decrypted.
-// Otherwise, it returns nil.
-func LockedJob(err error, id JobID) *Job {
-	bad, _ := SplitUnreadable(err)
-	if l, is := bad[id].(*Locked[*Job]); is {
-		return l.Record
-	}
-	return nil
-}
+func (l *Locked) Error() string { return l.Err.Error() }
+func (l *Locked) Unwrap() error { return l.Err }
 
 func (a *Auth) secrets() []secretField {
 	return []secretField{{"call.auth.bearer", &a.Bearer}, {"call.auth.basic.password", &a.Basic.Password},

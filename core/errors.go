@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -15,95 +14,26 @@ import (
 var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")
+	// ErrUnreadable is the cause of the errors of UnreadableJob and UnreadableApp. The record is damaged, or a newer version
+	// wrote it. It stays unreadable until a user fixes it.
+	ErrUnreadable = errors.New("unreadable")
 )
 
-// Unreadable maps the ID of each stored job that a read could not decode to the error. An unreadable job is damaged,
-// or a newer version wrote the job. The job stays unreadable until a user fixes it. The read still returns all other
-// jobs.
-type Unreadable map[JobID]error
-
-// SplitUnreadable splits err, the error of a job read. If err is an Unreadable, SplitUnreadable returns it and a nil
-// error, and the jobs that were read are valid. Otherwise, it returns err.
-func SplitUnreadable(err error) (Unreadable, error) {
-	if bad, ok := errors.AsType[Unreadable](err); ok {
-		return bad, nil
-	}
-	return nil, err
+// UnreadableJob returns the error for users if a read of the job failed with err, else nil.
+func UnreadableJob(id JobID, err error) error {
+	return unreadable(err, Say("job %d cannot be read: %s", id, Said(err)))
 }
 
-func (u *Unreadable) Add(job JobID, err error) {
-	if *u == nil {
-		*u = Unreadable{}
-	}
-	(*u)[job] = err
+// UnreadableApp returns the error for users if a read of the app failed with err, else nil.
+func UnreadableApp(name string, err error) error {
+	return unreadable(err, Say("app %s cannot be read: %s", name, Said(err)))
 }
 
-// Unlock removes from u each job with secrets that cannot be decrypted, and calls found with the job. Users can view
-// and change these jobs, but the jobs cannot run.
-func (u Unreadable) Unlock(found func(j *Job)) {
-	for id, why := range u {
-		if l, is := why.(*Locked[*Job]); is {
-			found(l.Record)
-			delete(u, id)
-		}
+func unreadable(err error, reason Text) error {
+	if err == nil || errors.Is(err, ErrThrottled) {
+		return Retryable(err)
 	}
-}
-
-func (u Unreadable) Err() error {
-	if len(u) == 0 {
-		return nil
-	}
-	return u
-}
-
-func (u Unreadable) Reasons() []string {
-	var list []string
-	for _, id := range slices.Sorted(maps.Keys(u)) {
-		list = append(list, fmt.Sprintf("job %d cannot be read: %v", id, u[id]))
-	}
-	return list
-}
-
-func (u Unreadable) Error() string {
-	reasons := u.Reasons()
-	if more := len(reasons) - 10; more > 0 {
-		reasons = append(reasons[:10], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(reasons, "; ")
-}
-
-// UnreadableApps maps the name of each stored app that a read could not decode to the error.
-type UnreadableApps map[string]error
-
-// BesidesApps splits err, the error of an app read. If err is an UnreadableApps, BesidesApps returns it and a nil
-// error, and the apps that were read are valid. Otherwise, it returns err.
-func BesidesApps(err error) (UnreadableApps, error) {
-	if bad, ok := errors.AsType[UnreadableApps](err); ok {
-		return bad, nil
-	}
-	return nil, err
-}
-
-func (u *UnreadableApps) Add(name string, err error) {
-	if *u == nil {
-		*u = UnreadableApps{}
-	}
-	(*u)[name] = err
-}
-
-func (u UnreadableApps) Err() error {
-	if len(u) == 0 {
-		return nil
-	}
-	return u
-}
-
-// Of returns the error for users about the named app; nil if the app is not in u.
-func (u UnreadableApps) Of(name string) error {
-	if err := u[name]; err != nil {
-		return &Error{Code: CodeRefused, Reason: Say("app %s cannot be read: %s", name, Said(err)), Err: UnreadableApps{name: err}}
-	}
-	return nil
+	return &Error{Code: CodeRefused, Reason: reason, Err: fmt.Errorf("%w: %w", ErrUnreadable, err)}
 }
 
 // Said returns err as an argument for Say. If err wraps an *Error, Said returns the *Error, which is translated with
@@ -113,15 +43,6 @@ func Said(err error) any {
 		return e
 	}
 	return err
-}
-
-func (u UnreadableApps) Error() string {
-	name := slices.Min(slices.Collect(maps.Keys(u)))
-	text := fmt.Sprintf("app %s cannot be read: %v", name, u[name])
-	if len(u) > 1 {
-		text += fmt.Sprintf("; nor can %d others", len(u)-1)
-	}
-	return text
 }
 
 // Code is the kind of an error. The API maps each Code to an HTTP status, and the CLI maps each Code to an exit code.
@@ -268,8 +189,8 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// Retryable converts the error of a store read into an Error for users: unreadable records give CodeRefused, and
-// other failures CodeUnavailable. If err wraps an Error, Retryable returns that Error. If err is nil, it returns nil.
+// Retryable converts the error of a store read into an Error for users with CodeUnavailable. If err wraps an Error,
+// Retryable returns that Error. If err is nil, it returns nil.
 func Retryable(err error) error {
 	var e *Error
 	switch {
@@ -278,25 +199,5 @@ func Retryable(err error) error {
 	case errors.As(err, &e):
 		return e
 	}
-	if bad, _ := SplitUnreadable(err); bad != nil {
-		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
-	}
-	if bad, _ := BesidesApps(err); bad != nil {
-		if len(bad) == 1 {
-			for name := range bad {
-				return bad.Of(name)
-			}
-		}
-		return &Error{Code: CodeRefused, Reason: Say("%v", bad), Err: err}
-	}
 	return &Error{Code: CodeUnavailable, Reason: Say("the database did not answer: try again"), Err: err}
-}
-
-// Unread returns the error for users if a strongly consistent read failed with the error err, or did not return the items
-// in the parameter left. It returns nil if the read is complete.
-func Unread[T any](left []T, err error) error {
-	if err == nil && len(left) > 0 {
-		err = ErrThrottled
-	}
-	return Retryable(err)
 }

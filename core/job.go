@@ -14,15 +14,6 @@ func (d Def) WithSecrets(turn func(secret string) string) Def {
 	return d
 }
 
-// Locked adds the whole job j to err if err is a Locked error about the definition of j. It returns other errors
-// unchanged.
-func (j *Job) Locked(err error) error {
-	if l, is := err.(*Locked[Def]); is {
-		return &Locked[*Job]{j, l.Err}
-	}
-	return err
-}
-
 // LockedSecrets returns an error if a secret of the job could not be decrypted, else nil.
 func (j *Job) LockedSecrets() (why *Error) {
 	j.Def.WithSecrets(func(secret string) string {
@@ -203,13 +194,11 @@ type Advance struct {
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev, NewRevAt and Change are set if the Advance ends a pause, or begins a pause without an end. The store writes
-	// the change record together with the Advance.
+	// NewRev and NewRevAt are set if the Advance ends a pause, or begins a pause without an end.
 	NewRev      int64
 	NewRevAt    time.Time
 	NewPauseBy  string
 	NewPauseWhy string
-	Change      *Change
 	PlanError   string
 	// NewCompared is the new value of Compared; 0: Compared does not change.
 	NewCompared Instant

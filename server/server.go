@@ -513,7 +513,7 @@ func (s *Server) tellLocked(ctx context.Context, data *store.Store, made bool) {
 	var names []string
 	apps, _ := data.ListApps(ctx)
 	for i := range apps {
-		if _, is := errors.AsType[*core.Locked[core.App]](apps[i].Err); is {
+		if _, is := errors.AsType[*core.Locked](apps[i].Err); is {
 			names = append(names, "app "+apps[i].Name)
 		}
 	}
@@ -526,7 +526,7 @@ func (s *Server) tellLocked(ctx context.Context, data *store.Store, made bool) {
 	for next, more := core.JobID(0), true; more; {
 		jobs, after, err := data.Jobs.List(ctx, "", next, budget.AtOnce)
 		for _, j := range jobs {
-			if _, is := errors.AsType[*core.Locked[*core.Job]](j.Err); is {
+			if _, is := errors.AsType[*core.Locked](j.Err); is {
 				names = append(names, "job "+j.Is.Name())
 			}
 		}

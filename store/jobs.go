@@ -16,10 +16,19 @@ type Got[T any] struct {
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
 func (g Got[T]) Usable() error {
-	if _, is := errors.AsType[*core.Locked[T]](g.Err); is {
+	if _, is := errors.AsType[*core.Locked](g.Err); is {
 		return nil
 	}
 	return g.Err
+}
+
+// Unlocked returns the results of a read for users. They can view and change a value with secrets that cannot be decrypted.
+func Unlocked[K comparable, T any](got map[K]Got[T], err error) (map[K]Got[T], error) {
+	all := make(map[K]Got[T], len(got))
+	for key, g := range got {
+		all[key] = Got[T]{Is: g.Is, Err: g.Usable()}
+	}
+	return all, err
 }
 
 func (g Got[T]) result() (T, error)   { return g.Is, g.Err }

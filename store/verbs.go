@@ -38,11 +38,35 @@ func (s *Store) WaitingRuns(ctx context.Context, job core.JobID, below core.RunI
 	return list, err
 }
 
-// OpenRuns calls the function each with every open run of a job, like budget.OpenRuns.
+// OpenRuns calls the function each with every open run of a job, until the function returns false. Triggered runs and retries
+// come before scheduled runs, and newer runs before older ones. OpenRuns returns true if it passed all open runs to the
+// function.
+//
+// A store without an index of open runs searches only a limited number of runs in one call. OpenRuns then makes another call
+// only if the function more is not nil and returns true.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, more func() bool, each func(*core.Run) bool) (all bool, err error) {
-	return budget.OpenRuns(ctx, job, func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-		return s.Runs.Open(ctx, first, last, false, limit)
-	}, more, each)
+	all = true
+	var spans [2][2]core.RunID
+	spans[0][0], spans[0][1] = core.NumberedRange(job)
+	spans[1][0], spans[1][1] = core.RunRange(job, 0, core.Horizon)
+	for _, span := range spans {
+		for next := span[1]; next != 0; {
+			var runs []core.Run
+			if runs, next, err = s.Runs.Open(ctx, next, span[0], false, budget.OpenAtOnce); err != nil {
+				return false, err
+			}
+			for i := range runs {
+				if !each(&runs[i]) {
+					return false, nil
+				}
+			}
+			if next != 0 && len(runs) < budget.OpenAtOnce && (more == nil || !more()) {
+				all = false
+				break
+			}
+		}
+	}
+	return all, nil
 }
 
 // LastAttempts reads the last stored attempt of each retry chain. The parameter firsts lists the first run of each chain. The
@@ -89,12 +113,7 @@ func (s *Store) JobIDs(ctx context.Context, n int) (core.JobID, error) {
 
 // Advance updates the planning fields of jobs, each on the condition that the stored Rev, Next and Tail equal its fields.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
-	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut {
-		if a.Change == nil {
-			return JobPut{Advance: a}
-		}
-		return JobPut{Advance: a, Changes: []core.Change{*a.Change}}
-	})
+	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut { return JobPut{Advance: a} })
 }
 
 // Enter adds entries to the due index. An entry that exists is not an error.

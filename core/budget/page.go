@@ -23,15 +23,15 @@ const (
 // A Page limits the time and the size of one response. Its time is measured by the monotonic clock.
 type Page struct {
 	Until    time.Time
-	Together int             // number of concurrent calls
-	Bad      core.Unreadable // jobs that were skipped because they cannot be read
+	Together int                  // number of concurrent calls
+	Bad      map[core.JobID]error // jobs that were skipped because they cannot be read
 	bytes    int
 	begun    bool
 }
 
 // NewPage returns a Page that ends after the given duration. The parameter together is the number of concurrent calls.
 func NewPage(after time.Duration, together int) *Page {
-	return &Page{Until: time.Now().Add(after), Together: together, bytes: pageBytes}
+	return &Page{Until: time.Now().Add(after), Together: together, Bad: map[core.JobID]error{}, bytes: pageBytes}
 }
 
 // Over reports whether the time limit of the page has passed.
@@ -39,7 +39,7 @@ func (p *Page) Over() bool { return time.Now().After(p.Until) }
 
 // Passed returns the unreadable jobs with IDs up to next. The next page continues after this ID. If next is 0, Passed returns
 // all unreadable jobs.
-func (p *Page) Passed(next core.JobID) core.Unreadable {
+func (p *Page) Passed(next core.JobID) map[core.JobID]error {
 	maps.DeleteFunc(p.Bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
 	return p.Bad
 }

@@ -193,7 +193,7 @@ func check(actor *core.Actor, r *Request) error {
 func (b *Bulk) jobs(ctx context.Context, r *Request, res *Result) (jobs []core.Job, all int, err error) {
 	var list []core.Job
 	var missing []string
-	var bad core.Unreadable
+	var bad map[core.JobID]error
 	switch {
 	case r.Filter != nil:
 		f := *r.Filter

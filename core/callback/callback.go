@@ -223,7 +223,7 @@ func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps 
 	case errors.Is(app.Err, core.ErrThrottled):
 		return passing(app.Err)
 	case app.Err != nil:
-		return passing(core.UnreadableApps{run.App: app.Err}.Of(run.App))
+		return passing(core.UnreadableApp(run.App, app.Err))
 	case !ok:
 		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/store"
 )
 
 // spreading is a dispatcher over a store with a broadcast job, whose executors accept all.
@@ -299,8 +300,8 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		pause := plan.PauseNow(b.s.jobOf(1).Sched, "why", time.Now(), plan.AWS())
-		must(t, b.s.Advance(t.Context(), []core.Advance{pause})...)
+		pause, change := plan.PauseNow(b.s.jobOf(1).Sched, "why", time.Now(), plan.AWS())
+		must(t, b.s.Jobs.Put(t.Context(), []store.JobPut{{Advance: &pause, Changes: []core.Change{change}}})...)
 		b.comes()
 		if b.is(id, "skipped paused 0 of 2, 2 skipped"); len(b.sent) != 0 {
 			t.Error(b.sent)

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -126,14 +125,9 @@ func (d *Dead) read(ctx context.Context, fires []core.Fire) (map[core.RunID]*cor
 	if err != nil {
 		return nil, nil, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
-	found, bad, err := store.Split(readJobs(ctx, d.store, distinct(jobs)))
+	found, _, err := store.Split(store.Unlocked(readJobs(ctx, d.store, distinct(jobs))))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read jobs of a dead-letter message: %w", err)
-	}
-	for id, why := range bad {
-		if l, is := errors.AsType[*core.Locked[*core.Job]](why); is {
-			found[id] = l.Record
-		}
 	}
 	return runs, found, nil
 }

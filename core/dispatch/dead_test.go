@@ -193,7 +193,7 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 		m.Fires = append(m.Fires, core.Fire{Run: triggered, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
 		g.s.jobsRead = func(got map[core.JobID]store.Got[*core.Job]) {
 			for id, g := range got {
-				g.Err = &core.Locked[*core.Job]{Record: g.Is, Err: core.Errorf(core.CodeRefused, "a secret cannot be decrypted")}
+				g.Err = &core.Locked{Err: core.Errorf(core.CodeRefused, "a secret cannot be decrypted")}
 				got[id] = g
 			}
 		}

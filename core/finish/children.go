@@ -99,7 +99,7 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 		case err != nil:
 			fam.err = fmt.Errorf("read job %d: %w", job, err)
 		case got.Err != nil:
-			fam.err = unread(job, got.Err)
+			fam.err = core.UnreadableJob(job, got.Err)
 		case !is:
 			fam.list = nil
 		default:
@@ -274,7 +274,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 			var why error
 			switch {
 			case got.Err != nil: // stored, so not deleted
-				why = unread(id, got.Err)
+				why = core.UnreadableJob(id, got.Err)
 			case job != nil:
 				d := &job.Def
 				c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
@@ -421,22 +421,14 @@ func (f *Finish) job(ctx context.Context, id core.JobID) (*core.Job, error) {
 	return job, nil
 }
 
-// readJob reads a part of a job, nil if the job is deleted. The error of a job that cannot be decoded is a core.Unreadable.
+// readJob reads a part of a job, nil if the job is deleted.
 func (f *Finish) readJob(ctx context.Context, part store.Part, id core.JobID) (*core.Job, error) {
 	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, part, []core.JobID{id}))
-	return jobs[id], cmp.Or(err, core.Unreadable(bad).Err())
+	return jobs[id], cmp.Or(err, core.UnreadableJob(id, bad[id]))
 }
 
 // readRun reads a run, nil if it does not exist.
 func (f *Finish) readRun(ctx context.Context, id core.RunID) (*core.Run, error) {
 	runs, err := store.Complete(f.s.Runs.Get(ctx, []core.RunID{id}))
 	return runs[id], err
-}
-
-// unread returns the error of a job with children that could not be read.
-func unread(job core.JobID, err error) error {
-	if errors.Is(err, core.ErrThrottled) {
-		return fmt.Errorf("read job %d: %w", job, err)
-	}
-	return core.Unreadable{job: err}
 }

@@ -41,13 +41,13 @@ func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
 			return err
 		}
 		why := pausedWhy(job.Def.PauseAfter, run.ID)
-		move := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
+		move, change := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
 		if skip, some, err := plan.Dropped(&job.Sched, move.NewRevAt, core.ReasonPaused); err == nil && some {
 			if err := f.s.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
 				return fmt.Errorf("record skipped runs of paused job %d: %w", id, err)
 			}
 		}
-		switch err := f.s.Advance(ctx, []core.Advance{move})[0]; {
+		switch err := f.s.Jobs.Put(ctx, []store.JobPut{{Advance: &move, Changes: []core.Change{change}}})[0]; {
 		case err == nil:
 			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
 			return f.tellPaused(ctx, run, job.Def.PauseAfter)

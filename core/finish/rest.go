@@ -108,9 +108,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 
 // lasting reports whether err stays until a user repairs a job or an app, so a retry cannot help.
 func lasting(err error) bool {
-	_, job := errors.AsType[core.Unreadable](err)
-	_, app := errors.AsType[core.UnreadableApps](err)
-	return (job || app || core.CodeOf(err) == core.CodeInvalid) && !errors.Is(err, core.ErrThrottled)
+	return (errors.Is(err, core.ErrUnreadable) || core.CodeOf(err) == core.CodeInvalid) && !errors.Is(err, core.ErrThrottled)
 }
 
 func (r *AfterClose) mend(ctx context.Context, e ended) {

@@ -190,15 +190,15 @@ func (m *Manage) empty(ctx context.Context, name string, leaves leaving) error {
 		if err != nil {
 			return core.Retryable(err)
 		}
-		var bad core.Unreadable
+		var bad error
 		for _, g := range jobs {
 			if g.Err != nil {
-				bad.Add(g.Is.Def.ID, g.Err)
+				bad = cmp.Or(bad, core.UnreadableJob(g.Is.Def.ID, g.Err))
 			} else if _, stays := leaves(g.Is.Name(), g.Is.Def.Set, core.Notify{}); stays {
 				return core.Errorf(core.CodeRefused, "app %s has jobs, such as %s: delete the jobs first", name, g.Is.Name())
 			}
 		}
-		if len(bad) > 0 {
+		if bad != nil {
 			return core.Errorf(core.CodeRefused, "app %s has a job that cannot be read: %v", name, bad)
 		}
 		if after = next; next == 0 {

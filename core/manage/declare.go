@@ -25,7 +25,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		return fresh
 	}
 	apps := make(map[string]core.App, len(names))
-	bad := core.UnreadableApps{}
+	bad := map[string]error{}
 	for part := range budget.Chunks(names, budget.AtOnce) {
 		found, worse, err := store.Split(m.store.Apps(ctx, part...))
 		if err != nil {
@@ -38,8 +38,8 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		maps.Copy(bad, worse)
 	}
 	return slices.DeleteFunc(fresh, func(s *saving) bool {
-		if why := bad.Of(s.job.Def.App); s.spec.Declared && why != nil {
-			s.refuse(why)
+		if why := bad[s.job.Def.App]; s.spec.Declared && why != nil {
+			s.refuse(core.UnreadableApp(s.job.Def.App, why))
 			return true
 		}
 		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)

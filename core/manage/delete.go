@@ -148,7 +148,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 		return res, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(bad)) { // their set is unknown
-		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: bad.Of(name)})
+		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: core.UnreadableApp(name, bad[name])})
 	}
 	refused := map[string]bool{}
 	for i := range res.Jobs {

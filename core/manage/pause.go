@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // MaxPause is the maximum duration of a pause that ends automatically.
@@ -169,7 +170,7 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 // that end are expected, and a change of the paused job would lose them. If it stored some, it
 // returns true and all jobs must be read again.
 func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, err error) {
-	var moves []core.Advance
+	var moves []store.JobPut
 	for _, j := range jobs {
 		s := j.Sched
 		if s.State != core.Paused || s.PauseUntil == 0 || s.PauseUntil > core.InstantOf(m.ask.Now()) {
@@ -179,12 +180,13 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 		if err != nil {
 			continue // it expects no runs, and this change is how a user repairs it
 		}
-		moves = append(moves, plan.EndPause(s, sch, m.plans))
+		move, change := plan.EndPause(s, sch, m.plans)
+		moves = append(moves, store.JobPut{Advance: &move, Changes: []core.Change{change}})
 	}
 	if len(moves) == 0 {
 		return false, nil
 	}
-	for _, err := range m.store.Advance(ctx, moves) {
+	for _, err := range m.store.Jobs.Put(ctx, moves) {
 		switch {
 		case errors.Is(err, core.ErrThrottled):
 			return false, core.Retryable(err)

@@ -206,11 +206,10 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 		names = append(names, s.job.Def.App)
 	}
 	slices.Sort(names)
-	apps, worse, err := store.Split(m.store.Apps(ctx, slices.Compact(names)...))
+	apps, bad, err := store.Split(m.store.Apps(ctx, slices.Compact(names)...))
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
-	bad := core.UnreadableApps(worse)
 	ready := make([]*saving, 0, len(todo))
 	for _, s := range todo {
 		app := apps[s.job.Def.App]
@@ -223,7 +222,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 		}
 		switch {
 		case bad[s.job.Def.App] != nil:
-			s.refuse(bad.Of(s.job.Def.App))
+			s.refuse(core.UnreadableApp(s.job.Def.App, bad[s.job.Def.App]))
 		case app.Name == "":
 			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App,
 				Reason: core.Say("the app does not exist: create it first")})
@@ -259,7 +258,7 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 	}
 	part = slices.DeleteFunc(part, func(s *saving) bool {
 		if why := bad[s.job.Name()]; why != nil {
-			s.refuse(core.Retryable(why))
+			s.refuse(why)
 			return true
 		}
 		return false
@@ -395,13 +394,12 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	}
 	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
 	for some := range budget.Chunks(ids, budget.AtOnce) {
-		found, worse, err := store.Split(m.store.Jobs.Get(ctx, store.Whole, some))
+		found, worse, err := store.Split(store.Unlocked(m.store.Jobs.Get(ctx, store.Whole, some)))
 		if err != nil {
 			return nil, nil, core.Retryable(err)
 		}
-		core.Unreadable(worse).Unlock(func(j *core.Job) { found[j.Def.ID] = j }) // a save can replace its locked secrets
 		for id, why := range worse {
-			bad[names[id]] = core.Unreadable{id: why}
+			bad[names[id]] = core.UnreadableJob(id, why)
 		}
 		for _, j := range found {
 			if stored[j.Def.App] == nil {

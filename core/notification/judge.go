@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -241,10 +240,7 @@ func (n *Notices) success(ctx context.Context, job core.JobID, since time.Time) 
 func (n *Notices) slow(ctx context.Context, job *core.Job, st *State, who *core.Notify, now time.Time, j *seen) error {
 	upTo := core.InstantOf(now.Add(-who.Slow))
 	var late []core.Run
-	open := func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, core.RunID, error) {
-		return n.s.Runs.Open(ctx, first, last, false, limit)
-	}
-	if _, err := budget.OpenRuns(ctx, job.Def.ID, open, nil, func(r *core.Run) bool {
+	if _, err := n.s.OpenRuns(ctx, job.Def.ID, nil, func(r *core.Run) bool {
 		switch at := core.Ceil(r.SentAt); {
 		case !r.Sent() || r.IsBroadcast() || at <= st.Slow:
 		case at <= upTo:

@@ -252,7 +252,7 @@ func (c *cleaning) note(ctx context.Context, id core.JobID, job *core.Job, clean
 // jobOf returns the current job, or nil if it was deleted.
 func (c *cleaning) jobOf(ctx context.Context, id core.JobID) (*core.Job, error) {
 	found, bad, err := store.Split(c.op.store.Jobs.Get(ctx, store.Whole, []core.JobID{id}))
-	return found[id], core.Retryable(cmp.Or(err, core.Unreadable(bad).Err()))
+	return found[id], core.Retryable(cmp.Or(err, core.UnreadableJob(id, bad[id])))
 }
 
 // lastSuccess returns the job's last successful run, or 0. In a job that pauses after failures in

@@ -303,8 +303,8 @@ func (op *Operate) sendKills(ctx context.Context, appName string, addresses []st
 		return nil
 	}
 	found, bad, err := store.Split(op.store.Apps(ctx, appName))
-	if err := cmp.Or(err, core.UnreadableApps(bad).Err()); err != nil {
-		return core.Retryable(err)
+	if err := cmp.Or(core.Retryable(err), core.UnreadableApp(appName, bad[appName])); err != nil {
+		return err
 	}
 	app := found[appName]
 	app.Name = appName // also for a deleted app, whose executors may still be available

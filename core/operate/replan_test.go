@@ -447,8 +447,9 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 			}
 		}
 		page, err := m.Jobs(ctx, query.JobFilter{})
-		if named("the list", page.Failed.Reasons(), err); len(page.Jobs) != whole {
-			t.Errorf("listed: %+v", page.Jobs)
+		if why := page.Failed[bad.Def.ID]; err != nil || len(page.Failed) != len(jobs) || why == nil ||
+			!strings.Contains(why.Error(), "no JSON") || len(page.Jobs) != whole {
+			t.Errorf("listed: %+v, %v, %v", page.Jobs, page.Failed, err)
 		}
 		sum, err := m.AuditAll(ctx, at, at+100)
 		named("audit", sum.Failed, err)

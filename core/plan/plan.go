@@ -204,16 +204,15 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
-// EndPause returns the Advance that starts a paused job at the planned end of its pause, together with the change record.
+// EndPause returns the Advance that starts a paused job at the planned end of its pause, and its change record.
 // Runs are expected from that time on, even if the planner applies the Advance later.
-func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
+func EndPause(s core.Sched, sch *schedule.Schedule, o Options) (core.Advance, core.Change) {
 	after := resumed(s, sch, o)
 	a := s.Stay()
 	a.NewNext, a.NewPlanAt, a.NewState, a.NewTail = after.Next, after.PlanAt, after.State, after.Tail
 	a.NewRev, a.NewRevAt = after.Rev, after.RevAt
-	a.Change = &core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
+	return a, core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
 		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
-	return a
 }
 
 // resumed returns the job as it starts at the end of its pause.
@@ -239,8 +238,8 @@ func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sch
 	return s
 }
 
-// PauseNow returns the Advance that pauses a job without a planned end, together with the change record.
-func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
+// PauseNow returns the Advance that pauses a job without a planned end, and its change record.
+func PauseNow(s core.Sched, why string, now time.Time, o Options) (core.Advance, core.Change) {
 	rev, at := core.NextRev(s.Rev, s.RevAt, now)
 	after := s
 	after.Rev, after.RevAt = rev, at
@@ -248,9 +247,8 @@ func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
 	a := s.Stay()
 	a.NewNext, a.NewPlanAt, a.NewState, a.NewTail = after.Next, after.PlanAt, after.State, after.Tail
 	a.NewRev, a.NewRevAt, a.NewPauseBy, a.NewPauseWhy, a.PlanError = rev, at, after.PauseBy, after.PauseWhy, ""
-	a.Change = &core.Change{ID: rev, At: at, By: after.PauseBy, Verb: core.VerbPaused, App: s.App, Job: s.ID, Why: why,
+	return a, core.Change{ID: rev, At: at, By: after.PauseBy, Verb: core.VerbPaused, App: s.App, Job: s.ID, Why: why,
 		Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
-	return a
 }
 
 // maxCounted limits the scheduled times of a skipped range that are counted; for more, the record covers

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/store"
 )
 
 // FindApp reads an app; false if the app does not exist. Secrets that cannot be decrypted stay in encrypted form, so
@@ -18,12 +17,9 @@ func (q *Queries) FindApp(ctx context.Context, name string) (core.App, bool, err
 	if err := core.CheckAppName("app", name); err != nil {
 		return core.App{}, false, err
 	}
-	found, bad, err := store.Split(q.store.Apps(ctx, name))
-	if l, is := bad[name].(*core.Locked[core.App]); is {
-		return l.Record, true, nil
-	}
+	found, err := q.store.Apps(ctx, name)
 	a, ok := found[name]
-	return a, ok, core.Retryable(cmp.Or(err, core.UnreadableApps(bad).Err()))
+	return a.Is, ok, cmp.Or(core.Retryable(err), core.UnreadableApp(name, a.Usable()))
 }
 
 func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
@@ -36,10 +32,10 @@ func (q *Queries) App(ctx context.Context, name string) (core.App, error) {
 
 // Apps returns all apps, sorted by name, and the errors of the apps that cannot be read. The apps contain their
 // tokens, so callers must not output the apps.
-func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
+func (q *Queries) Apps(ctx context.Context) ([]core.App, map[string]error, error) {
 	list, err := q.store.ListApps(ctx)
 	var apps []core.App
-	var bad core.UnreadableApps
+	bad := map[string]error{}
 	for i := range list {
 		switch v := &list[i]; {
 		case v.Err == nil:
@@ -47,7 +43,7 @@ func (q *Queries) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, er
 		case errors.Is(v.Err, core.ErrThrottled):
 			err = cmp.Or(err, v.Err)
 		default:
-			bad.Add(v.Name, v.Err)
+			bad[v.Name] = v.Err
 		}
 	}
 	if err != nil {

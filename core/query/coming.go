@@ -137,8 +137,8 @@ func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, e
 		if !a.takes(j) {
 			return true
 		}
-		if why := bad.Of(j.Def.App); why != nil { // the pause of its app is unknown
-			p.Bad.Add(j.Def.ID, why)
+		if why := bad[j.Def.App]; why != nil { // the pause of its app is unknown
+			p.Bad[j.Def.ID] = why
 			return true
 		}
 		c.add(j, open[j.Def.App])

@@ -59,7 +59,7 @@ type JobsAsk struct {
 type JobsNow struct {
 	Jobs   []core.Job
 	Recent [][]core.Run // last runs of each job in Jobs, newest first
-	Failed core.Unreadable
+	Failed map[core.JobID]error
 	// All is the number of jobs that the filter selects, ignoring Is. Of is the number of these jobs for each status.
 	All int
 	Of  map[Standing]int
@@ -168,7 +168,7 @@ type found struct {
 	partial bool
 	more    bool // more jobs exist
 	bad     int  // number of unreadable jobs
-	failed  core.Unreadable
+	failed  map[core.JobID]error
 	unread  bool // last runs were read only for possibly failing jobs
 	stand   *standing
 	next    func(j *core.Job) core.Instant // returns the next scheduled time outside pauses; 0: none
@@ -379,7 +379,7 @@ func has(j *core.Job, text string) bool {
 // Select returns the selected jobs with an ID above the parameter after, ordered by ID, for a bulk operation. The result
 // all is the number of all selected jobs. The result bad has the unreadable jobs, which might match the filter too.
 // Select waits until the status of all jobs is known.
-func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad core.Unreadable, err error) {
+func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs []core.Job, all int, bad map[core.JobID]error, err error) {
 	if _, err := a.check(); err != nil {
 		return nil, 0, nil, err
 	}
@@ -413,7 +413,7 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 
 // Named returns the jobs that the references name, without duplicates and ordered by ID. missing has the references
 // to jobs that do not exist, and bad has the unreadable jobs.
-func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad core.Unreadable, err error) {
+func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad map[core.JobID]error, err error) {
 	of := map[core.JobID]string{}
 	for _, ref := range refs {
 		id, err := q.JobID(ctx, ref)
@@ -427,11 +427,10 @@ func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, mi
 		}
 	}
 	ids := slices.Sorted(maps.Keys(of))
-	found, bad, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, ids))
+	found, bad, err := store.Split(store.Unlocked(q.store.Jobs.Get(ctx, store.Whole, ids)))
 	if err != nil {
 		return nil, nil, nil, core.Retryable(err)
 	}
-	bad.Unlock(func(j *core.Job) { found[j.Def.ID] = j })
 	for _, id := range ids {
 		if j := found[id]; j != nil {
 			jobs = append(jobs, *j)

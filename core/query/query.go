@@ -92,7 +92,7 @@ func (q *Queries) EachJob(
 		}
 		for _, g := range list {
 			if why := g.Usable(); why != nil {
-				p.Bad.Add(g.Is.Def.ID, why)
+				p.Bad[g.Is.Def.ID] = why
 				continue
 			}
 			if !do(g.Is) {

@@ -44,7 +44,7 @@ type JobPage struct {
 	Jobs []core.Job
 	Last []*core.Run // last run of each job in Jobs, nil if the job has no run; empty unless JobFilter.Last is set
 	// Failed has the unreadable jobs, which are not in Jobs.
-	Failed core.Unreadable
+	Failed map[core.JobID]error
 	Next   core.JobID // value of After for the next page; 0: this is the last page
 }
 
@@ -180,13 +180,12 @@ func (q *Queries) Job(ctx context.Context, ref string) (core.Job, error) {
 
 // storedJob reads a job, with locked secrets like FindApp; nil if there is none.
 func (q *Queries) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
-	found, bad, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, []core.JobID{id}))
-	core.Unreadable(bad).Unlock(func(j *core.Job) { found[id] = j })
-	return found[id], core.Retryable(cmp.Or(err, core.Unreadable(bad).Err()))
+	found, bad, err := store.Split(store.Unlocked(q.store.Jobs.Get(ctx, store.Whole, []core.JobID{id})))
+	return found[id], cmp.Or(core.Retryable(err), core.UnreadableJob(id, bad[id]))
 }
 
 // tells returns the unreadable jobs that the caller may see. Their apps are known only if the filter has an app.
-func (f *JobFilter) tells(bad core.Unreadable) core.Unreadable {
+func (f *JobFilter) tells(bad map[core.JobID]error) map[core.JobID]error {
 	if f.Sees != nil && (f.App == "" || !f.Sees(f.App)) {
 		return nil
 	}
@@ -1097,8 +1096,8 @@ func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahe
 		if !f.takes(j) {
 			return true
 		}
-		if why := bad.Of(j.Def.App); why != nil { // the pause of its app is unknown
-			p.Bad.Add(j.Def.ID, why)
+		if why := bad[j.Def.App]; why != nil { // the pause of its app is unknown
+			p.Bad[j.Def.ID] = why
 			return true
 		}
 		if fit++; fit <= maxFew {

@@ -194,8 +194,8 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 	case err != nil, errors.Is(v.Err, core.ErrThrottled):
 		return core.App{}, passing(cmp.Or(err, v.Err))
 	case v.Err != nil: // executors retry
-		bad := core.UnreadableApps{g.App: v.Err}
-		return core.App{}, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", bad.Of(g.App)), Err: bad}
+		bad := core.UnreadableApp(g.App, v.Err)
+		return core.App{}, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", bad), Err: bad}
 	case !ok:
 		return core.App{}, core.Errorf(core.CodeNotFound, "app %s does not exist: create it before its executors register", g.App)
 	}

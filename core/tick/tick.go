@@ -72,11 +72,11 @@ type Ticker struct {
 	pace   map[int]int // number of advances tried at a time, by partition, after some failed
 	sent   map[core.JobID]sent
 	// waiting is the due time of the earliest item that a wake-up found before its first pass; zero: it found none.
-	waiting time.Time
-	burst   map[core.Instant]int     // number of runs enqueued here, by future due time
-	postRun map[core.JobID]time.Time // jobs that cannot be read, and when they are tried again
-	untold  map[noteKey]ring.Note    // notifications not enqueued yet
-	mute    error                    // error of the post-run queue in this pass
+	waiting  time.Time
+	burst    map[core.Instant]int       // number of runs enqueued here, by future due time
+	unusable map[core.DueItem]time.Time // jobs and runs that cannot be read, and when they are tried again
+	untold   map[noteKey]ring.Note      // notifications not enqueued yet
+	mute     error                      // error of the post-run queue in this pass
 	// telling is how long this pass has waited for the post-run queue.
 	telling time.Duration
 }
@@ -107,7 +107,7 @@ func New(s *store.Store, o Options) *Ticker {
 	}
 	o.Loss.Now, o.Loss.Plan, o.Loss.Log = o.Now, o.Plan, o.Log
 	t := &Ticker{s: s, o: o, growth: partitioning.New(s, o.Rates, o.Plan, o.Now), loss: lossdetect.New(s, o.Loss),
-		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, postRun: map[core.JobID]time.Time{},
+		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, unusable: map[core.DueItem]time.Time{},
 		untold: map[noteKey]ring.Note{}}
 	t.join(time.Time{}, 0)
 	return t
@@ -172,7 +172,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	}
 	now := t.o.Now()
 	maps.DeleteFunc(t.burst, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
-	maps.DeleteFunc(t.postRun, func(_ core.JobID, until time.Time) bool { return !now.Before(until) })
+	maps.DeleteFunc(t.unusable, func(_ core.DueItem, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
 	end := time.Time{}
 	if t.o.PassFor > 0 && n > 1 {
@@ -256,11 +256,11 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 			break
 		}
 		after = items[len(items)-1]
-		isPostRun := func(it core.DueItem) bool { return it.Run == 0 && !t.postRun[it.Job].IsZero() }
-		items = slices.DeleteFunc(items, isPostRun)
+		isUnusable := func(it core.DueItem) bool { return !t.unusable[core.DueItem{Job: it.Job, Run: it.Run}].IsZero() }
+		items = slices.DeleteFunc(items, isUnusable)
 		res.Due += len(items)
 		goOn, err := t.items(ctx, g, p, items, res)
-		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isPostRun(it) }); i >= 0 {
+		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isUnusable(it) }); i >= 0 {
 			res.Lag = max(res.Lag, now.Sub(items[i].PlanAt.Time())) // sorted by time
 		}
 		if err != nil {
@@ -306,7 +306,7 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 		case j.Err != nil: // it is never written
 			t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", j.Err)
 			t.oweNote(unplanned(id, j.Err.Error()))
-			t.postRun[id] = now.Add(t.o.PlanBackoff)
+			t.unusable[core.DueItem{Job: id}] = now.Add(t.o.PlanBackoff)
 		case j.Is.Sched.PlanAt != 0 && !j.Is.Sched.PlanAt.Time().After(now):
 			due = append(due, j.Is.Sched)
 		}
@@ -390,9 +390,10 @@ func (t *Ticker) remember(pl *planned) { t.sent[pl.of.ID] = sent{left: *pl, at: 
 // planned is the plan of one job.
 type planned struct {
 	plan.Result
-	of    core.Sched
-	begun bool        // some of its runs are enqueued
-	lost  []core.Fire // earlier runs that the delay queue lost
+	of      core.Sched
+	changes []core.Change // records that are stored with the advance
+	begun   bool          // some of its runs are enqueued
+	lost    []core.Fire   // earlier runs that the delay queue lost
 }
 
 // whole reports whether only the advance remains.
@@ -416,7 +417,8 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 		if s.PausedAt(now) { // its end is near
 			return planned{Result: plan.Job(s, sch, now, o)}, true
 		}
-		return planned{Result: plan.Result{Advance: plan.EndPause(s, sch, o)}}, true
+		move, change := plan.EndPause(s, sch, o)
+		return planned{Result: plan.Result{Advance: move}, changes: []core.Change{change}}, true
 	case core.Ended:
 		move := s.Stay()
 		move.NewPlanAt = 0
@@ -616,7 +618,7 @@ func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r
 	var jobs []*core.Sched
 	var of []*planned
 	for i := range plans {
-		if pl := &plans[i]; !pl.begun && pl.Advance.Change == nil && pl.Advance.PlanError == "" {
+		if pl := &plans[i]; !pl.begun && len(pl.changes) == 0 && pl.Advance.PlanError == "" {
 			jobs, of = append(jobs, &pl.of), append(of, pl)
 		}
 	}
@@ -658,13 +660,13 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 	if len(list) == 0 {
 		return 0
 	}
-	moves := make([]core.Advance, len(list))
+	puts := make([]store.JobPut, len(list))
 	for i, pl := range list {
-		moves[i] = pl.Advance
+		puts[i] = store.JobPut{Advance: &pl.Advance, Changes: pl.changes}
 	}
 	now := t.o.Now()
 	moved := 0
-	for i, err := range t.s.Advance(ctx, moves) {
+	for i, err := range t.s.Jobs.Put(ctx, puts) {
 		pl := list[i]
 		delete(t.sent, pl.of.ID)
 		switch {
@@ -715,8 +717,9 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		run := got.Is
 		switch {
 		case errors.Is(got.Err, core.ErrThrottled): // it stays due
-		case got.Err != nil:
-			return fmt.Errorf("read the run %d of an entry: %w", e.Run, got.Err)
+		case got.Err != nil: // it stays due
+			t.o.Log.Error("run cannot be enqueued: it cannot be read", "job", e.Job, "run", e.Run, "err", got.Err)
+			t.unusable[core.DueItem{Job: e.Job, Run: e.Run}] = t.o.Now().Add(t.o.PlanBackoff)
 		case !ok: // open runs stay in the store, so it ended long ago
 			t.o.Log.Warn("entry of the due index dropped: its run is not stored", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)

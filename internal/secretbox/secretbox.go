@@ -236,8 +236,8 @@ func Seal[T Record[T]](b *Box, r T) (sealed T, err error) {
 	}), nil
 }
 
-// Open returns the record with decrypted secrets. If a secret cannot be decrypted, the error is a *core.Locked with
-// the record. If the keys could not be read, the error is a core.ErrThrottled.
+// Open returns the record with decrypted secrets. If a secret cannot be decrypted, the error is a *core.Locked. If the
+// keys could not be read, the error is a core.ErrThrottled.
 func Open[T Record[T]](b *Box, r T) (T, error) {
 	var failed error
 	opened := r.WithSecrets(func(stored string) string {
@@ -249,7 +249,7 @@ func Open[T Record[T]](b *Box, r T) (T, error) {
 		return secret
 	})
 	if why, is := failed.(*core.Error); is {
-		return opened, &core.Locked[T]{Record: opened, Err: why}
+		return opened, &core.Locked{Err: why}
 	}
 	return opened, failed
 }

@@ -42,7 +42,7 @@ func TestOpenRejectsSecretOfOtherRecord(t *testing.T) {
 		"no key":  {Name: "shop", Token: "enc::" + strings.Repeat("A", 60)},
 	} {
 		opened, err := Open(b, moved)
-		var l *core.Locked[core.App]
+		var l *core.Locked
 		if !errors.As(err, &l) || opened.Token != core.LockedMark+moved.Token {
 			t.Errorf("%s: %q, %v", name, opened.Token, err)
 		}
@@ -166,7 +166,7 @@ func TestUnusableKeysLockSecrets(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := New(core.Say("the parameter %s", "/t/key"), func(context.Context) (string, error) { return c.text, c.err }, nil)
 				opened, err := Open(b, sealed)
-				if _, locked := err.(*core.Locked[core.App]); locked != c.locks || !locked && !errors.Is(err, core.ErrThrottled) {
+				if _, locked := err.(*core.Locked); locked != c.locks || !locked && !errors.Is(err, core.ErrThrottled) {
 					t.Errorf("%T: %v", err, err)
 				}
 				if kept, err := Seal(b, opened); err != nil || kept.Token != sealed.Token {

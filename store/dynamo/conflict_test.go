@@ -150,14 +150,15 @@ func TestManyJobsOfOneApp(t *testing.T) {
 		f.db.Faults = transactionsTake(20 * time.Millisecond)
 		const n, perTransaction = 500, 12
 		jobs, changes, updates := make([]core.Job, n), make([]core.Change, n), make([]store.JobPut, n)
-		moves := make([]core.Advance, n)
+		moves, ends := make([]core.Advance, n), make([]store.JobPut, n)
 		for i := range jobs {
 			jobs[i] = oneJob(core.JobID(i + 1))
 			changes[i] = core.Change{ID: 100, App: "orders", Job: jobs[i].Def.ID}
 			updates[i] = update(100, jobs[i], core.Change{ID: 101, App: "orders", Job: jobs[i].Def.ID})
 			updates[i].Update.Job.Sched.Rev, updates[i].Update.Job.Def.Title = 101, "new"
 			moves[i] = updates[i].Update.Job.Sched.Stay()
-			moves[i].NewRev, moves[i].Change = 102, &core.Change{ID: 102, App: "orders", Job: jobs[i].Def.ID}
+			moves[i].NewRev = 102
+			ends[i] = store.JobPut{Advance: &moves[i], Changes: []core.Change{{ID: 102, App: "orders", Job: jobs[i].Def.ID}}}
 		}
 		transactions := func(what string, want int, do func()) {
 			f.db.Units()
@@ -168,7 +169,7 @@ func TestManyJobsOfOneApp(t *testing.T) {
 		}
 		transactions("making", (n+perTransaction-1)/perTransaction, func() { ok(t, createJobs(ctx, s, jobs, changes)...) })
 		transactions("changing", n, func() { ok(t, updateJobs(ctx, s, updates...)...) })
-		transactions("ends of pauses", n, func() { ok(t, s.Advance(ctx, moves)...) })
+		transactions("ends of pauses", n, func() { ok(t, s.Store.Jobs.Put(ctx, ends)...) })
 		transactions("triggers", n, func() {
 			var all sync.WaitGroup
 			for i := range jobs {

@@ -119,9 +119,7 @@ func (s *Store) join(id core.JobID, p *parts) gotJob {
 	}
 	p.def.days = d.Keep.Days
 	s.defs.note(id, p.def)
-	if j.Def, err = secretbox.Open(s.o.Secrets, d); err != nil {
-		err = j.Locked(err)
-	}
+	j.Def, err = secretbox.Open(s.o.Secrets, d)
 	return gotJob{Is: j, Err: err}
 }
 

@@ -76,9 +76,7 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 			Err: fmt.Errorf("job %d: %w", c.ID, err)}
 	}
 	j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline = x.Schedule, x.Misfire, x.Grace, x.Deadline
-	if j.Def, err = secretbox.Open(s.secrets, j.Def); err != nil {
-		err = j.Locked(err)
-	}
+	j.Def, err = secretbox.Open(s.secrets, j.Def)
 	return store.Got[*core.Job]{Is: j, Err: err}
 }
 

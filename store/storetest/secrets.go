@@ -94,7 +94,7 @@ func locked(t *testing.T, s *store.Store) {
 	apps, err := s.Apps(ctx, "orders")
 	list, other := s.ListApps(ctx)
 	for _, v := range append(list, apps["orders"]) {
-		if _, is := errors.AsType[*core.Locked[core.App]](v.Err); !is || !strings.Contains(v.Err.Error(), "encrypted with key") ||
+		if _, is := errors.AsType[*core.Locked](v.Err); !is || !strings.Contains(v.Err.Error(), "encrypted with key") ||
 			v.Is.Executors == nil {
 			t.Errorf("an app with another key: %+v", v)
 		}
@@ -104,7 +104,7 @@ func locked(t *testing.T, s *store.Store) {
 	}
 	jobs, err := s.Jobs.Get(ctx, store.Whole, []core.JobID{1, 2})
 	for id := range core.JobID(2) {
-		if _, is := errors.AsType[*core.Locked[*core.Job]](jobs[1+id].Err); !is || jobs[1+id].Is.Def.Route != core.RouteRound || err != nil {
+		if _, is := errors.AsType[*core.Locked](jobs[1+id].Err); !is || jobs[1+id].Is.Def.Route != core.RouteRound || err != nil {
 			t.Errorf("job %d with another key: %+v, %v", 1+id, jobs[1+id], err)
 		}
 	}

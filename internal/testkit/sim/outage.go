@@ -148,7 +148,7 @@ func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
 		record := func(context.Context, *core.Letter) error { return nil }
-		if n, err = w.truth.cloud.engine.TakeLetters(bg, record); err != nil {
+		if n, err = w.truth.cloud.store.TakeLetters(bg, record); err != nil {
 			w.fail(0, "take dead letters: %v", err)
 			return
 		}

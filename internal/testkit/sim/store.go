@@ -52,21 +52,21 @@ func newStore(w *World) (*store.Store, *cloud) {
 	// because the write and its record are one step: otherwise another call could find a
 	// message without its record. A wait under a lock stops the clock of the bubble.
 	var err error
-	c.engine, err = dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
+	c.store, err = dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
 	}
-	return c.engine.Store, c
+	return c.store.Store, c
 }
 
 // cloud is the layer below dynamo. Its answers may be lost below the engine, so the checker
 // reads the outcome instead of concluding it from them.
 type cloud struct {
-	w      *World
-	has    fakeaws.Account
-	db     *fakeaws.DynamoDB
-	sqs    *fakeaws.SQS
-	engine *dynamo.Store
+	w     *World
+	has   fakeaws.Account
+	db    *fakeaws.DynamoDB
+	sqs   *fakeaws.SQS
+	store *dynamo.Store
 
 	mu      sync.Mutex
 	seen    []sight

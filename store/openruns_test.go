@@ -1,12 +1,26 @@
-package budget_test
+package store_test
 
 import (
 	"context"
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
+
+// searching is a store without an index of open runs.
+type searching struct {
+	store.Runs
+	pages map[core.RunID]int // of each span
+}
+
+func (s searching) Open(_ context.Context, first, last core.RunID, _ bool, _ int) ([]core.Run, core.RunID, error) {
+	next := first - 1
+	if s.pages[last]++; s.pages[last] == 3 {
+		next = 0
+	}
+	return []core.Run{{ID: first}}, next, nil
+}
 
 // TestOpenRunsStopsWhereAStoreSearches: after a short page of a store without an index, OpenRuns continues
 // only if more allows it, and reports that runs are left.
@@ -22,16 +36,8 @@ func TestOpenRunsStopsWhereAStoreSearches(t *testing.T) {
 		{"asked", func() bool { return true }, 6, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			pages := map[core.RunID]int{} // of each span
-			read := func(_ context.Context, first, last core.RunID, _ int) ([]core.Run, core.RunID, error) {
-				next := first - 1
-				if pages[last]++; pages[last] == 3 {
-					next = 0
-				}
-				return []core.Run{{ID: first}}, next, nil
-			}
-			n := 0
-			all, err := budget.OpenRuns(t.Context(), 7, read, c.more, func(*core.Run) bool { n++; return true })
+			s, n := store.Store{Runs: searching{pages: map[core.RunID]int{}}}, 0
+			all, err := s.OpenRuns(t.Context(), 7, c.more, func(*core.Run) bool { n++; return true })
 			if n != c.want || all != c.all || err != nil {
 				t.Errorf("%d runs, all %t, %v; want %d, %t", n, all, err, c.want, c.all)
 			}
