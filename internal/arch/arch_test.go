@@ -34,7 +34,6 @@ var layers = [][]string{
 		"internal/oidc"},
 	{"internal/wiring", "internal/poller"},
 	{"words"},
-	{"engine"},
 	{"core/people"},
 	{"core/bulk"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/operate", "core/pullqueue", "core/restore",
@@ -132,7 +131,7 @@ func refusal(from, to string) string {
 		return "the list of layers does not know " + from
 	}
 	if _, ok := lookup(free, to); ok {
-		if strings.HasPrefix(from, "core") || from == "engine" || strings.HasPrefix(from, "store") {
+		if strings.HasPrefix(from, "core") || strings.HasPrefix(from, "store") {
 			return "core and engines know no transport"
 		}
 		return ""
@@ -289,7 +288,7 @@ func TestListsAreComplete(t *testing.T) {
 
 // TestDocNamesWhatExists: all names in core/doc.go exist.
 func TestDocNamesWhatExists(t *testing.T) {
-	dirs := map[string]string{"server": "server", "engine": "engine", "store": "store", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
+	dirs := map[string]string{"server": "server", "store": "store", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
 		"wiring": "internal/wiring", "core": "core"}
 	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "query",
 		"finish"} {
