@@ -15,7 +15,7 @@ var tombstones = Table[core.Tombstone]{Kind: KindTombstone,
 	Name:    func(t *core.Tombstone) string { return JobName(t.Job) },
 	Version: func(t *core.Tombstone) int64 { return core.Millis(t.RevAt) }}
 
-// JobName returns the name of a record about a job. The order of names is the order of job IDs.
+// JobName returns the name of a record about a job if records are listed in the order of job IDs.
 func JobName(id core.JobID) string { return fmt.Sprintf("%010d", id) }
 
 // Bury returns the write of a tombstone.

@@ -37,8 +37,9 @@ type Key struct{ Kind, Name string }
 // Record is a stored value.
 type Record struct {
 	Key
-	// V is the version, a positive number, which conditions compare. A write that must fail earlier readers sets a higher V. A
-	// new record never gets a V that a deleted record of that name had while writes to it can still arrive.
+	// V is the version, a positive number, which conditions compare. A write that must fail earlier readers sets a higher V. The
+	// caller never gives a new record a V that a deleted record of that name had while writes to it can still arrive
+	// (core.NextRev).
 	V    int64
 	Body []byte
 	// Expires is when the store may remove the record, in whole seconds; zero means never. Reads can return an expired record.

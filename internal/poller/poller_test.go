@@ -62,6 +62,7 @@ func (h *hung) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer
 func TestHungCallsCostOthersNothing(t *testing.T) {
 	const jobs, seconds, most = 200, 120, 100
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))) // fake time: planned runs have no IDs before 2020
 		ok := func(err error) {
 			t.Helper()
 			check.OK(t, err)
