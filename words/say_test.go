@@ -28,7 +28,7 @@ import (
 )
 
 // spoken lists the directories whose sentences reach users.
-var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "engine", "store", "server",
+var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "store", "server",
 	"internal/lambdaboot", "internal/doctor", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
 
 // how explains how to translate a missing sentence.

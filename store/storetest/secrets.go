@@ -18,7 +18,7 @@ import (
 
 // Box returns a Box with its keys in text, which several boxes can share.
 func Box(text *string) *secretbox.Box {
-	return secretbox.New(core.Say("the keys"), func(context.Context) (string, error) { return *text, nil },
+	return secretbox.New(core.Text{}, func(context.Context) (string, error) { return *text, nil },
 		func(_ context.Context, s string) error { *text = s; return nil })
 }
 
