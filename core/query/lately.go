@@ -221,6 +221,9 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 		if l.last.Row != 0 {
 			again = l.last.Before
 		}
+		if mark < l.last.Before { // the clock was set back: newer rows have an earlier time
+			again = min(again, min(mark, l.mark)-latelyAgain.Milliseconds())
+		}
 		seen := 0
 		for from := (store.RunPlace{}); ; {
 			runs, next, err := q.store.Runs.Recent(ctx, store.Recent{}, from, budget.AtOnce)

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -31,8 +30,11 @@ func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) erro
 		if full = n >= int64(most) && has == 0; err != nil || full || has > 0 {
 			return err
 		}
-		return cmp.Or(execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
-			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil), resize(tx, it.Queue.App, it.Queue.Name, 1))
+		if err := execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
+			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil); err != nil {
+			return err
+		}
+		return resize(tx, it.Queue.App, it.Queue.Name, 1)
 	})
 	if err == nil && full {
 		err = store.ErrFull

@@ -155,7 +155,7 @@ func (q *queue) add(p place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lower(p)
-	if p.ms < q.until {
+	if p.ms <= q.until {
 		q.rouse()
 	}
 }
@@ -196,8 +196,8 @@ type candidate struct {
 	m    *received // nil: not received before
 }
 
-// longest is how long a receiver waits if it knows of no message.
-const longest = 1000 * time.Hour
+// longest is how long a receiver waits at most, so that a clock that was set forward delays no message by more.
+const longest = 10 * time.Second
 
 // receive takes the visible messages. If there are none, wait is the time until the next one, unless wake is closed before.
 // The lock makes the state of the table and the messages in out fit together: an acked message leaves the table first.
@@ -213,11 +213,14 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	var list []candidate
 	if wait = q.soonest.Sub(now); wait <= 0 {
 		list = q.again(now)
+		q.first(&list, limit, now)
 		wait = q.soonest.Sub(now)
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		next, err := q.look(c, now, limit, &list)
-		q.until = next
+		if err == nil {
+			q.until = next
+		}
 		wait = max(min(wait, time.UnixMilli(next).Sub(now)), time.Microsecond)
 		return err
 	})
@@ -225,10 +228,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 		q.soonest = now
 		return nil, 0, nil, fmt.Errorf("read the delay queue: %w", err)
 	}
-	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), a.compare(b.place)) })
-	if len(list) > limit {
-		list, q.soonest = list[:limit], now
-	}
+	q.first(&list, limit, now)
 	var bad []candidate
 	for _, x := range list {
 		wait = 0
@@ -254,7 +254,18 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 		q.hide(x.m, now.Add(s.visibility))
 		got = append(got, store.Delivery{ID: x.id, Receives: x.m.receives, Message: message})
 	}
-	return got, wait, q.wake, s.buryRows(ctx, q, bad)
+	if err = s.buryRows(ctx, q, bad); len(got) > 0 {
+		err = nil // the next receive buries them
+	}
+	return got, wait, q.wake, err
+}
+
+// first sorts a list and cuts it to the first messages. The next receive reads the rest.
+func (q *queue) first(list *[]candidate, limit int, now time.Time) {
+	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), a.compare(b.place)) })
+	if len(*list) > limit {
+		*list, q.soonest = (*list)[:limit], now
+	}
 }
 
 // again returns the received messages that are visible again.
@@ -326,7 +337,10 @@ func (s *Store) buryRows(ctx context.Context, q *queue, bad []candidate) error {
 	err := s.write(ctx, false, len(bad), func(tx *tx) error {
 		for _, x := range bad {
 			_, reason := q.decode(x.body)
-			if err := cmp.Or(bury(tx, x.body, reason.Error()), execute(tx.Conn, deleteMessage, values(x.id), nil)); err != nil {
+			if err := bury(tx, x.body, reason.Error()); err != nil {
+				return err
+			}
+			if err := execute(tx.Conn, deleteMessage, values(x.id), nil); err != nil {
 				return err
 			}
 		}

@@ -35,7 +35,7 @@ func madeAt(n int64) int64 { return n/rowsPerMilli + firstMilli }
 // newRows numbers n new rows by the present time, and returns the first number.
 func (tx *tx) newRows(n int) (first int64, err error) {
 	s := tx.s
-	switch first = rowsBefore(s.now().UnixMilli()) + 1; {
+	switch first = max(rowsBefore(s.now().UnixMilli())+1, 1); {
 	case first > s.lastRow:
 	case first > s.lastRow-clockSlack:
 		first = s.lastRow + 1
@@ -54,7 +54,11 @@ func (tx *tx) newRows(n int) (first int64, err error) {
 		return first, nil
 	}
 	tx.after = append(tx.after, func() { s.recent.mark = min(s.recent.mark, first-1) })
-	return first, setState(tx.Conn, "mark", first-1)
+	mark, err := getState(tx.Conn, "mark") // another write of the transaction can have lowered it
+	if err != nil {
+		return 0, err
+	}
+	return first, setState(tx.Conn, "mark", min(mark, first-1))
 }
 
 const (
@@ -225,9 +229,12 @@ func (o *recent) file(tx *tx) error {
 			o.open[id] = true
 		}
 	})
-	return cmp.Or(
-		execute(tx.Conn, "INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING",
-			values(jsonText(listed)), nil),
-		execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))", values(jsonText(o.ended)), nil),
-		setState(tx.Conn, "mark", mark))
+	if err := execute(tx.Conn, "INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING",
+		values(jsonText(listed)), nil); err != nil {
+		return err
+	}
+	if err := execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))", values(jsonText(o.ended)), nil); err != nil {
+		return err
+	}
+	return setState(tx.Conn, "mark", mark)
 }

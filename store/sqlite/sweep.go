@@ -273,11 +273,11 @@ func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (remove
 	}
 	return len(old), s.write(ctx, false, len(old), func(tx *tx) error {
 		for _, job := range old { // its runs get no numbers and send no scripts
-			if err := cmp.Or(
-				execute(tx.Conn, "DELETE FROM records WHERE kind = ? AND name = ?", values(store.KindTombstone, store.JobName(job)), nil),
-				execute(tx.Conn, "DELETE FROM records WHERE kind = ?", values(store.ScriptKind(job)), nil),
-				execute(tx.Conn, "DELETE FROM counters WHERE job = ?", values(job), nil)); err != nil {
-				return err
+			for _, of := range [][]any{{"records WHERE kind = ? AND name = ?", store.KindTombstone, store.JobName(job)},
+				{"records WHERE kind = ?", store.ScriptKind(job)}, {"counters WHERE job = ?", job}} {
+				if err := execute(tx.Conn, "DELETE FROM "+of[0].(string), values(of[1:]...), nil); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -289,6 +289,9 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 			return err
 		}
 	}
+	if c.AutocommitEnabled() { // a full disk can end a transaction in a statement
+		return errors.New("the transaction ended before its commit")
+	}
 	old := s.cache.block(t.edits)
 	err = step(c, "COMMIT")
 	s.cache.unblock(t.edits, old, err == nil)
