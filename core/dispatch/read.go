@@ -162,6 +162,11 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	if k.runs, err = readAll(ctx, own, b.d.store.Runs.Get); err != nil {
 		return nil, err
 	}
+	for id, run := range k.runs {
+		if run.Err != nil && !errors.Is(run.Err, core.ErrThrottled) {
+			b.d.o.Log.Error("run put back: it cannot be read", "job", id.Job(), "run", id, "err", run.Err)
+		}
+	}
 	k.broadcasts, k.unmade, err = b.broadcasts(ctx, k.runs)
 	return k, err
 }

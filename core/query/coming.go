@@ -138,7 +138,7 @@ func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, e
 			return true
 		}
 		if why := bad[j.Def.App]; why != nil { // the pause of its app is unknown
-			p.Bad[j.Def.ID] = why
+			p.Bad[j.Def.ID] = core.UnreadableApp(j.Def.App, why)
 			return true
 		}
 		c.add(j, open[j.Def.App])

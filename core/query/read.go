@@ -1097,7 +1097,7 @@ func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahe
 			return true
 		}
 		if why := bad[j.Def.App]; why != nil { // the pause of its app is unknown
-			p.Bad[j.Def.ID] = why
+			p.Bad[j.Def.ID] = core.UnreadableApp(j.Def.App, why)
 			return true
 		}
 		if fit++; fit <= maxFew {

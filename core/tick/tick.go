@@ -720,6 +720,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		case got.Err != nil: // it stays due
 			t.o.Log.Error("run cannot be enqueued: it cannot be read", "job", e.Job, "run", e.Run, "err", got.Err)
 			t.unusable[core.DueItem{Job: e.Job, Run: e.Run}] = t.o.Now().Add(t.o.PlanBackoff)
+			t.oweNote(unplanned(e.Job, got.Err.Error()))
 		case !ok: // open runs stay in the store, so it ended long ago
 			t.o.Log.Warn("entry of the due index dropped: its run is not stored", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)

@@ -118,7 +118,7 @@ func (a *Assembly) Access(token string, o access.Options) *access.Access {
 
 func (a *Assembly) Registry(o registry.Options) *registry.Registry {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
-	return registry.New(a.Store, o)
+	return registry.New(a.data, o) // a heartbeat is correct from any deployment
 }
 
 func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
