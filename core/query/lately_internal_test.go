@@ -65,7 +65,9 @@ func (s *rowed) run(row int) core.Run {
 	return core.Run{ID: core.PlannedRun(jobOf(row), at), Slot: at, State: core.Succeeded, EndedAt: at.Time()}
 }
 
-func (s *rowed) Recent(_ context.Context, _ store.Recent, from store.RunPlace, limit int) (list []core.Run, next store.RunPlace, err error) {
+func (s *rowed) Recent(_ context.Context, _ store.Recent, from store.RunPlace, limit int) (
+	list []core.Run, next store.RunPlace, err error,
+) {
 	row := s.made
 	if from.Row != 0 {
 		row = int(from.Row) - 1

@@ -38,7 +38,8 @@ func putJobs(b *testing.B, e *store.Store, now time.Time, schedule ...func(i int
 			j.Sched.Schedule = schedule[0](i)
 		}
 		j.Normalize()
-		puts[i] = store.JobPut{Create: j, Changes: []core.Change{{ID: 1, At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}}}
+		puts[i] = store.JobPut{Create: j, Changes: []core.Change{{ID: 1,
+			At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}}}
 	}
 	for _, err := range e.Jobs.Put(b.Context(), puts) {
 		check.OK(b, err)

@@ -112,8 +112,8 @@ func (o *recent) load(c *sqlite.Conn) (err error) {
 	return execute(c, "SELECT n, key, state <= 3 FROM runs WHERE n > ? ORDER BY n", values(o.mark), func(st *sqlite.Stmt) error {
 		r := madeRun{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnBool(2)}
 		o.rows = append(o.rows, r)
-		if r.open {
-			o.open[r.id] = o.open[r.id]
+		if _, known := o.open[r.id]; r.open && !known {
+			o.open[r.id] = false
 		}
 		return nil
 	})

@@ -75,6 +75,7 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *store.Store, raw func() []
 	locked(t, foreign)
 	// A change of something else leaves the stored secret as it is.
 	apps, err := foreign.Apps(ctx, "orders")
+	ok(t, err)
 	stored := apps["orders"].Is
 	stored.Title, stored.Rev = "new title", 2
 	ok(t, foreign.PutApp(ctx, 1, stored, core.Change{ID: 2, App: "orders"}))

@@ -164,11 +164,12 @@ func TestLosses(t *testing.T) {
 		lost     int             // at least
 		more     bool            // more may be sent again than were lost
 	}{
-		"nothing is lost":    {hours: 2, every: mixed},
-		"for 15 minutes":     {hours: 4, every: mixed, from: 38, to: 53, lost: 140},
-		"in a pause":         {hours: 2, every: []time.Duration{minute}, from: 35, to: 55, paused: true, lost: 1},
-		"older, none lost":   {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}},
-		"older states":       {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}, from: 38, to: 53, lost: 1, more: true},
+		"nothing is lost":  {hours: 2, every: mixed},
+		"for 15 minutes":   {hours: 4, every: mixed, from: 38, to: 53, lost: 140},
+		"in a pause":       {hours: 2, every: []time.Duration{minute}, from: 35, to: 55, paused: true, lost: 1},
+		"older, none lost": {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}},
+		"older states": {flow: flow{older: true}, hours: 3, every: []time.Duration{minute, 40 * minute}, from: 38, to: 53, lost: 1,
+			more: true},
 		"messages in flight": {flow: flow{age: 3 * minute}, hours: 4, every: mixed[:2], from: 38, to: 53, lost: 140, more: true},
 		"in flight for long": {flow: flow{age: 25 * minute}, hours: 4, every: mixed[:2], from: 38, to: 53, lost: 140, more: true},
 		"behind for two hours": {flow: flow{behind: func(d time.Duration) time.Duration {
