@@ -233,7 +233,8 @@ func (o *recent) file(tx *tx) error {
 		values(jsonText(listed)), nil); err != nil {
 		return err
 	}
-	if err := execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))", values(jsonText(o.ended)), nil); err != nil {
+	if err := execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))",
+		values(jsonText(o.ended)), nil); err != nil {
 		return err
 	}
 	return setState(tx.Conn, "mark", mark)
