@@ -32,6 +32,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
 	cursor, err := s.Cursor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	waiting, err := s.slotsOfMessages(ctx)
 	// remove removes at most n rows in a transaction.
 	remove := func(do func(tx *tx, n int) (int, error)) {
 		if removed >= limit || err != nil {
@@ -48,7 +52,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	}
 	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
 		remove(func(tx *tx, n int) (gone int, err error) {
-			gone, more, err = s.sweepRuns(tx, now, runs, n)
+			gone, more, err = s.sweepRuns(tx, now, runs, waiting, n)
 			return gone, err
 		})
 	}
@@ -94,21 +98,42 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 // revisits selects the records of revisits whose minute compares with the operator that follows.
 const revisits = "kind > 'revisit#' AND kind < 'revisit$' AND CAST(substr(kind, 9) AS INTEGER)"
 
+// slots are the due times of the messages of runs up to the message last.
+type slots struct {
+	of   map[core.Instant]bool
+	last int64
+}
+
+// slotsOfMessages reads beside the writer, because the queue can have a million messages.
+func (s *Store) slotsOfMessages(ctx context.Context) (w slots, err error) {
+	w.of = map[core.Instant]bool{}
+	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
+		if w.last, err = integer(c, 0, "SELECT max(id) FROM ring"); err != nil {
+			return err
+		}
+		return execute(c, "SELECT DISTINCT slot FROM ring WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
+			w.of[core.Instant(st.ColumnInt64(0))] = true
+			return nil
+		})
+	})
+	return w, err
+}
+
 // sweepRuns reads the next rows that are old enough, at most limit, and removes expired ones. A requeue, and a planner pass that
 // repeats an earlier one, enqueues its message first.
-func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
+func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, waiting slots, limit int) (removed int, more bool, err error) {
 	var gone []int64
 	from, next, seen := s.sweepFrom, int64(0), 0
 	err = execute(tx.Conn, "SELECT n, key, max(n / 64 + 946684800000, ended), first, followed, keep, next, tail, "+
-		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring WHERE "+ofRuns+") AND NOT "+ofShard+
-		" FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
+		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring NOT INDEXED WHERE id > ? AND "+ofRuns+") AND NOT "+ofShard+
+		", slot FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
 		"WHERE n > ? AND n <= ? ORDER BY n LIMIT ? + 0",
-		values(from, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit), func(st *sqlite.Stmt) error {
+		values(waiting.last, from, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit), func(st *sqlite.Stmt) error {
 			next = st.ColumnInt64(0)
 			seen++
 			id, at := runOf(st.ColumnInt64(1)), core.FromMillis(st.ColumnInt64(2))
 			first := cmp.Or(core.RunID(st.ColumnInt64(3)), id)
-			if !st.ColumnBool(8) || now.Sub(at) <= cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) ||
+			if !st.ColumnBool(8) || waiting.of[core.Instant(st.ColumnInt64(9))] || now.Sub(at) <= cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) ||
 				store.Asks(core.Instant(st.ColumnInt64(6)), core.RunID(st.ColumnInt64(7)), id, first) {
 				return nil
 			}
