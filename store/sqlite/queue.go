@@ -255,7 +255,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 		got = append(got, store.Delivery{ID: x.id, Receives: x.m.receives, Message: message})
 	}
 	if err = s.buryRows(ctx, q, bad); len(got) > 0 {
-		err = nil // the next receive buries them
+		err = nil // the next receive moves them to the dead letters
 	}
 	return got, wait, q.wake, err
 }
