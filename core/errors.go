@@ -21,16 +21,22 @@ var (
 
 // UnreadableJob returns the error for users if a read of the job failed with err, else nil.
 func UnreadableJob(id JobID, err error) error {
+	if err == nil {
+		return nil
+	}
 	return unreadable(err, Say("job %d cannot be read: %s", id, Said(err)))
 }
 
 // UnreadableApp returns the error for users if a read of the app failed with err, else nil.
 func UnreadableApp(name string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return unreadable(err, Say("app %s cannot be read: %s", name, Said(err)))
 }
 
 func unreadable(err error, reason Text) error {
-	if err == nil || errors.Is(err, ErrThrottled) {
+	if errors.Is(err, ErrThrottled) {
 		return Retryable(err)
 	}
 	return &Error{Code: CodeRefused, Reason: reason, Err: fmt.Errorf("%w: %w", ErrUnreadable, err)}

@@ -71,15 +71,8 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	return found, err
 }
 
-func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
-	values, err := tombstones.List(ctx, s, JobName(after), limit)
-	for i := range values {
-		if err == nil {
-			err = tombstones.usable(&values[i])
-		}
-		list = append(list, values[i].Is)
-	}
-	return list, err
+func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {
+	return tombstones.good(tombstones.List(ctx, s, JobName(after), limit))
 }
 
 func (s *Store) Edges(ctx context.Context) (int64, error) {

@@ -64,7 +64,7 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 }
 
 // Fence returns an error if the data belongs to another deployment. It is for writes that do not read the global item anyway:
-// allocating numbers, and creating the follow-ups of ended runs. On the queue of an inactive deployment a message would wait
+// allocating numbers, creating the follow-ups of ended runs, and the checks of notifications. On the queue of an inactive deployment a message would wait
 // forever and count as sent. Writes that are correct from any deployment need no fence: ends of runs, the permits that they
 // free, heartbeats and kept logs. A process keeps acting on data that it read before the fence until its invocation ends.
 func (s *Store) Fence(ctx context.Context) error {
@@ -92,9 +92,9 @@ func (s *Store) Own(ctx context.Context) (core.Global, error) {
 
 // PutGlobal sets Past itself: to the earlier pauses and the one that g ends.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	any := *s
-	any.Deployment = ""
-	old, err := any.Global(ctx) // the condition of the write checks that it is unchanged
+	unfenced := *s
+	unfenced.Deployment = ""
+	old, err := unfenced.Global(ctx) // the condition of the write checks that it is unchanged
 	switch {
 	case err != nil:
 		return err

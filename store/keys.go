@@ -11,7 +11,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// KeyFor is how long an idempotency key binds after its run has ended, and if it never had one, after it was bound.
+// KeyFor is how long an idempotency key binds after the end of its run. If the run was never stored, the time counts from the
+// binding.
 const KeyFor = 24 * time.Hour
 
 // IdempotencyKey identifies the record of an idempotency key. The version is the run to which the key is bound, and the body

@@ -75,13 +75,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) ([]core.Le
 	if after != "" && !strings.Contains(after, "#") {
 		return nil, core.Invalid("after", after, "expected the ID of a dead-letter message: use the value of next from the previous page")
 	}
-	page, err := s.Records.List(ctx, KindLetter, after, "", limit)
-	list := make([]core.Letter, len(page))
-	for i := 0; i < len(page) && err == nil; i++ {
-		v := letters.Value(&page[i], nil)
-		list[i], err = v.Is, letters.usable(&v)
-	}
-	return list, err
+	return letters.good(letters.List(ctx, s, after, limit))
 }
 
 func (s *Store) DropLetter(ctx context.Context, id string) error {

@@ -46,7 +46,7 @@ type Store struct {
 	//   - all dead-letter messages beyond the newest KeepDead
 	//   - revisits of minutes that the watchdog's cursor has passed
 	//
-	// A store that expires records by itself follows the same rules, later.
+	// A store that expires records by itself follows the same rules, later. It has no KeepDead and removes no journal earlier.
 	//
 	// A journal goes earlier if no reader needs it: none of its runs is open or has a pending follow-up, and the watchdog has
 	// checked the runs that it lists as left. A left run must be checked because another holder of a copy may claim it later.

@@ -106,8 +106,10 @@ func (t Table[T]) Read(ctx context.Context, s *Store, names ...string) (map[stri
 }
 
 // ReadAll reads all values, in the order of their names. A value that cannot be used fails the read.
-func (t Table[T]) ReadAll(ctx context.Context, s *Store) (list []T, err error) {
-	values, err := t.All(ctx, s)
+func (t Table[T]) ReadAll(ctx context.Context, s *Store) ([]T, error) { return t.good(t.All(ctx, s)) }
+
+// good returns the values of a list, or the error of the first value that cannot be used.
+func (t Table[T]) good(values []Value[T], err error) (list []T, _ error) {
 	for i := range values {
 		if err == nil {
 			err = t.usable(&values[i])
@@ -126,7 +128,7 @@ func (t Table[T]) usable(v *Value[T]) error {
 }
 
 // Save writes a value on the condition that the stored version is seen; 0: that none is stored. The version of the value must be
-// higher, or a later write with the same condition would succeed too.
+// higher, or a later write with the same condition succeeds too, as for a renewed lease.
 func (t Table[T]) Save(ctx context.Context, s *Store, seen int64, value T, changes ...core.Change) error {
 	w, err := t.Put(s.Box, value, seen)
 	if err != nil {

@@ -8,6 +8,12 @@ import (
 	"github.com/tickring/tickring/core/budget"
 )
 
+// Run reads a run, nil if it does not exist.
+func (s *Store) Run(ctx context.Context, id core.RunID) (*core.Run, error) {
+	runs, err := Complete(s.Runs.Get(ctx, []core.RunID{id}))
+	return runs[id], err
+}
+
 // CreateRuns stores new runs, each on the condition that it is not stored.
 func (s *Store) CreateRuns(ctx context.Context, runs []core.Run) []error {
 	puts := make([]RunPut, len(runs))

@@ -220,8 +220,6 @@ func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps 
 	switch {
 	case appsErr != nil:
 		return passing(appsErr)
-	case errors.Is(app.Err, core.ErrThrottled):
-		return passing(app.Err)
 	case app.Err != nil:
 		return passing(core.UnreadableApp(run.App, app.Err))
 	case !ok:
@@ -296,5 +294,5 @@ func passing(err error) error {
 	if e, is := errors.AsType[*core.Error](err); is { // an app cannot be read
 		return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("%v", e), Err: err}
 	}
-	return &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
+	return core.Retryable(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/store"
 )
 
@@ -22,28 +23,15 @@ type counter struct {
 func counted(s *store.Store) *counter {
 	with := *s
 	c := &counter{Store: &with}
-	with.Runs, with.Records = countedRuns{s.Runs, c}, countedApps{s.Records, c}
+	with.Runs = hook.Runs{Runs: s.Runs, DoGet: func(ctx context.Context, ids []core.RunID) (hook.RunMap, error) {
+		c.runs++
+		return s.Runs.Get(ctx, ids)
+	}}
+	with.Records = hook.Records{Records: s.Records, DoGet: func(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+		c.apps++
+		return s.Records.Get(ctx, keys...)
+	}}
 	return c
-}
-
-type countedRuns struct {
-	store.Runs
-	c *counter
-}
-
-func (r countedRuns) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	r.c.runs++
-	return r.Runs.Get(ctx, ids)
-}
-
-type countedApps struct {
-	store.Records
-	c *counter
-}
-
-func (r countedApps) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	r.c.apps++
-	return r.Records.Get(ctx, keys...)
 }
 
 type door struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -164,16 +163,10 @@ func (b *batch) broadcast(ctx context.Context, w *writes) {
 	if len(list) == 0 {
 		return
 	}
-	var all sync.WaitGroup
-	places := make(chan struct{}, permitsAtOnce)
-	for _, c := range list {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			c.err = b.d.finish.DrawShards(ctx, c.run, c.it.order, c.it.job.Def.BroadcastFail == core.BroadcastFailAll)
-		})
-	}
-	all.Wait()
+	store.AtOnce(len(list), func(i int) {
+		c := list[i]
+		c.err = b.d.finish.DrawShards(ctx, c.run, c.it.order, c.it.job.Def.BroadcastFail == core.BroadcastFailAll)
+	})
 	drop := map[*item]bool{}
 	for _, c := range list {
 		if c.put != nil {

@@ -373,8 +373,6 @@ type sends func(ctx context.Context, s dispatch.SendRequest) dispatch.Answer
 func (s sends) Send(ctx context.Context, r dispatch.SendRequest) dispatch.Answer { return s(ctx, r) }
 func (sends) Beat(context.Context, *core.App, string) error                      { return nil }
 func (sends) Idle(context.Context, *core.App, string, core.JobID) (bool, error)  { return true, nil }
-func (sends) Kill(context.Context, *core.App, string, core.JobID) error          { return nil }
-func (sends) Limit(context.Context, string) (time.Duration, error)               { return time.Minute, nil }
 
 // planned returns a scheduled run of a job of revision 1.
 func planned(job core.JobID, at core.Instant) core.Fire {

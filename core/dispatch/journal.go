@@ -103,18 +103,18 @@ func (b *batch) readUnread(ctx context.Context) {
 		return
 	}
 	runs, err := readAll(ctx, slices.Sorted(maps.Keys(of)), b.d.store.Runs.Get)
-	n := 0
+	n, why := 0, err
 	for id, it := range of {
 		switch r, is := runs[id]; {
 		case err != nil, r.Err != nil:
-			it.unlisted = true
+			it.unlisted, why = true, cmp.Or(why, r.Err)
 			n++
 		case is:
 			it.run = r.Is
 		}
 	}
 	if n > 0 {
-		b.d.o.Log.Warn("runs not listed", "runs", n, "err", err)
+		b.d.o.Log.Warn("runs not listed", "runs", n, "err", why)
 	}
 }
 

@@ -5,16 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
-
-// permitsAtOnce limits how many permits a batch reads and writes in parallel.
-const permitsAtOnce = 16
 
 // permitWait is how long a run without a deadline waits for a permit.
 const permitWait = 366 * 24 * time.Hour
@@ -145,17 +144,11 @@ func (b *batch) askNext(ctx context.Context, asks []*permitAsk) bool {
 			byName[a.name] = append(byName[a.name], a)
 		}
 	}
-	var all sync.WaitGroup
-	places := make(chan struct{}, permitsAtOnce)
-	for name, list := range byName {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			b.ask(ctx, name, list)
-			b.replace(ctx, name, list)
-		})
-	}
-	all.Wait()
+	names := slices.Collect(maps.Keys(byName))
+	store.AtOnce(len(names), func(i int) {
+		b.ask(ctx, names[i], byName[names[i]])
+		b.replace(ctx, names[i], byName[names[i]])
+	})
 	return len(byName) > 0
 }
 

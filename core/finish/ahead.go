@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/store"
 )
 
 // If runs are adjacent in a store, reading eight small ones costs one read. So for a job that
@@ -21,8 +22,6 @@ const (
 	windowRuns = 8
 	// mostAhead limits each map of ahead; beyond it the map is cleared.
 	mostAhead = 500_000
-	// spansAtOnce is how many windows are read in parallel.
-	spansAtOnce = 16
 )
 
 // ahead remembers runs that were read before the scan reached their minute.
@@ -138,30 +137,24 @@ func (w *Watchdog) window() int64 { return max(int64(w.o.Window/time.Minute), 1)
 func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.JobID]span) map[core.RunID]*core.Run {
 	read := map[core.RunID]*core.Run{}
 	var mu sync.Mutex
-	var lanes sync.WaitGroup
-	slots := make(chan struct{}, spansAtOnce)
-	for _, job := range slices.Sorted(maps.Keys(spans)) {
-		n := spans[job]
+	jobs := slices.Sorted(maps.Keys(spans))
+	store.AtOnce(len(jobs), func(i int) {
+		job, n := jobs[i], spans[jobs[i]]
 		at, _ := n.first.Planned()
 		rest := w.window() - (minute+int64(job))%w.window()
 		_, last := core.RunRange(job, at, at+core.Instant(60*rest-1))
-		slots <- struct{}{}
-		lanes.Go(func() {
-			defer func() { <-slots }()
-			runs, err := w.f.s.Runs.Span(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
-			if err != nil {
-				return
+		runs, err := w.f.s.Runs.Span(glance.First(ctx), n.first, last, max(windowRuns, n.runs))
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range runs {
+			if forGood(&runs[i]) {
+				read[runs[i].ID] = &runs[i]
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			for i := range runs {
-				if forGood(&runs[i]) {
-					read[runs[i].ID] = &runs[i]
-				}
-			}
-		})
-	}
-	lanes.Wait()
+		}
+	})
 	return read
 }
 

@@ -56,7 +56,7 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	if _, over, missing, err := f.shards(ctx, near); err != nil || !over && len(missing) == 0 {
 		return err
 	}
-	whole, err := f.readRun(ctx, s.Of)
+	whole, err := f.s.Run(ctx, s.Of)
 	if err != nil {
 		return fmt.Errorf("read broadcast %d: %w", s.Of, err)
 	}

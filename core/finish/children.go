@@ -426,9 +426,3 @@ func (f *Finish) readJob(ctx context.Context, part store.Part, id core.JobID) (*
 	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, part, []core.JobID{id}))
 	return jobs[id], cmp.Or(err, core.UnreadableJob(id, bad[id]))
 }
-
-// readRun reads a run, nil if it does not exist.
-func (f *Finish) readRun(ctx context.Context, id core.RunID) (*core.Run, error) {
-	runs, err := store.Complete(f.s.Runs.Get(ctx, []core.RunID{id}))
-	return runs[id], err
-}

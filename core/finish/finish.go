@@ -341,7 +341,7 @@ func (f *Finish) read(ctx context.Context, results []Result, todo []int, first b
 	return f.s.Runs.Get(ctx, ids)
 }
 
-// readJobs reads the jobs whose retry rules the results need, and returns why others of them cannot be used.
+// readJobs reads the jobs whose retry rules the results need. The result bad has the errors of the jobs that cannot be used.
 func (f *Finish) readJobs(ctx context.Context, results []Result, todo []int, found map[core.RunID]store.Got[*core.Run]) (
 	jobs map[core.JobID]*core.Job, bad map[core.JobID]error, err error,
 ) {
@@ -595,7 +595,7 @@ func (f *Finish) createEach(ctx context.Context, owed []core.Run) []error {
 	return errs
 }
 
-// createRuns stores runs. Their messages follow, so that an inactive deployment must not create them.
+// createRuns stores runs. Their messages follow, so an inactive deployment must not create them.
 func (f *Finish) createRuns(ctx context.Context, runs []core.Run) []error {
 	if err := f.s.Fence(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(runs))

@@ -198,7 +198,7 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 			return run, false, fmt.Errorf("create run %d: %w", want.ID, err)
 		}
 	}
-	is, err := f.readRun(ctx, id[0])
+	is, err := f.s.Run(ctx, id[0])
 	if err == nil && is == nil {
 		err = core.ErrThrottled
 	}

@@ -144,9 +144,7 @@ func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.R
 	}
 	found, err := w.f.s.Runs.Get(ctx, ids)
 	for id, got := range found {
-		if got.Err != nil && !errors.Is(got.Err, core.ErrThrottled) {
-			w.f.o.Log.Error("run not read: it is checked again", "run", id, "err", got.Err)
-		}
+		w.notRead("run", id, got.Err)
 	}
 	maps.Copy(runs, found)
 	return runs, err
@@ -221,14 +219,14 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 	return e, nil
 }
 
-// notRead logs why a job or an app cannot be used.
+// notRead logs why a run, a job or an app cannot be used.
 func (w *Watchdog) notRead(what string, id any, err error) {
 	if err != nil && !errors.Is(err, core.ErrThrottled) {
-		w.f.o.Log.Error(what+" not read: its runs are checked again", what, id, "err", err)
+		w.f.o.Log.Error(what+" not read: checked again later", what, id, "err", err)
 	}
 }
 
-// unread reports whether an open run cannot be decided: an unread job or app is not a deleted one.
+// unread reports whether r is open and its job or app could not be read. A job that could not be read does not count as deleted.
 func (e *environment) unread(r *core.Run) bool {
 	return r.State.Open() && (e.jobs[r.ID.Job()].Err != nil || e.apps[r.App].Err != nil)
 }

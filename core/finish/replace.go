@@ -16,7 +16,7 @@ import (
 func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, newer *core.Run) (later bool, err error) {
 	run, due := core.Run{Then: holder}, core.Instant(0) // due time of the first attempt, since a retry is due later
 	for range core.MaxRetries + 1 {                     // find the last attempt of the chain
-		next, err := f.readRun(ctx, run.Then)
+		next, err := f.s.Run(ctx, run.Then)
 		if err != nil {
 			return false, fmt.Errorf("read run %d to replace it: %w", run.Then, err)
 		}
@@ -68,7 +68,7 @@ func counted(run *core.Run, permit string) bool {
 // permit names the concurrency limit, and the parameter waits is the run to close. If that run is due after the run
 // `newer`, Supersede changes nothing and returns true. The caller then closes the run `newer`.
 func (f *Finish) Supersede(ctx context.Context, permit string, waits core.RunID, newer *core.Run) (later bool, err error) {
-	run, err := f.readRun(ctx, waits)
+	run, err := f.s.Run(ctx, waits)
 	if err != nil {
 		return false, fmt.Errorf("read waiting run %d: %w", waits, err)
 	}

@@ -122,7 +122,7 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	var runs map[core.RunID]*core.Run
 	if ids = distinct(ids); len(ids) > 0 {
 		var err error
-		if runs, err = n.runs(ctx, ids); err != nil {
+		if runs, err = store.Complete(n.s.Runs.Get(ctx, ids)); err != nil {
 			return slices.Repeat([]error{fmt.Errorf("read runs for notices: %w", err)}, len(list))
 		}
 	}
@@ -164,16 +164,6 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 	return errs
 }
 
-// runs reads runs. A run that cannot be read fails the read.
-func (n *Notices) runs(ctx context.Context, ids []core.RunID) (map[core.RunID]*core.Run, error) {
-	found, err := n.s.Runs.Get(ctx, ids)
-	runs := make(map[core.RunID]*core.Run, len(found))
-	for id, got := range found {
-		runs[id], err = got.Is, cmp.Or(err, got.Err)
-	}
-	return runs, err
-}
-
 // clear records that the notifications of these runs are counted. It returns the runs for which that failed;
 // their messages are redelivered and counted once.
 func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]*core.Run) (left []core.RunID, err error) {
@@ -202,7 +192,7 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 			return nil, nil
 		}
 		var rerr error
-		if runs, rerr = n.runs(ctx, ids); rerr != nil { // another writer may have changed the run
+		if runs, rerr = store.Complete(n.s.Runs.Get(ctx, ids)); rerr != nil { // another writer may have changed the run
 			return ids, rerr
 		}
 	}

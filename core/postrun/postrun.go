@@ -142,7 +142,7 @@ func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
 	id := m.PostRun.Run
-	run, err := l.readRun(ctx, id)
+	run, err := l.s.Run(ctx, id)
 	switch {
 	case err != nil:
 		return fmt.Errorf("read run %d: %w", id, err)
@@ -166,12 +166,6 @@ func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
 		next.Try++
 	}
 	return l.putBack(ctx, next, again.wait)
-}
-
-// readRun reads a run, nil if it does not exist.
-func (l *Worker) readRun(ctx context.Context, id core.RunID) (*core.Run, error) {
-	runs, err := store.Complete(l.s.Runs.Get(ctx, []core.RunID{id}))
-	return runs[id], err
 }
 
 // putBack enqueues a message for a retry.
@@ -267,7 +261,7 @@ func (l *Worker) clear(ctx context.Context, run *core.Run) error {
 		if !errors.Is(err, core.ErrRefused) || try == clearTries {
 			return err
 		}
-		is, err := l.readRun(ctx, run.ID)
+		is, err := l.s.Run(ctx, run.ID)
 		if err != nil {
 			return core.Retryable(err)
 		}

@@ -11,11 +11,11 @@ import (
 )
 
 func (q *Queries) Stored(ctx context.Context, id core.RunID) (core.Run, bool, error) {
-	found, err := store.Complete(q.store.Runs.Get(ctx, []core.RunID{id}))
-	if r := found[id]; r != nil && err == nil {
-		return *r, true, nil
+	r, err := q.store.Run(ctx, id)
+	if r == nil || err != nil {
+		return core.Run{}, false, core.Retryable(err)
 	}
-	return core.Run{}, false, core.Retryable(err)
+	return *r, true, nil
 }
 
 // EntriesOf returns the due-index entries of a waiting run; nil if the entries cannot be read.

@@ -404,13 +404,13 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 	defer func() {
 		if r := recover(); r != nil {
 			t.o.Log.Error("planning panicked", "job", s.ID, "scheduledAt", s.Next, "panic", fmt.Sprint(r))
-			pl, ok = t.setPostRun(s, now, fmt.Sprint("internal error: ", r)), true
+			pl, ok = t.postpone(s, now, fmt.Sprint("internal error: ", r)), true
 		}
 		pl.of = s
 	}()
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
-		return t.setPostRun(s, now, err.Error()), true
+		return t.postpone(s, now, err.Error()), true
 	}
 	switch s.State {
 	case core.Paused:
@@ -439,13 +439,12 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 // If so, that run continues the chain, and another would overlap.
 func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late planned) (planned, bool) {
 	id := core.PlannedRun(s.ID, s.Next)
-	runs, err := t.s.Runs.Get(ctx, []core.RunID{id})
-	run, ok := runs[id]
-	if err = cmp.Or(err, run.Err); err != nil {
+	run, err := t.s.Run(ctx, id)
+	if err != nil {
 		t.o.Log.Warn("run of a late fixed delay could not be read", "job", s.ID, "run", id, "err", err)
 		return planned{}, false
 	}
-	if !ok {
+	if run == nil {
 		return late, true
 	}
 	move := s.Stay()
@@ -453,8 +452,8 @@ func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late pl
 	return planned{Result: plan.Result{Advance: move}}, true
 }
 
-// setPostRun postpones a job that cannot be planned.
-func (t *Ticker) setPostRun(s core.Sched, now time.Time, why string) planned {
+// postpone postpones a job that cannot be planned.
+func (t *Ticker) postpone(s core.Sched, now time.Time, why string) planned {
 	t.o.Log.Error("job cannot be planned", "job", s.ID, "scheduledAt", s.Next, "err", why)
 	move := s.Stay()
 	move.NewPlanAt = core.InstantOf(now.Add(t.o.PlanBackoff))
@@ -517,12 +516,11 @@ func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chai
 	var last *core.Run
 	first := s.Tail
 	for id, n := first, 0; n < 200; n++ {
-		runs, err := t.s.Runs.Get(ctx, []core.RunID{id})
-		got, ok := runs[id]
-		if err = cmp.Or(err, got.Err); err != nil {
+		run, err := t.s.Run(ctx, id)
+		if err != nil {
 			return c, err
 		}
-		run := got.Is
+		ok := run != nil
 		switch {
 		case ok && run.State.Open():
 			// A retry has its own message, and so has a claim of this revision or a run that waits for an executor. The
@@ -720,7 +718,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		case got.Err != nil: // it stays due
 			t.o.Log.Error("run cannot be enqueued: it cannot be read", "job", e.Job, "run", e.Run, "err", got.Err)
 			t.unusable[core.DueItem{Job: e.Job, Run: e.Run}] = t.o.Now().Add(t.o.PlanBackoff)
-			t.oweNote(unplanned(e.Job, got.Err.Error()))
+			t.oweNote(unplanned(e.Job, "a waiting run cannot be read: "+got.Err.Error()))
 		case !ok: // open runs stay in the store, so it ended long ago
 			t.o.Log.Warn("entry of the due index dropped: its run is not stored", "job", e.Job, "run", e.Run, "scheduledAt", e.PlanAt)
 			drop = append(drop, e)

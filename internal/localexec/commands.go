@@ -259,11 +259,11 @@ func (c *Commands) Kill(ctx context.Context, job core.JobID) error {
 
 // read reads a run, nil if it does not exist.
 func (c *Commands) read(ctx context.Context, id core.RunID) (*core.Run, error) {
-	runs, err := store.Complete(c.o.Store.Runs.Get(ctx, []core.RunID{id}))
+	run, err := c.o.Store.Run(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("read run %d: %w", id, err)
 	}
-	return runs[id], nil
+	return run, nil
 }
 
 // rouse has the queue of a job worked off.

@@ -161,7 +161,7 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	return nil
 }
 
-// lastForPage is LastRuns for a page, with one request for each job that has fewer than n numbered runs. It returns the
+// lastForPage is runs.Last for a page, with one request for each job that has fewer than n numbered runs. It returns the
 // newest planned and numbered runs without their long texts, as far back as both kinds are known.
 func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
 	low, _ := core.RunRange(job, 0, upTo)

@@ -66,7 +66,7 @@ func (s *Store) readable(ctx context.Context, ids ...core.RunID) map[core.RunID]
 	return found
 }
 
-// allRuns reads runs and fails if one cannot be read.
+// allRuns reads runs. If some cannot be read, it returns the others and an error.
 func (s *Store) allRuns(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, error) {
 	found := make(map[core.RunID]core.Run, len(ids))
 	got, err := runs{s}.Get(ctx, ids)

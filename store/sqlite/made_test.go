@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/store"
 )
 
 // TestRunsOfSlots: a search for a span of due times finds exactly the matching runs, each once, newest first. It does not
@@ -49,7 +49,7 @@ func TestRunsOfSlots(t *testing.T) {
 	span := max(int(core.InstantOf(clock)-base), 3600)
 	few := 0
 	for n := range 200 {
-		of := query.Recent{From: base + core.Instant(rng.IntN(span)), App: []string{"", "a"}[n%2]}
+		of := store.Recent{From: base + core.Instant(rng.IntN(span)), App: []string{"", "a"}[n%2]}
 		if of.To = of.From + core.Instant(rng.IntN(600)); n%9 == 0 {
 			of.To = 0
 		} else if n%11 == 0 {
@@ -66,7 +66,7 @@ func TestRunsOfSlots(t *testing.T) {
 				want = append(want, r.ID)
 			}
 		}
-		for from, pages := (query.RunPlace{}), 0; ; pages++ {
+		for from, pages := (store.RunPlace{}), 0; ; pages++ {
 			list, next, err := s.Runs.Recent(t.Context(), of, from, 7)
 			if err != nil || pages > 3000 {
 				t.Fatal(pages, err)
@@ -74,7 +74,7 @@ func TestRunsOfSlots(t *testing.T) {
 			for i := range list {
 				got = append(got, list[i].ID)
 			}
-			if from = next; next == (query.RunPlace{}) {
+			if from = next; next == (store.RunPlace{}) {
 				break
 			}
 		}

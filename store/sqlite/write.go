@@ -36,7 +36,7 @@ type writer struct {
 	wake           chan struct{}
 }
 
-// op is one write of a port.
+// op is one write.
 type op struct {
 	rows  int
 	do    func(*tx) error

@@ -66,7 +66,7 @@ func Benchmarks(b *testing.B, open func(b *testing.B) *store.Store) {
 		})
 		b.Run(fmt.Sprintf("Advance500Of%d", n), func(b *testing.B) { benchAdvance(b, s, 500) })
 	}
-	b.Run("Fire", func(b *testing.B) { BenchFire(b, open(b)) })
+	b.Run("Fire", func(b *testing.B) { benchFire(b, open(b)) })
 }
 
 // perRow reports the time of one of n rows of an operation.
@@ -164,9 +164,9 @@ func benchAdvance(b *testing.B, s *store.Store, n int) {
 	perRow(b, n)
 }
 
-// BenchFire makes the calls of a scheduled run from plan to end: 1/5 advance, 1/50 message, receipt, journal and ack, one claim,
+// benchFire makes the calls of a scheduled run from plan to end: 1/5 advance, 1/50 message, receipt, journal and ack, one claim,
 // and reading and closing it in batches of 50. Eight drivers do it at a time.
-func BenchFire(b *testing.B, s *store.Store) {
+func benchFire(b *testing.B, s *store.Store) {
 	Sleeping(b, s, 1000)
 	const n, drivers = 500, 8
 	var turn atomic.Int64
@@ -186,7 +186,7 @@ func BenchFire(b *testing.B, s *store.Store) {
 	perRow(b, n)
 }
 
-// fires is one round of BenchFire; rounds differ in their jobs or times.
+// fires is one round of benchFire; rounds differ in their jobs or times.
 func fires(ctx context.Context, s *store.Store, k, n int) error {
 	runs, jobs := make([]core.Run, n), make([]core.JobID, n)
 	for i := range runs {

@@ -350,7 +350,7 @@ func listJobs(t *testing.T, s *store.Store, app string, limit int) (all, bad []c
 // unreadable: if one of several jobs is damaged, the others are returned and that one is named.
 func unreadable(t *testing.T, h Harness) {
 	if h.Damage == nil {
-		return
+		t.Skip("tests cannot damage what this store keeps")
 	}
 	s, ctx := h.Open(t), t.Context()
 	createJobs(t, s, job(1), job(2), job(3))
@@ -542,7 +542,7 @@ func familiesAtOnce(t *testing.T, h Harness) {
 // unreadableRun: if one of several runs is damaged, Get returns the other runs, and an error for the damaged run.
 func unreadableRun(t *testing.T, h Harness) {
 	if h.SetOwes == nil {
-		return
+		t.Skip("tests cannot damage what this store keeps")
 	}
 	s := h.Open(t)
 	bad, fine := fullRun(core.NumberedRun(1, 2)), run(core.PlannedRun(1, at(60)))
@@ -566,7 +566,7 @@ func unreadableRun(t *testing.T, h Harness) {
 // newerRun: a run with a field that only a newer version knows can be read.
 func newerRun(t *testing.T, h Harness) {
 	if h.SetOwes == nil {
-		return
+		t.Skip("tests cannot damage what this store keeps")
 	}
 	s := h.Open(t)
 	r := fullRun(core.NumberedRun(1, 2))

@@ -30,7 +30,7 @@ const (
 	bySeen = putAgain | putAhead | dropOther | dropGone
 )
 
-// ask is a call of a port, with the change record that it writes, if any.
+// ask is a call of a method of the store, with the change record that it writes, if any.
 type ask struct {
 	*store.Store
 	ctx    context.Context

@@ -61,7 +61,7 @@ func (p *pulling) takes(what string, q store.PullQueue, after, hide time.Duratio
 func pulls(t *testing.T, h Harness) {
 	s, ctx := h.Open(t), t.Context()
 	if s.Pull == nil {
-		return
+		t.Skip("executors do not pull from this store")
 	}
 	p := &pulling{t, s.Pull, time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)}
 	q, other := store.PullQueue{App: "orders", Name: "mail"}, store.PullQueue{App: "billing", Name: "mail"}

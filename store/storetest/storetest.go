@@ -26,7 +26,7 @@ type Harness struct {
 	Open func(t *testing.T) *store.Store
 	// Reopen closes a store and opens it again on the same data; nil if the store keeps nothing.
 	Reopen func(t *testing.T, s *store.Store) *store.Store
-	// Damage makes the stored text of a job unreadable; nil if nothing is stored as text.
+	// Damage makes the stored text of a job unreadable; nil if tests cannot change the stored text.
 	Damage func(t *testing.T, s *store.Store, job core.JobID)
 	// SetOwes replaces the stored text of Run.Owes; nil if tests cannot change the stored text.
 	SetOwes func(t *testing.T, s *store.Store, run core.RunID, text string)

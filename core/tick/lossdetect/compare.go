@@ -2,7 +2,6 @@ package lossdetect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,20 +81,20 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	if r.upTo.IsZero() || len(jobs) == 0 {
 		return found
 	}
-	apps, err := f.apps(ctx, jobs)
+	apps, bad, err := f.apps(ctx, jobs)
 	if err != nil {
 		return found
 	}
 	var all sync.WaitGroup
 	places := make(chan struct{}, f.o.Together)
 	for i, s := range jobs {
-		if s.State != core.Started || s.Tail != 0 || apps[s.App].Err != nil {
+		if s.State != core.Started || s.Tail != 0 || bad[s.App] != nil {
 			continue
 		}
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App].Is), r)
+			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
 			if err != nil {
 				f.o.Log.Warn("expected runs of a job not compared", "job", s.ID, "err", err)
 				return
@@ -110,22 +109,16 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	return found
 }
 
-// apps reads the apps of jobs. Apps that cannot be decoded have an error; a throttled app fails the read.
-func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]store.Value[core.App], error) {
+// apps reads the apps of jobs, and the errors of those that cannot be decoded; a throttled app fails the read.
+func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (apps map[string]core.App, bad map[string]error, err error) {
 	names := map[string]bool{}
 	for _, s := range jobs {
 		names[s.App] = true
 	}
-	apps, err := f.s.Apps(ctx, slices.Collect(maps.Keys(names))...)
-	for _, a := range apps {
-		if err == nil && errors.Is(a.Err, core.ErrThrottled) {
-			err = a.Err
-		}
+	if apps, bad, err = store.Split(f.s.Apps(ctx, slices.Collect(maps.Keys(names))...)); err != nil {
+		err = fmt.Errorf("read apps: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read apps: %w", err)
-	}
-	return apps, nil
+	return apps, bad, err
 }
 
 // pauses are the stored pauses of everything and of an app; the list is complete from known on.

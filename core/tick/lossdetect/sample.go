@@ -69,16 +69,16 @@ func (f *Finder) Sample(ctx context.Context) error {
 	if len(some) == 0 {
 		return nil
 	}
-	apps, err := f.apps(ctx, some)
+	apps, bad, err := f.apps(ctx, some)
 	if err != nil {
 		return err
 	}
 	lost := core.Instant(0)
 	for _, s := range some {
-		if apps[s.App].Err != nil {
+		if bad[s.App] != nil {
 			continue
 		}
-		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App].Is), r)
+		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
 		if err != nil {
 			return fmt.Errorf("compare job %s: %w", s.ID, err)
 		}

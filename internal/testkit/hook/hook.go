@@ -46,8 +46,6 @@ type (
 type Jobs struct {
 	store.Jobs
 	DoGet func(ctx context.Context, part store.Part, ids []core.JobID) (JobMap, error)
-	DoDue func(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	DoPut func(ctx context.Context, puts []store.JobPut) []error
 }
 
 func (j Jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (JobMap, error) {
@@ -55,20 +53,6 @@ func (j Jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (JobMa
 		return j.DoGet(ctx, part, ids)
 	}
 	return j.Jobs.Get(ctx, part, ids)
-}
-
-func (j Jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
-	if j.DoDue != nil {
-		return j.DoDue(ctx, partition, upTo, after, limit)
-	}
-	return j.Jobs.Due(ctx, partition, upTo, after, limit)
-}
-
-func (j Jobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	if j.DoPut != nil {
-		return j.DoPut(ctx, puts)
-	}
-	return j.Jobs.Put(ctx, puts)
 }
 
 type Runs struct {

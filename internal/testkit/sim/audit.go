@@ -29,8 +29,8 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 		return
 	}
 	seen := map[core.RunID]int{}
-	for from := (query.RunPlace{}); ; {
-		runs, next, err := w.store.Runs.Recent(bg, query.Recent{}, from, 1000)
+	for from := (store.RunPlace{}); ; {
+		runs, next, err := w.store.Runs.Recent(bg, store.Recent{}, from, 1000)
 		if err != nil {
 			w.fail(0, "list: %v", err)
 			return
@@ -38,7 +38,7 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 		for i := range runs {
 			seen[runs[i].ID]++
 		}
-		if next == (query.RunPlace{}) {
+		if next == (store.RunPlace{}) {
 			break
 		}
 		from = next

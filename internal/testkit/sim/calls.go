@@ -221,16 +221,6 @@ func (x runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	return l, next, err
 }
 
-func (x runs) Last(ctx context.Context, of []core.JobID, upTo core.Instant, n int) (l map[core.JobID][]core.Run, err error) {
-	err = x.read(ctx, "Last", func(ctx context.Context) (err error) { l, err = x.Runs.Last(ctx, of, upTo, n); return err })
-	return l, err
-}
-
-func (x runs) Began(ctx context.Context, a, b core.Instant, job core.JobID, each func([]core.Run)) (until core.JobID, err error) {
-	err = x.read(ctx, "Began", func(ctx context.Context) (err error) { until, err = x.Runs.Began(ctx, a, b, job, each); return err })
-	return until, err
-}
-
 // Enqueue makes some messages of scheduled runs visible slightly too early, because an SQS queue counts delays in
 // whole seconds. A wrong clock of the caller changes the delay. The queue measures the delay with its own clock.
 func (x queue) Enqueue(ctx context.Context, out []ring.Out) []error {
@@ -348,11 +338,6 @@ func (x queue) Release(ctx context.Context, back []store.Delivery, at time.Time)
 	return writes(x.incarnation, ctx, "Release", back, func(ctx context.Context, back []store.Delivery) []error {
 		return x.Queue.Release(ctx, back, at)
 	})
-}
-
-func (x queue) Depth(ctx context.Context, k ring.Kind) (due, waiting, inFlight int, err error) {
-	err = x.read(ctx, "Depth", func(ctx context.Context) (err error) { due, waiting, inFlight, err = x.Queue.Depth(ctx, k); return err })
-	return due, waiting, inFlight, err
 }
 
 func (x queue) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {

@@ -150,7 +150,6 @@ func (w *World) fateOf(pr *process, op string, write bool, d *dice) (Fate, time.
 			w.count("throttle", 1)
 			return Throttled, delay
 		}
-		return Fine, delay
 	}
 	return Fine, delay
 }

@@ -258,9 +258,6 @@ func (inv *invocation) roughly() {
 // sawRecords records which apps, journals and global item the invocation read, and when the read began. For journals it
 // records the entries, and the time of the request by the clock of the invocation: a late answer counts as an early read.
 func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Record, began, clock time.Time) {
-	if inv == nil {
-		return
-	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	for _, k := range keys {
@@ -286,9 +283,6 @@ func (inv *invocation) sawRecords(keys []store.Key, found map[store.Key]store.Re
 
 // sawJobs records when the first read of each job began.
 func (inv *invocation) sawJobs(ids []core.JobID, found map[core.JobID]store.Got[*core.Job], began time.Time) {
-	if inv == nil {
-		return
-	}
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	for _, id := range ids {
