@@ -63,10 +63,11 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	return v.Is, err
 }
 
-// Fence returns an error if the data belongs to another deployment. It is for writes that do not read the global item anyway:
-// allocating numbers, creating the follow-ups of ended runs, and the checks of notifications. On the queue of an inactive deployment a message would wait
-// forever and count as sent. Writes that are correct from any deployment need no fence: ends of runs, the permits that they
-// free, heartbeats and kept logs. A process keeps acting on data that it read before the fence until its invocation ends.
+// Fence returns an error if the data belongs to another deployment. It is for writes that do not read the global item
+// anyway: allocating numbers, creating the follow-ups of ended runs, and the checks of notifications. On the queue of an
+// inactive deployment a message would wait forever and count as sent. Writes that are correct from any deployment need no
+// fence: ends of runs, the permits that they free, heartbeats and kept logs. A process keeps acting on data that it read
+// before the fence until its invocation ends.
 func (s *Store) Fence(ctx context.Context) error {
 	if s.Deployment == "" {
 		return nil

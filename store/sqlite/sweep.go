@@ -125,15 +125,16 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, waiting slo
 	var gone []int64
 	from, next, seen := s.sweepFrom, int64(0), 0
 	err = execute(tx.Conn, "SELECT n, key, max(n / 64 + 946684800000, ended), first, followed, keep, next, tail, "+
-		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring NOT INDEXED WHERE id > ? AND "+ofRuns+") AND NOT "+ofShard+
-		", slot FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
+		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring NOT INDEXED WHERE id > ? AND "+ofRuns+
+		") AND NOT "+ofShard+", slot FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
 		"WHERE n > ? AND n <= ? ORDER BY n LIMIT ? + 0",
 		values(waiting.last, from, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit), func(st *sqlite.Stmt) error {
 			next = st.ColumnInt64(0)
 			seen++
 			id, at := runOf(st.ColumnInt64(1)), core.FromMillis(st.ColumnInt64(2))
 			first := cmp.Or(core.RunID(st.ColumnInt64(3)), id)
-			if !st.ColumnBool(8) || waiting.of[core.Instant(st.ColumnInt64(9))] || now.Sub(at) <= cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) ||
+			if !st.ColumnBool(8) || waiting.of[core.Instant(st.ColumnInt64(9))] ||
+				now.Sub(at) <= cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) ||
 				store.Asks(core.Instant(st.ColumnInt64(6)), core.RunID(st.ColumnInt64(7)), id, first) {
 				return nil
 			}

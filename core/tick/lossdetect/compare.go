@@ -109,7 +109,7 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	return found
 }
 
-// apps reads the apps of jobs, and the errors of those that cannot be decoded; a throttled app fails the read.
+// apps reads the apps of jobs. An app that cannot be decoded is in bad; a throttled app fails the read.
 func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (apps map[string]core.App, bad map[string]error, err error) {
 	names := map[string]bool{}
 	for _, s := range jobs {
