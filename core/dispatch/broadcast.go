@@ -14,37 +14,32 @@ import (
 // broadcasts reads the broadcasts of all shards in the batch. If one is closed, the pending follow-ups of it and of its
 // shard are done here: the process that closed it may have died, and the message may be the last trace. unmade lists
 // the shards for which that failed.
-func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]store.Got[*core.Run]) (list map[core.RunID]*core.Run,
-	unmade map[core.RunID]bool, err error) {
+func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]store.Got[*core.Run]) (
+	list map[core.RunID]store.Got[*core.Run], unmade map[core.RunID]bool, err error,
+) {
 	of := map[core.RunID]core.RunID{}
 	for _, it := range b.items {
 		if id := it.broadcast(runs); id != 0 {
 			of[it.fire.Run] = id
 		}
 	}
-	if len(of) == 0 {
-		return nil, nil, nil
-	}
-	if list, err = store.Complete(readAll(ctx, distinct(slices.Collect(maps.Values(of))), b.d.store.Runs.Get)); err != nil {
+	if list, err = readAll(ctx, distinct(slices.Collect(maps.Values(of))), b.d.store.Runs.Get); err != nil {
 		return nil, nil, err
 	}
 	var over []core.RunID
 	for shard, id := range of {
-		if whole, is := list[id]; is && !whole.State.Open() {
+		if whole := list[id]; whole.Err == nil && whole.Is != nil && !whole.Is.State.Open() {
 			over = append(over, shard)
 		}
 	}
-	if len(over) == 0 {
-		return list, nil, nil
-	}
-	shards, err := store.Complete(readAll(ctx, over, b.d.store.Runs.Get))
+	shards, err := readAll(ctx, over, b.d.store.Runs.Get)
 	if err != nil {
 		return nil, nil, err
 	}
 	unmade = map[core.RunID]bool{}
 	for _, id := range over {
-		for _, r := range []*core.Run{shards[id], list[of[id]]} {
-			if r != nil && r.Owing() && b.d.finish.Mend(ctx, new(*r)) != nil {
+		for _, r := range []store.Got[*core.Run]{shards[id], list[of[id]]} {
+			if r.Err != nil || r.Is != nil && r.Is.Owing() && b.d.finish.Mend(ctx, new(*r.Is)) != nil {
 				unmade[id] = true
 			}
 		}
@@ -70,13 +65,15 @@ func (k *known) shard(it *item) phase {
 	switch {
 	case !is:
 		return undeliverable{why: "no record exists of run " + id.String() + ", the broadcast of this shard"}
+	case of.Err != nil:
+		return passing{why: of.Err}
 	case k.unmade[it.fire.Run]:
 		return settled(core.Left)
-	case !of.State.Open(): // then all its shards are closed too
+	case !of.Is.State.Open(): // then all its shards are closed too
 		return done{}
 	}
-	it.of = of
-	if _, is := of.ShardOf(it.fire.Run); !is && !it.recorded {
+	it.of = of.Is
+	if _, is := it.of.ShardOf(it.fire.Run); !is && !it.recorded {
 		return undeliverable{why: "run " + it.fire.Run.String() + " is not a shard of run " + id.String()}
 	}
 	return undecided{}

@@ -49,7 +49,13 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 			}
 			continue
 		}
-		b.decide(ctx, slices.DeleteFunc(open, func(it *item) bool { return runs[it.fire.Run].Err != nil }), runs)
+		b.decide(ctx, slices.DeleteFunc(open, func(it *item) bool {
+			why := runs[it.fire.Run].Err
+			if why != nil && !errors.Is(why, core.ErrThrottled) {
+				it.phase = passing{why: why}
+			}
+			return why != nil
+		}), runs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -46,7 +47,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	if len(fires) == 0 {
 		return 0, nil
 	}
-	runs, jobs, err := d.read(ctx, fires)
+	runs, bad, jobs, err := d.read(ctx, fires)
 	if err != nil {
 		return 0, err
 	}
@@ -55,6 +56,10 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	var create, shards []core.Run
 	named := listing{{Key: core.NewJournalKey(rand.Text(), now), V: 1}}
 	for _, f := range fires {
+		if why := cmp.Or(bad[f.Run], bad[f.Of]); why != nil {
+			d.log.Error("undeliverable run not recorded: it cannot be read", "letter", l.ID, "run", f.Run, "job", f.Run.Job(), "err", why)
+			continue
+		}
 		whole := runs[f.Of]
 		if whole == nil {
 			whole = &noRun
@@ -111,9 +116,11 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	return n, err
 }
 
-// read returns the runs and broadcasts of a message, and their jobs. Jobs that cannot be decoded count as deleted, unless only
-// their secrets are locked.
-func (d *Dead) read(ctx context.Context, fires []core.Fire) (map[core.RunID]*core.Run, map[core.JobID]*core.Job, error) {
+// read returns the runs and broadcasts of a message, the errors of those that cannot be decoded, and their jobs. Jobs that
+// cannot be decoded count as deleted, unless only their secrets are locked.
+func (d *Dead) read(ctx context.Context, fires []core.Fire) (
+	runs map[core.RunID]*core.Run, bad map[core.RunID]error, found map[core.JobID]*core.Job, err error,
+) {
 	var ids []core.RunID
 	var jobs []core.JobID
 	for _, f := range fires {
@@ -121,15 +128,13 @@ func (d *Dead) read(ctx context.Context, fires []core.Fire) (map[core.RunID]*cor
 			ids = append(ids, f.Of)
 		}
 	}
-	runs, err := store.Complete(readAll(ctx, distinct(ids), d.store.Runs.Get))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read runs of a dead-letter message: %w", err)
+	if runs, bad, err = store.Split(readAll(ctx, distinct(ids), d.store.Runs.Get)); err != nil {
+		return nil, nil, nil, fmt.Errorf("read runs of a dead-letter message: %w", err)
 	}
-	found, _, err := store.Split(store.Unlocked(readJobs(ctx, d.store, distinct(jobs))))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read jobs of a dead-letter message: %w", err)
+	if found, _, err = store.Split(store.Unlocked(readJobs(ctx, d.store, distinct(jobs)))); err != nil {
+		return nil, nil, nil, fmt.Errorf("read jobs of a dead-letter message: %w", err)
 	}
-	return runs, found, nil
+	return runs, bad, found, nil
 }
 
 // list stores the journals that name the runs of a message.

@@ -27,7 +27,7 @@ type known struct {
 	global     core.Global
 	executors  map[string][]core.Executor
 	runs       map[core.RunID]store.Got[*core.Run] // with their own record
-	broadcasts map[core.RunID]*core.Run            // of shards
+	broadcasts map[core.RunID]store.Got[*core.Run] // of shards
 	unmade     map[core.RunID]bool                 // shards with pending follow-ups, their own or the broadcast's, that failed
 }
 
@@ -162,13 +162,17 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	if k.runs, err = readAll(ctx, own, b.d.store.Runs.Get); err != nil {
 		return nil, err
 	}
-	for id, run := range k.runs {
-		if run.Err != nil && !errors.Is(run.Err, core.ErrThrottled) {
-			b.d.o.Log.Error("run put back: it cannot be read", "job", id.Job(), "run", id, "err", run.Err)
+	if k.broadcasts, k.unmade, err = b.broadcasts(ctx, k.runs); err != nil {
+		return nil, err
+	}
+	for _, list := range []map[core.RunID]store.Got[*core.Run]{k.runs, k.broadcasts} {
+		for id, run := range list {
+			if run.Err != nil && !errors.Is(run.Err, core.ErrThrottled) {
+				b.d.o.Log.Error("run put back: it cannot be read", "job", id.Job(), "run", id, "err", run.Err)
+			}
 		}
 	}
-	k.broadcasts, k.unmade, err = b.broadcasts(ctx, k.runs)
-	return k, err
+	return k, nil
 }
 
 // byUse returns the jobs whose route depends on how often addresses were used.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
 // TestHandBack: a run without an executor frees its permits. It keeps a permit if it was claimed
@@ -125,6 +127,23 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 		if len(seen) != n+most {
 			t.Errorf("of %d holders, and as many that wait, it checked %d", n, len(seen))
 		}
+	}
+}
+
+// TestUnreadableRunKeepsItsSlot: the chains of other runs are checked.
+func TestUnreadableRunKeepsItsSlot(t *testing.T) {
+	r := newRig(t)
+	p := core.Permits{Name: "job/1", Limit: 2}
+	for n := range 2 {
+		chain := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(n))
+		r.run(chain, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
+		p.Holders = append(p.Holders, core.Holder{First: chain})
+	}
+	s := *r.s
+	s.Runs = hook.Unreadable(s.Runs, p.Holders[0].First)
+	over, err := finish.New(&s, finish.Options{Now: func() time.Time { return r.now }}).EndedChains(t.Context(), &p)
+	if r.must(err); over[p.Holders[0].First] || !over[p.Holders[1].First] {
+		t.Errorf("%v", over)
 	}
 }
 

@@ -275,12 +275,16 @@ func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.Run
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
-		runs, err := store.Complete(f.s.Runs.Get(ctx, ids))
+		runs, err := f.s.Runs.Get(ctx, ids)
 		if err != nil {
 			return nil, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 		}
 		for first, id := range last {
-			r := runs[id]
+			if runs[id].Err != nil { // it keeps its slot
+				delete(last, first)
+				continue
+			}
+			r := runs[id].Is
 			if r != nil && !r.State.Open() && len(r.Owes) == 0 && r.Then != 0 {
 				last[first] = r.Then
 				continue
@@ -337,13 +341,14 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 	}
 	for name, of := range apps {
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			runs, err := store.Complete(f.s.Runs.Get(ctx, of))
+			runs, err := f.s.Runs.Get(ctx, of)
 			if err != nil {
 				return false, fmt.Errorf("read runs of concurrency slots %s: %w", name, err)
 			}
 			now := f.o.Now()
 			p.Release(func(first core.RunID) bool {
-				return slices.Contains(of, first) && runs[first] == nil && p.Past(first, now)
+				_, is := runs[first]
+				return slices.Contains(of, first) && !is && p.Past(first, now)
 			})
 			return true, nil
 		}); err != nil {

@@ -119,10 +119,10 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 			ids = append(ids, a.Run)
 		}
 	}
-	var runs map[core.RunID]*core.Run
+	var runs map[core.RunID]store.Got[*core.Run]
 	if ids = distinct(ids); len(ids) > 0 {
 		var err error
-		if runs, err = store.Complete(n.s.Runs.Get(ctx, ids)); err != nil {
+		if runs, err = n.s.Runs.Get(ctx, ids); err != nil {
 			return slices.Repeat([]error{fmt.Errorf("read runs for notices: %w", err)}, len(list))
 		}
 	}
@@ -135,8 +135,8 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 		case a.Run == 0:
 			asks[i] = ask{a.Notes, a.Looks}
 		default:
-			run := runs[a.Run]
-			if run == nil || !run.OwesPostRun().Notice {
+			var run *core.Run
+			if run, errs[i] = runs[a.Run].Is, runs[a.Run].Err; errs[i] != nil || run == nil || !run.OwesPostRun().Notice {
 				continue
 			}
 			if e := core.EndEvent(run); e != "" {
@@ -166,11 +166,14 @@ func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
 
 // clear records that the notifications of these runs are counted. It returns the runs for which that failed;
 // their messages are redelivered and counted once.
-func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]*core.Run) (left []core.RunID, err error) {
+func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]store.Got[*core.Run]) (left []core.RunID, err error) {
 	for try := 0; try <= tries; try++ {
 		var puts []core.RunPut
 		for _, id := range ids {
-			run := runs[id]
+			run := runs[id].Is
+			if err = runs[id].Err; err != nil {
+				return ids, err
+			}
 			if run == nil {
 				continue
 			}
@@ -192,7 +195,7 @@ func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.Run
 			return nil, nil
 		}
 		var rerr error
-		if runs, rerr = store.Complete(n.s.Runs.Get(ctx, ids)); rerr != nil { // another writer may have changed the run
+		if runs, rerr = n.s.Runs.Get(ctx, ids); rerr != nil { // another writer may have changed the run
 			return ids, rerr
 		}
 	}

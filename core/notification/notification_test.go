@@ -272,6 +272,19 @@ func TestOwed(t *testing.T) {
 	})
 }
 
+// TestUnreadableRunHoldsUpNoOther checks that the other runs of its batch are notified of.
+func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		bad, good := r.ends(core.Failed), r.ends(core.Failed)
+		r.s.Runs = hook.Unreadable(r.s.Runs, bad.PostRun.Run)
+		if errs := r.n.Messages(t.Context(), []ring.Message{bad, good}); errs[0] == nil || errs[1] != nil {
+			t.Error(errs)
+		}
+		r.heard("a", "failed 1")
+	})
+}
+
 // TestNoticeWaitsForUnreadableJob checks that a notification waits a day for an unreadable definition, as
 // during a rolling deployment, and is then given up.
 func TestNoticeWaitsForUnreadableJob(t *testing.T) {

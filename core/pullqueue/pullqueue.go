@@ -274,14 +274,22 @@ func (p *Puller) Return(q store.PullQueue, taken []store.Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, h := range taken {
-		if err := p.s.Pull.HidePulled(ctx, q, h.Receipt, p.o.Now(), h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
-			p.o.Log.Warn("run delivery delayed until its visibility ends", "run", h.Receipt.Run, "err", err)
-		}
+		p.putBack(ctx, q, h, p.o.Now())
 	}
 	if len(taken) > 0 {
 		p.rouse(q)
 	}
 }
+
+// putBack makes a run visible at a time. Its delivery is not counted.
+func (p *Puller) putBack(ctx context.Context, q store.PullQueue, h store.Held, at time.Time) {
+	if err := p.s.Pull.HidePulled(ctx, q, h.Receipt, at, h.Receipt.N-1); err != nil && !errors.Is(err, core.ErrRefused) {
+		p.o.Log.Warn("run delivery delayed until its visibility ends", "run", h.Receipt.Run, "err", err)
+	}
+}
+
+// unreadableFor is how long a run that cannot be decoded stays hidden.
+const unreadableFor = time.Minute
 
 // weed returns the runs to deliver: open, not killed, and not delivered too often. It ends or removes the
 // others.
@@ -293,12 +301,17 @@ func (p *Puller) weed(ctx context.Context, q store.PullQueue, taken []store.Held
 	for i, h := range taken {
 		ids[i] = h.Receipt.Run
 	}
-	runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
+	runs, bad, err := store.Split(p.s.Runs.Get(ctx, ids))
 	if err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
 	good := make([]store.Held, 0, len(taken))
 	for _, h := range taken {
+		if why := bad[h.Receipt.Run]; why != nil {
+			p.o.Log.Error("run of a queue cannot be read", "run", h.Receipt.Run, "job", h.Receipt.Run.Job(), "err", why)
+			p.putBack(ctx, q, h, p.o.Now().Add(unreadableFor))
+			continue
+		}
 		run := runs[h.Receipt.Run]
 		end := finish.Result{Run: h.Receipt.Run, Reported: true}
 		switch {
@@ -373,13 +386,13 @@ func (p *Puller) Extend(ctx context.Context, q store.PullQueue, receipts []store
 	if len(ids) == 0 {
 		return states, nil
 	}
-	runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
+	runs, err := p.s.Runs.Get(ctx, ids)
 	if err != nil {
 		return nil, passing("read runs of "+q.Address(), err)
 	}
 	for i, r := range receipts {
-		if states[i] == StateHeld {
-			if states[i] = StateOf(runs[r.Run]); states[i] == StateEnded {
+		if states[i] == StateHeld && runs[r.Run].Err == nil {
+			if states[i] = StateOf(runs[r.Run].Is); states[i] == StateEnded {
 				_ = p.s.Pull.DropPulled(ctx, q, r) // otherwise weed removes it
 			}
 		}
@@ -444,12 +457,12 @@ func (p *Puller) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	var over []int64
 	if len(ids) > 0 {
-		runs, err := store.Complete(p.s.Runs.Get(ctx, ids))
+		runs, err := p.s.Runs.Get(ctx, ids)
 		if err != nil {
 			return 0, fmt.Errorf("read runs of queues: %w", err)
 		}
 		for _, l := range list {
-			if r := runs[l.Run]; r == nil || !r.State.Open() {
+			if r := runs[l.Run]; r.Err == nil && (r.Is == nil || !r.Is.State.Open()) {
 				over = append(over, l.ID)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -229,6 +230,34 @@ func TestFailedReadIsNoDelivery(t *testing.T) {
 			}
 		}
 		if held := r.receive(0); len(held) != 1 || held[0].Receipt.N != 1 {
+			t.Errorf("%v", held)
+		}
+	})
+}
+
+// TestUnreadableRunHoldsUpNoOther checks that the other runs of its queue are delivered, and that its deliveries are not counted.
+func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, pullqueue.Options{Deliveries: 2})
+		bad, good := r.run(), r.run()
+		s := *r.e
+		s.Runs = hook.Unreadable(s.Runs, bad)
+		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
+		held, err := p.Receive(t.Context(), queue, pullqueue.Want{Max: 2, Visibility: time.Hour})
+		if err != nil || len(held) != 1 || held[0].Receipt.Run != good {
+			t.Fatal(held, err)
+		}
+		for range 5 {
+			time.Sleep(2 * time.Minute) // fake time
+			if held, err := p.Receive(t.Context(), queue, pullqueue.Want{Max: 2, Visibility: time.Hour}); err != nil || len(held) > 0 {
+				t.Fatal(held, err)
+			}
+		}
+		if n, err := p.Sweep(t.Context(), 10); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+		time.Sleep(2 * time.Minute)
+		if held = r.receive(0); len(held) != 1 || held[0].Receipt.Run != bad || held[0].Receipt.N != 1 {
 			t.Errorf("%v", held)
 		}
 	})

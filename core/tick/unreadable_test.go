@@ -73,13 +73,7 @@ func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
 		}
 		must(t, append(w.eng.CreateRuns(t.Context(), runs), w.eng.Enter(t.Context(), entries)...)...)
 		bad := runs[1].ID
-		w.s.Runs = hook.Runs{Runs: w.s.Runs, DoGet: func(ctx context.Context, ids []core.RunID) (hook.RunMap, error) {
-			found, err := w.eng.Runs.Get(ctx, ids)
-			if _, is := found[bad]; is {
-				found[bad] = store.Got[*core.Run]{Err: errors.New("written by a newer version")}
-			}
-			return found, err
-		}}
+		w.s.Runs = hook.Unreadable(w.s.Runs, bad)
 		var told bytes.Buffer
 		tk := tick.New(w.s, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.NewTextHandler(&told, nil))})
 		fires := 0

@@ -3,6 +3,7 @@ package hook
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -101,4 +102,15 @@ func (q Queue) Oldest(ctx context.Context) (ring.Oldest, error) {
 		return q.DoOldest(ctx)
 	}
 	return q.Queue.Oldest(ctx)
+}
+
+// Unreadable returns runs of which one cannot be decoded.
+func Unreadable(of store.Runs, bad core.RunID) store.Runs {
+	return Runs{Runs: of, DoGet: func(ctx context.Context, ids []core.RunID) (RunMap, error) {
+		found, err := of.Get(ctx, ids)
+		if _, is := found[bad]; is {
+			found[bad] = store.Got[*core.Run]{Err: errors.New("written by a newer version")}
+		}
+		return found, err
+	}}
 }
