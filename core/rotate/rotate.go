@@ -81,5 +81,5 @@ func alone(ctx context.Context, s *store.Store, now time.Time, change func(conte
 	defer func() {
 		_ = s.DropLease(context.WithoutCancel(ctx), mine) // otherwise it ends by itself
 	}()
-	return change(ctx)
+	return core.Retryable(change(ctx))
 }

@@ -246,7 +246,7 @@ func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any,
 	}
 	found, err := store.Complete(d.Runs.Get(ctx, ids))
 	if err != nil {
-		return nil, &core.Error{Code: core.CodeUnavailable, Reason: core.Say("the database did not answer: try again"), Err: err}
+		return nil, core.Retryable(err)
 	}
 	for i, id := range ids {
 		run := found[id]
