@@ -22,7 +22,6 @@ import (
 
 	"github.com/tickring/tickring/infra"
 	outputs "github.com/tickring/tickring/internal/cfnoutputs"
-	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
@@ -195,7 +194,7 @@ func TestDataStays(t *testing.T) {
 		}
 		b, _ := json.Marshal(r.Properties)
 		// docs/reference/aws-cost.md assumes this use of writes and reads, and of the index.
-		want, is := 2, strings.Count(string(b), fmt.Sprintf(`"TargetValue":%v`, 100*cost.UsedEvenly))
+		want, is := 2, strings.Count(string(b), `"TargetValue":70`)
 		if id == "TickringJobs" {
 			want = 4
 		}
@@ -304,7 +303,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s has the bound %v, which makes five pollers of two", id, bound)
 		}
 	}
-	if len(polled) != 4 { // two pollers each: internal/cost has eight
+	if len(polled) != 4 { // two pollers each: docs/reference/aws-cost.md has the 24 requests a minute of eight
 		t.Errorf("an idle deployment polls by %v", polled)
 	}
 }

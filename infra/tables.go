@@ -8,7 +8,6 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // due is the index of the jobs that are to be planned, by partition and time.
@@ -81,6 +80,10 @@ func (s *Scheduler) namedTables(t *Tables) {
 	s.Jobs, s.Runs, s.State = named("Jobs", t.Jobs), named("Runs", t.Runs), named("State", t.State)
 }
 
+// usedPercent is the target utilization of provisioned tables. A table keeps unused capacity for five minutes, so a burst
+// of plans finds more capacity than it uses.
+const usedPercent = 70
+
 func billing(p *Props) awsdynamodb.Billing {
 	c := p.Provisioned
 	if c == nil {
@@ -88,7 +91,7 @@ func billing(p *Props) awsdynamodb.Billing {
 	}
 	capacity := func(min, max float64) awsdynamodb.Capacity {
 		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max,
-			TargetUtilizationPercent: jsii.Number(100 * cost.UsedEvenly)})
+			TargetUtilizationPercent: jsii.Number(usedPercent)})
 	}
 	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: capacity(c.MinRead, c.MaxRead),
 		WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})

@@ -69,15 +69,16 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 	reading, cancel := context.WithTimeout(ctx, q.For)
 	defer cancel()
 	c := collector{r: r, q: &q, t: table{}}
-	for _, part := range []struct {
-		form     string
-		from, to core.Instant
-	}{{old, 0, s.Old}, {days, s.Old, s.Days}, {hours, s.Days, s.Done}} {
-		if from, to := max(part.from, q.From), min(part.to, q.To); from < to {
-			if err := c.form(reading, part.form, from, to); err != nil {
-				return a, passed(ctx, reading, err, q.For)
-			}
-		}
+	hoursFrom := max(q.From, s.Old)
+	if q.ByDay && q.Zone.String() == r.o.Zone.String() {
+		hoursFrom = max(q.From, s.Days)
+		err = c.form(reading, days, q.From, min(q.To, s.Days))
+	}
+	if err == nil {
+		err = c.form(reading, hours, hoursFrom, min(q.To, s.Done))
+	}
+	if err != nil {
+		return a, passed(ctx, reading, err, q.For)
 	}
 	a = Answer{From: q.From, To: q.To, Zone: q.Zone, Since: s.Since, Until: max(q.From, min(q.To, s.Done))}
 	if now := core.InstantOf(r.o.Now()) + 1; s.Done > 0 && a.Until < q.To && s.Done < now && q.From < now {
@@ -142,65 +143,40 @@ type collector struct {
 	t table
 }
 
-// form adds the records of a form in a span.
+// form adds the sheets of a form in a span.
 func (c *collector) form(ctx context.Context, form string, from, to core.Instant) error {
-	q, list := c.q, form+ofAll
-	switch {
-	case q.Job != 0 || q.Each == EachJob:
-		list = form + ofJobs
-	case q.App != "" || q.Each == EachApp || q.Sees != nil:
-		list = form + ofApps
-	}
-	if form == days && list != form+ofJobs && (!q.ByDay || q.Zone.String() != c.r.o.Zone.String()) {
-		list += byHours
-	}
-	begin := from
-	if form == days { // a day may have begun before the span
-		begin -= 26 * hour
-	}
-	take := func(_ recordKey, s *sheet) error {
-		for i := range s.rows {
-			if at := s.rows[i].At; at < from || at >= to {
-				continue
-			}
-			if err := c.take(&s.rows[i]); err != nil {
-				return err
-			}
-		}
+	if from >= to {
 		return nil
 	}
-	if list != form+ofJobs {
-		records, err := c.r.records(ctx, list, begin, to)
-		if err != nil {
-			return err
-		}
-		return eachSheet(records, 0, take)
+	q, list := c.q, ofAll
+	if q.App != "" || q.Each == EachApp || q.Sees != nil {
+		list = ofApps
 	}
-	// Jobs have records at each time at which the sum has one.
-	all, err := c.r.records(ctx, form+ofAll, begin, to)
+	var groups []int
+	var err error
+	switch {
+	case q.Job != 0:
+		groups = []int{groupOf(q.Job)}
+	case q.Each == EachJob:
+		groups, err = c.r.groups(ctx, form, from, to)
+	default:
+		sheets, err := c.r.read(ctx, form+list, from, to)
+		for i := range sheets {
+			if err == nil {
+				err = c.sheet(&sheets[i])
+			}
+		}
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	at := make([]core.Instant, len(all))
-	for i := range all {
-		at[i] = all[i].at
-	}
-	if q.Job != 0 {
-		records, err := c.r.recordsOf(ctx, list, q.Job, at)
-		if err != nil {
-			return err
-		}
-		return eachSheet(records, q.Job, take)
-	}
-	for _, one := range at { // a day has many
-		records, err := c.r.records(ctx, list, one, one+1)
-		if err == nil {
-			err = eachSheet(records, 0, take)
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+	return c.r.jobs(ctx, form, groups, from, to, c.sheet)
+}
+
+func (c *collector) sheet(s *sheet) error {
+	for i := range s.Rows {
+		if err := c.take(&s.Rows[i]); err != nil {
 			return err
 		}
 	}
@@ -249,8 +225,8 @@ func (r *Reports) live(ctx context.Context, from, to core.Instant) (rows []Row, 
 	defer cancel()
 	rows = []Row{}
 	for at := from; at < to; at = r.floor(at + hour) {
-		t, _ := r.tally(at)
-		until, err := r.s.Runs.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell)
+		t := table{}
+		until, err := r.s.Runs.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell(at))
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()

@@ -2,14 +2,13 @@
 // its runs after the hour has ended, so a crash loses nothing. Reports are small and are kept longer than the runs: hourly
 // reports for a year, daily reports forever. The package does not use schedules. An audit finds missing runs.
 //
-// Reports are stored in five lists for each of three forms. The first form has hours. The second form has days with a row for
-// each hour. The third form is for days that are older than a year, and has one row for each day.
+// Reports are stored in two forms, with a row for each hour or for each day. Each form has lists of records by time:
 //
-//	FORM/jobs    rows of jobs, many to a record, by the first of their numbers
-//	FORM/apps    of each app by day, FORM/apps-hours by hour
-//	FORM/all     of all by day, FORM/all-hours by hour
+//	FORM/jobs/N  rows of the jobs from N*groupJobs on, up to groupJobs of them
+//	FORM/apps    rows of apps
+//	FORM/all     one row of all jobs, and the groups that have rows
 //
-// The stored state defines which form applies to which time. Records of another form for that time are ignored.
+// The stored state defines which form applies to which time. Records of another time are ignored.
 package report
 
 import (
@@ -102,51 +101,44 @@ func (r *Reports) dayOf(at core.Instant, zone *time.Location) (from, to core.Ins
 	return from, to
 }
 
-// The forms, and the lists of each.
+// The forms, and the lists of each. Jobs have a list for each group.
 const (
 	hours = "hours"
 	days  = "days"
-	old   = "old"
 
-	ofJobs  = "/jobs"
-	ofApps  = "/apps"
-	ofAll   = "/all"
-	byHours = "-hours"
+	ofApps = "/apps"
+	ofAll  = "/all"
 )
 
-// state is the progress of reports. Time before Old is in the form old, then up to Days in days, then up to
-// Done in hours.
+func ofJobs(group int) string { return fmt.Sprintf("/jobs/%d", group) }
+
+// state is the progress of reports. Hours are summed up to Done, and stored from Old on. Days are combined up to Days.
 type state struct {
 	// Until is the end of the current turn; zero: no turn.
 	Until           time.Time
 	Done, Days, Old core.Instant
 	Since           core.Instant // earlier runs are not reported
-	// Behind is the job up to which the hour after Done is summed.
+	Gone            core.Instant // earlier hours are removed
+	// Behind is the job up to which the hour after Done is summed, and Groups has the groups of these jobs.
 	Behind core.JobID `json:",omitempty"`
-	// Open are the hours and days with open runs.
+	Groups []int      `json:",omitempty"`
+	// Lists is the number of lists of the day after Days that are combined.
+	Lists int `json:",omitempty"`
+	// Open are the hours with open runs.
 	Open []look `json:",omitempty"`
-	// Drop are the records to remove later, because their form no longer applies.
-	Drop []drop `json:",omitempty"`
 	// Failed is the error of the last pass, At its time.
 	Failed string    `json:",omitempty"`
 	At     time.Time `json:",omitzero"`
 	back   bool      // the clock was set back since it was stored
 }
 
-// look is an hour or a day to check again.
+// look is an hour to check again.
 type look struct {
-	Form string
 	At   core.Instant
 	Next time.Time
 	Age  time.Duration // time between the last check and the next
 	// Taken is the time before which all ends of its runs are counted.
 	Taken core.Instant
-}
-
-type drop struct {
-	Form     string
-	From, To core.Instant
-	Next     time.Time
 }
 
 // stateKey identifies the record of the state. Its version is how often the state was written.
@@ -173,16 +165,17 @@ func (r *Reports) readState(ctx context.Context) (v int64, s state, err error) {
 }
 
 // setBack resets the state to the current hour after the clock was set back: later hours were summed before
-// they were over. If today was combined into a day, all its hours are summed again.
+// they were over. If hours of today were removed, all of today is summed again.
 func (s *state) setBack(now core.Instant, r *Reports) {
-	s.Done, s.Behind, s.back = r.floor(now), 0, true
+	s.Done, s.Behind, s.Groups, s.Lists, s.back = r.floor(now), 0, nil, 0, true
 	if s.Days > s.Done {
 		s.Days, _ = r.dayOf(now, r.o.Zone)
+	}
+	if s.Gone > s.Days {
 		s.Done = s.Days
 	}
-	s.Old, s.Since = min(s.Old, s.Days), min(s.Since, s.Done)
+	s.Old, s.Gone, s.Since = min(s.Old, s.Days), min(s.Gone, s.Days), min(s.Since, s.Done)
 	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.At >= s.Done })
-	s.Drop = slices.DeleteFunc(s.Drop, func(d drop) bool { return d.From >= s.Days })
 }
 
 // writeState stores the state on the condition that it was written v times before.
@@ -220,7 +213,7 @@ func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 type Health struct {
 	Since    core.Instant // runs that began earlier are not in the reports; 0: there are no reports
 	Until    core.Instant // runs that began earlier are counted; 0: none are
-	Open     int          // number of hours and days with runs that have not ended
+	Open     int          // number of hours with runs that have not ended
 	Failed   string       // error of the last pass; empty: none
 	FailedAt time.Time
 }

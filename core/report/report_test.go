@@ -294,7 +294,7 @@ func TestOld(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	for _, list := range []string{"hours/jobs", "days/jobs", "days/all-hours", "days/apps"} {
+	for _, list := range []string{"hours/jobs/0", "hours/apps", "hours/all"} {
 		left, err := w.data.Records.List(t.Context(), "report#"+list, fmt.Sprint(begin.Unix()), fmt.Sprint(begin.Unix()+72*3600), 10)
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %d records are left, %v", list, len(left), err)
@@ -559,11 +559,13 @@ func TestCounted(t *testing.T) {
 	w.ends(id)
 	pass(26) // its day is combined, with the run still open
 	counted(22*time.Hour + 6*time.Minute)
-	pass(27)
-	counted(27 * time.Hour)
-	a, err := r.Answer(t.Context(), report.Question{From: core.InstantOf(begin), To: core.InstantOf(begin) + 3600})
-	if err != nil || len(a.Rows) != 1 || a.Rows[0].Open != 0 || a.Rows[0].Runs() != 1 {
-		t.Errorf("%+v, %v", a, err)
+	pass(30)
+	counted(30 * time.Hour)
+	for _, day := range []bool{false, true} {
+		a, err := r.Answer(t.Context(), report.Question{ByDay: day, From: core.InstantOf(begin), To: core.InstantOf(begin) + 3600})
+		if err != nil || len(a.Rows) != 1 || a.Rows[0].Open != 0 || a.Rows[0].Runs() != 1 {
+			t.Errorf("by day %t: %+v, %v", day, a, err)
+		}
 	}
 }
 

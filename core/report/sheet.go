@@ -2,423 +2,156 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"compress/flate"
-	"encoding/binary"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"sync"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
 
-// A Row counts the runs that began in one time span. A Row is about one job, about one app if Job is 0, or about all apps if
-// App is empty.
-type Row struct {
-	At   core.Instant // start of the span
-	App  string
-	Job  core.JobID
-	Open int64 // number of runs that have not ended
-	Ends []End // sorted by state and reason; an End without runs is omitted
-}
-
-// An End counts the runs of a Row that ended in one state with one reason.
-type End struct {
-	State  core.State
-	Reason core.Reason
-	N      int64
-	// Took has the times from send to end, for runs that were sent. Late has the times from due time to send, for runs whose
-	// lateness is known.
-	Took, Late Histogram
-}
-
-// Runs returns the number of ended runs in the row.
-func (r *Row) Runs() (n int64) {
-	for i := range r.Ends {
-		n += r.Ends[i].N
-	}
-	return n
-}
-
-func (r *Row) end(state core.State, reason core.Reason) *End {
-	i, is := slices.BinarySearchFunc(r.Ends, End{State: state, Reason: reason}, func(a, b End) int {
-		return cmp.Or(cmp.Compare(a.State, b.State), cmp.Compare(a.Reason, b.Reason))
-	})
-	if !is {
-		r.Ends = slices.Insert(r.Ends, i, End{State: state, Reason: reason})
-	}
-	return &r.Ends[i]
-}
-
-// count adds a run that has ended.
-func (r *Row) count(run *core.Run) {
-	e := r.end(run.State, run.Reason)
-	e.N++
-	if run.Sent() && run.EndedAt.After(run.SentAt) {
-		e.Took.Add(run.EndedAt.Sub(run.SentAt))
-	}
-	if run.HasLateness() {
-		e.Late.Add(run.Lateness())
-	}
-}
-
-// Merge adds the counts of o to r. The subject of o must be the subject of r, or a part of it.
-func (r *Row) Merge(o *Row) {
-	r.Open += o.Open
-	for i := range o.Ends {
-		e := r.end(o.Ends[i].State, o.Ends[i].Reason)
-		e.N += o.Ends[i].N
-		e.Took.Merge(o.Ends[i].Took)
-		e.Late.Merge(o.Ends[i].Late)
-	}
-}
-
-// open is a run that was open when its span was summed, and is checked again by its ID.
-type open struct {
-	run core.RunID
-	at  core.Instant // its span
-	app string
-}
-
-// sheet is a number of rows that are stored as one record, by job and span, with their open runs, which
-// Open counts too.
-type sheet struct {
-	rows []Row
-	open []open
-}
-
-type place struct {
-	at  core.Instant
-	app string
-	job core.JobID
-}
-
-func (r *Row) place() place { return place{r.At, r.App, r.Job} }
-
-func (p place) compare(o place) int {
-	return cmp.Or(cmp.Compare(p.job, o.job), cmp.Compare(p.app, o.app), cmp.Compare(p.at, o.at))
-}
-
-// table sums rows.
-type table map[place]*Row
-
-func (t table) row(p place) *Row {
-	r := t[p]
-	if r == nil {
-		r = &Row{At: p.at, App: p.app, Job: p.job}
-		t[p] = r
-	}
-	return r
-}
-
-func (t table) add(p place, r *Row) { t.row(p).Merge(r) }
-
-// rows returns all rows by job, app and span.
-func (t table) rows() []Row {
-	list := make([]Row, 0, len(t))
-	for _, r := range t {
-		list = append(list, *r)
-	}
-	slices.SortFunc(list, func(a, b Row) int { return a.place().compare(b.place()) })
-	return list
-}
-
-// rawSheet is the size of a sheet before compression to about a third; rows of one job share a sheet.
-// mostOpen limits the open runs of a job and span that are checked again; further ones are only counted as
-// open.
 const (
-	rawSheet = 32 << 10
+	// groupJobs is the number of jobs whose rows of an hour or a day are stored together. The records of a job are then
+	// consecutive, and short enough to be read for each hour of a month.
+	groupJobs = 32
+	// mostOpen limits the open runs of a job and hour that are checked again; further ones are only counted as open.
 	mostOpen = 10_000
+	// writesAtOnce is how many records one write has.
+	writesAtOnce = 25
 )
 
-// sheets splits rows and their open runs into sheets.
-func sheets(rows []Row, opens []open) (list []sheet) {
-	slices.SortFunc(opens, func(a, b open) int { return cmp.Compare(a.run, b.run) })
-	size := 0
-	for i := range rows {
-		r := &rows[i]
-		own := 16 + len(r.App)/8
-		for k := range r.Ends {
-			own += 8 + 3*len(r.Ends[k].Took.Buckets) + 3*len(r.Ends[k].Late.Buckets)
-		}
-		if len(list) == 0 || size > rawSheet && (r.Job == 0 || r.Job != rows[i-1].Job) {
-			list, size = append(list, sheet{}), 0
-		}
-		s := &list[len(list)-1]
-		s.rows = append(s.rows, *r)
-		for len(opens) > 0 && opens[0].run.Job() <= r.Job {
-			s.open, opens, own = append(s.open, opens[0]), opens[1:], own+6
-		}
-		size += own
-	}
-	return list
-}
+func groupOf(job core.JobID) int { return int(job) / groupJobs }
 
-// Compressors and decompressors are larger than a sheet, so they are reused.
-var (
-	deflaters = sync.Pool{New: func() any {
-		w, err := flate.NewWriter(io.Discard, flate.DefaultCompression)
-		if err != nil {
-			panic("report: " + err.Error()) // the level exists
-		}
-		return w
-	}}
-	inflaters = sync.Pool{New: func() any { return flate.NewReader(bytes.NewReader(nil)) }}
-)
-
-// formed is the first byte of a stored sheet.
-const formed = 1
-
-// encode returns the stored form of a sheet: varints, compressed.
-func (s *sheet) encode() []byte {
-	var b []byte
-	put := func(n int64) { b = binary.AppendVarint(b, n) }
-	words, number := []string{}, map[string]int64{}
-	word := func(w string) int64 {
-		n, is := number[w]
-		if !is {
-			n = int64(len(words))
-			number[w], words = n, append(words, w)
-		}
-		return n
-	}
-	histogram := func(h *Histogram) {
-		put(int64(len(h.Buckets)))
-		last := 0
-		for _, bucket := range h.Buckets {
-			put(int64(bucket.At - last))
-			put(bucket.N)
-			last = bucket.At
-		}
-		if len(h.Buckets) > 0 {
-			put(h.Most.Milliseconds())
-		}
-	}
-	put(int64(len(s.rows)))
-	var job core.JobID
-	var at core.Instant
-	for i := range s.rows {
-		r := &s.rows[i]
-		put(int64(r.Job - job))
-		put(int64(r.At - at))
-		job, at = r.Job, r.At
-		put(word(r.App))
-		put(r.Open)
-		put(int64(len(r.Ends)))
-		for k := range r.Ends {
-			e := &r.Ends[k]
-			put(word(string(e.State)))
-			put(word(string(e.Reason)))
-			put(e.N)
-			histogram(&e.Took)
-			histogram(&e.Late)
-		}
-	}
-	put(int64(len(s.open)))
-	var run core.RunID
-	for _, o := range s.open {
-		put(int64(o.run - run))
-		put(int64(o.at))
-		put(word(o.app))
-		run = o.run
-	}
-	head := binary.AppendVarint(nil, int64(len(words)))
-	for _, w := range words {
-		head = append(binary.AppendVarint(head, int64(len(w))), w...)
-	}
-	var out bytes.Buffer
-	out.WriteByte(formed)
-	w := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
-	w.Reset(&out)
-	_, _ = w.Write(head) // into memory
-	_, _ = w.Write(b)
-	_ = w.Close()
-	return out.Bytes()
-}
-
-// Limits for reading, so that damaged data takes no memory.
-const (
-	mostRaw  = 64 << 20
-	mostWord = 200
-)
-
-var errDamaged = errors.New("it is damaged")
-
-// decode reads the output of encode. If only is not 0, it reads only the rows of that job, in a tenth of
-// the time.
-func decode(stored []byte, only core.JobID) (s sheet, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("read a sheet of reports: %w", err)
-		}
-	}()
-	if len(stored) == 0 || stored[0] != formed {
-		return s, errors.New("its form is none that this version knows")
-	}
-	in := inflaters.Get().(io.Reader)
-	defer inflaters.Put(in)
-	if err := in.(flate.Resetter).Reset(bytes.NewReader(stored[1:]), nil); err != nil {
-		return s, err
-	}
-	raw, err := io.ReadAll(io.LimitReader(in, mostRaw))
-	if err != nil {
-		return s, err
-	}
-	bad := false
-	get := func() int64 {
-		n, size := binary.Varint(raw)
-		if size <= 0 {
-			bad = true
-			return 0
-		}
-		raw = raw[size:]
-		return n
-	}
-	count := func() int64 { // of items with at least a byte each
-		n := get()
-		if n < 0 || n > int64(len(raw)) {
-			bad = true
-			return 0
-		}
-		return n
-	}
-	words := make([]string, 0, 8)
-	for range count() {
-		n := count()
-		if n > mostWord {
-			return s, errDamaged
-		}
-		words, raw = append(words, string(raw[:n])), raw[n:]
-	}
-	word := func() string {
-		n := get()
-		if n < 0 || n >= int64(len(words)) {
-			bad = true
-			return ""
-		}
-		return words[n]
-	}
-	histogram := func(wanted bool) (h Histogram) {
-		n := count()
-		switch {
-		case n == 0:
-			return h
-		case !wanted:
-			for range 2*n + 1 {
-				get()
-			}
-			return h
-		}
-		h.Buckets = make([]Bucket, n)
-		last := 0
-		for i := range h.Buckets {
-			last += int(get())
-			h.Buckets[i] = Bucket{At: last, N: get()}
-		}
-		h.Most = time.Duration(get()) * time.Millisecond
-		return h
-	}
-	var job core.JobID
-	var at core.Instant
-	for range count() {
-		job += core.JobID(get())
-		at += core.Instant(get())
-		wanted := only == 0 || job == only
-		r := Row{At: at, Job: job, App: word(), Open: get()}
-		ends := count()
-		if wanted {
-			r.Ends = make([]End, 0, ends)
-		}
-		for range ends {
-			e := End{State: core.State(word()), Reason: core.Reason(word()), N: get(), Took: histogram(wanted), Late: histogram(wanted)}
-			if wanted {
-				r.Ends = append(r.Ends, e)
-			}
-		}
-		if wanted {
-			s.rows = append(s.rows, r)
-		}
-		if bad {
-			return s, errDamaged
-		}
-	}
-	var run core.RunID
-	for range count() {
-		run += core.RunID(get())
-		s.open = append(s.open, open{run: run, at: core.Instant(get()), app: word()})
-	}
-	if bad {
-		return s, errDamaged
-	}
-	return s, nil
+// sheet is the rows of a list that begin at one time. A sheet is stored as one record, which is written and removed
+// independently.
+type sheet struct {
+	list   string
+	at     core.Instant
+	Rows   []Row `json:",omitempty"` // by job and app
+	Groups []int `json:",omitempty"` // of a list of all: the groups with rows of jobs
 }
 
 // settle counts the ends of open runs. Runs that do not exist are not counted, and runs that could not be read stay open.
 func (s *sheet) settle(found map[core.RunID]store.Got[*core.Run]) (changed bool) {
-	rows := table{}
-	for i := range s.rows {
-		rows[s.rows[i].place()] = &s.rows[i]
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		r.Unsettled = slices.DeleteFunc(r.Unsettled, func(id core.RunID) bool {
+			run, is := found[id]
+			if is && (run.Err != nil || run.Is.State.Open()) {
+				return false
+			}
+			changed = true
+			if r.Open--; is {
+				r.count(run.Is)
+			}
+			return true
+		})
 	}
-	left := s.open[:0:0]
-	for _, o := range s.open {
-		run, is := found[o.run]
-		if is && (run.Err != nil || run.Is.State.Open()) {
-			left = append(left, o)
-			continue
-		}
-		changed = true
-		r := rows[place{o.at, o.app, o.run.Job()}]
-		if r == nil {
-			continue
-		}
-		if r.Open--; is {
-			r.count(run.Is)
-		}
-	}
-	s.open = left
 	return changed
 }
 
-// sum adds rows of jobs to the rows of their apps and of all.
-func (t table) sum(rows []Row) {
-	for i := range rows {
-		r := &rows[i]
-		if r.App != "" {
-			t.add(place{at: r.At, app: r.App}, r)
+func (s *sheet) key() store.Key { return store.Key{Kind: recordKind(s.list), Name: recordName(s.at)} }
+
+func recordKind(list string) string { return "report#" + list }
+
+func recordName(at core.Instant) string { return fmt.Sprintf("%010d", max(at, 0)) }
+
+// read reads the sheets of a list at or after from and before to, by time.
+func (r *Reports) read(ctx context.Context, list string, from, to core.Instant) ([]sheet, error) {
+	page, err := r.s.Records.List(ctx, recordKind(list), recordName(from-1), recordName(to), math.MaxInt32)
+	sheets := make([]sheet, len(page))
+	for i := range page {
+		at, bad := strconv.ParseInt(page[i].Name, 10, 64)
+		if bad == nil {
+			sheets[i], bad = decode(page[i].Body)
 		}
-		t.add(place{at: r.At}, r)
+		if bad != nil {
+			return nil, fmt.Errorf("read the report %s at %s: %w", list, page[i].Name, bad)
+		}
+		s := &sheets[i]
+		s.list, s.at = list, core.Instant(at)
+		for k := range s.Rows {
+			s.Rows[k].At = s.at
+		}
 	}
+	return sheets, err
 }
 
-// sums returns the rows of each app and of all, by span.
-func (t table) sums() (apps, all []Row) {
-	list := t.rows()
-	n := 0
-	for n < len(list) && list[n].App == "" {
-		n++
+// groups returns the groups that have rows in a span.
+func (r *Reports) groups(ctx context.Context, form string, from, to core.Instant) (groups []int, err error) {
+	all, err := r.read(ctx, form+ofAll, from, to)
+	for _, s := range all {
+		groups = append(groups, s.Groups...)
 	}
-	return list[n:], list[:n]
+	slices.Sort(groups)
+	return slices.Compact(groups), err
 }
 
-// sortRows sorts rows by span, app and job.
-func sortRows(rows []Row) {
-	slices.SortFunc(rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.App, b.App), cmp.Compare(a.Job, b.Job))
-	})
+// jobs calls each for the sheets of some groups in a span. It reads only some groups at a time, which saves memory.
+func (r *Reports) jobs(ctx context.Context, form string, groups []int, from, to core.Instant, each func(*sheet) error) error {
+	for some := range slices.Chunk(groups, writesAtOnce) {
+		found, errs := make([][]sheet, len(some)), make([]error, len(some))
+		store.AtOnce(len(some), func(i int) { found[i], errs[i] = r.read(ctx, form+ofJobs(some[i]), from, to) })
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		for _, s := range slices.Concat(found...) {
+			if err := each(&s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-// asOne merges the rows of all spans into one span that begins at a time.
-func asOne(rows []Row, at core.Instant) []Row {
-	t := table{}
-	for i := range rows {
-		p := rows[i].place()
-		p.at = at
-		t.add(p, &rows[i])
+func (r *Reports) write(ctx context.Context, sheets ...sheet) error {
+	for some := range slices.Chunk(sheets, writesAtOnce) {
+		records := make([]store.Record, len(some))
+		for i := range some {
+			body, err := some[i].encode()
+			if err != nil {
+				return err
+			}
+			records[i] = store.Record{Key: some[i].key(), V: 1, Body: body}
+		}
+		if err := r.s.WriteAny(ctx, records, false); err != nil {
+			return err
+		}
 	}
-	return t.rows()
+	return nil
+}
+
+func (r *Reports) remove(ctx context.Context, s *sheet) error {
+	return r.s.WriteAny(ctx, []store.Record{{Key: s.key(), V: 1}}, true)
+}
+
+// mostRaw limits what is read, so that damaged data takes no memory.
+const mostRaw = 64 << 20
+
+// deflaters are reused: a compressor is larger than a sheet.
+var deflaters = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // the level exists
+	return w
+}}
+
+// encode returns the stored form of a sheet: JSON, compressed.
+func (s *sheet) encode() ([]byte, error) {
+	var out bytes.Buffer
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&out)
+	err := errors.Join(json.NewEncoder(w).Encode(s), w.Close())
+	return out.Bytes(), err
+}
+
+func decode(body []byte) (s sheet, err error) {
+	err = json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(body)), mostRaw)).Decode(&s)
+	return s, err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -18,10 +17,8 @@ const (
 	firstLook, mostLook = 15 * time.Minute, 8 * time.Hour
 	// A turn that lasts farTurn and a pass longer is ignored: the clock was set back since.
 	farTurn = 5 * time.Minute
-	// mostLooks limits the hours and days to check again; the oldest beyond it stay as they are.
+	// mostLooks limits the hours to check again; the oldest beyond it stay as they are.
 	mostLooks = 2000
-	// reading is how long readers may use a replaced state.
-	reading = 10 * time.Minute
 	// afterDay is how long after its end a day is combined.
 	afterDay = 2 * time.Hour
 )
@@ -44,7 +41,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 		return nil
 	case v == 0: // reports begin with the current hour
 		s.Done = r.floor(core.InstantOf(now))
-		s.Days, s.Old, s.Since = s.Done, s.Done, s.Done
+		s.Days, s.Old, s.Gone, s.Since = s.Done, s.Done, s.Done, s.Done
 	default:
 		if next := r.next(&s); now.Before(next) && !s.back {
 			r.idle = next
@@ -77,7 +74,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 
 // place changes with each step of progress.
 func (s *state) place() [6]int64 {
-	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Old), int64(len(s.Open)), int64(len(s.Drop))}
+	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Lists), int64(s.Old), int64(len(s.Open))}
 }
 
 // due returns the end of the next hour to sum.
@@ -88,9 +85,6 @@ func (r *Reports) next(s *state) time.Time {
 	at := r.due(s).Time().Add(r.o.Behind)
 	for _, l := range s.Open {
 		at = earlier(at, l.Next)
-	}
-	for _, d := range s.Drop {
-		at = earlier(at, d.Next)
 	}
 	if _, to := r.dayOf(s.Days, r.o.Zone); to <= s.Done {
 		at = earlier(at, to.Time().Add(afterDay))
@@ -130,7 +124,7 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 			i++
 			continue
 		}
-		left, err := r.settle(ctx, l, now)
+		left, err := r.settle(ctx, s, l, now)
 		if err != nil {
 			return fmt.Errorf("take the ends of runs from %s on: %w", l.At, err)
 		}
@@ -147,7 +141,7 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 		if to > s.Done || now.Before(to.Time().Add(afterDay)) {
 			break
 		}
-		if err := r.day(ctx, s, s.Days, to, now); err != nil {
+		if err := r.day(ctx, s, to); err != nil {
 			return fmt.Errorf("put the day from %s together: %w", s.Days, err)
 		}
 	}
@@ -156,175 +150,130 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 		if to > s.Days || now.Before(to.Time().Add(r.o.Hours)) {
 			break
 		}
-		if err := r.age(ctx, s, s.Old, to, now); err != nil {
-			return fmt.Errorf("make one span of the day from %s: %w", s.Old, err)
-		}
-	}
-	for len(s.Drop) > 0 && ctx.Err() == nil && !now.Before(s.Drop[0].Next) {
-		d := s.Drop[0]
-		if err := r.drop(ctx, d.Form, d.From, d.To); err != nil {
+		// The hours of this day are removed together with the next day: a reader may still use the stored state.
+		if err := r.drop(ctx, hours, s.Gone, s.Old); err != nil {
 			return fmt.Errorf("remove outdated sums: %w", err)
 		}
-		s.Drop = s.Drop[1:]
+		s.Gone, s.Old = s.Old, to
 	}
 	return ctx.Err()
 }
 
 // sum sums the hour after Done, or continues with it; over: the hour is complete.
 func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over bool, err error) {
-	from := s.Done
-	if s.Behind == 0 { // records of an earlier attempt may be split differently
-		if err := r.drop(ctx, hours, from, from+1); err != nil {
-			return false, err
-		}
-	}
-	taken := end
+	from, taken := s.Done, end
 	if s.Behind == 0 {
 		taken = core.InstantOf(r.o.Now())
 	}
-	t, opens := r.tally(from)
-	until, err := r.s.Runs.Began(ctx, from, end, s.Behind, t.tell)
+	t := table{}
+	until, err := r.s.Runs.Began(ctx, from, end, s.Behind, t.tell(from))
 	if err != nil {
 		return false, err
 	}
 	// The time limit may be over, but the runs read so far are stored.
 	store := context.WithoutCancel(ctx)
+	rows := t.rows()
 	if until != 0 {
-		t.cut(until)
+		rows = slices.DeleteFunc(rows, func(row Row) bool { return row.Job > until })
 	}
-	if err := r.put(store, hours+ofJobs, from, sheets(t.rows(), opens())); err != nil {
+	if s.Behind != 0 && len(rows) > 0 && groupOf(rows[0].Job) == groupOf(s.Behind) { // this group is stored in part
+		part, err := r.read(store, hours+ofJobs(groupOf(s.Behind)), from, from+1)
+		if err != nil {
+			return false, err
+		}
+		for _, sh := range part {
+			sh.Rows = slices.DeleteFunc(sh.Rows, func(row Row) bool { return row.Job > s.Behind })
+			rows = slices.Concat(sh.Rows, rows)
+		}
+	}
+	var list []sheet
+	for len(rows) > 0 {
+		group, n := groupOf(rows[0].Job), 1
+		for n < len(rows) && groupOf(rows[n].Job) == group {
+			n++
+		}
+		list = append(list, sheet{list: hours + ofJobs(group), at: from, Rows: rows[:n]})
+		rows, s.Groups = rows[n:], append(s.Groups, group)
+	}
+	s.Groups = slices.Compact(s.Groups)
+	if err := r.write(store, list...); err != nil {
 		return false, err
 	}
 	if until != 0 {
 		s.Behind = until
 		return false, nil
 	}
-	left, err := r.total(store, hours, from)
+	left, err := r.total(store, from, s.Groups)
 	if err != nil {
 		return false, err
 	}
 	if left {
-		s.Open = append(s.Open, look{Form: hours, At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook, Taken: taken})
+		s.Open = append(s.Open, look{At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook, Taken: taken})
 		s.Open = s.Open[max(0, len(s.Open)-mostLooks):]
 	}
-	s.Done, s.Behind = end, 0
+	s.Done, s.Behind, s.Groups = end, 0, nil
 	return true, nil
 }
 
-// tally counts runs.
-type tally struct {
-	table
-	at    core.Instant // the start of their span
-	opens map[place][]open
-}
-
-func (r *Reports) tally(at core.Instant) (*tally, func() []open) {
-	t := &tally{table: table{}, at: at, opens: map[place][]open{}}
-	return t, func() (list []open) {
-		for _, of := range t.opens {
-			list = append(list, of...)
-		}
-		return list
-	}
-}
-
-func (t *tally) tell(runs []core.Run) {
-	for i := range runs {
-		run := &runs[i]
-		p := place{at: t.at, app: run.App, job: run.ID.Job()}
-		row := t.row(p)
-		if !run.State.Open() {
-			row.count(run)
-			continue
-		}
-		row.Open++
-		if len(t.opens[p]) < mostOpen {
-			t.opens[p] = append(t.opens[p], open{run: run.ID, at: p.at, app: p.app})
+// tell returns a function that counts the runs of a span.
+func (t table) tell(at core.Instant) func([]core.Run) {
+	return func(runs []core.Run) {
+		for i := range runs {
+			run := &runs[i]
+			row := t.row(place{at: at, app: run.App, job: run.ID.Job()})
+			if !run.State.Open() {
+				row.count(run)
+				continue
+			}
+			row.Open++
+			if len(row.Unsettled) < mostOpen {
+				row.Unsettled = append(row.Unsettled, run.ID)
+			}
 		}
 	}
 }
 
-// cut removes jobs after last.
-func (t *tally) cut(last core.JobID) {
-	for p := range t.table {
-		if p.job > last {
-			delete(t.table, p)
-			delete(t.opens, p)
-		}
-	}
-}
-
-// put stores the sheets of a time, each under its first job.
-func (r *Reports) put(ctx context.Context, list string, at core.Instant, of []sheet) error {
-	records := make([]record, len(of))
-	for i := range of {
-		first := of[i].rows[0].Job
-		if first == 0 {
-			first = core.JobID(i)
-		}
-		records[i] = record{recordKey{list, at, first}, of[i].encode()}
-	}
-	return r.write(ctx, records, false)
-}
-
-// load reads the records of a form's jobs in a span and calls each for one sheet at a time, which saves memory.
-func (r *Reports) load(ctx context.Context, form string, from, to core.Instant, each func(k recordKey, s *sheet) error) error {
-	records, err := r.records(ctx, form+ofJobs, from, to)
-	if err != nil {
-		return err
-	}
-	return eachSheet(records, 0, each)
-}
-
-func eachSheet(records []record, only core.JobID, each func(k recordKey, s *sheet) error) error {
-	for _, rec := range records {
-		s, err := decode(rec.body, only)
-		if err == nil {
-			err = each(rec.recordKey, &s)
-		}
-		if err != nil {
-			return fmt.Errorf("%s at %s: %w", rec.list, rec.at, err)
-		}
-	}
-	return nil
-}
-
-// total writes the sums of an hour or a day from the rows of its jobs; left: some runs are open.
-func (r *Reports) total(ctx context.Context, form string, at core.Instant) (left bool, err error) {
+// total writes the sums of an hour from the rows of its jobs; left: some runs are open.
+func (r *Reports) total(ctx context.Context, at core.Instant, groups []int) (left bool, err error) {
 	t := table{}
-	err = r.load(ctx, form, at, at+1, func(_ recordKey, s *sheet) error {
-		t.sum(s.rows)
-		left = left || len(s.open) > 0
+	err = r.jobs(ctx, hours, groups, at, at+1, func(s *sheet) error {
+		for i := range s.Rows {
+			row := &s.Rows[i]
+			if row.App != "" {
+				t.add(place{at: at, app: row.App}, row)
+			}
+			t.add(place{at: at}, row)
+			left = left || len(row.Unsettled) > 0
+		}
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	return left, r.totals(ctx, form, at, t)
-}
-
-// totals writes the sums of an hour or a day.
-func (r *Reports) totals(ctx context.Context, form string, at core.Instant, t table) error {
-	apps, all := t.sums()
-	var errs []error
-	if form == days {
-		errs = append(errs, r.put(ctx, form+ofApps+byHours, at, sheets(apps, nil)), r.put(ctx, form+ofAll+byHours, at, sheets(all, nil)))
+	rows := t.rows()
+	if len(rows) == 0 {
+		return false, nil
 	}
-	errs = append(errs, r.put(ctx, form+ofApps, at, sheets(asOne(apps, at), nil)), r.put(ctx, form+ofAll, at, sheets(asOne(all, at), nil)))
-	return errors.Join(errs...)
+	// The row of all has the lowest place.
+	return left, r.write(ctx, sheet{list: hours + ofApps, at: at, Rows: rows[1:]},
+		sheet{list: hours + ofAll, at: at, Rows: rows[:1], Groups: groups})
 }
 
-// settle counts the ends of open runs of an hour or a day; left: some are still open. Each sheet is written
-// with its remaining open runs, then the sums, so that it can be repeated after a crash.
-func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool, err error) {
-	all := true
-	err = r.load(ctx, l.Form, l.At, l.At+1, func(k recordKey, s *sheet) error {
-		if len(s.open) == 0 {
-			return nil
+// settle counts the ends of open runs of an hour; left: some are still open. Each sheet is written with its remaining open
+// runs, then the sums, so that it can be repeated after a crash. The day of the hour is then combined again.
+func (r *Reports) settle(ctx context.Context, s *state, l *look, now time.Time) (left bool, err error) {
+	groups, err := r.groups(ctx, hours, l.At, l.At+1)
+	if err != nil {
+		return false, err
+	}
+	all, changed := true, false
+	err = r.jobs(ctx, hours, groups, l.At, l.At+1, func(sh *sheet) error {
+		var ids []core.RunID
+		for i := range sh.Rows {
+			ids = append(ids, sh.Rows[i].Unsettled...)
 		}
-		ids := make([]core.RunID, len(s.open))
-		for i, o := range s.open {
-			ids[i] = o.run
+		if len(ids) == 0 {
+			return nil
 		}
 		found, err := r.s.Runs.Get(ctx, ids)
 		for _, g := range found {
@@ -334,10 +283,11 @@ func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool
 				err = cmp.Or(err, g.Err)
 			}
 		}
-		if err != nil || !s.settle(found) {
+		if err != nil || !sh.settle(found) {
 			return err
 		}
-		return r.write(ctx, []record{{k, s.encode()}}, false)
+		changed = true
+		return r.write(ctx, *sh)
 	})
 	if err != nil {
 		return false, err
@@ -345,144 +295,80 @@ func (r *Reports) settle(ctx context.Context, l *look, now time.Time) (left bool
 	if all {
 		l.Taken = core.InstantOf(now)
 	}
-	return r.total(ctx, l.Form, l.At)
+	if left, err = r.total(ctx, l.At, groups); err != nil || left && !changed || l.At >= s.Days || l.At < s.Old {
+		return left, err
+	}
+	// Without open runs the day is always combined again: a process may have died after it changed a sheet.
+	of, err := r.read(ctx, days+ofAll, l.At-26*hour, l.At+1) // the last is its day
+	if err == nil && len(of) > 0 {
+		s.Days, s.Lists = of[len(of)-1].at, 0
+	}
+	return left, err
 }
 
-// day combines the hours of a day: the same rows in fewer records. It handles some jobs at a time.
-func (r *Reports) day(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
-	records, err := r.records(ctx, hours+ofJobs, from, to)
+// day combines the hours of the day after Days, one list after the other. A later pass continues with the next list.
+func (r *Reports) day(ctx context.Context, s *state, to core.Instant) error {
+	from := s.Days
+	if s.Lists == 0 { // another zone had other days
+		if err := r.drop(ctx, days, from+1, to); err != nil {
+			return err
+		}
+	}
+	groups, err := r.groups(ctx, hours, from, to)
 	if err != nil {
 		return err
 	}
-	if err := r.drop(ctx, days, from, from+1); err != nil {
-		return err
+	lists := make([]string, 0, len(groups)+2)
+	for _, g := range groups {
+		lists = append(lists, ofJobs(g))
 	}
-	store, all, left := context.WithoutCancel(ctx), table{}, false
-	bounds := busiest(records)
-	for i, low := range bounds {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		high := core.JobID(math.MaxInt32)
-		if i+1 < len(bounds) {
-			high = bounds[i+1] - 1
-		}
-		t, opens := table{}, []open(nil)
-		err := eachSheet(between(records, low, high), 0, func(_ recordKey, s *sheet) error {
-			for k := range s.rows {
-				if row := &s.rows[k]; row.Job >= low && row.Job <= high {
-					t.add(row.place(), row)
-				}
-			}
-			for _, o := range s.open {
-				if job := o.run.Job(); job >= low && job <= high {
-					opens = append(opens, o)
-				}
-			}
-			return nil
-		})
+	if len(groups) > 0 {
+		lists = append(lists, ofApps, ofAll)
+	}
+	for s.Lists < len(lists) {
+		list := lists[s.Lists]
+		sheets, err := r.read(ctx, hours+list, from, to)
 		if err != nil {
 			return err
 		}
-		rows := t.rows()
-		all.sum(rows)
-		left = left || len(opens) > 0
-		if err := r.put(store, days+ofJobs, from, sheets(rows, opens)); err != nil {
+		t := table{}
+		for _, sh := range sheets {
+			for i := range sh.Rows {
+				row := &sh.Rows[i]
+				t.add(place{from, row.App, row.Job}, row)
+			}
+		}
+		sum := sheet{list: days + list, at: from, Rows: t.rows()}
+		if list == ofAll {
+			sum.Groups = groups
+		}
+		if err := r.write(ctx, sum); err != nil {
 			return err
 		}
+		s.Lists++
 	}
-	if err := r.totals(store, days, from, all); err != nil {
-		return err
-	}
-	taken := to
-	for _, l := range s.Open {
-		if l.Form == hours && l.At >= from && l.At < to {
-			taken = min(taken, l.Taken)
-		}
-	}
-	s.over(hours, from, to, now)
-	if left {
-		s.Open = append(s.Open, look{Form: days, At: from, Next: now.Add(firstLook).UTC(), Age: firstLook, Taken: taken})
-	}
-	s.Days = to
+	s.Days, s.Lists = to, 0
 	return nil
 }
 
-// over records that a form no longer applies to a span.
-func (s *state) over(form string, from, to core.Instant, now time.Time) {
-	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.Form == form && l.At >= from && l.At < to })
-	s.Drop = append(s.Drop, drop{Form: form, From: from, To: to, Next: now.Add(reading).UTC()})
-}
-
-// busiest returns the first jobs of the records in the hour with the most records, with 1 as the first.
-// Between two of them, no hour has much more than one record.
-func busiest(records []record) (first []core.JobID) {
-	var most []record
-	for len(records) > 0 {
-		n := 1
-		for n < len(records) && records[n].at == records[0].at {
-			n++
-		}
-		if n > len(most) {
-			most = records[:n]
-		}
-		records = records[n:]
-	}
-	for i := range most {
-		first = append(first, most[i].first)
-	}
-	if len(first) > 0 {
-		first[0] = 1
-	}
-	return first
-}
-
-// between returns the records that may have rows of the jobs from low to high.
-func between(records []record, low, high core.JobID) (list []record) {
-	for i, rec := range records {
-		last := i+1 == len(records) || records[i+1].at != rec.at
-		if rec.first <= high && (last || records[i+1].first > low) {
-			list = append(list, rec)
-		}
-	}
-	return list
-}
-
-// age merges the hours of a day into one row for each job.
-func (r *Reports) age(ctx context.Context, s *state, from, to core.Instant, now time.Time) error {
-	if err := r.drop(ctx, old, from, from+1); err != nil {
-		return err
-	}
-	var rows []Row
-	err := r.load(ctx, days, from, to, func(_ recordKey, s *sheet) error {
-		rows = append(rows, asOne(s.rows, from)...)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	store, all := context.WithoutCancel(ctx), table{}
-	all.sum(rows)
-	if err := errors.Join(r.put(store, old+ofJobs, from, sheets(rows, nil)), r.totals(store, old, from, all)); err != nil {
-		return err
-	}
-	s.over(days, from, to, now)
-	s.Old = to
-	return nil
-}
-
-// drop removes all records of a form in a span.
+// drop removes all records of a form in a span, the list with their groups last.
 func (r *Reports) drop(ctx context.Context, form string, from, to core.Instant) error {
-	lists := []string{form + ofJobs, form + ofApps, form + ofAll}
-	if form == days {
-		lists = append(lists, form+ofApps+byHours, form+ofAll+byHours)
+	if from >= to {
+		return nil
 	}
-	for _, list := range lists {
-		records, err := r.records(ctx, list, from, to)
-		if err != nil {
-			return err
+	groups, err := r.groups(ctx, form, from, to)
+	if err != nil {
+		return err
+	}
+	if err := r.jobs(ctx, form, groups, from, to, func(s *sheet) error { return r.remove(ctx, s) }); err != nil {
+		return err
+	}
+	for _, list := range []string{ofApps, ofAll} {
+		sheets, err := r.read(ctx, form+list, from, to)
+		for i := range sheets {
+			err = cmp.Or(err, r.remove(ctx, &sheets[i]))
 		}
-		if err := r.write(ctx, records, true); err != nil {
+		if err != nil {
 			return err
 		}
 	}

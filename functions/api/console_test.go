@@ -15,7 +15,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
@@ -28,7 +27,7 @@ import (
 const (
 	pageUnits = 60
 	pollUnits = 1
-	month     = cost.Month
+	month     = 30 * 24 * time.Hour
 )
 
 // browser is an open tab of the console over the fakes.
@@ -209,7 +208,7 @@ func (p price) times(n int) price {
 	return price{f * p.reads, f * p.writes, f * p.queues, f * p.calls, f * p.seconds}
 }
 
+// dollars uses the prices of docs/reference/aws-cost.md.
 func (p price) dollars() float64 {
-	v := cost.Virginia
-	return (p.reads*v.ReadUnits+p.writes*v.WriteUnits+p.queues*v.QueueRequests+p.calls*v.Invocations)/1e6 + p.seconds/4*v.GBSeconds
+	return (p.reads*0.125+p.writes*0.625+p.queues*0.40+p.calls*0.20)/1e6 + p.seconds/4*0.0000133334
 }

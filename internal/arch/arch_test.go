@@ -27,7 +27,7 @@ const module = "github.com/tickring/tickring"
 // below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
-	{"internal/lambdaboot", "internal/cost"},
+	{"internal/lambdaboot"},
 	{"server"},
 	{"internal/executorhttp", "internal/doctor", "internal/paging", "internal/traces", "internal/localexec", "console/..."},
 	{"api", "api/client", "wirehttp", "manifest", "send/...", "notify/...", "store/sqlite", "store/dynamo",

@@ -10,8 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
-
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // logReports has Lambda log a report of each invocation. Its level is INFO, which the
@@ -52,7 +50,7 @@ func (b *billed) add(message string) {
 }
 
 // billed compares the GB-seconds that were billed in [from, to) with those foreseen.
-func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen cost.Usage) {
+func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen usage) {
 	all := p.functions()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b := billed{function: name}
@@ -70,12 +68,12 @@ func (p *proof) billed(ctx context.Context, from, to time.Time, foreseen cost.Us
 }
 
 // judgeBilled reports whether the billed time of all functions matches the forecast.
-func judgeBilled(all []billed, foreseen cost.Usage) (held bool, found string) {
+func judgeBilled(all []billed, foreseen usage) (held bool, found string) {
 	is, calls := 0.0, 0
 	for _, b := range all {
 		is += b.gbSeconds
 		calls += b.calls
 	}
-	return calls > 0 && is <= dearer*foreseen.FunctionTime(), fmt.Sprintf("%.1f GB-seconds in %d invocations, foreseen %.1f in %.0f",
-		is, calls, foreseen.FunctionTime(), foreseen.Invocations)
+	return calls > 0 && is <= dearer*foreseen.gbSeconds, fmt.Sprintf("%.1f GB-seconds in %d invocations, foreseen %.1f in %.0f",
+		is, calls, foreseen.gbSeconds, foreseen.invocations)
 }

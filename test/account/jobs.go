@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // job fires each minute, at its own second.
@@ -39,20 +37,6 @@ func (j job) instants(from, to time.Time) iter.Seq[time.Time] {
 }
 
 func cron(i int) string { return fmt.Sprintf("%d * * * * ?", i%60) }
-
-// expected returns the forecast usage of n jobs in a deployment over length.
-func expected(n int, length time.Duration, d cost.Deployment) (cost.Usage, error) {
-	jobs := make([]cost.Job, n)
-	for i := range jobs {
-		jobs[i] = cost.Job{Name: fmt.Sprint(i), Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: cron(i)}}}}
-	}
-	c, err := cost.Replay(jobs, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
-	if err != nil {
-		return cost.Usage{}, fmt.Errorf("expected usage: %w", err)
-	}
-	planning := cost.Planning(float64(c.Wakes)*float64(cost.Month)/float64(c.Span), d)
-	return cost.Jobs(c, d).Plus(planning).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil
-}
 
 // app is an app and how its executors are reached.
 type app struct{ name, executors string }

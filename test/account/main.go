@@ -17,8 +17,6 @@ import (
 	"regexp"
 	"syscall"
 	"time"
-
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // Limits of the options: these values cost money.
@@ -134,7 +132,7 @@ func (o *options) check() error {
 		return nil
 	}
 	if most := o.most(); most > o.dollars {
-		return fmt.Errorf("this may cost %s, more than -dollars %v", cost.Dollars(most), o.dollars)
+		return fmt.Errorf("this may cost %s, more than -dollars %v", dollars(most), o.dollars)
 	}
 	return nil
 }
@@ -150,13 +148,8 @@ func (o *options) most() float64 {
 	const unitsOfJob = 20  // to create one, with its audit record
 	const readsOfLists = 5 // of each run, by lists and histories
 	const logged = 1e-6    // dollars for the log lines of one run
-	fires, err := expected(o.jobs, o.length+around, cost.Standard())
-	if err != nil {
-		return maxDollars + 1
-	}
-	n := o.apply
-	once := cost.Jobs(cost.Counts{Span: cost.Month, Fires: n, Messages: n, Journals: n, Advances: n, Anew: n, Looks: 10 * n, Tokens: n,
-		Sends: n, Takes: n, Healths: n}, cost.Standard())
-	all := fires.Plus(once).Plus(cost.Usage{WriteUnits: float64(n) * unitsOfJob, ReadUnits: (fires.Fires + once.Fires) * readsOfLists})
-	return 3 * (cost.Sum(cost.Virginia.Bill(all)) + all.Fires*logged)
+	n := float64(o.apply)
+	scheduled, once := expected(o.jobs, o.length+around), ofRun.plus(rarely).plus(ofBatch).plus(ofPlan).times(n)
+	all := scheduled.plus(once).plus(usage{writeUnits: n * unitsOfJob, readUnits: (scheduled.runs + once.runs) * readsOfLists})
+	return 3 * (all.dollars() + all.runs*logged)
 }

@@ -19,7 +19,6 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // Limits for measurements of an account. The scheduler is built to tolerate values within them; a value beyond them is a finding,
@@ -464,16 +463,13 @@ func (p *proof) price(ctx context.Context, from time.Time) {
 		p.report.fails(what, err)
 		return
 	}
-	d := cost.Standard()
-	d.HTTPAPI = p.outputs["HttpApi"] != ""
-	foreseen, err := expected(p.o.jobs, to.Sub(from), d)
-	if err != nil {
-		p.report.fails(what, err)
-		return
+	foreseen := expected(p.o.jobs, to.Sub(from))
+	if p.outputs["HttpApi"] != "" {
+		foreseen.httpRequests = foreseen.runs
 	}
-	foreseen.StoredGB, used.Fires = 0, foreseen.Fires
+	used.runs = foreseen.runs
 	p.report.measured, p.report.foreseen, p.report.priced = used, foreseen, fmt.Sprintf("%s of nothing but fires", to.Sub(from))
-	is, said := cost.Sum(cost.Virginia.Bill(used)), cost.Sum(cost.Virginia.Bill(foreseen))
-	p.report.says(what, is <= dearer*said, "%s, foreseen %s", cost.Dollars(is), cost.Dollars(said))
+	is, said := used.dollars(), foreseen.dollars()
+	p.report.says(what, is <= dearer*said, "%s, foreseen %s", dollars(is), dollars(said))
 	p.billed(ctx, from, to, foreseen)
 }

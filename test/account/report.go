@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // verdict is the result for one promise.
@@ -20,8 +18,8 @@ type report struct {
 	verdicts []verdict
 	unshown  []string // promises that cannot be tested in this place
 	rang     map[string]bool
-	measured cost.Usage
-	foreseen cost.Usage
+	measured usage
+	foreseen usage
 	priced   string // the span of both
 	billed   []billed
 }
@@ -85,23 +83,22 @@ func (r *report) print(w io.Writer) {
 	}
 	for _, b := range r.billed {
 		fmt.Fprintf(w, "| %s | %d | %.1f | %.2f |\n", b.function, b.calls, b.ms/max(1, float64(b.calls)),
-			b.ms/max(1, r.foreseen.Fires))
+			b.ms/max(1, r.foreseen.runs))
 	}
 	if r.priced != "" {
 		fmt.Fprintf(w, "\n## The bill's own metrics, %s\n\n", r.priced)
 		fmt.Fprint(w, "| what | measured | foreseen | dollars | foreseen |\n|---|---|---|---|---|\n")
-		foreseen := map[string]cost.Line{}
-		for _, l := range cost.Virginia.Bill(r.foreseen) {
-			foreseen[l.What] = l
+		foreseen := r.foreseen.bill()
+		for i, l := range r.measured.bill() {
+			f := foreseen[i]
+			if l.amount > 0 {
+				fmt.Fprintf(w, "| %s | %.0f %s | %.0f | %.4f | %.4f |\n", l.what, l.amount, l.unit, f.amount, l.dollars, f.dollars)
+			}
 		}
-		for _, l := range cost.Virginia.Bill(r.measured) {
-			f := foreseen[l.What]
-			fmt.Fprintf(w, "| %s | %.0f %s | %.0f | %.4f | %.4f |\n", l.What, l.Amount, l.Unit, f.Amount, l.Dollars, f.Dollars)
-		}
-		fmt.Fprintf(w, "| in all | | | %.4f | %.4f |\n", cost.Sum(cost.Virginia.Bill(r.measured)), cost.Sum(cost.Virginia.Bill(r.foreseen)))
-		if r.measured.Fires > 0 {
-			million := cost.Sum(cost.Virginia.Bill(r.measured)) / r.measured.Fires * 1e6
-			fmt.Fprintf(w, "\nThat is %s a million fires, with all that goes on without them.\n", cost.Dollars(million))
+		fmt.Fprintf(w, "| in all | | | %.4f | %.4f |\n", r.measured.dollars(), r.foreseen.dollars())
+		if r.measured.runs > 0 {
+			million := r.measured.dollars() / r.measured.runs * 1e6
+			fmt.Fprintf(w, "\nThat is %s a million fires, with all that goes on without them.\n", dollars(million))
 		}
 	}
 }

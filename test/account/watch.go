@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/tickring/tickring/internal/awsclient"
-	"github.com/tickring/tickring/internal/cost"
 )
 
 // metric sums one of CloudWatch over [from, to); dims are pairs.
@@ -63,8 +62,8 @@ func (p *proof) functionsSum(ctx context.Context, name string, from, to time.Tim
 
 // usage returns the usage in [from, to), from the metrics behind the bill. Requests of queues are an upper limit: messages are sent
 // and received ten at a time if there are ten.
-func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, error) {
-	var u cost.Usage
+func (p *proof) usage(ctx context.Context, from, to time.Time) (usage, error) {
+	var u usage
 	var errs []error
 	add := func(into *float64, namespace, name string, factor float64, dims ...string) {
 		n, err := p.metric(ctx, namespace, name, from, to, dims...)
@@ -72,16 +71,16 @@ func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, erro
 		errs = append(errs, err)
 	}
 	for _, t := range p.tables() {
-		add(&u.WriteUnits, "AWS/DynamoDB", "ConsumedWriteCapacityUnits", 1, "TableName", t)
-		add(&u.ReadUnits, "AWS/DynamoDB", "ConsumedReadCapacityUnits", 1, "TableName", t)
+		add(&u.writeUnits, "AWS/DynamoDB", "ConsumedWriteCapacityUnits", 1, "TableName", t)
+		add(&u.readUnits, "AWS/DynamoDB", "ConsumedReadCapacityUnits", 1, "TableName", t)
 	}
 	index := []string{"TableName", p.outputs["JobsTable"], "GlobalSecondaryIndexName", dueIndex}
-	add(&u.WriteUnits, "AWS/DynamoDB", "ConsumedWriteCapacityUnits", 1, index...)
-	add(&u.ReadUnits, "AWS/DynamoDB", "ConsumedReadCapacityUnits", 1, index...)
+	add(&u.writeUnits, "AWS/DynamoDB", "ConsumedWriteCapacityUnits", 1, index...)
+	add(&u.readUnits, "AWS/DynamoDB", "ConsumedReadCapacityUnits", 1, index...)
 	for _, out := range []string{"FiresQueue", "SlowQueue", "ChecksQueue", "ResultsQueue", "DeadQueue"} {
 		name := p.outputs[out][strings.LastIndexByte(p.outputs[out], '/')+1:]
 		for _, m := range []string{"NumberOfMessagesSent", "NumberOfMessagesReceived", "NumberOfMessagesDeleted", "NumberOfEmptyReceives"} {
-			add(&u.QueueRequests, "AWS/SQS", m, 1, "QueueName", name)
+			add(&u.queueRequests, "AWS/SQS", m, 1, "QueueName", name)
 		}
 	}
 	for name, fn := range p.functions() {
@@ -89,14 +88,14 @@ func (p *proof) usage(ctx context.Context, from, to time.Time) (cost.Usage, erro
 		if err != nil {
 			return u, fmt.Errorf("read the configuration of %s: %w", name, err)
 		}
-		add(&u.Invocations, "AWS/Lambda", "Invocations", 1, "FunctionName", fn)
-		add(&u.GBSeconds, "AWS/Lambda", "Duration", float64(*c.MemorySize)/1024/1000, "FunctionName", fn)
+		add(&u.invocations, "AWS/Lambda", "Invocations", 1, "FunctionName", fn)
+		add(&u.gbSeconds, "AWS/Lambda", "Duration", float64(*c.MemorySize)/1024/1000, "FunctionName", fn)
 		if name == "tick" {
-			add(&u.Wakes, "AWS/Lambda", "Invocations", 1, "FunctionName", fn)
+			add(&u.wakes, "AWS/Lambda", "Invocations", 1, "FunctionName", fn)
 		}
 	}
 	if api := p.outputs["HttpApi"]; api != "" {
-		add(&u.HTTPRequests, "AWS/ApiGateway", "Count", 1, "ApiId", api)
+		add(&u.httpRequests, "AWS/ApiGateway", "Count", 1, "ApiId", api)
 	}
 	return u, errors.Join(errs...)
 }
