@@ -99,7 +99,7 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 
 // use records capacity that a table used.
 func (d *DynamoDB) use(t *table, hash value, read, write float64) {
-	d.meter.table(t, read, write)
+	d.meter.add(t.name, read, write, 0)
 	t.room.takes(hash, time.Now(), read, write)
 }
 
@@ -222,7 +222,7 @@ func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 	if !w.check {
 		if index := w.table.put(w.at, is, time.Now(), d.lag()); index > 0 {
-			d.meter.index(w.table.index, 0, index)
+			d.meter.add(w.table.index.name, 0, 0, index)
 		}
 		d.watchExpiry(w, was, is)
 	}
@@ -538,13 +538,10 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		t, err := d.table(&name)
-		if err != nil {
-			return err
-		}
 		writes := make([]*write, len(list))
 		seen := map[place]bool{}
 		for i, r := range list {
+			var err error
 			switch {
 			case r.PutRequest != nil && r.DeleteRequest == nil:
 				writes[i], err = d.prepare(&name, nil, r.PutRequest.Item, nil, nil, nil, nil)
@@ -579,7 +576,6 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 				return err
 			}
 		}
-		_ = t
 		return nil
 	})
 	return answered(out, err)
@@ -596,7 +592,7 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 			return bad
 		}
 		for i := range writes {
-			if err := d.Allow.denied(ctx, needed(&in.TransactItems[i]), d.nameOf(writes[i].table)); err != nil {
+			if err := d.Allow.denied(ctx, needed(&in.TransactItems[i]), writes[i].table.name); err != nil {
 				return err
 			}
 		}
@@ -727,28 +723,19 @@ func needed(a *types.TransactWriteItem) string {
 	return "ConditionCheckItem"
 }
 
-func (d *DynamoDB) nameOf(t *table) string {
-	for name, x := range d.tables {
-		if x == t {
-			return name
-		}
-	}
-	return ""
-}
-
 func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
+	conditional := []string{"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"}
 	n := 0
 	if p := a.Put; p != nil {
 		n++
-		if err := understood(p, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+		if err := understood(p, append(conditional, "Item")...); err != nil {
 			return nil, err
 		}
 		w, err = d.prepare(p.TableName, nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	}
 	if p := a.Update; p != nil {
 		n++
-		if err := understood(p, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames",
-			"ExpressionAttributeValues"); err != nil {
+		if err := understood(p, append(conditional, "UpdateExpression")...); err != nil {
 			return nil, err
 		}
 		if p.UpdateExpression == nil {
@@ -759,28 +746,26 @@ func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 	}
 	if p := a.Delete; p != nil {
 		n++
-		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+		if err := understood(p, conditional...); err != nil {
 			return nil, err
 		}
-		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames,
-			p.ExpressionAttributeValues); err == nil {
-			w.remove = true
-		}
+		w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	}
 	if p := a.ConditionCheck; p != nil {
 		n++
-		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+		if err := understood(p, conditional...); err != nil {
 			return nil, err
 		}
-		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames,
-			p.ExpressionAttributeValues); err == nil {
-			w.check = true
-		}
+		w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	}
-	if n != 1 {
+	switch {
+	case n != 1:
 		return nil, invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+	case err != nil:
+		return nil, err
 	}
-	return w, err
+	w.remove, w.check = a.Delete != nil, a.ConditionCheck != nil
+	return w, nil
 }
 
 // BatchExecuteStatement implements dynamo.DynamoDB.
@@ -958,13 +943,6 @@ func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func
 	return answered(out, err)
 }
 
-// row is one item in the way of a query.
-type row struct {
-	sort value
-	of   place
-	it   item
-}
-
 func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamodb.QueryOutput, error) {
 	t, err := d.table(in.TableName)
 	if err != nil {
@@ -1010,25 +988,14 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	if !f.served(room, part, false) {
 		return nil, Throttled()
 	}
-	var rows []row
+	var rows []placed
 	if in.IndexName != nil {
 		now := time.Now()
-		for _, p := range t.index.at(part, now, now.Add(-f.Stale)) {
-			rows = append(rows, row{p.sort, p.of, p.it})
-		}
+		rows = t.index.at(part, now, now.Add(-f.Stale))
 	} else {
 		for _, o := range t.parts[part] {
-			rows = append(rows, row{o.sort, place{part, o.sort}, o.it})
+			rows = append(rows, placed{sort: o.sort, of: place{part, o.sort}, it: o.it})
 		}
-	}
-	order := func(a, b row) int {
-		if c := a.sort.compare(b.sort); c != 0 {
-			return c
-		}
-		if c := a.of.hash.compare(b.of.hash); c != 0 {
-			return c
-		}
-		return a.of.sort.compare(b.of.sort)
 	}
 	back := in.ScanIndexForward != nil && !*in.ScanIndexForward
 	if back {
@@ -1040,7 +1007,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 		if err != nil {
 			return nil, err
 		}
-		for from < len(rows) && (!back && order(rows[from], start) <= 0 || back && order(rows[from], start) >= 0) {
+		for from < len(rows) && (!back && rows[from].order(start) <= 0 || back && rows[from].order(start) >= 0) {
 			from++
 		}
 	}
@@ -1075,11 +1042,11 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	if weak {
 		units /= 2
 	}
+	name := t.name
 	if in.IndexName != nil {
-		d.meter.index(t.index, units, 0)
-	} else {
-		d.meter.table(t, units, 0)
+		name = t.index.name
 	}
+	d.meter.add(name, units, 0, 0)
 	room.takes(part, time.Now(), units, 0)
 	out.ConsumedCapacity = consumed(in.ReturnConsumedCapacity, units)
 	return out, nil
@@ -1098,7 +1065,7 @@ func keyCondition(e *env, c *cond, hash, sort key) (part value, err error) {
 	hashes := 0
 	for _, s := range list {
 		switch n := s.op; {
-		case n == "or" || n == "not" || n == "and" || n == "in" || n == "missing" || n == "exists":
+		case n == "or" || n == "and" || n == "in" || n == "missing" || n == "exists":
 			return part, invalid("Invalid operator used in KeyConditionExpression: %s", n)
 		case e.name(s.args[0]) == hash.name && n == "=":
 			hashes++
@@ -1126,7 +1093,7 @@ func keyCondition(e *env, c *cond, hash, sort key) (part value, err error) {
 	return part, nil
 }
 
-func startRow(in *dynamodb.QueryInput, t *table, part value, hash, sort key) (r row, err error) {
+func startRow(in *dynamodb.QueryInput, t *table, part value, hash, sort key) (r placed, err error) {
 	k := in.ExclusiveStartKey
 	want := 2
 	if in.IndexName != nil {

@@ -21,15 +21,14 @@ type operand struct {
 
 // cond is a condition.
 type cond struct {
-	op   string // and or not = < <= > >= between in exists missing begins
+	op   string // and or = < <= > >= between in exists missing
 	args []operand
 	subs []*cond
 }
 
-// set is one assignment; ifNot: only a missing attribute is set.
+// set is one assignment.
 type set struct {
 	name, value operand
-	ifNot       bool
 }
 
 // update holds the changes that a write makes to an item.
@@ -204,9 +203,9 @@ func (p *parser) or() *cond {
 }
 
 func (p *parser) and() *cond {
-	list := []*cond{p.not()}
+	list := []*cond{p.term()}
 	for p.err == nil && p.accept("AND") {
-		list = append(list, p.not())
+		list = append(list, p.term())
 	}
 	if len(list) == 1 {
 		return list[0]
@@ -214,10 +213,8 @@ func (p *parser) and() *cond {
 	return &cond{op: "and", subs: list}
 }
 
-func (p *parser) not() *cond {
-	if p.accept("NOT") {
-		return &cond{op: "not", subs: []*cond{p.not()}}
-	}
+// term is a test, or a condition in parentheses.
+func (p *parser) term() *cond {
 	if p.accept("(") {
 		c := p.or()
 		p.expect(")")
@@ -234,19 +231,10 @@ func (p *parser) test() *cond {
 			return c
 		}
 	}
-	if p.accept("begins_with", "(") {
-		c := &cond{op: "begins", args: []operand{p.name()}}
-		p.expect(",")
-		c.args = append(c.args, p.value())
-		p.expect(")")
-		return c
-	}
 	name := p.name()
 	switch {
 	case p.accept("IS", "MISSING"):
 		return &cond{op: "missing", args: []operand{name}}
-	case p.accept("IS", "NOT", "MISSING"):
-		return &cond{op: "exists", args: []operand{name}}
 	case p.accept("BETWEEN"):
 		c := &cond{op: "between", args: []operand{name, p.value()}}
 		p.expect("AND")
@@ -305,17 +293,7 @@ func parseUpdate(text string) (*update, error) {
 func (p *parser) assignment() set {
 	s := set{name: p.name()}
 	p.expect("=")
-	if !p.accept("if_not_exists", "(") {
-		s.value = p.value()
-		return s
-	}
-	s.ifNot = true
-	if of := p.name(); of != s.name {
-		p.fail("the same name in if_not_exists")
-	}
-	p.expect(",")
 	s.value = p.value()
-	p.expect(")")
 	return s
 }
 
@@ -347,10 +325,7 @@ func parseStatement(text string) (*statement, error) {
 		st.table, st.update = table(), &update{}
 		for p.err == nil {
 			if p.accept("SET") {
-				s := set{name: p.name()}
-				p.expect("=")
-				s.value = p.value()
-				st.update.sets = append(st.update.sets, s)
+				st.update.sets = append(st.update.sets, p.assignment())
 			} else if p.accept("REMOVE") {
 				st.update.removes = append(st.update.removes, p.name())
 			} else {
@@ -484,8 +459,6 @@ func (e *env) holds(c *cond, it item) bool {
 		return true
 	case "or":
 		return e.holds(c.subs[0], it) || e.holds(c.subs[1], it)
-	case "not":
-		return !e.holds(c.subs[0], it)
 	}
 	v := it[e.name(c.args[0])]
 	switch c.op {
@@ -514,10 +487,6 @@ func (e *env) holds(c *cond, it item) bool {
 	case "between":
 		beyond, _ := less(e.value(c.args[2]), v)
 		return (after || equal(v, arg)) && !beyond
-	case "begins":
-		s, ok := v.(*types.AttributeValueMemberS)
-		prefix, ok2 := arg.(*types.AttributeValueMemberS)
-		return ok && ok2 && strings.HasPrefix(s.Value, prefix.Value)
 	case "in":
 		return slices.ContainsFunc(c.args[1:], func(o operand) bool { return equal(v, e.value(o)) })
 	}
@@ -531,11 +500,7 @@ func (e *env) apply(u *update, it item) (item, error) {
 		out[n] = v
 	}
 	for _, s := range u.sets {
-		n := e.name(s.name)
-		if s.ifNot && it[n] != nil {
-			continue
-		}
-		out[n] = e.value(s.value)
+		out[e.name(s.name)] = e.value(s.value)
 	}
 	for _, s := range u.adds {
 		n := e.name(s.name)

@@ -192,26 +192,16 @@ func (m *meter) request(op string) {
 	m.u.Requests[op]++
 }
 
-func (m *meter) add(on string, read, write float64) {
+// add counts units that a request read from and wrote to a table, or to an index.
+func (m *meter) add(on string, read, table, index float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.u.Read, m.u.Write, m.u.Index = m.u.Read+read, m.u.Write+table, m.u.Index+index
 	if m.u.On == nil {
 		m.u.On = map[string]Used{}
 	}
 	was := m.u.On[on]
-	m.u.On[on] = Used{was.Read + read, was.Write + write}
-}
-
-func (m *meter) table(t *table, read, write float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.u.Read, m.u.Write = m.u.Read+read, m.u.Write+write
-	m.add(t.name, read, write)
-}
-
-func (m *meter) index(x *index, read, write float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.u.Read, m.u.Index = m.u.Read+read, m.u.Index+write
-	m.add(x.name, read, write)
+	m.u.On[on] = Used{was.Read + read, was.Write + table + index}
 }
 
 // take returns the counts since the last call.

@@ -110,23 +110,12 @@ func (q *SQS) Purge(url string) {
 	q.queues[url].list = nil
 }
 
-// Lose removes messages of a queue, in flight or not, and returns the removed messages. A purge of an SQS queue has
-// this effect.
-func (q *SQS) Lose(url string, lost func(Message) bool) (list []Message) {
+// Lose removes messages of a queue, in flight or not. A purge of an SQS queue has this effect.
+func (q *SQS) Lose(url string, lost func(Message) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x, err := q.queue(&url)
-	if err != nil {
-		return nil
-	}
-	x.list = slices.DeleteFunc(x.list, func(m *message) bool {
-		is := lost(m.Message)
-		if is {
-			list = append(list, m.Message)
-		}
-		return is
-	})
-	return list
+	x := q.queues[url]
+	x.list = slices.DeleteFunc(x.list, func(m *message) bool { return lost(m.Message) })
 }
 
 func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
@@ -257,6 +246,29 @@ func entries(ids []*string) error {
 	return nil
 }
 
+// each makes a batch: do makes the entry at an index. It returns the failed entries.
+func (q *SQS) each(f *Fault, url *string, ids []*string, do func(x *queue, i int) error) (failed []types.BatchResultErrorEntry, err error) {
+	if err := entries(ids); err != nil {
+		return nil, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x, err := q.queue(url)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range ids {
+		err := errors.New("internal failure")
+		if f.Part == nil || !f.Part(i) {
+			err = do(x, i)
+		}
+		if err != nil {
+			failed = append(failed, failedEntry(id, err))
+		}
+	}
+	return failed, nil
+}
+
 func failedEntry(id *string, err error) types.BatchResultErrorEntry {
 	e := types.BatchResultErrorEntry{Id: id, Code: aws.String("InternalError"), Message: aws.String(err.Error())}
 	var api smithy.APIError
@@ -282,33 +294,20 @@ func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInpu
 			ids[i] = in.Entries[i].Id
 			size += len(aws.ToString(in.Entries[i].MessageBody))
 		}
-		if err := entries(ids); err != nil {
-			return err
-		}
 		if size > maxMessage {
 			return &types.BatchRequestTooLong{}
 		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		x, err := q.queue(in.QueueUrl)
-		if err != nil {
-			return err
-		}
 		out = &sqs.SendMessageBatchOutput{}
-		for i := range in.Entries {
+		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
 			e := &in.Entries[i]
-			err := errors.Join(body(aws.ToString(e.MessageBody)), delayed(e.DelaySeconds))
-			if f.Part != nil && f.Part(i) {
-				err = errors.New("internal failure")
-			}
-			if err != nil {
-				out.Failed = append(out.Failed, failedEntry(e.Id, err))
-				continue
+			if err := errors.Join(body(aws.ToString(e.MessageBody)), delayed(e.DelaySeconds)); err != nil {
+				return err
 			}
 			id := q.put(*in.QueueUrl, x, *e.MessageBody, "", e.DelaySeconds)
 			out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: e.Id, MessageId: aws.String(strconv.FormatInt(id, 10))})
-		}
-		return nil
+			return nil
+		})
+		return err
 	})
 	return answered(out, err)
 }
@@ -489,24 +488,11 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 		for i := range in.Entries {
 			ids[i] = in.Entries[i].Id
 		}
-		if err := entries(ids); err != nil {
-			return err
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		x, err := q.queue(in.QueueUrl)
-		if err != nil {
-			return err
-		}
 		out = &sqs.DeleteMessageBatchOutput{}
-		for i, e := range in.Entries {
-			at, m, old, err := x.of(e.ReceiptHandle)
-			if err == nil && f.Part != nil && f.Part(i) {
-				err = errors.New("internal failure")
-			}
+		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
+			at, m, old, err := x.of(in.Entries[i].ReceiptHandle)
 			if err != nil {
-				out.Failed = append(out.Failed, failedEntry(e.Id, err))
-				continue
+				return err
 			}
 			if m != nil && !old && (f.Again == nil || !f.Again(i)) {
 				x.list = slices.Delete(x.list, at, at+1)
@@ -514,9 +500,10 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 					q.Observe(*in.QueueUrl, m.Message, true)
 				}
 			}
-			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: e.Id})
-		}
-		return nil
+			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: ids[i]})
+			return nil
+		})
+		return err
 	})
 	return answered(out, err)
 }
@@ -532,39 +519,27 @@ func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMe
 		for i := range in.Entries {
 			ids[i] = in.Entries[i].Id
 		}
-		if err := entries(ids); err != nil {
-			return err
-		}
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		x, err := q.queue(in.QueueUrl)
-		if err != nil {
-			return err
-		}
 		out = &sqs.ChangeMessageVisibilityBatchOutput{}
 		now := time.Now()
-		for i, e := range in.Entries {
+		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
+			e := &in.Entries[i]
 			_, m, old, err := x.of(e.ReceiptHandle)
 			switch {
 			case err != nil:
-			case f.Part != nil && f.Part(i):
-				err = errors.New("internal failure")
+				return err
 			case e.VisibilityTimeout < 0 || e.VisibilityTimeout > maxHidden:
-				err = sender("InvalidParameterValue", "VisibilityTimeout %d", e.VisibilityTimeout)
+				return sender("InvalidParameterValue", "VisibilityTimeout %d", e.VisibilityTimeout)
 			case m == nil || !m.inFlight || !m.Hidden.After(now):
-				err = sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
+				return sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
 			case !old:
 				m.Hidden = now.Add(time.Duration(e.VisibilityTimeout) * time.Second)
 				x.shows(m.Hidden)
 				x.rouse()
 			}
-			if err != nil {
-				out.Failed = append(out.Failed, failedEntry(e.Id, err))
-				continue
-			}
 			out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
-		}
-		return nil
+			return nil
+		})
+		return err
 	})
 	return answered(out, err)
 }

@@ -148,9 +148,12 @@ type placed struct {
 	until time.Time
 }
 
-func (a placed) compare(b placed) int {
-	return cmp.Or(a.sort.compare(b.sort), a.of.hash.compare(b.of.hash), a.of.sort.compare(b.of.sort), a.since.Compare(b.since))
+// order is the one in which a query returns the items.
+func (a placed) order(b placed) int {
+	return cmp.Or(a.sort.compare(b.sort), a.of.hash.compare(b.of.hash), a.of.sort.compare(b.of.sort))
 }
+
+func (a placed) compare(b placed) int { return cmp.Or(a.order(b), a.since.Compare(b.since)) }
 
 // change is one that has not reached the index yet.
 type change struct {
@@ -163,38 +166,34 @@ type change struct {
 // kept is how long the index keeps its former states.
 const kept = time.Minute
 
-// project returns the item in the index's form; false if it is not in there.
-func (x *index) project(it item) (hash value, p placed, ok bool) {
-	if it == nil || it[x.hash.name] == nil || it[x.sort.name] == nil {
-		return value{}, placed{}, false
-	}
+// projected is an item in the form of an index; in: it is in there.
+type projected struct {
+	in         bool
+	hash, sort value
+}
+
+func (x *index) project(it item) projected {
 	hash, err := x.hash.of(it)
-	if err != nil {
-		return value{}, placed{}, false
+	sort, err2 := x.sort.of(it)
+	if err != nil || err2 != nil {
+		return projected{}
 	}
-	s, err := x.sort.of(it)
-	if err != nil {
-		return value{}, placed{}, false
-	}
-	return hash, placed{sort: s, it: it}, true
+	return projected{true, hash, sort}
+}
+
+// changes returns an item before and after a write, and whether that changes the index.
+func (x *index) changes(was, is item) (old, next projected, does bool) {
+	old, next = x.project(was), x.project(is)
+	return old, next, old != next || !maps.EqualFunc(was, is, equal)
 }
 
 // follow copies a change of the table, a lag later, and returns its units: a change of the key
 // is a removal and a put, any other of the item a put.
 func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) (units float64) {
-	oldHash, old, had := x.project(was)
-	newHash, next, has := x.project(is)
-	same := had == has && oldHash == newHash && old.sort == next.sort
-	if same && maps.EqualFunc(was, is, equal) {
+	old, next, does := x.changes(was, is)
+	if !does {
 		return 0
 	}
-	defer func() {
-		if has {
-			x.room.takes(newHash, now, 0, units)
-		} else {
-			x.room.takes(oldHash, now, 0, units)
-		}
-	}()
 	at := now.Add(lag)
 	if x.last == nil {
 		x.last = map[place]time.Time{}
@@ -205,18 +204,19 @@ func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) 
 	if lag > 0 {
 		x.last[p] = at
 	}
-	if had {
-		old.of = p
-		x.pending = append(x.pending, change{at: at, hash: oldHash, p: old, gone: true})
-		if !same {
-			units += writeUnits(sizeOf(old.it))
+	part := old.hash
+	if old.in {
+		x.pending = append(x.pending, change{at: at, hash: old.hash, p: placed{sort: old.sort, of: p, it: was}, gone: true})
+		if old != next {
+			units += writeUnits(sizeOf(was))
 		}
 	}
-	if has {
-		next.of = p
-		x.pending = append(x.pending, change{at: at, hash: newHash, p: next})
-		units += writeUnits(sizeOf(next.it))
+	if next.in {
+		part = next.hash
+		x.pending = append(x.pending, change{at: at, hash: next.hash, p: placed{sort: next.sort, of: p, it: is}})
+		units += writeUnits(sizeOf(is))
 	}
+	x.room.takes(part, now, 0, units)
 	return units
 }
 
@@ -226,12 +226,8 @@ func (x *index) serves(f *Fault, was, is item) bool {
 	if x == nil {
 		return true
 	}
-	oldHash, old, had := x.project(was)
-	newHash, next, has := x.project(is)
-	if had == has && oldHash == newHash && old.sort == next.sort && maps.EqualFunc(was, is, equal) {
-		return true
-	}
-	return (!had || f.served(&x.room, oldHash, true)) && (!has || f.served(&x.room, newHash, true))
+	old, next, does := x.changes(was, is)
+	return !does || (!old.in || f.served(&x.room, old.hash, true)) && (!next.in || f.served(&x.room, next.hash, true))
 }
 
 // catchUp applies the changes that have arrived.
