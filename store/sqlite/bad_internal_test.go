@@ -29,12 +29,11 @@ func TestFileLockedByOthers(t *testing.T) {
 		t.Fatal(errs[0])
 	}
 	// A checkpoint can restore the long timeout; then the test takes as long.
-	if err := s.write(t.Context(), true, 1, func(tx *tx) error { tx.SetBusyTimeout(10 * time.Millisecond); return nil }); err != nil {
+	if err := s.write(t.Context(), true, 1, func(tx *tx) { tx.SetBusyTimeout(10 * time.Millisecond) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := exec(other, "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	locked := conn{Conn: other}
+	locked.exec("BEGIN IMMEDIATE")
 	err = s.CreateRuns(t.Context(), []core.Run{claim(2)})[0]
 	if !errors.Is(err, core.ErrThrottled) || !strings.Contains(err.Error(), "locked") {
 		t.Fatalf("a write to a locked file: %v", err)
@@ -44,8 +43,8 @@ func TestFileLockedByOthers(t *testing.T) {
 	if _, is := found[ids[0]]; err != nil || !is || len(found) != 1 {
 		t.Fatalf("read of a locked file: %v, %v", found, err)
 	}
-	if err := exec(other, "ROLLBACK"); err != nil {
-		t.Fatal(err)
+	if locked.exec("ROLLBACK"); locked.err != nil {
+		t.Fatal(locked.err)
 	}
 	for _, i := range []int{2, 3} {
 		if errs := s.CreateRuns(t.Context(), []core.Run{claim(i)}); errs[0] != nil {

@@ -129,8 +129,6 @@ var (
 	claimColumns = columnAt("code") + 1
 	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
 	selectRun    = selectRuns + "WHERE key = ?"
-	insertClaim  = insertColumns(claimColumns)
-	insertRun    = insertColumns(len(runColumns))
 	endedAt      = columnAt("ended")
 )
 
@@ -150,12 +148,6 @@ func columnAt(name string) int {
 	return slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == name })
 }
 
-// insertColumns returns the statement that inserts the first n columns.
-func insertColumns(n int) string {
-	return "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, "")[:n], ", ") + ") VALUES (?, ?" +
-		strings.Repeat(", ?", n) + ") ON CONFLICT (key) DO NOTHING"
-}
-
 // isPlain reports whether a run has only the columns of a claim.
 func isPlain(r *core.Run) bool {
 	for i := claimColumns; i < len(runColumns); i++ {
@@ -164,23 +156,6 @@ func isPlain(r *core.Run) bool {
 		}
 	}
 	return true
-}
-
-// bindRun binds the first columns of an inserted run. The columns ended and code of an open run get placeholders of about
-// their final length, so that the end of the run does not make its row outgrow its page.
-func bindRun(st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
-	st.BindInt64(1, key(r.ID))
-	st.BindInt64(2, n)
-	for i := range columns {
-		if err := columns[i].bind(st, i+3, r); err != nil {
-			return err
-		}
-	}
-	if r.State.Open() {
-		st.BindInt64(endedAt+3, madeAt(n))
-		st.BindInt64(endedAt+4, 200)
-	}
-	return nil
 }
 
 // scanRun reads a row of selectRuns.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -41,19 +40,14 @@ func testStore(t testing.TB, dir string, o Options) *Store {
 
 func raw(t *testing.T, s *Store, q string) {
 	t.Helper()
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error { return execute(tx.Conn, q, nil, nil) }); err != nil {
+	if err := s.write(t.Context(), false, 1, func(tx *tx) { tx.exec(q) }); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func tell(t *testing.T, s *Store, q string) (n int64) {
 	t.Helper()
-	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
-		return execute(c, q, nil, func(st *sqlite.Stmt) error {
-			n = st.ColumnInt64(0)
-			return nil
-		})
-	}); err != nil {
+	if err := s.read(t.Context(), func(c *conn) { n = c.integer(q) }); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -169,17 +163,15 @@ func TestFullDisk(t *testing.T) {
 func TestBadOp(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	hold, held := make(chan struct{}), make(chan struct{})
-	go s.write(context.Background(), true, 1, func(*tx) error { close(held); <-hold; return nil })
+	go s.write(context.Background(), true, 1, func(*tx) { close(held); <-hold })
 	<-held // the following ops share one transaction
 	bad := errors.New("bad")
 	answers := make(chan error, 3)
 	go func() { answers <- s.CreateRuns(context.Background(), []core.Run{claim(1)})[0] }()
 	go func() {
-		answers <- s.write(context.Background(), true, 1, func(tx *tx) error {
-			if err := setState(tx.Conn, "half", 1); err != nil {
-				return err
-			}
-			return bad
+		answers <- s.write(context.Background(), true, 1, func(tx *tx) {
+			tx.setState("half", 1)
+			tx.fail(bad)
 		})
 	}()
 	ended, cancel := context.WithCancel(t.Context())
@@ -303,14 +295,11 @@ func TestDeadBounded(t *testing.T) {
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Now: func() time.Time { return now }})
 	const more = 30
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
+	if err := s.write(t.Context(), false, 1, func(tx *tx) {
 		for i := range store.KeepDead + more {
 			now = now.Add(time.Nanosecond)
-			if err := bury(tx, nil, fmt.Sprint(i)); err != nil {
-				return err
-			}
+			tx.bury(nil, fmt.Sprint(i))
 		}
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +339,7 @@ func TestHistory(t *testing.T) {
 	o := Options{Gather: -1, Synchronous: "OFF"}
 	s := testStore(t, dir, o)
 	small := func() {
-		if err := s.write(t.Context(), false, 1, func(*tx) error { s.recent.size = 100; return nil }); err != nil {
+		if err := s.write(t.Context(), false, 1, func(*tx) { s.recent.size = 100 }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -663,14 +652,13 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 		}
 	}
 	put(1)
-	err := s.read(t.Context(), func(r *sqlite.Conn) error {
-		if _, err := number(r, "SELECT count(*) FROM records"); err != nil {
-			return err
-		}
+	err := s.read(t.Context(), func(r *conn) {
+		r.integer("SELECT count(*) FROM records")
 		put(2)
-		c, err := sqlite.OpenConn(strings.TrimSuffix(s.walPath, "-wal"), sqlite.OpenReadWrite)
+		c, err := connect(strings.TrimSuffix(s.walPath, "-wal"))
 		if err != nil {
-			return err
+			t.Error(err)
+			return
 		}
 		defer c.Close()
 		from := time.Now()
@@ -681,7 +669,6 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 			t.Errorf("the log was waited for %s", took)
 		}
 		put(3)
-		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

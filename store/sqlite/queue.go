@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
@@ -86,23 +84,18 @@ func (q *queue) hide(m *received, at time.Time) {
 
 // bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
 // that are newer than the last one it read.
-func bury(tx *tx, body []byte, reason string) error {
+func (tx *tx) bury(body []byte, reason string) {
 	l := store.NewLetter(tx.s.now(), body, reason)
-	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ? || ''", values(store.KindLetter), func(st *sqlite.Stmt) error {
+	for st := range tx.rows("SELECT min(name) FROM records WHERE kind = ? || ''", store.KindLetter) {
 		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
-		return nil
-	}); err != nil {
-		return err
 	}
 	w, err := store.LetterWrite(l)
-	if err != nil {
-		return err
-	}
-	return writeRecord(tx, &w)
+	tx.fail(err)
+	tx.writeRecord(&w)
 }
 
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
-	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, ring.Encode(m), reason) })
+	return s.write(ctx, false, 1, func(tx *tx) { tx.bury(ring.Encode(m), reason) })
 }
 
 // outgoing is a message to store.
@@ -124,13 +117,11 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			o.err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(o.body), ring.MaxBytes)
 		}
 	}
-	answers := batch(ctx, s, true, list, func(tx *tx, list []outgoing, answers []error) error {
-		st, err := tx.Prepare("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)")
-		for i := 0; i < len(list) && err == nil; i++ {
-			o := &list[i]
-			if answers[i] = o.err; o.err != nil {
-				continue
-			}
+	answers := batch(ctx, s, true, list, func(tx *tx, o *outgoing) error {
+		if o.err != nil {
+			return o.err
+		}
+		if st := tx.prepare("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)"); st != nil {
 			s.lastMsg++
 			o.id = s.lastMsg
 			st.BindInt64(1, o.id)
@@ -138,9 +129,9 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			st.BindInt64(3, o.ms)
 			st.BindInt64(4, int64(o.slot))
 			st.BindBytes(5, o.body)
-			err = rows(st, nil)
+			tx.run(st)
 		}
-		return err
+		return nil
 	})
 	for i := range list {
 		if answers[i] == nil {
@@ -216,13 +207,12 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 		q.first(&list, limit, now)
 		wait = q.soonest.Sub(now)
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		next, err := q.look(c, now, limit, &list)
-		if err == nil {
+	err = s.read(ctx, func(c *conn) {
+		next := q.look(c, now, limit, &list)
+		if c.err == nil {
 			q.until = next
 		}
 		wait = max(min(wait, time.UnixMilli(next).Sub(now)), time.Microsecond)
-		return err
 	})
 	if err != nil {
 		q.soonest = now
@@ -286,38 +276,29 @@ func (q *queue) again(now time.Time) (list []candidate) {
 
 // look reads the bodies of the received messages in list, and adds the next visible ones. It returns the millisecond of the
 // next message that is not visible.
-func (q *queue) look(c *sqlite.Conn, now time.Time, limit int, list *[]candidate) (next int64, err error) {
+func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next int64) {
 	again := *list
-	for i := 0; i < len(again) && err == nil; i++ {
-		err = execute(c, "SELECT body FROM ring WHERE id = ?", values(again[i].id), func(st *sqlite.Stmt) error {
+	for i := range again {
+		for st := range c.rows("SELECT body FROM ring WHERE id = ?", again[i].id) {
 			again[i].body = columnBytes(st, 0)
-			return nil
-		})
+		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	next, from, fresh, errEnough := now.Add(longest).UnixMilli(), q.from, 0, errors.New("enough")
+	from, fresh := q.from, 0
 	// With a plain parameter of kind, SQLite would compile the statement again for each call.
-	err = execute(c, "SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
-		"ORDER BY visible_at, slot, id", values(q.kind, from.ms, from.slot, from.id), func(st *sqlite.Stmt) error {
+	for st := range c.rows("SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
+		"ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
 		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
 		switch {
 		case fresh == limit || p.ms > now.UnixMilli():
-			next = p.ms
-			return errEnough
+			return p.ms
 		case q.out[p.id] == nil:
 			*list = append(*list, candidate{place: p, at: time.UnixMilli(p.ms), body: columnBytes(st, 3)})
 			fresh++
 		case fresh == 0:
 			q.from = p
 		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
 	}
-	return next, err
+	return now.Add(longest).UnixMilli()
 }
 
 func (q *queue) decode(body []byte) (ring.Message, error) {
@@ -334,17 +315,12 @@ func (s *Store) buryRows(ctx context.Context, q *queue, bad []candidate) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	err := s.write(ctx, false, len(bad), func(tx *tx) error {
+	err := s.write(ctx, false, len(bad), func(tx *tx) {
 		for _, x := range bad {
 			_, reason := q.decode(x.body)
-			if err := bury(tx, x.body, reason.Error()); err != nil {
-				return err
-			}
-			if err := execute(tx.Conn, deleteMessage, values(x.id), nil); err != nil {
-				return err
-			}
+			tx.bury(x.body, reason.Error())
+			tx.exec(deleteMessage, x.id)
 		}
-		return nil
 	})
 	if err != nil {
 		q.lower(bad[0].place)
@@ -356,11 +332,12 @@ const deleteMessage = "DELETE FROM ring WHERE id = ?"
 
 // Ack implements store.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
-	answers := batch(ctx, s, true, done, func(tx *tx, done []store.Delivery, answers []error) error {
-		return eachRow(tx, deleteMessage, done, make([]error, len(done)), func(st *sqlite.Stmt, d *store.Delivery) error {
+	answers := batch(ctx, s, true, done, func(tx *tx, d *store.Delivery) error {
+		if st := tx.prepare(deleteMessage); st != nil {
 			st.BindInt64(1, d.ID)
-			return nil
-		})
+			tx.run(st)
+		}
+		return nil
 	})
 	for i := range done {
 		if q, err := s.queueOf(done[i].Message.Queue()); err == nil && answers[i] == nil {
@@ -399,12 +376,11 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 		return 0, 0, 0, err
 	}
 	now := s.now()
-	err = s.query(ctx, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
-		values(now.UnixMilli(), q.kind), func(st *sqlite.Stmt) error {
-			due = st.ColumnInt(1)
-			waiting = st.ColumnInt(0) - due
-			return nil
-		})
+	for st := range s.rows(ctx, &err, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
+		now.UnixMilli(), q.kind) {
+		due = st.ColumnInt(1)
+		waiting = st.ColumnInt(0) - due
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, m := range q.out {
@@ -440,12 +416,11 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 		q.mu.Unlock()
 	}
 	// The due time of a requeued message is earlier than its delivery.
-	err = s.query(ctx, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
+	for st := range s.rows(ctx, &err, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns) {
 		if released[st.ColumnInt64(2)] == nil {
 			oldest.Note(now, time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 		}
-		return nil
-	})
+	}
 	oldest.Sort()
 	return oldest, err
 }

@@ -39,31 +39,27 @@ type writer struct {
 // op is one write.
 type op struct {
 	rows  int
-	do    func(*tx) error
+	do    func(*tx)
 	err   error
-	begun atomic.Int32
+	begun atomic.Bool // by the writer, or given up by the caller
 	done  chan struct{}
 }
 
-const (
-	waiting = iota
-	taken
-	dropped
-)
-
 // tx is the transaction as an op sees it. Its do may run again after a rollback, so changes to memory belong into after.
 type tx struct {
-	*sqlite.Conn
+	*conn
 	s      *Store
+	most   int          // rows of runs that it can make
 	edits  []edit       // jobs that change
+	row    int64        // the number of the last row of runs that it made
 	made   []madeRun    // runs that it makes
 	closed []core.RunID // runs that it ends
 	after  []func()     // called after the commit, before any op gets its answer
 }
 
-// write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of do itself is
+// write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of the transaction is
 // unexpected: it undoes do alone.
-func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx) error) error {
+func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -73,28 +69,28 @@ func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx) e
 	}
 	select {
 	case <-o.done:
-		return o.err
 	case <-ctx.Done():
-		if o.begun.CompareAndSwap(waiting, dropped) {
+		if o.begun.CompareAndSwap(false, true) {
 			return ctx.Err()
 		}
 		<-o.done
-		return o.err
 	}
+	return o.err
 }
 
-// batch writes items in transactions of at most maxRows, each item judged alone.
-func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, items []T, answers []error) error) []error {
+// batch writes items in transactions of at most maxRows. The function do returns the answer for one item, which stays alone
+// without effect if it is an error.
+func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, item *T) error) []error {
 	answers := make([]error, len(items))
 	for lo := 0; lo < len(items); lo += maxRows {
 		hi := min(lo+maxRows, len(items))
-		part, gave := items[lo:hi], answers[lo:hi]
-		if err := s.write(ctx, urgent, len(part), func(tx *tx) error {
-			clear(gave)
-			return do(tx, part, gave)
+		if err := s.write(ctx, urgent, hi-lo, func(tx *tx) {
+			for i := lo; i < hi && tx.err == nil; i++ {
+				answers[i] = do(tx, &items[i])
+			}
 		}); err != nil {
-			for i := range gave {
-				gave[i] = err
+			for i := lo; i < hi; i++ {
+				answers[i] = err
 			}
 		}
 	}
@@ -150,7 +146,7 @@ func (w *writer) take(into []*op) (ops []*op, closed bool) {
 				break
 			}
 			w.rows -= o.rows
-			if o.begun.CompareAndSwap(waiting, taken) {
+			if o.begun.CompareAndSwap(false, true) {
 				rows += o.rows
 				into = append(into, o)
 			}
@@ -238,10 +234,9 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
-	_ = execute(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
+	for st := range (&conn{Conn: c}).rows("PRAGMA wal_checkpoint(" + mode + ")") {
 		frames = st.ColumnInt(1)
-		return nil
-	})
+	}
 	return frames
 }
 
@@ -251,13 +246,10 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 		<-s.pool
 		defer func() { s.pool <- c }()
 	}
-	if err := s.transact(c, ops); err != nil {
-		if len(ops) == 1 {
-			ops[0].err = err
-		} else {
-			for i := range ops {
-				ops[i].err = s.transact(c, ops[i:i+1])
-			}
+	err := s.transact(c, ops)
+	for i, o := range ops {
+		if o.err = err; err != nil && len(ops) > 1 {
+			o.err = s.transact(c, ops[i:i+1])
 		}
 	}
 	for _, o := range ops {
@@ -268,35 +260,26 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	}
 }
 
-// commitError is an error of the commit itself.
-type commitError struct{ error }
-
-func (e commitError) Unwrap() error { return e.error }
-
-func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
-	t := &tx{Conn: c, s: s}
-	defer func() {
-		if err != nil {
-			rollback(c)
-			err = answer(err)
-		}
-	}()
-	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
+func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
+	t := &tx{conn: &conn{Conn: c}, s: s}
+	defer t.rollback()
 	for _, o := range ops {
-		if err := o.do(t); err != nil {
-			return err
-		}
+		t.most += o.rows
 	}
-	if c.AutocommitEnabled() { // a full disk can end a transaction in a statement
-		return errors.New("the transaction ended before its commit")
+	t.exec("BEGIN IMMEDIATE")
+	for i := 0; i < len(ops) && t.err == nil; i++ {
+		ops[i].do(t)
+	}
+	if t.err == nil && c.AutocommitEnabled() { // a full disk can end a transaction in a statement
+		t.fail(errors.New("the transaction ended before its commit"))
+	}
+	if t.err != nil {
+		return answer("write", t.err)
 	}
 	old := s.cache.block(t.edits)
-	err = step(c, "COMMIT")
-	s.cache.unblock(t.edits, old, err == nil)
-	if err != nil {
-		return commitError{err}
+	t.exec("COMMIT")
+	if s.cache.unblock(t.edits, old, t.err == nil); t.err != nil {
+		return answer("commit", t.err)
 	}
 	s.writes.Add(1)
 	s.recent.add(t.made, t.closed)
@@ -307,16 +290,12 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 }
 
 // answer returns the result of a write that an unexpected error rolled back.
-func answer(err error) error {
+func answer(step string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
 		return fmt.Errorf("the disk is full: %w (%w)", core.ErrThrottled, err)
 	case sqlite.ResultBusy, sqlite.ResultNoMem:
 		return fmt.Errorf("%w (%w)", core.ErrThrottled, err)
 	}
-	var c commitError
-	if errors.As(err, &c) {
-		return fmt.Errorf("commit: %w", c.error)
-	}
-	return fmt.Errorf("write: %w", err)
+	return fmt.Errorf("%s: %w", step, err)
 }
