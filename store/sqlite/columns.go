@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,48 +173,45 @@ func scanRun(st *sqlite.Stmt, r *core.Run) error {
 	return nil
 }
 
+// column is a column of a field, which has no other column.
+func column[T comparable](name string, in core.RunFields, of func(*core.Run) *T, bind func(st *sqlite.Stmt, at int, v T),
+	scan func(st *sqlite.Stmt, at int) T) runColumn {
+	var zero T
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != zero },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { bind(st, at, *of(r)); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = scan(st, at); return nil }}
+}
+
 func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, n T) { st.BindInt64(at, int64(n)) },
+		func(st *sqlite.Stmt, at int) T { return T(st.ColumnInt64(at)) })
 }
 
 func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			st.BindInt64(at, core.Millis(*of(r)))
-			return nil
-		},
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = core.FromMillis(st.ColumnInt64(at))
-			return nil
-		}}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, t time.Time) { st.BindInt64(at, core.Millis(t)) },
+		func(st *sqlite.Stmt, at int) time.Time { return core.FromMillis(st.ColumnInt64(at)) })
 }
 
 func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = st.ColumnInt64(at) != 0
-			return nil
-		}}
+	return column(name, in, of, (*sqlite.Stmt).BindBool, (*sqlite.Stmt).ColumnBool)
 }
 
 func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
+	return column(name, in, of, bindText[T], func(st *sqlite.Stmt, at int) T { return T(st.ColumnText(at)) })
 }
 
+// wordColumn is a column of a value that is stored as its position in a list.
 func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = columnWord(st, at, list)
-			return nil
-		}}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, word T) { st.BindInt64(at, int64(slices.Index(list, word)+1)) },
+		func(st *sqlite.Stmt, at int) (word T) {
+			if n := st.ColumnInt(at); n > 0 && n <= len(list) {
+				word = list[n-1]
+			}
+			return word
+		})
 }
 
+// jsonColumn is a column of a field as JSON, and NULL if the field is empty.
 func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
 		func(st *sqlite.Stmt, at int, r *core.Run) error {
@@ -223,4 +221,31 @@ func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T
 			v, _ := of(r)
 			return columnJSON(st, at, v)
 		}}
+}
+
+// bindText binds text, and NULL if it is empty.
+func bindText[T ~string](st *sqlite.Stmt, at int, text T) {
+	if text == "" {
+		st.BindNull(at)
+	} else {
+		st.BindText(at, string(text))
+	}
+}
+
+// bindJSON binds v as JSON, and NULL if it is empty.
+func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
+	if empty {
+		st.BindNull(at)
+		return nil
+	}
+	b, err := json.Marshal(v)
+	st.BindText(at, string(b))
+	return err
+}
+
+func columnJSON(st *sqlite.Stmt, at int, into any) error {
+	if st.ColumnIsNull(at) {
+		return nil
+	}
+	return json.Unmarshal([]byte(st.ColumnText(at)), into)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"github.com/tickring/tickring/core"
 )
 
@@ -22,7 +24,7 @@ const lockPoll = 250 * time.Millisecond
 type FileLock struct {
 	dir  string
 	mu   sync.Mutex
-	file *os.File
+	file *sqlite.Conn // in a transaction that excludes all others
 }
 
 // TryLock locks a directory, which it creates if necessary, or returns ErrLocked at once. It writes only the directory and
@@ -31,19 +33,25 @@ func TryLock(dir string) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	// SQLite must be the only one in the process that opens the file: the kernel drops the locks of a process when it closes a file.
+	file, err := sqlite.OpenConn(filepath.Join(dir, "lock"), sqlite.OpenReadWrite, sqlite.OpenCreate)
+	if err == nil {
+		file.SetBusyTimeout(0)
+		c := conn{Conn: file}
+		if c.exec("BEGIN EXCLUSIVE"); c.err == nil {
+			return &FileLock{dir: dir, file: file}, nil
+		}
+		err = c.err
+		file.Close()
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultBusy:
+		return nil, ErrLocked
+	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return nil, unwritable(dir, err)
 	}
-	if err := tryLockFile(f); err != nil {
-		f.Close()
-		if errors.Is(err, ErrLocked) {
-			return nil, err
-		}
-		return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
-			Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
-	}
-	return &FileLock{dir: dir, file: f}, nil
+	return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
+		Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
 }
 
 // WaitLock waits until the lock is free and takes it, or until ctx ends. It tries four times a second. Errors other than

@@ -107,7 +107,8 @@ func (s *Store) HasPulled(ctx context.Context, q store.PullQueue, job core.JobID
 }
 
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []store.Listed, err error) {
-	for st := range s.rows(ctx, &err, "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2 + 0", after, limit) {
+	const q = "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2 + 0"
+	for st := range s.rows(ctx, &err, q, after, limit) {
 		list = append(list, store.Listed{ID: st.ColumnInt64(0), Queue: store.PullQueue{App: st.ColumnText(1), Name: st.ColumnText(2)},
 			Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
 	}

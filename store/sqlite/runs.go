@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,64 +35,6 @@ const (
 	claimedLater = "jkey >= (n / 3840000 + 15778081) * 16"
 	endedLater   = "jkey IS NULL AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
 )
-
-// bindWord binds a value by its position in a list, and an unknown one as text.
-func bindWord[T ~string](st *sqlite.Stmt, at int, word T, list []T) {
-	if word == "" {
-		st.BindNull(at)
-		return
-	}
-	for i, w := range list {
-		if w == word {
-			st.BindInt64(at, int64(i+1))
-			return
-		}
-	}
-	st.BindText(at, string(word))
-}
-
-func columnWord[T ~string](st *sqlite.Stmt, at int, list []T) T {
-	if n := st.ColumnInt64(at); n > 0 && n <= int64(len(list)) {
-		return list[n-1]
-	}
-	return T(columnText(st, at))
-}
-
-// bindText binds text, and NULL if it is empty.
-func bindText(st *sqlite.Stmt, at int, text string) {
-	if text == "" {
-		st.BindNull(at)
-	} else {
-		st.BindText(at, text)
-	}
-}
-
-func columnText(st *sqlite.Stmt, at int) string {
-	if st.ColumnIsNull(at) {
-		return ""
-	}
-	return st.ColumnText(at)
-}
-
-// bindJSON binds v as JSON, and NULL if it is empty.
-func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
-	if empty {
-		st.BindNull(at)
-		return nil
-	}
-	b, err := json.Marshal(v)
-	if err == nil {
-		st.BindText(at, string(b))
-	}
-	return err
-}
-
-func columnJSON(st *sqlite.Stmt, at int, into any) error {
-	if st.ColumnIsNull(at) {
-		return nil
-	}
-	return json.Unmarshal([]byte(st.ColumnText(at)), into)
-}
 
 // runs implements store.Runs.
 type runs struct{ *Store }
