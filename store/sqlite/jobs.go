@@ -74,7 +74,7 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 			Err: fmt.Errorf("job %d: %w", c.ID, err)}
 	}
 	j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline = x.Schedule, x.Misfire, x.Grace, x.Deadline
-	j.Def, err = secretbox.Open(s.secrets, j.Def)
+	j.Def, err = secretbox.Open(s.o.Secrets, j.Def)
 	return store.Got[*core.Job]{Is: j, Err: err}
 }
 
@@ -165,7 +165,7 @@ func (s *Store) encodeJob(p *store.JobPut) (w jobWrite) {
 	default:
 		return w
 	}
-	if w.def, w.err = secretbox.Seal(s.secrets, w.job.Def); w.err != nil {
+	if w.def, w.err = secretbox.Seal(s.o.Secrets, w.job.Def); w.err != nil {
 		return w
 	}
 	w.def.Created = milli(w.def.Created)
@@ -354,7 +354,7 @@ func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 func (tx *tx) putChanges(changes []core.Change) {
 	for i := range changes {
 		k := core.Keep{Days: int(tx.integer("SELECT keep FROM sched WHERE id = ?", changes[i].Job))}
-		for _, w := range store.ChangeWrites(&changes[i], tx.s.now().Add(k.For())) {
+		for _, w := range store.ChangeWrites(&changes[i], tx.s.o.Now().Add(k.For())) {
 			tx.writeRecord(&w)
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) erro
 			return
 		}
 		tx.exec("INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
-			q.App, q.Name, it.Run, s.now().UnixMilli(), it.Body)
+			q.App, q.Name, it.Run, s.o.Now().UnixMilli(), it.Body)
 		tx.resize(q, 1)
 	})
 	if err == nil && full {

@@ -68,13 +68,6 @@ func (q *queue) rouse() {
 	q.wake = make(chan struct{})
 }
 
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.rouse()
-}
-
 // hide makes a received message visible at a time.
 func (q *queue) hide(m *received, at time.Time) {
 	if m.at = at; at.Before(q.soonest) {
@@ -85,7 +78,7 @@ func (q *queue) hide(m *received, at time.Time) {
 // bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
 // that are newer than the last one it read.
 func (tx *tx) bury(body []byte, reason string) {
-	l := store.NewLetter(tx.s.now(), body, reason)
+	l := store.NewLetter(tx.s.o.Now(), body, reason)
 	for st := range tx.rows("SELECT min(name) FROM records WHERE kind = ? || ''", store.KindLetter) {
 		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
 	}
@@ -167,24 +160,21 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store
 		if got, wait, wake, err = s.receive(ctx, q, limit); err != nil || len(got) > 0 {
 			return got, err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-wake:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		timer.Stop()
 	}
 	return nil, err
 }
 
 // candidate is a visible message.
 type candidate struct {
-	place
-	at   time.Time // since when it is visible
-	body []byte
-	m    *received // nil: not received before
+	*received           // without receives: not received before
+	since     time.Time // when it became visible
+	body      []byte
 }
 
 // longest is how long a receiver waits at most, so that a clock that was set forward delays no message by more.
@@ -200,7 +190,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	if q.closed {
 		return nil, 0, nil, errClosed
 	}
-	now := s.now()
+	now := s.o.Now()
 	var list []candidate
 	if wait = q.soonest.Sub(now); wait <= 0 {
 		list = q.again(now)
@@ -222,7 +212,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	var bad []candidate
 	for _, x := range list {
 		wait = 0
-		if x.m == nil {
+		if x.receives == 0 {
 			q.from = x.place
 		} else if x.body == nil {
 			delete(q.out, x.id)
@@ -235,14 +225,11 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 			bad = append(bad, x)
 			continue
 		}
-		if x.m == nil {
-			x.m = &received{place: x.place}
-			q.out[x.id] = x.m
-		}
-		x.m.receives++
-		x.m.inFlight = true
-		q.hide(x.m, now.Add(s.visibility))
-		got = append(got, store.Delivery{ID: x.id, Receives: x.m.receives, Message: message})
+		q.out[x.id] = x.received
+		x.receives++
+		x.inFlight = true
+		q.hide(x.received, now.Add(s.o.Visibility))
+		got = append(got, store.Delivery{ID: x.id, Receives: x.receives, Message: message})
 	}
 	if err = s.buryRows(ctx, q, bad); len(got) > 0 {
 		err = nil // the next receive moves them to the dead letters
@@ -252,7 +239,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 
 // first sorts a list and cuts it to the first messages. The next receive reads the rest.
 func (q *queue) first(list *[]candidate, limit int, now time.Time) {
-	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), a.compare(b.place)) })
+	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.since.Compare(b.since), a.compare(b.place)) })
 	if len(*list) > limit {
 		*list, q.soonest = (*list)[:limit], now
 	}
@@ -266,9 +253,9 @@ func (q *queue) again(now time.Time) (list []candidate) {
 		case m.at.After(now):
 			q.hide(m, m.at)
 		case m.inFlight:
-			list = append(list, candidate{place: m.place, at: time.UnixMilli(m.ms), m: m})
+			list = append(list, candidate{received: m, since: time.UnixMilli(m.ms)})
 		default:
-			list = append(list, candidate{place: m.place, at: m.at, m: m})
+			list = append(list, candidate{received: m, since: m.at})
 		}
 	}
 	return list
@@ -292,7 +279,7 @@ func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next
 		case fresh == limit || p.ms > now.UnixMilli():
 			return p.ms
 		case q.out[p.id] == nil:
-			*list = append(*list, candidate{place: p, at: time.UnixMilli(p.ms), body: columnBytes(st, 3)})
+			*list = append(*list, candidate{&received{place: p}, time.UnixMilli(p.ms), columnBytes(st, 3)})
 			fresh++
 		case fresh == 0:
 			q.from = p
@@ -375,7 +362,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	now := s.now()
+	now := s.o.Now()
 	for st := range s.rows(ctx, &err, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
 		now.UnixMilli(), q.kind) {
 		due = st.ColumnInt(1)
@@ -399,7 +386,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 // Oldest implements store.Queue. It includes all messages of runs without an ack: also in flight, requeued or
 // released.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
-	now := s.now()
+	now := s.o.Now()
 	released := map[int64]*received{}
 	for i, k := range kinds {
 		if k != ring.KindFires && k != ring.KindSlow {

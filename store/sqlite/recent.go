@@ -42,7 +42,7 @@ func (tx *tx) newRow() int64 {
 // firstRow returns the first number of a transaction. The next ones are free too, for the rows that the transaction can make.
 func (tx *tx) firstRow() int64 {
 	s := tx.s
-	first := max(rowsBefore(s.now().UnixMilli())+1, 1)
+	first := max(rowsBefore(s.o.Now().UnixMilli())+1, 1)
 	switch {
 	case first > s.lastRow:
 	case first > s.lastRow-clockSlack:

@@ -61,12 +61,8 @@ func Open(ctx context.Context, o Options) (*store.Store, error) {
 
 type Store struct {
 	*store.Store
-	lock       *FileLock // nil in memory
-	now        func() time.Time
-	visibility time.Duration
-	gather     time.Duration
-	walPath    string
-	secrets    *secretbox.Box
+	o       Options // Lock is nil in memory
+	walPath string
 
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
@@ -101,11 +97,10 @@ func newStore(o Options, connections int) *Store {
 		o.Now = time.Now
 	}
 	s := &Store{
-		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather,
-		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
+		o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
 		putStmts: map[putForm]*sqlite.Stmt{},
 	}
-	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
 	s.w.wake = make(chan struct{}, 1)
@@ -238,25 +233,24 @@ func (s *Store) load(db *sqlite.Conn) error {
 }
 
 // Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
-func (s *Store) Close() error {
-	var err error
+func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		s.closed.Store(true)
 		s.w.close()
 		<-s.stopped
+		err = s.w.closeErr
 		for range cap(s.pool) {
-			if e := (<-s.pool).Close(); e != nil && err == nil {
-				err = e
-			}
-		}
-		if s.w.closeErr != nil {
-			err = s.w.closeErr
+			err = cmp.Or(err, (<-s.pool).Close())
 		}
 		for i := range s.queues {
-			s.queues[i].close()
+			q := &s.queues[i]
+			q.mu.Lock()
+			q.closed = true
+			q.rouse()
+			q.mu.Unlock()
 		}
-		if s.lock != nil {
-			err = cmp.Or(err, s.lock.Release())
+		if s.o.Lock != nil {
+			err = cmp.Or(err, s.o.Lock.Release())
 		}
 	})
 	return err

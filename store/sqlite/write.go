@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,11 +104,11 @@ func (w *writer) put(o *op, urgent bool) bool {
 	if w.closed {
 		return false
 	}
+	list := &w.normal
 	if urgent {
-		w.urgent = append(w.urgent, o)
-	} else {
-		w.normal = append(w.normal, o)
+		list = &w.urgent
 	}
+	*list = append(*list, o)
 	w.rows += o.rows
 	w.rouse()
 	return true
@@ -151,9 +152,7 @@ func (w *writer) take(into []*op) (ops []*op, closed bool) {
 				into = append(into, o)
 			}
 		}
-		n := copy(list, list[i:])
-		clear(list[n:])
-		return list[:n]
+		return slices.Delete(list, 0, i)
 	}
 	if n := len(w.normal); n > 0 {
 		if !w.starved { // the last call took normal ops
@@ -178,14 +177,13 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	for {
-		if !last.IsZero() && s.gather > 0 && s.w.waitingRows() > 0 && s.w.waitingRows() < fullEnough && time.Since(last) < busyGap {
-			timer.Reset(s.gather)
-		gathering:
-			for s.w.waitingRows() < fullEnough {
+		if s.o.Gather > 0 && s.w.waitingRows() > 0 && time.Since(last) < busyGap {
+			timer.Reset(s.o.Gather)
+			for over := false; !over && s.w.waitingRows() < fullEnough; {
 				select {
 				case <-s.w.wake:
 				case <-timer.C:
-					break gathering
+					over = true
 				}
 			}
 		}
@@ -213,7 +211,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 		}
 		s.commit(c, ops)
 		clear(ops)
-		if s.lock == nil { // no log to empty, and no disk to gather writes for
+		if s.o.Lock == nil { // no log to empty, and no disk to gather writes for
 			continue
 		}
 		dirty, last = true, time.Now()
@@ -224,7 +222,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			}
 		}
 	}
-	if s.lock != nil {
+	if s.o.Lock != nil {
 		s.w.closeErr = c.Close()
 	}
 }
@@ -242,7 +240,7 @@ func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 
 // commit runs ops in one transaction and answers them. If one fails unexpectedly, each runs in its own transaction.
 func (s *Store) commit(c *sqlite.Conn, ops []*op) {
-	if s.lock == nil {
+	if s.o.Lock == nil {
 		<-s.pool
 		defer func() { s.pool <- c }()
 	}
