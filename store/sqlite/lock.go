@@ -38,6 +38,7 @@ func TryLock(dir string) (*FileLock, error) {
 	if err == nil {
 		file.SetBusyTimeout(0)
 		c := conn{Conn: file}
+		c.exec("PRAGMA journal_mode=MEMORY") // or SQLite creates a further file
 		if c.exec("BEGIN EXCLUSIVE"); c.err == nil {
 			return &FileLock{dir: dir, file: file}, nil
 		}
