@@ -125,7 +125,7 @@ func TestBadOp(t *testing.T) {
 	}()
 	ended, cancel := context.WithCancel(t.Context())
 	go func() { answers <- s.CreateRuns(ended, []core.Run{claim(3)})[0] }()
-	for s.w.waitingRows() < 3 {
+	for len(s.w.urgent) < 3 {
 		runtime.Gosched()
 	}
 	cancel()

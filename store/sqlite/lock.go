@@ -1,12 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -15,9 +15,6 @@ import (
 
 // ErrLocked reports that the data directory is already locked, by another process or by another FileLock in this process.
 var ErrLocked = errors.New("the directory is in use by another process")
-
-// lockPoll is how often WaitLock tries.
-const lockPoll = 250 * time.Millisecond
 
 // FileLock is the lock of a data directory. Its holder is the only one that has the data open. The kernel drops it when
 // the process ends, however it ends.
@@ -29,17 +26,31 @@ type FileLock struct {
 
 // TryLock locks a directory, which it creates if necessary, or returns ErrLocked at once. It writes only the directory and
 // the empty file "lock" in it.
-func TryLock(dir string) (*FileLock, error) {
+func TryLock(dir string) (*FileLock, error) { return lock(context.Background(), dir, false) }
+
+// WaitLock waits until the lock is free and takes it, or until ctx ends.
+func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
+	l, err := lock(ctx, dir, true)
+	if err != nil {
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return l, err
+}
+
+func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
 	// SQLite must be the only one in the process that opens the file: the kernel drops the locks of a process when it closes a file.
 	file, err := sqlite.OpenConn(filepath.Join(dir, "lock"), sqlite.OpenReadWrite, sqlite.OpenCreate)
 	if err == nil {
-		file.SetBusyTimeout(0)
+		if file.SetInterrupt(ctx.Done()); !wait { // by default, a connection waits
+			file.SetBusyTimeout(0)
+		}
 		c := conn{Conn: file}
 		c.exec("PRAGMA journal_mode=MEMORY") // or SQLite creates a further file
 		if c.exec("BEGIN EXCLUSIVE"); c.err == nil {
+			file.SetInterrupt(nil)
 			return &FileLock{dir: dir, file: file}, nil
 		}
 		err = c.err
@@ -53,24 +64,6 @@ func TryLock(dir string) (*FileLock, error) {
 	}
 	return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
 		Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
-}
-
-// WaitLock waits until the lock is free and takes it, or until ctx ends. It tries four times a second. Errors other than
-// ErrLocked end the wait.
-func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
-	poll := time.NewTicker(lockPoll)
-	defer poll.Stop()
-	for {
-		l, err := TryLock(dir)
-		if !errors.Is(err, ErrLocked) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-poll.C:
-		}
-	}
 }
 
 // Held reports whether the lock was not released yet.

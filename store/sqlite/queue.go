@@ -114,16 +114,9 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		if o.err != nil {
 			return o.err
 		}
-		if st := tx.prepare("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)"); st != nil {
-			s.lastMsg++
-			o.id = s.lastMsg
-			st.BindInt64(1, o.id)
-			st.BindInt64(2, int64(o.q.kind))
-			st.BindInt64(3, o.ms)
-			st.BindInt64(4, int64(o.slot))
-			st.BindBytes(5, o.body)
-			tx.run(st)
-		}
+		s.lastMsg++
+		o.id = s.lastMsg
+		tx.exec("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)", o.id, o.q.kind, o.ms, o.slot, o.body)
 		return nil
 	})
 	for i := range list {
@@ -320,10 +313,7 @@ const deleteMessage = "DELETE FROM ring WHERE id = ?"
 // Ack implements store.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
 	answers := batch(ctx, s, true, done, func(tx *tx, d *store.Delivery) error {
-		if st := tx.prepare(deleteMessage); st != nil {
-			st.BindInt64(1, d.ID)
-			tx.run(st)
-		}
+		tx.exec(deleteMessage, d.ID)
 		return nil
 	})
 	for i := range done {

@@ -104,6 +104,7 @@ func (tx *tx) writeRecord(w *store.Write) (changed int) {
 	}
 	q := "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) ON CONFLICT (kind, name) DO " +
 		"UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)"
+	var was []any
 	switch w.Was {
 	case store.Any:
 	case store.Absent:
@@ -111,19 +112,8 @@ func (tx *tx) writeRecord(w *store.Write) (changed int) {
 	case store.Lower:
 		q += " WHERE v < ?3"
 	default:
+		was = []any{w.Was}
 		q = "UPDATE records SET v = ?3, body = ?4, expires = nullif(?5, 0) WHERE kind = ?1 AND name = ?2 AND v = ?6"
 	}
-	st := tx.prepare(q)
-	if st == nil {
-		return 0
-	}
-	st.BindText(1, w.Kind)
-	st.BindText(2, w.Name)
-	st.BindInt64(3, w.V)
-	st.BindBytes(4, w.Body)
-	st.BindInt64(5, expires)
-	if w.Was > 0 {
-		st.BindInt64(6, w.Was)
-	}
-	return tx.run(st)
+	return tx.exec(q, append([]any{w.Kind, w.Name, w.V, w.Body, expires}, was...)...)
 }

@@ -103,7 +103,7 @@ func newStore(o Options, connections int) *Store {
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
-	s.w.wake = make(chan struct{}, 1)
+	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
 		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
 	}
@@ -236,7 +236,7 @@ func (s *Store) load(db *sqlite.Conn) error {
 func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		s.closed.Store(true)
-		s.w.close()
+		close(s.w.closing)
 		<-s.stopped
 		err = s.w.closeErr
 		for range cap(s.pool) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 )
 
 const (
-	maxRows        = 1000                   // of a transaction
+	maxRows        = 1000                   // of a transaction, beyond which it takes no further op
 	fairRows       = 300                    // of them reserved for writes that are not urgent
 	fullEnough     = 250                    // rows that start a transaction at once
 	busyGap        = 4 * time.Millisecond   // more frequent commits gather writes
@@ -24,17 +22,18 @@ const (
 	busyTimeout    = 10 * time.Second       // of a connection, for others
 	checkpointWait = 20 * time.Millisecond  // for readers
 	checkEvery     = 256                    // commits between two checks of the log
+	maxWaiting     = 4096                   // ops that wait without blocking their callers
 )
 
-// writer is the queue in front of the one connection that writes.
+// writer is the one goroutine that writes, with the ops that wait for it.
 type writer struct {
-	mu             sync.Mutex
-	urgent, normal []*op
-	rows           int
-	starved        bool // no normal op was taken, because there was no room
-	closed         bool
+	urgent, normal chan *op
+	closing        chan struct{}
 	closeErr       error // of the connection; read after the end
-	wake           chan struct{}
+
+	// The next transaction. Only the writer touches it.
+	ops  []*op
+	rows int
 }
 
 // op is one write.
@@ -60,23 +59,34 @@ type tx struct {
 
 // write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of the transaction is
 // unexpected: it undoes do alone.
-func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx)) error {
+func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx)) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op{rows: rows, do: do, done: make(chan struct{})}
-	if !s.w.put(o, urgent) {
+	o, queue := &op{rows: rows, do: do, done: make(chan struct{})}, s.w.normal
+	if urgent {
+		queue = s.w.urgent
+	}
+	select {
+	case queue <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopped:
 		return errClosed
 	}
 	select {
 	case <-o.done:
+		return o.err
 	case <-ctx.Done():
-		if o.begun.CompareAndSwap(false, true) {
-			return ctx.Err()
-		}
-		<-o.done
+		err = ctx.Err()
+	case <-s.stopped:
+		err = errClosed
 	}
-	return o.err
+	if !o.begun.CompareAndSwap(false, true) { // a transaction has it
+		<-o.done
+		err = o.err
+	}
+	return err
 }
 
 // batch writes items in transactions of at most maxRows. The function do returns the answer for one item, which stays alone
@@ -98,123 +108,76 @@ func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func
 	return answers
 }
 
-func (w *writer) put(o *op, urgent bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return false
-	}
-	list := &w.normal
-	if urgent {
-		list = &w.urgent
-	}
-	*list = append(*list, o)
-	w.rows += o.rows
-	w.rouse()
-	return true
-}
-
-func (w *writer) rouse() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+// add adds an op to the next transaction, unless its caller gave up.
+func (w *writer) add(o *op) {
+	if o.begun.CompareAndSwap(false, true) {
+		w.ops, w.rows = append(w.ops, o), w.rows+o.rows
 	}
 }
 
-func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.rouse()
-}
-
-func (w *writer) waitingRows() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rows
-}
-
-// take takes ops with at most maxRows rows (or one larger op), urgent ones first, but reserves some room for the others.
-func (w *writer) take(into []*op) (ops []*op, closed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	rows := 0
-	from := func(list []*op, most int) []*op {
-		i := 0
-		for ; i < len(list); i++ {
-			o := list[i]
-			if len(into) > 0 && rows+o.rows > most {
-				break
-			}
-			w.rows -= o.rows
-			if o.begun.CompareAndSwap(false, true) {
-				rows += o.rows
-				into = append(into, o)
-			}
+// addWaiting adds the ops that wait in a queue until the transaction has some number of rows.
+func (w *writer) addWaiting(queue chan *op, upTo int) {
+	for w.rows < upTo {
+		select {
+		case o := <-queue:
+			w.add(o)
+		default:
+			return
 		}
-		return slices.Delete(list, 0, i)
 	}
-	if n := len(w.normal); n > 0 {
-		if !w.starved { // the last call took normal ops
-			w.urgent = from(w.urgent, maxRows-fairRows)
-		}
-		w.normal = from(w.normal, maxRows)
-		w.starved = len(w.normal) == n
-	}
-	w.urgent = from(w.urgent, maxRows)
-	return into, w.closed
 }
 
-// writeLoop is the one goroutine that writes.
+// gather adds ops for some time, or until there are enough for a transaction.
+func (w *writer) gather(wait time.Duration) {
+	for end := time.After(wait); w.rows < fullEnough; {
+		select {
+		case o := <-w.urgent:
+			w.add(o)
+		case o := <-w.normal:
+			w.add(o)
+		case <-end:
+			return
+		}
+	}
+}
+
+// writeLoop runs transactions until the store is closed and no op waits.
 func (s *Store) writeLoop(c *sqlite.Conn) {
 	defer close(s.stopped)
 	var (
-		ops     []*op
+		w       = &s.w
 		last    time.Time // of the last commit
 		commits int
-		dirty   bool
+		idle    <-chan time.Time // nil: the log is empty
 	)
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	for {
-		if s.o.Gather > 0 && s.w.waitingRows() > 0 && time.Since(last) < busyGap {
-			timer.Reset(s.o.Gather)
-			for over := false; !over && s.w.waitingRows() < fullEnough; {
-				select {
-				case <-s.w.wake:
-				case <-timer.C:
-					over = true
-				}
-			}
+	for closing := false; !closing || len(w.ops) > 0; {
+		clear(w.ops)
+		w.ops, w.rows = w.ops[:0], 0
+		select {
+		case o := <-w.urgent:
+			w.add(o)
+		case o := <-w.normal:
+			w.add(o)
+		case <-idle:
+			s.checkpoint(c, "TRUNCATE")
+			idle, commits = nil, 0
+		case <-w.closing:
+			closing = true
 		}
-		var closed bool
-		ops, closed = s.w.take(ops[:0])
-		if len(ops) == 0 {
-			if closed {
-				break
-			}
-			if s.w.waitingRows() > 0 { // every op taken had been dropped
-				continue
-			}
-			if !dirty {
-				<-s.w.wake
-				continue
-			}
-			timer.Reset(idleAfter)
-			select {
-			case <-s.w.wake:
-			case <-timer.C:
-				s.checkpoint(c, "TRUNCATE")
-				dirty, commits = false, 0
-			}
+		if s.o.Gather > 0 && len(w.ops) > 0 && time.Since(last) < busyGap {
+			w.gather(s.o.Gather)
+		}
+		w.addWaiting(w.urgent, maxRows-fairRows)
+		w.addWaiting(w.normal, max(maxRows, w.rows+fairRows))
+		w.addWaiting(w.urgent, maxRows)
+		if len(w.ops) == 0 {
 			continue
 		}
-		s.commit(c, ops)
-		clear(ops)
+		s.commit(c, w.ops)
 		if s.o.Lock == nil { // no log to empty, and no disk to gather writes for
 			continue
 		}
-		dirty, last = true, time.Now()
+		idle, last = time.After(idleAfter), time.Now()
 		if commits++; commits >= checkEvery {
 			commits = 0
 			if s.checkpoint(c, "PASSIVE") > walFrames {
