@@ -173,6 +173,15 @@ func scanRun(st *sqlite.Stmt, r *core.Run) error {
 	return nil
 }
 
+// runs reads the runs of a query with the columns of selectRuns, and returns the n of the last one.
+func (c *conn) runs(q string, args ...any) (list []core.Run, last int64) {
+	for st := range c.rows(q, args...) {
+		list, last = append(list, core.Run{}), st.ColumnInt64(len(runColumns)+1)
+		c.fail(scanRun(st, &list[len(list)-1]))
+	}
+	return list, last
+}
+
 // column is a column of a field, which has no other column.
 func column[T comparable](name string, in core.RunFields, of func(*core.Run) *T, bind func(st *sqlite.Stmt, at int, v T),
 	scan func(st *sqlite.Stmt, at int) T) runColumn {

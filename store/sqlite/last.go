@@ -16,7 +16,10 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 	for _, job := range jobs {
 		asked[job] = true
 	}
-	young := s.recent.of(asked) // first: they may enter the history during the read
+	young := map[core.JobID][]core.RunID{}
+	for _, id := range s.recent.among(func(id core.RunID) bool { return asked[id.Job()] }) { // they may enter the history during the read
+		young[id.Job()] = append(young[id.Job()], id)
+	}
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	err := s.read(ctx, func(c *conn) {
 		next := core.RunID(0) // the history has none from the last that was sought to this one

@@ -116,11 +116,6 @@ func (w *made) page(c *conn) (list []core.Run, next store.RunPlace) {
 		last := found[w.limit-1]
 		next = store.RunPlace{Before: madeAt(last) + 1, Row: last}
 	}
-	for _, n := range found {
-		for st := range c.rows(selectRuns+"WHERE n = ?", n) {
-			list = append(list, core.Run{})
-			c.fail(scanRun(st, &list[len(list)-1]))
-		}
-	}
+	list, _ = c.runs(selectRuns+"WHERE n IN (SELECT value FROM json_each(?)) ORDER BY n DESC", jsonText(found))
 	return list, next
 }

@@ -143,26 +143,13 @@ func (o *recent) someOpen(entries []core.Entry) bool {
 	return slices.ContainsFunc(entries, func(e core.Entry) bool { return o.open[e.Run] })
 }
 
-// between returns the recent runs with lo <= ID <= hi, in no order.
-func (o *recent) between(lo, hi core.RunID) (list []core.RunID) {
+// among returns the recent runs that match, in no order.
+func (o *recent) among(match func(core.RunID) bool) (list []core.RunID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.rows {
-		if lo <= r.id && r.id <= hi {
+		if match(r.id) {
 			list = append(list, r.id)
-		}
-	}
-	return list
-}
-
-// of returns the recent runs of some jobs, in no order.
-func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
-	list := map[core.JobID][]core.RunID{}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, r := range o.rows {
-		if job := r.id.Job(); jobs[job] {
-			list[job] = append(list[job], r.id)
 		}
 	}
 	return list

@@ -14,17 +14,10 @@ const beganAtOnce = 2000
 // claim, or later, counts as begun when it was made.
 func (s runs) Began(ctx context.Context, from, to core.Instant, _ core.JobID, tell func([]core.Run)) (_ core.JobID, err error) {
 	scan := func(q string, args ...any) (n int, last int64) {
-		if err != nil {
-			return 0, 0
-		}
 		var list []core.Run
-		err = s.read(ctx, func(c *conn) {
-			for st := range c.rows(q, args...) {
-				last = st.ColumnInt64(st.ColumnCount() - 1)
-				list = append(list, core.Run{})
-				c.fail(scanRun(st, &list[len(list)-1]))
-			}
-		})
+		if err == nil {
+			err = s.read(ctx, func(c *conn) { list, last = c.runs(q, args...) })
+		}
 		if err == nil {
 			tell(list)
 		}

@@ -267,7 +267,7 @@ func (c *conn) span(first, last core.RunID, limit int, young []core.RunID, each 
 }
 
 func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
-	young := s.recent.between(min(first, last), max(first, last))
+	young := s.recent.among(func(id core.RunID) bool { return min(first, last) <= id && id <= max(first, last) })
 	err = s.read(ctx, func(c *conn) {
 		c.span(first, last, limit, young, func(r *core.Run) bool {
 			list = append(list, *r)

@@ -201,8 +201,7 @@ func pinMemory(c *sqlite.Conn) error {
 
 // refusal explains to users why a file could not be opened.
 func refusal(dir string, err error) error {
-	var e *core.Error
-	if errors.As(err, &e) {
+	if _, known := errors.AsType[*core.Error](err); known {
 		return err
 	}
 	var reason core.Text
@@ -215,11 +214,10 @@ func refusal(dir string, err error) error {
 		reason = core.Say("tickring.db is damaged: restore it from a copy")
 	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return unwritable(dir, err)
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return unwritable(dir, err)
-	}
-	if reason.String() == "" {
+	default:
+		if errors.Is(err, os.ErrPermission) {
+			return unwritable(dir, err)
+		}
 		return fmt.Errorf("open tickring.db: %w", err)
 	}
 	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}

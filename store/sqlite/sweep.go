@@ -33,15 +33,20 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		return 0, err
 	}
 	waiting, err := s.slotsOfMessages(ctx)
-	// remove removes at most n rows in a transaction.
+	// sweep removes at most n records.
+	sweep := func(do func(n int) (gone int, err error)) {
+		if removed < limit && err == nil {
+			var gone int
+			if gone, err = do(limit - removed); err == nil {
+				removed += gone
+			}
+		}
+	}
 	remove := func(do func(tx *tx, n int) (gone int)) {
-		if removed >= limit || err != nil {
-			return
-		}
-		gone := 0
-		if err = s.write(ctx, false, sweepSlice, func(tx *tx) { gone = do(tx, min(limit-removed, sweepSlice)) }); err == nil {
-			removed += gone
-		}
+		sweep(func(n int) (gone int, err error) {
+			err = s.write(ctx, false, sweepSlice, func(tx *tx) { gone = do(tx, min(n, sweepSlice)) })
+			return gone, err
+		})
 	}
 	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
 		remove(func(tx *tx, n int) (gone int) {
@@ -71,16 +76,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 				append([]any{n}, d.bound...)...)
 		})
 	}
-	for _, sweep := range []struct {
-		do    func(ctx context.Context, bound int64, limit int) (int, error)
-		bound int64
-	}{{s.sweepJournals, cursor}, {s.sweepTombs, old}} {
-		if removed < limit && err == nil {
-			var n int
-			n, err = sweep.do(ctx, sweep.bound, limit-removed)
-			removed += n
-		}
-	}
+	sweep(func(n int) (int, error) { return s.sweepJournals(ctx, cursor, n) })
+	sweep(func(n int) (int, error) { return s.sweepTombs(ctx, old, n) })
 	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) { tx.exec("PRAGMA incremental_vacuum(500)") })
 	}
