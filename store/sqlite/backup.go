@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,13 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 )
-
-// pagesAtOnce is how many pages a backup copies between two checks of its context.
-const pagesAtOnce = 1000
 
 // Backup copies the data of a directory, as of one moment, to a new file and returns its size. A server may use the
 // directory at the same time, also in another process, and is not interrupted. If Backup returns nil, the copy is on the
@@ -59,43 +55,15 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-func copyData(ctx context.Context, from, to string) (err error) {
-	closing := func(c interface{ Close() error }) {
-		if cerr := c.Close(); err == nil {
-			err = cerr
-		}
-	}
-	src, err := sqlite.OpenConn(from, sqlite.OpenReadWrite) // must also read the log that a killed server left
+// copyData also reads the log that a killed server left.
+func copyData(ctx context.Context, from, to string) error {
+	c, err := connect(from)
 	if err != nil {
 		return err
 	}
-	defer closing(src)
-	dst, err := sqlite.OpenConn(to, sqlite.OpenReadWrite)
-	if err != nil {
-		return err
-	}
-	defer closing(dst)
-	// All pages are from the moment when the transaction began.
-	for _, c := range []struct {
-		on    *sqlite.Conn
-		query string
-	}{{dst, "PRAGMA synchronous=OFF"}, {src, "PRAGMA query_only=1"}, {src, "BEGIN"}, {src, "SELECT count(*) FROM sqlite_schema"}} {
-		if err := exec(c.on, c.query); err != nil {
-			return err
-		}
-	}
-	b, err := sqlite.NewBackup(dst, "main", src, "main")
-	if err != nil {
-		return err
-	}
-	defer closing(b)
-	for more := true; more; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if more, err = b.Step(pagesAtOnce); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer c.Close()
+	c.SetInterrupt(ctx.Done())
+	out := conn{Conn: c}
+	out.exec("VACUUM INTO ?", to)
+	return cmp.Or(ctx.Err(), out.err)
 }

@@ -1,12 +1,10 @@
 package sqlite_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store/sqlite"
 )
 
@@ -23,21 +22,13 @@ import (
 // that a killed process left.
 func TestBackup(t *testing.T) {
 	dir, copies := t.TempDir(), t.TempDir()
-	c := exec.CommandContext(t.Context(), os.Args[0])
-	c.Env = append(os.Environ(), childDir+"="+dir, childDir+"_ROUND=0")
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	c, lines := startChild(t, dir, 0)
 	var mu sync.Mutex
 	var made []core.RunID
 	some, over := make(chan bool), make(chan bool)
 	go func() {
 		defer close(over)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for lines.Scan() {
 			var id core.RunID
 			if _, err := fmt.Sscanf(lines.Text(), "made %d", &id); err != nil {
 				continue
@@ -52,9 +43,7 @@ func TestBackup(t *testing.T) {
 	<-some
 	for n := range 5 {
 		if n == 4 {
-			if err := c.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, c.Process.Kill())
 			_ = c.Wait()
 			<-over
 		}
@@ -62,13 +51,9 @@ func TestBackup(t *testing.T) {
 		before := len(made)
 		mu.Unlock()
 		file := filepath.Join(copies, fmt.Sprint(n), "tickring.db")
-		if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.Mkdir(filepath.Dir(file), 0o700))
 		size, err := sqlite.Backup(t.Context(), dir, file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		info, err := os.Stat(file)
 		if err != nil || info.Size() != size || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 			t.Errorf("%v, %d bytes said: %v", info, size, err)
@@ -79,17 +64,13 @@ func TestBackup(t *testing.T) {
 		mu.Lock()
 		ids := made[:before]
 		mu.Unlock()
-		check, err := zombie.OpenConn(file, zombie.OpenReadWrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := sqlitex.ResultText(check.Prep("PRAGMA integrity_check"))
+		copied, err := zombie.OpenConn(file, zombie.OpenReadWrite)
+		check.OK(t, err)
+		whole, err := sqlitex.ResultText(copied.Prep("PRAGMA integrity_check"))
 		if err != nil || whole != "ok" {
 			t.Errorf("%s %v", whole, err)
 		}
-		if err := check.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, copied.Close())
 		found, err := openDir(t, filepath.Dir(file), sqlite.Options{}).Runs.Get(t.Context(), ids)
 		if err != nil || len(found) != len(ids) {
 			t.Errorf("copy %d has %d of the %d runs that were answered: %v", n, len(found), len(ids), err)
@@ -102,9 +83,7 @@ func TestBackupRefused(t *testing.T) {
 	dir, copies := t.TempDir(), t.TempDir()
 	openDir(t, dir, sqlite.Options{})
 	taken := filepath.Join(copies, "taken")
-	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(taken, []byte("mine"), 0o600))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {

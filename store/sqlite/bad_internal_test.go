@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
@@ -21,20 +22,13 @@ func TestFileLockedByOthers(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{Gather: -1})
 	other, err := sqlite.OpenConn(filepath.Join(dir, "tickring.db"), sqlite.OpenReadWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer other.Close()
-	if errs := s.CreateRuns(t.Context(), []core.Run{claim(1)}); errs[0] != nil {
-		t.Fatal(errs[0])
-	}
+	check.OK(t, s.CreateRuns(t.Context(), []core.Run{claim(1)})[0])
 	// A checkpoint can restore the long timeout; then the test takes as long.
-	if err := s.write(t.Context(), true, 1, func(tx *tx) error { tx.SetBusyTimeout(10 * time.Millisecond); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if err := exec(other, "BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.write(t.Context(), true, 1, func(tx *tx) { tx.SetBusyTimeout(10 * time.Millisecond) }))
+	locked := conn{Conn: other}
+	locked.exec("BEGIN IMMEDIATE")
 	err = s.CreateRuns(t.Context(), []core.Run{claim(2)})[0]
 	if !errors.Is(err, core.ErrThrottled) || !strings.Contains(err.Error(), "locked") {
 		t.Fatalf("a write to a locked file: %v", err)
@@ -44,28 +38,23 @@ func TestFileLockedByOthers(t *testing.T) {
 	if _, is := found[ids[0]]; err != nil || !is || len(found) != 1 {
 		t.Fatalf("read of a locked file: %v, %v", found, err)
 	}
-	if err := exec(other, "ROLLBACK"); err != nil {
-		t.Fatal(err)
+	if locked.exec("ROLLBACK"); locked.err != nil {
+		t.Fatal(locked.err)
 	}
 	for _, i := range []int{2, 3} {
-		if errs := s.CreateRuns(t.Context(), []core.Run{claim(i)}); errs[0] != nil {
-			t.Fatal(errs[0])
-		}
+		check.OK(t, s.CreateRuns(t.Context(), []core.Run{claim(i)})[0])
 	}
 	if found, err = (runs{s}).Get(t.Context(), ids); err != nil || len(found) != 3 {
 		t.Fatalf("%d runs of 3, %v", len(found), err)
 	}
 }
 
-// TestFullDiskOfOtherWrites: on a full disk, records, jobs and messages that do not fit are throttled, and nothing of them is
-// stored. Reads work.
-func TestFullDiskOfOtherWrites(t *testing.T) {
+// TestFullDisk: on a full disk, writes that do not fit are throttled, and nothing of them is stored. Other writes, and reads, work.
+func TestFullDisk(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	app := store.Write{Record: store.Record{Key: store.Key{Kind: "app", Name: "a"}, V: 1, Body: []byte("{}")}, Was: store.Absent}
 	small := store.Group{Writes: []store.Write{app}}
-	if err := s.Write(t.Context(), small)[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Write(t.Context(), small)[0])
 	raw(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", tell(t, s, "PRAGMA page_count")+2))
 	long := strings.Repeat("x", 100_000)
 	big := small
@@ -73,13 +62,15 @@ func TestFullDiskOfOtherWrites(t *testing.T) {
 		{Record: app.Record, Was: 1}}
 	big.Writes[1].V = 2
 	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "j", Params: long}, Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
+	run := claim(1)
+	run.Data = long
 	m := ring.Message{Kind: ring.KindFires, Slot: 1}
 	for i := range 2000 {
 		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(1, uint32(i)), At: 1, Slot: 1, Cause: core.CauseAPI})
 	}
 	for what, err := range map[string]error{
 		"group": s.Write(t.Context(), big)[0], "job": jobs{s}.Put(t.Context(), []store.JobPut{{Create: &job}})[0],
-		"message": s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0],
+		"run": s.CreateRuns(t.Context(), []core.Run{run})[0], "message": s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0],
 	} {
 		if !errors.Is(err, core.ErrThrottled) || !strings.Contains(err.Error(), "the disk is full") {
 			t.Errorf("%s: %v", what, err)
@@ -91,9 +82,13 @@ func TestFullDiskOfOtherWrites(t *testing.T) {
 	if due, waiting, inFlight, err := s.Depth(t.Context(), ring.KindFires); err != nil || due+waiting+inFlight != 0 {
 		t.Errorf("messages after a full disk: %d, %d, %d, %v", due, waiting, inFlight, err)
 	}
-	if n := tell(t, s, "SELECT (SELECT count(*) FROM sched) + (SELECT count(*) FROM def) + (SELECT count(*) FROM ring)"); n != 0 {
+	if n := tell(t, s, "SELECT (SELECT count(*) FROM sched) + (SELECT count(*) FROM def) + (SELECT count(*) FROM ring) + "+
+		"(SELECT count(*) FROM runs)"); n != 0 {
 		t.Errorf("%d rows of writes that failed", n)
 	}
+	check.OK(t, s.CreateRuns(t.Context(), []core.Run{claim(2)})[0])
+	raw(t, s, "PRAGMA max_page_count = 1000000")
+	check.OK(t, s.CreateRuns(t.Context(), []core.Run{run})[0])
 }
 
 // backlog enqueues n messages in a different order from their times.
@@ -109,9 +104,7 @@ func backlog(tb testing.TB, s *Store, start time.Time, n int) {
 				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(number)), At: core.InstantOf(at), Slot: core.InstantOf(at), Cause: core.CauseAPI}}}}
 		}
 		for _, err := range s.Enqueue(tb.Context(), out) {
-			if err != nil {
-				tb.Fatal(err)
-			}
+			check.OK(tb, err)
 		}
 	}
 }
@@ -122,7 +115,7 @@ func TestBacklogIsBounded(t *testing.T) {
 	const n, most = 20_000, 100
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
 	backlog(t, s, time.Now().Add(-time.Hour).Truncate(time.Second), n)
-	check := func(left int) {
+	verify := func(left int) {
 		t.Helper()
 		if in := len(s.queues[0].out); in > 0 {
 			t.Fatalf("%d messages in memory", in)
@@ -131,12 +124,10 @@ func TestBacklogIsBounded(t *testing.T) {
 			t.Fatalf("depth %d, %d, %d, want %d; %v", due, waiting, inFlight, left, err)
 		}
 	}
-	check(n)
+	verify(n)
 	for seen := 0; seen < n; {
 		got, err := s.Receive(t.Context(), ring.KindFires, most/2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, d := range got {
 			if number, _ := d.Message.Fires[0].Run.Number(); int(number) != seen {
 				t.Fatalf("message %d came as number %d", number, seen)
@@ -144,11 +135,9 @@ func TestBacklogIsBounded(t *testing.T) {
 			seen++
 		}
 		for _, err := range s.Ack(t.Context(), got) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
-		check(n - seen)
+		verify(n - seen)
 	}
 }
 
@@ -161,9 +150,7 @@ func BenchmarkBacklog(b *testing.B) {
 			b.ResetTimer()
 			for b.Loop() {
 				got, err := s.Receive(b.Context(), ring.KindFires, 50)
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, err)
 				back := make([]ring.Out, len(got))
 				for i := range got {
 					back[i] = ring.Out{NotBefore: time.Now().Add(-48 * time.Hour), Message: got[i].Message}

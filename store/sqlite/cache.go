@@ -65,9 +65,6 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 
 // block removes the jobs of edits until unblock, and returns the cached ones.
 func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
-	if len(edits) == 0 {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := make(map[core.JobID]*core.Job, len(edits))
@@ -83,9 +80,6 @@ func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
 
 // unblock adds the removed jobs, changed by the edits, if they were committed; otherwise none.
 func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed bool) {
-	if len(edits) == 0 {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clock++

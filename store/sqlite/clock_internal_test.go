@@ -19,20 +19,17 @@ func TestClockSetBackHidesNoRun(t *testing.T) {
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
 	o := Options{Gather: -1, Synchronous: "OFF", Now: func() time.Time { return now }}
 	s := testStore(t, dir, o)
-	check.OK(t, s.write(t.Context(), false, 1, func(*tx) error { s.recent.size = 100; return nil }))
+	check.OK(t, s.write(t.Context(), false, 1, func(*tx) { s.recent.size = 100 }))
 	for i := range 500 {
 		now = now.Add(10 * time.Second)
 		check.OK(t, s.CreateRuns(t.Context(), []core.Run{claim(i)})[0])
 	}
 	now = now.Add(-4900 * time.Second)
 	two := []core.Run{claim(500), claim(501)}
-	check.OK(t, s.write(t.Context(), true, 2, func(tx *tx) error {
+	check.OK(t, s.write(t.Context(), true, 2, func(tx *tx) {
 		for _, r := range two {
-			if err := putRuns(tx, []store.RunPut{{Create: &r}}, make([]error, 1)); err != nil {
-				return err
-			}
+			tx.fail(tx.putRun(&store.RunPut{Create: &r}))
 		}
-		return nil
 	}))
 	for range 2 {
 		for _, r := range two {
@@ -121,9 +118,8 @@ func TestMessageDuringASweep(t *testing.T) {
 	waiting, err := s.slotsOfMessages(t.Context())
 	check.OK(t, err)
 	sweep := func() (removed int) {
-		check.OK(t, s.write(t.Context(), false, 1, func(tx *tx) (err error) {
-			removed, _, err = s.sweepRuns(tx, time.Now().Add(100*24*time.Hour), time.Hour, waiting, 10)
-			return err
+		check.OK(t, s.write(t.Context(), false, 1, func(tx *tx) {
+			removed, _ = tx.sweepRuns(time.Now().Add(100*24*time.Hour), time.Hour, waiting, 10)
 		}))
 		return removed
 	}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -129,8 +130,6 @@ var (
 	claimColumns = columnAt("code") + 1
 	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
 	selectRun    = selectRuns + "WHERE key = ?"
-	insertClaim  = insertColumns(claimColumns)
-	insertRun    = insertColumns(len(runColumns))
 	endedAt      = columnAt("ended")
 )
 
@@ -150,12 +149,6 @@ func columnAt(name string) int {
 	return slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == name })
 }
 
-// insertColumns returns the statement that inserts the first n columns.
-func insertColumns(n int) string {
-	return "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, "")[:n], ", ") + ") VALUES (?, ?" +
-		strings.Repeat(", ?", n) + ") ON CONFLICT (key) DO NOTHING"
-}
-
 // isPlain reports whether a run has only the columns of a claim.
 func isPlain(r *core.Run) bool {
 	for i := claimColumns; i < len(runColumns); i++ {
@@ -164,23 +157,6 @@ func isPlain(r *core.Run) bool {
 		}
 	}
 	return true
-}
-
-// bindRun binds the first columns of an inserted run. The columns ended and code of an open run get placeholders of about
-// their final length, so that the end of the run does not make its row outgrow its page.
-func bindRun(st *sqlite.Stmt, r *core.Run, n int64, columns []runColumn) error {
-	st.BindInt64(1, key(r.ID))
-	st.BindInt64(2, n)
-	for i := range columns {
-		if err := columns[i].bind(st, i+3, r); err != nil {
-			return err
-		}
-	}
-	if r.State.Open() {
-		st.BindInt64(endedAt+3, madeAt(n))
-		st.BindInt64(endedAt+4, 200)
-	}
-	return nil
 }
 
 // scanRun reads a row of selectRuns.
@@ -197,48 +173,54 @@ func scanRun(st *sqlite.Stmt, r *core.Run) error {
 	return nil
 }
 
+// runs reads the runs of a query with the columns of selectRuns, and returns the n of the last one.
+func (c *conn) runs(q string, args ...any) (list []core.Run, last int64) {
+	for st := range c.rows(q, args...) {
+		list, last = append(list, core.Run{}), st.ColumnInt64(len(runColumns)+1)
+		c.fail(scanRun(st, &list[len(list)-1]))
+	}
+	return list, last
+}
+
+// column is a column of a field, which has no other column.
+func column[T comparable](name string, in core.RunFields, of func(*core.Run) *T, bind func(st *sqlite.Stmt, at int, v T),
+	scan func(st *sqlite.Stmt, at int) T) runColumn {
+	var zero T
+	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != zero },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { bind(st, at, *of(r)); return nil },
+		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = scan(st, at); return nil }}
+}
+
 func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != 0 },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindInt64(at, int64(*of(r))); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(st.ColumnInt64(at)); return nil }}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, n T) { st.BindInt64(at, int64(n)) },
+		func(st *sqlite.Stmt, at int) T { return T(st.ColumnInt64(at)) })
 }
 
 func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return !of(r).IsZero() },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			st.BindInt64(at, core.Millis(*of(r)))
-			return nil
-		},
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = core.FromMillis(st.ColumnInt64(at))
-			return nil
-		}}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, t time.Time) { st.BindInt64(at, core.Millis(t)) },
+		func(st *sqlite.Stmt, at int) time.Time { return core.FromMillis(st.ColumnInt64(at)) })
 }
 
 func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, *of(r)); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = st.ColumnInt64(at) != 0
-			return nil
-		}}
+	return column(name, in, of, (*sqlite.Stmt).BindBool, (*sqlite.Stmt).ColumnBool)
 }
 
 func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, string(*of(r))); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = T(columnText(st, at)); return nil }}
+	return column(name, in, of, bindText[T], func(st *sqlite.Stmt, at int) T { return T(st.ColumnText(at)) })
 }
 
+// wordColumn is a column of a value that is stored as its position in a list.
 func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != "" },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, *of(r), list); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			*of(r) = columnWord(st, at, list)
-			return nil
-		}}
+	return column(name, in, of, func(st *sqlite.Stmt, at int, word T) { st.BindInt64(at, int64(slices.Index(list, word)+1)) },
+		func(st *sqlite.Stmt, at int) (word T) {
+			if n := st.ColumnInt(at); n > 0 && n <= len(list) {
+				word = list[n-1]
+			}
+			return word
+		})
 }
 
+// jsonColumn is a column of a field as JSON, and NULL if the field is empty.
 func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
 	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
 		func(st *sqlite.Stmt, at int, r *core.Run) error {
@@ -248,4 +230,31 @@ func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T
 			v, _ := of(r)
 			return columnJSON(st, at, v)
 		}}
+}
+
+// bindText binds text, and NULL if it is empty.
+func bindText[T ~string](st *sqlite.Stmt, at int, text T) {
+	if text == "" {
+		st.BindNull(at)
+	} else {
+		st.BindText(at, string(text))
+	}
+}
+
+// bindJSON binds v as JSON, and NULL if it is empty.
+func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
+	if empty {
+		st.BindNull(at)
+		return nil
+	}
+	b, err := json.Marshal(v)
+	st.BindText(at, string(b))
+	return err
+}
+
+func columnJSON(st *sqlite.Stmt, at int, into any) error {
+	if st.ColumnIsNull(at) {
+		return nil
+	}
+	return json.Unmarshal([]byte(st.ColumnText(at)), into)
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
@@ -27,35 +27,22 @@ var Key = key
 func testStore(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	lock, err := TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	o.Lock = lock
 	s, err := openStore(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
 func raw(t *testing.T, s *Store, q string) {
 	t.Helper()
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error { return execute(tx.Conn, q, nil, nil) }); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.write(t.Context(), false, 1, func(tx *tx) { tx.exec(q) }))
 }
 
 func tell(t *testing.T, s *Store, q string) (n int64) {
 	t.Helper()
-	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
-		return execute(c, q, nil, func(st *sqlite.Stmt) error {
-			n = st.ColumnInt64(0)
-			return nil
-		})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.read(t.Context(), func(c *conn) { n = c.integer(q) }))
 	return n
 }
 
@@ -95,17 +82,11 @@ func TestKey(t *testing.T) {
 
 func TestNoDatabase(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "tickring.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "tickring.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600))
 	lock, err := TryLock(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer lock.Release()
-	_, err = Open(t.Context(), Options{Lock: lock})
-	var e *core.Error
-	if !errors.As(err, &e) || e.Code != core.CodeRefused {
+	if _, err = Open(t.Context(), Options{Lock: lock}); core.CodeOf(err) != core.CodeRefused {
 		t.Fatalf("got %v", err)
 	}
 	if _, err := Open(t.Context(), Options{}); err == nil {
@@ -115,12 +96,8 @@ func TestNoDatabase(t *testing.T) {
 
 func TestUnwritable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := TryLock(filepath.Join(file, "data"))
-	var e *core.Error
-	if !errors.As(err, &e) || e.Code != core.CodeRefused {
+	check.OK(t, os.WriteFile(file, nil, 0o600))
+	if _, err := TryLock(filepath.Join(file, "data")); core.CodeOf(err) != core.CodeRefused {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -131,60 +108,24 @@ func claim(i int) core.Run {
 		SentAt: time.UnixMilli(int64(1000 + i)).UTC()}
 }
 
-// TestFullDisk: a full disk throttles only writes that do not fit.
-func TestFullDisk(t *testing.T) {
-	s := testStore(t, t.TempDir(), Options{Gather: -1})
-	pages := tell(t, s, "PRAGMA page_count")
-	raw(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", pages+20))
-	stored := map[core.RunID]bool{}
-	full := false
-	for i := 0; i < 4000; i += 20 {
-		var batch []core.Run
-		for k := range 20 {
-			batch = append(batch, claim(i+k))
-		}
-		errs := s.CreateRuns(t.Context(), batch)
-		for k, err := range errs {
-			if err == nil {
-				stored[batch[k].ID] = true
-			} else if !errors.Is(err, core.ErrThrottled) {
-				t.Fatalf("got %v", err)
-			}
-		}
-		full = full || errs[0] != nil
-	}
-	if !full {
-		t.Fatal("the disk was never full")
-	}
-	if n := tell(t, s, "SELECT count(*) FROM runs"); n != int64(len(stored)) {
-		t.Fatalf("%d rows, %d were answered", n, len(stored))
-	}
-	raw(t, s, "PRAGMA max_page_count = 1000000")
-	if errs := s.CreateRuns(t.Context(), []core.Run{claim(999999)}); errs[0] != nil {
-		t.Fatal(errs[0])
-	}
-}
-
 // TestBadOp: an op that fails unexpectedly does not affect the other ops of its transaction.
 func TestBadOp(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1})
 	hold, held := make(chan struct{}), make(chan struct{})
-	go s.write(context.Background(), true, 1, func(*tx) error { close(held); <-hold; return nil })
+	go s.write(context.Background(), true, 1, func(*tx) { close(held); <-hold })
 	<-held // the following ops share one transaction
 	bad := errors.New("bad")
 	answers := make(chan error, 3)
 	go func() { answers <- s.CreateRuns(context.Background(), []core.Run{claim(1)})[0] }()
 	go func() {
-		answers <- s.write(context.Background(), true, 1, func(tx *tx) error {
-			if err := setState(tx.Conn, "half", 1); err != nil {
-				return err
-			}
-			return bad
+		answers <- s.write(context.Background(), true, 1, func(tx *tx) {
+			tx.setState("half", 1)
+			tx.fail(bad)
 		})
 	}()
 	ended, cancel := context.WithCancel(t.Context())
 	go func() { answers <- s.CreateRuns(ended, []core.Run{claim(3)})[0] }()
-	for s.w.waitingRows() < 3 {
+	for len(s.w.urgent) < 3 {
 		runtime.Gosched()
 	}
 	cancel()
@@ -209,9 +150,7 @@ func TestPoison(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
 	m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: core.NumberedRun(1, 1), At: 1, Slot: 1, Cause: core.CauseAPI}}}
-	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
 	raw(t, s, "INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (50, 0, 1, 0, 'rubbish'), "+
 		"(51, 0, 1, 0, '{\"v\":2}'), (52, 1, 1, 0, '{}')")
 	s.Close()
@@ -220,10 +159,8 @@ func TestPoison(t *testing.T) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	check := ring.Message{Kind: ring.KindCheck, Slot: 1, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}
-	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: check}})[0]; err != nil {
-		t.Fatal(err)
-	}
+	good := ring.Message{Kind: ring.KindCheck, Slot: 1, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}
+	check.OK(t, s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: good}})[0])
 	if got, err := s.Receive(t.Context(), ring.KindCheck, 1); err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
 	}
@@ -236,81 +173,16 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestManyMessages: messages come in order, also after a restart.
-func TestManyMessages(t *testing.T) {
-	dir := t.TempDir()
-	o := Options{Gather: -1, Synchronous: "OFF"}
-	s := testStore(t, dir, o)
-	start := time.Now().Add(-time.Hour).Truncate(time.Second)
-	const n = 200
-	put := func(at time.Time, slot core.Instant, i int) {
-		m := ring.Message{Kind: ring.KindFires, Slot: slot,
-			Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI}}}
-		if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: at, Message: m}})[0]; err != nil {
-			t.Fatal(err)
-		}
-	}
-	send := func(i int) {
-		at := start.Add(time.Duration(i) * time.Second)
-		put(at, core.InstantOf(at), i)
-	}
-	for i := range n {
-		send((i * 77) % n)
-	}
-	seen := 0
-	read := func(upTo int) {
-		t.Helper()
-		for seen < upTo {
-			got, err := s.Receive(t.Context(), ring.KindFires, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range got {
-				if number, _ := d.Message.Fires[0].Run.Number(); int(number) != seen {
-					t.Fatalf("message %d came as number %d", number, seen)
-				}
-				seen++
-			}
-			s.Ack(t.Context(), got)
-		}
-	}
-	depth := func(want int) {
-		t.Helper()
-		due, waiting, inFlight, err := s.Depth(t.Context(), ring.KindFires)
-		if err != nil || due != want || waiting != 0 || inFlight != 0 {
-			t.Fatalf("depth %d %d %d, want %d; %v", due, waiting, inFlight, want, err)
-		}
-	}
-	depth(n)
-	read(70)
-	depth(n - seen)
-	if old, err := s.Oldest(t.Context()); err != nil || !old.Due.Equal(start.Add(time.Duration(seen)*time.Second)) {
-		t.Fatalf("the oldest is of %s, %v", old.Due, err)
-	}
-	s.Close()
-	s = testStore(t, dir, o)
-	depth(n - seen)
-	// A requeued message waits in the table and is listed under its due time.
-	put(time.Now().Add(time.Hour), 1, n)
-	if old, err := s.Oldest(t.Context()); err != nil || !slices.Equal(old.Back, []core.Instant{1}) || old.Due.Before(start) {
-		t.Fatalf("with one requeued the oldest is of %s, requeued are %v, %v", old.Due, old.Back, err)
-	}
-	read(n)
-}
-
 // TestDeadBounded: dead-letter messages are kept as long as journals, and at most KeepDead.
 func TestDeadBounded(t *testing.T) {
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Now: func() time.Time { return now }})
 	const more = 30
-	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
+	if err := s.write(t.Context(), false, 1, func(tx *tx) {
 		for i := range store.KeepDead + more {
 			now = now.Add(time.Nanosecond)
-			if err := bury(tx, nil, fmt.Sprint(i)); err != nil {
-				return err
-			}
+			tx.bury(nil, fmt.Sprint(i))
 		}
-		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -329,9 +201,7 @@ func TestDeadBounded(t *testing.T) {
 		t.Fatalf("%d dead letters, %v", len(list), err)
 	}
 	now = now.Add(15 * 24 * time.Hour)
-	if err := s.Bury(t.Context(), ring.Message{Kind: ring.KindFires}, "young"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Bury(t.Context(), ring.Message{Kind: ring.KindFires}, "young"))
 	now = now.Add(6 * 24 * time.Hour)
 	for range 10 { // some in each call
 		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 2*store.KeepDead); err != nil {
@@ -350,9 +220,7 @@ func TestHistory(t *testing.T) {
 	o := Options{Gather: -1, Synchronous: "OFF"}
 	s := testStore(t, dir, o)
 	small := func() {
-		if err := s.write(t.Context(), false, 1, func(*tx) error { s.recent.size = 100; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.write(t.Context(), false, 1, func(*tx) { s.recent.size = 100 }))
 	}
 	small()
 	next, far := 0, 0
@@ -368,17 +236,13 @@ func TestHistory(t *testing.T) {
 			next++
 		}
 		for _, err := range slices.Concat(s.CreateRuns(t.Context(), list), s.ChangeRuns(t.Context(), closes)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 	}
-	check := func() {
+	compare := func() {
 		t.Helper()
 		last, err := s.Runs.Last(t.Context(), []core.JobID{9, 3, 1, 8, 4, 2, 5, 900, 7, 6}, core.Horizon, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(last[900]) != min(1, far) {
 			t.Fatalf("job 900: the last are %v", last[900])
 		}
@@ -411,9 +275,7 @@ func TestHistory(t *testing.T) {
 			var got []core.RunID
 			for {
 				page, err := s.Runs.Span(t.Context(), first, last, 13)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				for _, r := range page {
 					got = append(got, r.ID)
 					first = r.ID + 1
@@ -426,9 +288,7 @@ func TestHistory(t *testing.T) {
 				t.Fatalf("job %d: %d runs, want %d", job, len(got), len(want))
 			}
 			runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, false, 10000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			got = nil
 			for _, r := range runs {
 				got = append(got, r.ID)
@@ -442,26 +302,22 @@ func TestHistory(t *testing.T) {
 	r := claim(0) // of a job far behind others that have none
 	r.ID = core.NumberedRun(900, 0)
 	r.First = r.ID
-	for _, err := range slices.Concat(s.CreateRuns(t.Context(), []core.Run{r}),
-		s.ChangeRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)})})) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	check.OK(t, errors.Join(slices.Concat(s.CreateRuns(t.Context(), []core.Run{r}),
+		s.ChangeRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)})}))...))
 	far++
 	for range 30 {
 		create(37)
 	}
-	check()
+	compare()
 	if n := tell(t, s, "SELECT count(*) FROM history"); n < 500 {
 		t.Fatalf("%d rows in the history", n)
 	}
 	s.Close()
 	s = testStore(t, dir, o)
 	small()
-	check()
+	compare()
 	create(500)
-	check()
+	compare()
 	// Close the runs that stayed open.
 	for i := 0; i < next; i += 10 {
 		if err := s.ChangeRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
@@ -485,27 +341,29 @@ func TestHistory(t *testing.T) {
 	}
 	next, far = 0, 0
 	create(50) // rows are not numbered again
-	check()
+	compare()
 	s.Close()
 	s = testStore(t, dir, o)
-	check()
+	compare()
+}
+
+// storeJobs stores n jobs.
+func storeJobs(t *testing.T, s *Store, n core.JobID) (ids []core.JobID) {
+	t.Helper()
+	check.OK(t, s.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
+	for id := core.JobID(1); id <= n; id++ {
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
+			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
+		check.OK(t, s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0])
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 // TestJobCache: jobs are never older than the last committed change, whatever the cache does.
 func TestJobCache(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{CachedJobs: 3, Gather: -1, Synchronous: "OFF"})
-	var ids []core.JobID
-	if err := s.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	for id := core.JobID(1); id <= 8; id++ {
-		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
-			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
-		if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
+	ids := storeJobs(t, s, 8)
 	var asked atomic.Int64
 	stop := make(chan struct{})
 	done := make(chan error, 2)
@@ -541,15 +399,11 @@ func TestJobCache(t *testing.T) {
 			moves = append(moves, core.Advance{Job: id, Rev: 1, Next: i, NewNext: i + 1})
 		}
 		for _, err := range s.Advance(t.Context(), moves) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 		}
 		asked.Add(4)
 		found, err := store.Complete(s.Jobs.Get(t.Context(), store.Whole, ids[:4]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for id, j := range found {
 			if j.Sched.Next != i+1 {
 				t.Fatalf("job %d is at %d after it was moved to %d", id, j.Sched.Next, i+1)
@@ -558,9 +412,7 @@ func TestJobCache(t *testing.T) {
 	}
 	close(stop)
 	for range 2 {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, <-done)
 	}
 	if n := s.misses.Load(); n == 0 || n >= asked.Load() {
 		t.Fatalf("%d of %d jobs were read from the file", n, asked.Load())
@@ -569,36 +421,15 @@ func TestJobCache(t *testing.T) {
 
 // TestPlannedJobsAreKept: the jobs of a planner pass are in memory when their runs are due.
 func TestPlannedJobsAreKept(t *testing.T) {
-	dir := t.TempDir()
-	o := Options{Gather: -1, Synchronous: "OFF"}
-	s := testStore(t, dir, o)
-	ids := []core.JobID{1, 2}
-	if err := s.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range ids {
-		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
-			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
-		if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.Close()
-	s = testStore(t, dir, o)
-	if found, err := store.Complete(s.Jobs.Get(t.Context(), store.Planning, ids)); err != nil || len(found) != 2 {
-		t.Fatalf("%d jobs, %v", len(found), err)
-	}
-	if err := s.Advance(t.Context(), []core.Advance{{Job: 1, Rev: 1, NewNext: 7}})[0]; err != nil {
-		t.Fatal(err)
-	}
-	read := s.misses.Load()
+	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
+	ids := storeJobs(t, s, 2)
+	check.Call(t)(s.Jobs.Get(t.Context(), store.Planning, ids))
+	check.OK(t, s.Advance(t.Context(), []core.Advance{{Job: 1, Rev: 1, NewNext: 7}})[0])
 	found, err := store.Complete(s.Jobs.Get(t.Context(), store.Whole, ids))
 	if err != nil || found[1].Def.Name != "j1" || found[1].Sched.Next != 7 || found[2].Def.Name != "j2" {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if n := s.misses.Load() - read; n != 0 {
-		t.Errorf("%d jobs were read again", n)
-	}
+	check.Equal(t, s.misses.Load(), 2, "jobs read from the file")
 }
 
 // The log stays bounded under load, and is emptied when idle.
@@ -635,12 +466,8 @@ func TestClosed(t *testing.T) {
 		_, err := s.Receive(context.Background(), ring.KindFires, 1)
 		waits <- err
 	}()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, s.Close())
+	check.OK(t, s.Close())
 	if err := <-waits; core.CodeOf(err) != core.CodeUnavailable {
 		t.Fatalf("the receiver was answered %v", err)
 	}
@@ -658,19 +485,16 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
 	put := func(rev int64) {
 		t.Helper()
-		if err := s.PutApp(t.Context(), rev-1, core.App{Name: "a", Rev: rev}, core.Change{ID: rev, App: "a"}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, s.PutApp(t.Context(), rev-1, core.App{Name: "a", Rev: rev}, core.Change{ID: rev, App: "a"}))
 	}
 	put(1)
-	err := s.read(t.Context(), func(r *sqlite.Conn) error {
-		if _, err := number(r, "SELECT count(*) FROM records"); err != nil {
-			return err
-		}
+	err := s.read(t.Context(), func(r *conn) {
+		r.integer("SELECT count(*) FROM records")
 		put(2)
-		c, err := sqlite.OpenConn(strings.TrimSuffix(s.walPath, "-wal"), sqlite.OpenReadWrite)
+		c, err := connect(strings.TrimSuffix(s.walPath, "-wal"))
 		if err != nil {
-			return err
+			t.Error(err)
+			return
 		}
 		defer c.Close()
 		from := time.Now()
@@ -681,9 +505,6 @@ func TestCheckpointWaitsForNoReader(t *testing.T) {
 			t.Errorf("the log was waited for %s", took)
 		}
 		put(3)
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,7 +50,6 @@ const (
 		"SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 + 0 AND plan_at > ?3 AND plan_at <= ?2 " +
 		"AND plan_at > 0 UNION ALL SELECT plan_at, job, run FROM entries WHERE partition = ?1 + 0 AND plan_at <= ?2 " +
 		"AND (plan_at, job, run) > (?3, ?4, ?5) ORDER BY 1, 2, 3 LIMIT ?6 + 0"
-	putDef = "INSERT INTO def (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2"
 )
 
 func scanSched(st *sqlite.Stmt) core.Sched {
@@ -76,7 +74,7 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 			Err: fmt.Errorf("job %d: %w", c.ID, err)}
 	}
 	j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline = x.Schedule, x.Misfire, x.Grace, x.Deadline
-	j.Def, err = secretbox.Open(s.secrets, j.Def)
+	j.Def, err = secretbox.Open(s.o.Secrets, j.Def)
 	return store.Got[*core.Job]{Is: j, Err: err}
 }
 
@@ -91,13 +89,13 @@ func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core
 	}
 	s.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
-	err := s.query(ctx, readJobs, values(jsonText(missing)), func(st *sqlite.Stmt) error {
+	var err error
+	for st := range s.rows(ctx, &err, readJobs, jsonText(missing)) {
 		got := s.scanJob(st)
 		if found[got.Is.Def.ID] = got; got.Err == nil {
 			read = append(read, got.Is)
 		}
-		return nil
-	})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
 	}
@@ -105,20 +103,13 @@ func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core
 	return found, nil
 }
 
-func (s jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
-	found := make(map[string]core.JobID, len(names))
-	q := "SELECT name, id FROM sched WHERE app = ? AND name IN (SELECT value FROM json_each(?))"
-	err := s.query(ctx, q, values(app, jsonText(names)), func(st *sqlite.Stmt) error {
+func (s jobs) Named(ctx context.Context, app string, names []string) (found map[string]core.JobID, err error) {
+	found = make(map[string]core.JobID, len(names))
+	for st := range s.rows(ctx, &err, "SELECT name, id FROM sched WHERE app = ? AND name IN (SELECT value FROM json_each(?))",
+		app, jsonText(names)) {
 		found[st.ColumnText(0)] = core.JobID(st.ColumnInt64(1))
-		return nil
-	})
+	}
 	return found, err
-}
-
-// jsonText returns a list for SQLite's json_each.
-func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
-	text, _ := json.Marshal(list) // of numbers and texts: no error
-	return string(text)
 }
 
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []store.Got[*core.Job], next core.JobID, err error) {
@@ -127,10 +118,10 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		q, bound = "SELECT id FROM sched WHERE id > ?1 AND app = ?3 || '' ORDER BY id LIMIT ?2 + 0", append(bound, app)
 	}
 	var ids []core.JobID
-	if err := s.query(ctx, q, values(bound...), func(st *sqlite.Stmt) error {
+	for st := range s.rows(ctx, &err, q, bound...) {
 		ids = append(ids, core.JobID(st.ColumnInt64(0)))
-		return nil
-	}); err != nil {
+	}
+	if err != nil {
 		return nil, 0, fmt.Errorf("list jobs: %w", err)
 	}
 	found, err := s.Get(ctx, store.Whole, ids)
@@ -148,13 +139,9 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 
 // Numbers keeps the last job ID as the last number of job 0.
 func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
-	err = s.write(ctx, job != 0, 1, func(tx *tx) error {
-		return execute(tx.Conn,
-			"INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
-			values(job, n), func(st *sqlite.Stmt) error {
-				first = st.ColumnInt64(0) - int64(n) + 1
-				return nil
-			})
+	err = s.write(ctx, job != 0, 1, func(tx *tx) {
+		first = 1 - int64(n) + tx.integer("INSERT INTO counters (job, last) VALUES (?1, ?2) "+
+			"ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last", job, n)
 	})
 	return first, err
 }
@@ -178,7 +165,7 @@ func (s *Store) encodeJob(p *store.JobPut) (w jobWrite) {
 	default:
 		return w
 	}
-	if w.def, w.err = secretbox.Seal(s.secrets, w.job.Def); w.err != nil {
+	if w.def, w.err = secretbox.Seal(s.o.Secrets, w.job.Def); w.err != nil {
 		return w
 	}
 	w.def.Created = milli(w.def.Created)
@@ -193,61 +180,45 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	for i := range puts {
 		writes[i] = s.encodeJob(&puts[i])
 	}
-	return batch(ctx, s.Store, len(puts) > 0 && puts[0].Advance != nil, writes, func(tx *tx, writes []jobWrite, answers []error) error {
-		for i := range writes {
-			w := &writes[i]
-			if answers[i] = w.err; w.err != nil {
-				continue
-			}
-			if answers[i] = w.do(tx); answers[i] != nil && !errors.Is(answers[i], core.ErrRefused) {
-				return answers[i]
-			}
-		}
-		return nil
-	})
+	return batch(ctx, s.Store, len(puts) > 0 && puts[0].Advance != nil, writes, (*tx).putJob)
 }
 
-// do makes one write. After core.ErrRefused it has changed nothing.
-func (w *jobWrite) do(tx *tx) (err error) {
+// putJob makes one write. After core.ErrRefused it has changed nothing.
+func (tx *tx) putJob(w *jobWrite) (err error) {
+	if w.err != nil {
+		return w.err
+	}
 	group := store.Group{Changes: w.Changes}
 	switch {
 	case w.Advance != nil:
-		err = advance(tx, w.Advance)
+		err = tx.advance(w.Advance)
 	case w.Enter != nil:
-		err = changeDue(tx, enter, w.Enter)
+		tx.enter(w.Enter)
 	case w.Leave != nil:
-		err = changeDue(tx, leave, w.Leave)
+		tx.leave(w.Leave)
 	case w.Delete != nil:
-		err = deleteJob(tx, w.Delete, &group)
+		err = tx.deleteJob(w.Delete, &group)
 	default:
-		err = w.put(tx, &group)
+		err = tx.storeJob(w, &group)
 	}
-	if err != nil {
-		return err
-	}
-	return writeGroup(tx, &group)
-}
-
-// change runs a conditional statement.
-func change(tx *tx, q string, bound ...any) error {
-	if err := execute(tx.Conn, q, values(bound...), nil); err != nil {
-		return err
-	}
-	return judged(tx.Conn)
-}
-
-func advance(tx *tx, a *core.Advance) error {
-	err := change(tx, advanceJob, a.Job, a.Rev, a.Next, a.Tail, a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.NewTail, a.PlanError,
-		a.NewState, a.NewCompared, a.NewRev, core.Millis(a.NewRevAt), a.NewPauseBy, a.NewPauseWhy)
 	if err == nil {
-		tx.edits = append(tx.edits, edit{a.Job, a})
+		tx.writeGroup(&group)
 	}
 	return err
 }
 
-// put stores a job and the lists of children of its parents. The job's own list of children stays. It adds the write of the
-// counter to the group.
-func (w *jobWrite) put(tx *tx, group *store.Group) error {
+func (tx *tx) advance(a *core.Advance) error {
+	if tx.exec(advanceJob, a.Job, a.Rev, a.Next, a.Tail, a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.NewTail, a.PlanError,
+		a.NewState, a.NewCompared, a.NewRev, core.Millis(a.NewRevAt), a.NewPauseBy, a.NewPauseWhy) == 0 {
+		return core.ErrRefused
+	}
+	tx.edits = append(tx.edits, edit{a.Job, a})
+	return nil
+}
+
+// storeJob stores a job and the lists of children of its parents. The job's own list of children stays. It adds the write of
+// the counter to the group.
+func (tx *tx) storeJob(w *jobWrite, group *store.Group) error {
 	c, d := &w.job.Sched, &w.job.Def
 	q, bound := createJob, []any{d.ID, d.App, d.Name, d.Keep.Days, c.State, c.Rev, core.Millis(c.RevAt), c.Next, c.PlanAt, c.Partition, c.Seq,
 		c.Tail, c.PauseUntil, c.PauseBy, c.PauseWhy, c.PlanError, c.Compared, w.spec}
@@ -256,136 +227,111 @@ func (w *jobWrite) put(tx *tx, group *store.Group) error {
 		bound = append(bound, store.KindApp, store.KindTombstone, store.JobName(d.ID))
 	} else {
 		q, bound, seen = updateJob, append(bound, u.Seen, u.SeenTail), u.Edges
-		if stored, err := readDef(tx, d.ID); err != nil {
-			return err
-		} else if stored != nil {
-			old = stored
-		}
+		old = cmp.Or(tx.readDef(d.ID), old)
 	}
 	links, edges, err := store.Family(old, d, seen)
 	if err != nil {
 		return err
 	}
-	parents, err := readParents(tx, links)
-	if err != nil {
+	parents, err := tx.relink(links)
+	switch {
+	case err != nil:
 		return err
-	}
-	if refused, err := met(tx, edges); cmp.Or(refused, err) != nil {
-		return cmp.Or(err, refused)
-	}
-	if err := change(tx, q, bound...); err != nil {
-		return err
+	case !tx.met(edges) || tx.exec(q, bound...) == 0:
+		return core.ErrRefused
 	}
 	w.def.Children, group.Writes = old.Children, edges
 	parents[d.ID] = &w.def
-	return putDefs(tx, parents)
+	tx.putDefs(parents)
+	return nil
 }
 
 // deleteJob adds the write of the tombstone to the group.
-func deleteJob(tx *tx, d *store.JobDelete, group *store.Group) error {
-	old, err := readDef(tx, d.Job)
-	if err != nil {
-		return err
-	}
+func (tx *tx) deleteJob(d *store.JobDelete, group *store.Group) error {
 	var links []core.Link
-	if old != nil {
-		links = core.Links(d.Job, old.After, nil)
+	if old := tx.readDef(d.Job); old != nil {
 		if len(old.Children) > 0 {
 			return core.ErrRefused
 		}
+		links = core.Links(d.Job, old.After, nil)
 	}
-	parents, err := readParents(tx, links)
+	parents, err := tx.relink(links)
 	if err != nil {
 		return err
 	}
-	if err := change(tx, "DELETE FROM sched WHERE id = ? AND rev = ?", d.Job, d.Seen); err != nil {
-		return err
+	if tx.exec("DELETE FROM sched WHERE id = ? AND rev = ?", d.Job, d.Seen) == 0 {
+		return core.ErrRefused
 	}
 	tx.edits = append(tx.edits, edit{job: d.Job})
-	if err := execute(tx.Conn, "DELETE FROM def WHERE id = ?", values(d.Job), nil); err != nil {
-		return err
-	}
+	tx.exec("DELETE FROM def WHERE id = ?", d.Job)
 	tomb, err := store.Bury(d.Tombstone)
-	if err != nil {
-		return err
-	}
+	tx.fail(err)
 	group.Writes = []store.Write{tomb}
-	return putDefs(tx, parents)
+	tx.putDefs(parents)
+	return nil
 }
 
 // readDef reads a definition with its secrets encrypted; nil if there is no readable one.
-func readDef(tx *tx, job core.JobID) (d *core.Def, err error) {
-	err = execute(tx.Conn, "SELECT body FROM def WHERE id = ?", values(job), func(st *sqlite.Stmt) error {
+func (tx *tx) readDef(job core.JobID) (d *core.Def) {
+	for st := range tx.rows("SELECT body FROM def WHERE id = ?", job) {
 		if one := new(core.Def); json.Unmarshal(columnBytes(st, 0), one) == nil {
 			d = one
 		}
-		return nil
-	})
-	return d, err
+	}
+	return d
 }
 
-// readParents reads the parents of links, and changes their lists of children.
-func readParents(tx *tx, links []core.Link) (map[core.JobID]*core.Def, error) {
+// relink reads the parents of links, and changes their lists of children.
+func (tx *tx) relink(links []core.Link) (map[core.JobID]*core.Def, error) {
 	parents := map[core.JobID]*core.Def{}
 	for _, l := range links {
-		if parents[l.Parent] != nil {
-			continue
-		}
-		d, err := readDef(tx, l.Parent)
-		if err != nil {
-			return nil, err
-		}
-		if d != nil {
+		if d := tx.readDef(l.Parent); d != nil {
 			parents[l.Parent] = d
 		}
 	}
 	return parents, store.Relink(links, parents)
 }
 
-func putDefs(tx *tx, defs map[core.JobID]*core.Def) error {
+func (tx *tx) putDefs(defs map[core.JobID]*core.Def) {
 	for job, d := range defs {
 		body, err := json.Marshal(d)
-		if err != nil {
-			return err
-		}
-		if err := execute(tx.Conn, putDef, values(job, body), nil); err != nil {
-			return err
-		}
+		tx.fail(err)
+		tx.exec("INSERT INTO def (id, body) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", job, body)
 		tx.edits = append(tx.edits, edit{job: job})
 	}
-	return nil
 }
 
 // Due always includes the latest writes.
 func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) (list []core.DueItem, err error) {
-	err = s.query(ctx, dueItems, values(partition, upTo, after.PlanAt, after.Job, after.Run, limit), func(st *sqlite.Stmt) error {
-		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
-			Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
-		return nil
-	})
+	for st := range s.rows(ctx, &err, dueItems, partition, upTo, after.PlanAt, after.Job, after.Run, limit) {
+		list = append(list, scanDue(st, partition))
+	}
 	return list, err
 }
-
-// changeDue adds an entry to the due index (enter) or removes one (leave).
-func changeDue(tx *tx, q string, d *core.DueItem) error {
-	return execute(tx.Conn, q, values(d.Partition, d.PlanAt, d.Job, d.Run), nil)
-}
-
-const (
-	enter = "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-	leave = "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?"
-)
 
 // Entries includes the latest writes.
 func (s jobs) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
-	err = s.query(ctx, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
-		"run, partition",
-		values(int64(job)<<32), func(st *sqlite.Stmt) error {
-			list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
-				Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
-			return nil
-		})
+	for st := range s.rows(ctx, &err, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 "+
+		"ORDER BY plan_at, job, run, partition", int64(job)<<32) {
+		list = append(list, scanDue(st, st.ColumnInt(3)))
+	}
 	return list, err
+}
+
+func scanDue(st *sqlite.Stmt, partition int) core.DueItem {
+	return core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Run: core.RunID(st.ColumnInt64(2)),
+		Partition: partition}
+}
+
+// enter adds an entry to the due index.
+func (tx *tx) enter(d *core.DueItem) {
+	tx.exec("INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", d.Partition, d.PlanAt, d.Job,
+		d.Run)
+}
+
+// leave removes an entry from the due index.
+func (tx *tx) leave(d *core.DueItem) {
+	tx.exec("DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", d.Partition, d.PlanAt, d.Job, d.Run)
 }
 
 // keep returns how long the run records of each job stay; 0 is forever.
@@ -404,19 +350,12 @@ func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 	return list
 }
 
-// putChange stores a change record, which stays as long as the runs of its job do from now on.
-func putChange(tx *tx, c *core.Change) error {
-	var k core.Keep
-	if err := execute(tx.Conn, "SELECT keep FROM sched WHERE id = ?", values(c.Job), func(st *sqlite.Stmt) error {
-		k.Days = st.ColumnInt(0)
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, w := range store.ChangeWrites(c, tx.s.now().Add(k.For())) {
-		if err := writeRecord(tx, &w); err != nil {
-			return err
+// putChanges stores change records, which stay as long as the runs of their jobs do from now on.
+func (tx *tx) putChanges(changes []core.Change) {
+	for i := range changes {
+		k := core.Keep{Days: int(tx.integer("SELECT keep FROM sched WHERE id = ?", changes[i].Job))}
+		for _, w := range store.ChangeWrites(&changes[i], tx.s.o.Now().Add(k.For())) {
+			tx.writeRecord(&w)
 		}
 	}
-	return nil
 }

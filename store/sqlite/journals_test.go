@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
 
@@ -26,9 +27,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 		runs = append(runs, r)
 	}
 	for _, err := range s.CreateRuns(t.Context(), runs) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 	}
 	var put sync.WaitGroup
 	for j := range journals {
@@ -69,9 +68,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 	missing := 0
 	check := func(j int) {
 		found, err := s.Journals(t.Context(), []core.JournalKey{key(j)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if len(found) > 0 {
 			return
 		}
@@ -81,9 +78,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 			ids = append(ids, r.ID)
 		}
 		stored, err := store.Complete(s.Runs.Get(t.Context(), ids))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for _, r := range stored {
 			if r.State.Open() || len(r.Owes) > 0 {
 				t.Fatalf("journal %s is gone, and run %d is %s and owes %v", key(j), r.ID, r.State, r.Owes)

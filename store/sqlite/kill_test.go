@@ -87,17 +87,23 @@ func child(dir, round string) {
 	select {}
 }
 
+// startChild starts a process that writes to a directory, and returns the lines that it prints.
+func startChild(t *testing.T, dir string, round int) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0])
+	c.Env = append(os.Environ(), childDir+"="+dir, fmt.Sprintf("%s_ROUND=%d", childDir, round))
+	out, err := c.StdoutPipe()
+	check.OK(t, err)
+	check.OK(t, c.Start())
+	return c, bufio.NewScanner(out)
+}
+
 // TestKill: after kill -9 the file opens and has every answered write.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	made, sent := map[core.RunID]bool{}, map[core.RunID]bool{}
 	for round := range 3 {
-		c := exec.CommandContext(t.Context(), os.Args[0])
-		c.Env = append(os.Environ(), childDir+"="+dir, fmt.Sprintf("%s_ROUND=%d", childDir, round))
-		out, err := c.StdoutPipe()
-		check.OK(t, err)
-		check.OK(t, c.Start())
-		lines := bufio.NewScanner(out)
+		c, lines := startChild(t, dir, round)
 		for n := 0; lines.Scan(); n++ {
 			if n == 1500*(round+1) {
 				if _, err := sqlite.TryLock(dir); !errors.Is(err, sqlite.ErrLocked) {
@@ -163,6 +169,11 @@ func TestLock(t *testing.T) {
 	check.OK(t, err)
 	if _, err := sqlite.TryLock(dir); !errors.Is(err, sqlite.ErrLocked) {
 		t.Fatalf("a second lock: %v", err)
+	}
+	files, err := os.ReadDir(dir)
+	check.OK(t, err)
+	if info, err := files[0].Info(); err != nil || len(files) != 1 || files[0].Name() != "lock" || info.Size() != 0 {
+		t.Errorf("the lock wrote %v, %v", files, err)
 	}
 	ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

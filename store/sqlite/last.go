@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"slices"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 )
@@ -19,19 +16,18 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 	for _, job := range jobs {
 		asked[job] = true
 	}
-	young := s.recent.of(asked) // first: they may enter the history during the read
+	young := map[core.JobID][]core.RunID{}
+	for _, id := range s.recent.among(func(id core.RunID) bool { return asked[id.Job()] }) { // they may enter the history during the read
+		young[id.Job()] = append(young[id.Job()], id)
+	}
 	found := make(map[core.JobID][]core.Run, len(jobs))
-	err := s.read(ctx, func(c *sqlite.Conn) error {
+	err := s.read(ctx, func(c *conn) {
 		next := core.RunID(0) // the history has none from the last that was sought to this one
 		for _, job := range slices.Sorted(maps.Keys(asked)) {
 			low, high := core.RunRange(job, 0, upTo)
 			nlow, nhigh := core.NumberedRange(job)
 			if next < low {
-				id, err := integer(c, math.MaxInt64, "SELECT id FROM history WHERE id >= ? ORDER BY id LIMIT 1", low)
-				if err != nil {
-					return err
-				}
-				next = core.RunID(id)
+				next = core.RunID(c.integer("SELECT coalesce(min(id), 9223372036854775807) FROM history WHERE id >= ?", low))
 			}
 			if next > nhigh && len(young[job]) == 0 {
 				continue
@@ -39,23 +35,20 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 			var list []core.Run
 			for _, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
 				seen, took := 0, 0
-				if err := span(c, ends[0], ends[1], 2*n, young[job], func(r *core.Run) bool {
+				c.span(ends[0], ends[1], 2*n, young[job], func(r *core.Run) bool {
 					if r.Slot <= upTo {
 						list = append(list, *r)
 						took++
 					}
 					seen++
 					return took < n && seen < 2*n
-				}); err != nil {
-					return err
-				}
+				})
 			}
 			slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 			if len(list) > 0 {
 				found[job] = list[:min(n, len(list))]
 			}
 		}
-		return nil
 	})
 	return found, err
 }

@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
+
+	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 )
@@ -14,54 +16,54 @@ import (
 // ErrLocked reports that the data directory is already locked, by another process or by another FileLock in this process.
 var ErrLocked = errors.New("the directory is in use by another process")
 
-// lockPoll is how often WaitLock tries.
-const lockPoll = 250 * time.Millisecond
-
 // FileLock is the lock of a data directory. Its holder is the only one that has the data open. The kernel drops it when
 // the process ends, however it ends.
 type FileLock struct {
 	dir  string
 	mu   sync.Mutex
-	file *os.File
+	file *sqlite.Conn // in a transaction that excludes all others
 }
 
 // TryLock locks a directory, which it creates if necessary, or returns ErrLocked at once. It writes only the directory and
 // the empty file "lock" in it.
-func TryLock(dir string) (*FileLock, error) {
+func TryLock(dir string) (*FileLock, error) { return lock(context.Background(), dir, false) }
+
+// WaitLock waits until the lock is free and takes it, or until ctx ends.
+func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
+	l, err := lock(ctx, dir, true)
+	if err != nil {
+		err = cmp.Or(ctx.Err(), err)
+	}
+	return l, err
+}
+
+func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	// SQLite must be the only one in the process that opens the file: the kernel drops the locks of a process when it closes a file.
+	file, err := sqlite.OpenConn(filepath.Join(dir, "lock"), sqlite.OpenReadWrite, sqlite.OpenCreate)
+	if err == nil {
+		if file.SetInterrupt(ctx.Done()); !wait { // by default, a connection waits
+			file.SetBusyTimeout(0)
+		}
+		c := conn{Conn: file}
+		c.exec("PRAGMA journal_mode=MEMORY") // or SQLite creates a further file
+		if c.exec("BEGIN EXCLUSIVE"); c.err == nil {
+			file.SetInterrupt(nil)
+			return &FileLock{dir: dir, file: file}, nil
+		}
+		err = c.err
+		file.Close()
+	}
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultBusy:
+		return nil, ErrLocked
+	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return nil, unwritable(dir, err)
 	}
-	if err := tryLockFile(f); err != nil {
-		f.Close()
-		if errors.Is(err, ErrLocked) {
-			return nil, err
-		}
-		return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
-			Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
-	}
-	return &FileLock{dir: dir, file: f}, nil
-}
-
-// WaitLock waits until the lock is free and takes it, or until ctx ends. It tries four times a second. Errors other than
-// ErrLocked end the wait.
-func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
-	poll := time.NewTicker(lockPoll)
-	defer poll.Stop()
-	for {
-		l, err := TryLock(dir)
-		if !errors.Is(err, ErrLocked) {
-			return l, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-poll.C:
-		}
-	}
+	return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
+		Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
 }
 
 // Held reports whether the lock was not released yet.

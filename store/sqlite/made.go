@@ -3,12 +3,9 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -44,12 +41,9 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	if len(w.states) > 0 && slices.Max(w.states) <= running {
 		open = s.recent.openRuns(0)
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := w.walks(c, open)
-		if err == nil {
-			list, next, err = w.page(c)
-		}
-		return err
+	err = s.read(ctx, func(c *conn) {
+		w.walks(c, open)
+		list, next = w.page(c)
 	})
 	return list, next, err
 }
@@ -66,66 +60,51 @@ type made struct {
 }
 
 // walk reads rows until it has enough that match, or has read enough.
-func (w *made) walk(c *sqlite.Conn, where string, args ...any) error {
-	seen, took, errEnough := 0, 0, errors.New("enough")
-	err := execute(c, "SELECT n, state, slot, ? IN ('', app) FROM runs "+where+" ORDER BY n DESC",
-		values(append([]any{w.app}, args...)...), func(st *sqlite.Stmt) error {
-			n := st.ColumnInt64(0)
-			if seen++; took == w.limit || seen > recentScan {
-				w.stop = max(w.stop, n)
-				return errEnough
-			}
-			if slot := core.Instant(st.ColumnInt64(2)); w.from <= slot && slot <= w.to && st.ColumnBool(3) &&
-				(len(w.states) == 0 || slices.Contains(w.states, st.ColumnInt64(1))) {
-				w.found = append(w.found, n)
-				took++
-			}
-			return nil
-		})
-	if errors.Is(err, errEnough) {
-		return nil
+func (w *made) walk(c *conn, where string, args ...any) {
+	seen, took := 0, 0
+	for st := range c.rows("SELECT n, state, slot, ? IN ('', app) FROM runs "+where+" ORDER BY n DESC", append([]any{w.app}, args...)...) {
+		n, slot := st.ColumnInt64(0), core.Instant(st.ColumnInt64(2))
+		if seen++; took == w.limit || seen > recentScan {
+			w.stop = max(w.stop, n)
+			break
+		}
+		if w.from <= slot && slot <= w.to && st.ColumnBool(3) && (len(w.states) == 0 || slices.Contains(w.states, st.ColumnInt64(1))) {
+			w.found = append(w.found, n)
+			took++
+		}
 	}
-	return err
 }
 
 // walks makes walks that together contain every match. For a span of due times they end at rows made near the span, unless
 // many rows were made long before or after their due time. open has all open runs if only these match.
-func (w *made) walks(c *sqlite.Conn, open []core.RunID) error {
+func (w *made) walks(c *conn, open []core.RunID) {
 	after, upTo := int64(0), w.row
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
-		many, err := integer(c, 0, "SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ? + 0)", w.from, w.to, recentScan+1)
-		if err != nil {
-			return err
-		}
+		many := c.integer("SELECT count(*) FROM (SELECT 1 FROM runs "+apart+" LIMIT ? + 0)", w.from, w.to, recentScan+1)
 		if many <= recentScan {
 			after, upTo = rowsBefore((int64(w.from)-near)*1000), min(rowsBefore((int64(w.to)+near)*1000+1), w.row)
-			if err := w.walk(c, apart+" AND n <= ?", w.from, w.to, w.row); err != nil {
-				return err
-			}
+			w.walk(c, apart+" AND n <= ?", w.from, w.to, w.row)
 		}
 	}
 	const span = "n > ? AND n <= ?"
 	switch {
 	case len(w.states) > 0 && slices.Max(w.states) <= running:
-		return w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON "+
+		w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON "+
 			"r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span, jsonText(open), after, upTo)
 	case len(w.states) > 0 && slices.Min(w.states) > running+1:
 		for _, state := range w.states {
-			q := fmt.Sprintf("INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND ", state)
-			if err := w.walk(c, q+span, after, upTo); err != nil {
-				return err
-			}
+			w.walk(c, fmt.Sprintf("INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND ", state)+span, after, upTo)
 		}
-		return nil
 	case w.app != "":
-		return w.walk(c, "INDEXED BY runs_app WHERE app = ? || '' AND "+span, w.app, after, upTo)
+		w.walk(c, "INDEXED BY runs_app WHERE app = ? || '' AND "+span, w.app, after, upTo)
+	default:
+		w.walk(c, "WHERE "+span, after, upTo)
 	}
-	return w.walk(c, "WHERE "+span, after, upTo)
 }
 
 // page reads the highest of the rows that were found, as far as every walk came.
-func (w *made) page(c *sqlite.Conn) (list []core.Run, next store.RunPlace, err error) {
+func (w *made) page(c *conn) (list []core.Run, next store.RunPlace) {
 	found := slices.DeleteFunc(w.found, func(n int64) bool { return n <= w.stop })
 	slices.SortFunc(found, func(a, b int64) int { return cmp.Compare(b, a) })
 	found = slices.Compact(found) // an exception may be in two walks
@@ -137,11 +116,6 @@ func (w *made) page(c *sqlite.Conn) (list []core.Run, next store.RunPlace, err e
 		last := found[w.limit-1]
 		next = store.RunPlace{Before: madeAt(last) + 1, Row: last}
 	}
-	for i := 0; i < len(found) && err == nil; i++ {
-		err = execute(c, selectRuns+"WHERE n = ?", values(found[i]), func(st *sqlite.Stmt) error {
-			list = append(list, core.Run{})
-			return scanRun(st, &list[len(list)-1])
-		})
-	}
-	return list, next, err
+	list, _ = c.runs(selectRuns+"WHERE n IN (SELECT value FROM json_each(?)) ORDER BY n DESC", jsonText(found))
+	return list, next
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,11 +14,15 @@ import (
 func OpenMemory(o Options) (*Store, error) {
 	o.Lock = nil
 	s := newStore(o, 1)
-	c, err := openMemory()
+	data, err := empty()
+	if err != nil {
+		return nil, fmt.Errorf("create a database in memory: %w", err)
+	}
+	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, fmt.Errorf("open a database in memory: %w", err)
 	}
-	if err := s.load(c); err != nil {
+	if err := errors.Join(c.Deserialize("main", data), s.load(c)); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("read a database in memory: %w", err)
 	}
@@ -28,37 +31,14 @@ func OpenMemory(o Options) (*Store, error) {
 	return s, nil
 }
 
-// empty opens a database in memory with the schema. A copy of it is made twenty times faster than the schema is created.
-var (
-	empty = sync.OnceValues(func() (*sqlite.Conn, error) {
-		c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
-		if err != nil {
-			return nil, err
-		}
-		return c, errors.Join(pinMemory(c), migrate(c, migrations)) // the memory stays pinned for all databases
-	})
-	copying sync.Mutex // held while the empty database is read
-)
-
-func openMemory() (*sqlite.Conn, error) {
-	copying.Lock()
-	defer copying.Unlock()
-	from, err := empty()
-	if err != nil {
-		return nil, err
-	}
+// empty returns a database with the schema. A copy of it is made twenty times faster than the schema is created.
+var empty = sync.OnceValues(func() ([]byte, error) {
 	c, err := sqlite.OpenConn(":memory:", sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
-	b, err := sqlite.NewBackup(c, "main", from, "main")
-	if err == nil {
-		_, err = b.Step(-1)
-		err = cmp.Or(err, b.Close())
-	}
-	if err != nil {
-		c.Close()
+	if err := errors.Join(pinMemory(c), migrate(c, migrations)); err != nil {
 		return nil, err
 	}
-	return c, nil
-}
+	return c.Serialize("main") // c stays open: the memory stays pinned for all databases
+})

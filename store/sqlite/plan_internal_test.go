@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestDueReadsOnlyDueItems: jobs and entries that are not due, or that an earlier page returned, cost Due nothing: it searches
@@ -12,11 +14,11 @@ import (
 func TestDueReadsOnlyDueItems(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{})
 	explain := func(how string, each func(st *sqlite.Stmt)) {
-		if err := s.read(t.Context(), func(c *sqlite.Conn) error {
-			return execute(c, how+dueItems, values(0, 100, 5, 1, 0, 10), func(st *sqlite.Stmt) error { each(st); return nil })
-		}); err != nil {
-			t.Fatal(err)
+		var err error
+		for st := range s.rows(t.Context(), &err, how+dueItems, 0, 100, 5, 1, 0, 10) {
+			each(st)
 		}
+		check.OK(t, err)
 	}
 	var plan []string
 	explain("EXPLAIN QUERY PLAN ", func(st *sqlite.Stmt) { plan = append(plan, st.ColumnText(3)) })

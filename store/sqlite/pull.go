@@ -1,10 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -13,28 +12,23 @@ import (
 var _ store.Pull = (*Store)(nil)
 
 // resize records that runs were added to a queue, or removed.
-func resize(tx *tx, app, queue string, by int) error {
-	return execute(tx.Conn, "INSERT INTO pulled_size (app, queue, runs) VALUES (?1, ?2, ?3) ON CONFLICT (app, queue) DO UPDATE SET "+
-		"runs = runs + ?3", values(app, queue, by), nil)
+func (tx *tx) resize(q store.PullQueue, by int) {
+	tx.exec("INSERT INTO pulled_size (app, queue, runs) VALUES (?1, ?2, ?3) ON CONFLICT (app, queue) DO UPDATE SET runs = runs + ?3",
+		q.App, q.Name, by)
 }
 
 func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) error {
-	full := false
-	err := s.write(ctx, true, 1, func(tx *tx) error {
-		n, err := integer(tx.Conn, 0, "SELECT runs FROM pulled_size WHERE app = ? AND queue = ?", it.Queue.App, it.Queue.Name)
-		if err != nil {
-			return err
-		}
+	full, q := false, it.Queue
+	err := s.write(ctx, true, 1, func(tx *tx) {
+		n := tx.integer("SELECT runs FROM pulled_size WHERE app = ? AND queue = ?", q.App, q.Name)
 		// A queue that has the run accepts it also if it is full.
-		has, err := integer(tx.Conn, 0, "SELECT 1 FROM pulled WHERE app = ? AND queue = ? AND run = ?", it.Queue.App, it.Queue.Name, it.Run)
-		if full = n >= int64(most) && has == 0; err != nil || full || has > 0 {
-			return err
+		has := tx.integer("SELECT 1 FROM pulled WHERE app = ? AND queue = ? AND run = ?", q.App, q.Name, it.Run) > 0
+		if full = n >= int64(most) && !has; full || has {
+			return
 		}
-		if err := execute(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
-			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil); err != nil {
-			return err
-		}
-		return resize(tx, it.Queue.App, it.Queue.Name, 1)
+		tx.exec("INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?, ?, ?, ?, 0, ?)",
+			q.App, q.Name, it.Run, s.o.Now().UnixMilli(), it.Body)
+		tx.resize(q, 1)
 	})
 	if err == nil && full {
 		err = store.ErrFull
@@ -45,119 +39,78 @@ func (s *Store) PutPulled(ctx context.Context, it store.PullItem, most int) erro
 // TakePulled implements store.Pull. If it finds nothing, it writes nothing.
 func (s *Store) TakePulled(ctx context.Context, q store.PullQueue, now, until time.Time, limit int) (held []store.Held, next time.Time,
 	err error) {
-	type row struct {
-		id, visible int64
-		held        store.Held
-	}
-	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
-		err = execute(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 || '' AND queue = ?2 || '' "+
-			"ORDER BY visible, id LIMIT ?3 + 0",
-			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
-				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
-					held: store.Held{Receipt: store.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
-				switch {
-				case !next.IsZero():
-				case r.visible > now.UnixMilli() || len(rows) == limit:
-					next = core.FromMillis(r.visible)
-				default:
-					r.held.Body = columnBytes(st, 4)
-					rows = append(rows, r)
-				}
-				return nil
-			})
-		return rows, next, err
-	}
-	var rows []row
-	if err := s.read(ctx, func(c *sqlite.Conn) (err error) {
-		rows, next, err = look(c)
-		return err
-	}); err != nil || len(rows) == 0 {
-		return nil, next, err
-	}
-	err = s.write(ctx, true, limit, func(tx *tx) (err error) {
-		if rows, next, err = look(tx.Conn); err != nil {
-			return err
-		}
-		for _, r := range rows {
-			if err := execute(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1",
-				values(r.id, until.UnixMilli(), r.held.Receipt.N), nil); err != nil {
-				return err
+	var ids []int64
+	look := func(c *conn) {
+		ids, held, next = nil, nil, time.Time{}
+		for st := range c.rows("SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 || '' AND queue = ?2 || '' "+
+			"ORDER BY visible, id LIMIT ?3 + 0", q.App, q.Name, limit+1) {
+			if visible := st.ColumnInt64(2); visible > now.UnixMilli() || len(held) == limit {
+				next = core.FromMillis(visible)
+				break
 			}
+			ids = append(ids, st.ColumnInt64(0))
+			held = append(held, store.Held{Receipt: store.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1},
+				Body: columnBytes(st, 4)})
 		}
-		return nil
-	})
+	}
+	if err = s.read(ctx, look); err == nil && len(held) > 0 {
+		err = s.write(ctx, true, limit, func(tx *tx) {
+			look(tx.conn)
+			tx.exec("UPDATE pulled SET visible = ?, receives = receives + 1 WHERE id IN (SELECT value FROM json_each(?))",
+				until.UnixMilli(), jsonText(ids))
+		})
+	}
 	if err != nil {
 		return nil, time.Time{}, err
-	}
-	for _, r := range rows {
-		held = append(held, r.held)
 	}
 	return held, next, nil
 }
 
 // byReceipt runs a statement on the row of a receipt; its parameters from the fifth on are more. It returns ErrRefused if
-// there is no row. drop reports that the statement deletes the row.
-func (s *Store) byReceipt(ctx context.Context, statement string, drop bool, q store.PullQueue, r store.Receipt, more ...any) error {
-	changed := false
-	err := s.write(ctx, true, 1, func(tx *tx) error {
-		err := execute(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
-			values(append([]any{q.App, q.Name, r.Run, r.N}, more...)...), nil)
-		if changed = tx.Changes() > 0; err == nil && changed && drop {
-			err = resize(tx, q.App, q.Name, -1)
+// there is no row. by is how many runs the statement adds to the queue.
+func (s *Store) byReceipt(ctx context.Context, statement string, by int, q store.PullQueue, r store.Receipt, more ...any) error {
+	changed := 0
+	err := s.write(ctx, true, 1, func(tx *tx) {
+		changed = tx.exec(statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
+			append([]any{q.App, q.Name, r.Run, r.N}, more...)...)
+		if changed > 0 && by != 0 {
+			tx.resize(q, by)
 		}
-		return err
 	})
-	if err == nil && !changed {
-		err = core.ErrRefused
-	}
-	return err
+	return cmp.Or(err, refused(changed))
 }
 
 func (s *Store) HidePulled(ctx context.Context, q store.PullQueue, r store.Receipt, until time.Time, n int) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", false, q, r, until.UnixMilli(), n)
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5, receives = ?6", 0, q, r, until.UnixMilli(), n)
 }
 
 func (s *Store) DropPulled(ctx context.Context, q store.PullQueue, r store.Receipt) error {
-	return s.byReceipt(ctx, "DELETE FROM pulled", true, q, r)
+	return s.byReceipt(ctx, "DELETE FROM pulled", -1, q, r)
 }
 
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
-	return s.write(ctx, false, len(ids), func(tx *tx) error {
+	return s.write(ctx, false, len(ids), func(tx *tx) {
 		for _, id := range ids {
-			var of *store.PullQueue
-			if err := execute(tx.Conn, "DELETE FROM pulled WHERE id = ? RETURNING app, queue", values(id), func(st *sqlite.Stmt) error {
-				of = &store.PullQueue{App: st.ColumnText(0), Name: st.ColumnText(1)}
-				return nil
-			}); err != nil {
-				return err
-			}
-			if of != nil {
-				if err := resize(tx, of.App, of.Name, -1); err != nil {
-					return err
-				}
+			for st := range tx.rows("DELETE FROM pulled WHERE id = ? RETURNING app, queue", id) {
+				tx.resize(store.PullQueue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
 			}
 		}
-		return nil
 	})
 }
 
 func (s *Store) HasPulled(ctx context.Context, q store.PullQueue, job core.JobID) (has bool, err error) {
-	err = s.query(ctx, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
-		values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
-			has = true
-			return nil
-		})
+	for range s.rows(ctx, &err, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
+		q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32) {
+		has = true
+	}
 	return has, err
 }
 
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []store.Listed, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		q := "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2 + 0"
-		return execute(c, q, values(after, limit), func(st *sqlite.Stmt) error {
-			list = append(list, store.Listed{ID: st.ColumnInt64(0), Queue: store.PullQueue{App: st.ColumnText(1), Name: st.ColumnText(2)},
-				Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
-			return nil
-		})
-	})
+	const q = "SELECT id, app, queue, run, receives FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2 + 0"
+	for st := range s.rows(ctx, &err, q, after, limit) {
+		list = append(list, store.Listed{ID: st.ColumnInt64(0), Queue: store.PullQueue{App: st.ColumnText(1), Name: st.ColumnText(2)},
+			Run: core.RunID(st.ColumnInt64(3)), N: st.ColumnInt(4)})
+	}
 	return list, err
 }

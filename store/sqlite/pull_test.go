@@ -62,7 +62,7 @@ func TestQueueIsCounted(t *testing.T) {
 			})
 			if round%3 == 2 && i%20 == 0 { // the transaction is undone, and its other ops are done again alone
 				all.Go(func() {
-					if s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") }) == nil {
+					if s.write(t.Context(), false, 1, func(tx *tx) { tx.fail(errors.New("no")) }) == nil {
 						t.Error("a write that fails is answered with nil")
 					}
 				})
@@ -105,7 +105,7 @@ func TestQueueIsCounted(t *testing.T) {
 		if round == 6 { // a failed commit may or may not have happened
 			raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 			raw(t, s, "DELETE FROM pulled_size WHERE app = 'a'")
-			_ = s.write(t.Context(), false, 1, func(*tx) error { return sqlite.ResultFull.ToError() })
+			_ = s.write(t.Context(), false, 1, func(tx *tx) { tx.fail(sqlite.ResultFull.ToError()) })
 		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
@@ -70,13 +68,6 @@ func (q *queue) rouse() {
 	q.wake = make(chan struct{})
 }
 
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.rouse()
-}
-
 // hide makes a received message visible at a time.
 func (q *queue) hide(m *received, at time.Time) {
 	if m.at = at; at.Before(q.soonest) {
@@ -86,23 +77,18 @@ func (q *queue) hide(m *received, at time.Time) {
 
 // bury stores a dead-letter message as the newest one, also if the clock was set back: dispatch.Dead reads the messages
 // that are newer than the last one it read.
-func bury(tx *tx, body []byte, reason string) error {
-	l := store.NewLetter(tx.s.now(), body, reason)
-	if err := execute(tx.Conn, "SELECT min(name) FROM records WHERE kind = ? || ''", values(store.KindLetter), func(st *sqlite.Stmt) error {
+func (tx *tx) bury(body []byte, reason string) {
+	l := store.NewLetter(tx.s.o.Now(), body, reason)
+	for st := range tx.rows("SELECT min(name) FROM records WHERE kind = ? || ''", store.KindLetter) {
 		l.ID = store.NewerLetterID(l.ID, st.ColumnText(0))
-		return nil
-	}); err != nil {
-		return err
 	}
 	w, err := store.LetterWrite(l)
-	if err != nil {
-		return err
-	}
-	return writeRecord(tx, &w)
+	tx.fail(err)
+	tx.writeRecord(&w)
 }
 
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
-	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, ring.Encode(m), reason) })
+	return s.write(ctx, false, 1, func(tx *tx) { tx.bury(ring.Encode(m), reason) })
 }
 
 // outgoing is a message to store.
@@ -124,23 +110,14 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			o.err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(o.body), ring.MaxBytes)
 		}
 	}
-	answers := batch(ctx, s, true, list, func(tx *tx, list []outgoing, answers []error) error {
-		st, err := tx.Prepare("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)")
-		for i := 0; i < len(list) && err == nil; i++ {
-			o := &list[i]
-			if answers[i] = o.err; o.err != nil {
-				continue
-			}
-			s.lastMsg++
-			o.id = s.lastMsg
-			st.BindInt64(1, o.id)
-			st.BindInt64(2, int64(o.q.kind))
-			st.BindInt64(3, o.ms)
-			st.BindInt64(4, int64(o.slot))
-			st.BindBytes(5, o.body)
-			err = rows(st, nil)
+	answers := batch(ctx, s, true, list, func(tx *tx, o *outgoing) error {
+		if o.err != nil {
+			return o.err
 		}
-		return err
+		s.lastMsg++
+		o.id = s.lastMsg
+		tx.exec("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)", o.id, o.q.kind, o.ms, o.slot, o.body)
+		return nil
 	})
 	for i := range list {
 		if answers[i] == nil {
@@ -176,24 +153,21 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store
 		if got, wait, wake, err = s.receive(ctx, q, limit); err != nil || len(got) > 0 {
 			return got, err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-wake:
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		timer.Stop()
 	}
 	return nil, err
 }
 
 // candidate is a visible message.
 type candidate struct {
-	place
-	at   time.Time // since when it is visible
-	body []byte
-	m    *received // nil: not received before
+	*received           // without receives: not received before
+	since     time.Time // when it became visible
+	body      []byte
 }
 
 // longest is how long a receiver waits at most, so that a clock that was set forward delays no message by more.
@@ -209,20 +183,19 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	if q.closed {
 		return nil, 0, nil, errClosed
 	}
-	now := s.now()
+	now := s.o.Now()
 	var list []candidate
 	if wait = q.soonest.Sub(now); wait <= 0 {
 		list = q.again(now)
 		q.first(&list, limit, now)
 		wait = q.soonest.Sub(now)
 	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		next, err := q.look(c, now, limit, &list)
-		if err == nil {
+	err = s.read(ctx, func(c *conn) {
+		next := q.look(c, now, limit, &list)
+		if c.err == nil {
 			q.until = next
 		}
 		wait = max(min(wait, time.UnixMilli(next).Sub(now)), time.Microsecond)
-		return err
 	})
 	if err != nil {
 		q.soonest = now
@@ -232,7 +205,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	var bad []candidate
 	for _, x := range list {
 		wait = 0
-		if x.m == nil {
+		if x.receives == 0 {
 			q.from = x.place
 		} else if x.body == nil {
 			delete(q.out, x.id)
@@ -245,14 +218,11 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 			bad = append(bad, x)
 			continue
 		}
-		if x.m == nil {
-			x.m = &received{place: x.place}
-			q.out[x.id] = x.m
-		}
-		x.m.receives++
-		x.m.inFlight = true
-		q.hide(x.m, now.Add(s.visibility))
-		got = append(got, store.Delivery{ID: x.id, Receives: x.m.receives, Message: message})
+		q.out[x.id] = x.received
+		x.receives++
+		x.inFlight = true
+		q.hide(x.received, now.Add(s.o.Visibility))
+		got = append(got, store.Delivery{ID: x.id, Receives: x.receives, Message: message})
 	}
 	if err = s.buryRows(ctx, q, bad); len(got) > 0 {
 		err = nil // the next receive moves them to the dead letters
@@ -262,7 +232,7 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 
 // first sorts a list and cuts it to the first messages. The next receive reads the rest.
 func (q *queue) first(list *[]candidate, limit int, now time.Time) {
-	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.at.Compare(b.at), a.compare(b.place)) })
+	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.since.Compare(b.since), a.compare(b.place)) })
 	if len(*list) > limit {
 		*list, q.soonest = (*list)[:limit], now
 	}
@@ -276,9 +246,9 @@ func (q *queue) again(now time.Time) (list []candidate) {
 		case m.at.After(now):
 			q.hide(m, m.at)
 		case m.inFlight:
-			list = append(list, candidate{place: m.place, at: time.UnixMilli(m.ms), m: m})
+			list = append(list, candidate{received: m, since: time.UnixMilli(m.ms)})
 		default:
-			list = append(list, candidate{place: m.place, at: m.at, m: m})
+			list = append(list, candidate{received: m, since: m.at})
 		}
 	}
 	return list
@@ -286,38 +256,29 @@ func (q *queue) again(now time.Time) (list []candidate) {
 
 // look reads the bodies of the received messages in list, and adds the next visible ones. It returns the millisecond of the
 // next message that is not visible.
-func (q *queue) look(c *sqlite.Conn, now time.Time, limit int, list *[]candidate) (next int64, err error) {
+func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next int64) {
 	again := *list
-	for i := 0; i < len(again) && err == nil; i++ {
-		err = execute(c, "SELECT body FROM ring WHERE id = ?", values(again[i].id), func(st *sqlite.Stmt) error {
+	for i := range again {
+		for st := range c.rows("SELECT body FROM ring WHERE id = ?", again[i].id) {
 			again[i].body = columnBytes(st, 0)
-			return nil
-		})
+		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	next, from, fresh, errEnough := now.Add(longest).UnixMilli(), q.from, 0, errors.New("enough")
+	from, fresh := q.from, 0
 	// With a plain parameter of kind, SQLite would compile the statement again for each call.
-	err = execute(c, "SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
-		"ORDER BY visible_at, slot, id", values(q.kind, from.ms, from.slot, from.id), func(st *sqlite.Stmt) error {
+	for st := range c.rows("SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
+		"ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
 		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
 		switch {
 		case fresh == limit || p.ms > now.UnixMilli():
-			next = p.ms
-			return errEnough
+			return p.ms
 		case q.out[p.id] == nil:
-			*list = append(*list, candidate{place: p, at: time.UnixMilli(p.ms), body: columnBytes(st, 3)})
+			*list = append(*list, candidate{&received{place: p}, time.UnixMilli(p.ms), columnBytes(st, 3)})
 			fresh++
 		case fresh == 0:
 			q.from = p
 		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
 	}
-	return next, err
+	return now.Add(longest).UnixMilli()
 }
 
 func (q *queue) decode(body []byte) (ring.Message, error) {
@@ -334,17 +295,12 @@ func (s *Store) buryRows(ctx context.Context, q *queue, bad []candidate) error {
 	if len(bad) == 0 {
 		return nil
 	}
-	err := s.write(ctx, false, len(bad), func(tx *tx) error {
+	err := s.write(ctx, false, len(bad), func(tx *tx) {
 		for _, x := range bad {
 			_, reason := q.decode(x.body)
-			if err := bury(tx, x.body, reason.Error()); err != nil {
-				return err
-			}
-			if err := execute(tx.Conn, deleteMessage, values(x.id), nil); err != nil {
-				return err
-			}
+			tx.bury(x.body, reason.Error())
+			tx.exec(deleteMessage, x.id)
 		}
-		return nil
 	})
 	if err != nil {
 		q.lower(bad[0].place)
@@ -356,11 +312,9 @@ const deleteMessage = "DELETE FROM ring WHERE id = ?"
 
 // Ack implements store.Queue. A missing message is not an error.
 func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
-	answers := batch(ctx, s, true, done, func(tx *tx, done []store.Delivery, answers []error) error {
-		return eachRow(tx, deleteMessage, done, make([]error, len(done)), func(st *sqlite.Stmt, d *store.Delivery) error {
-			st.BindInt64(1, d.ID)
-			return nil
-		})
+	answers := batch(ctx, s, true, done, func(tx *tx, d *store.Delivery) error {
+		tx.exec(deleteMessage, d.ID)
+		return nil
 	})
 	for i := range done {
 		if q, err := s.queueOf(done[i].Message.Queue()); err == nil && answers[i] == nil {
@@ -398,13 +352,12 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	now := s.now()
-	err = s.query(ctx, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
-		values(now.UnixMilli(), q.kind), func(st *sqlite.Stmt) error {
-			due = st.ColumnInt(1)
-			waiting = st.ColumnInt(0) - due
-			return nil
-		})
+	now := s.o.Now()
+	for st := range s.rows(ctx, &err, "SELECT count(*), count(*) FILTER (WHERE visible_at <= ?) FROM ring WHERE kind = ? + 0",
+		now.UnixMilli(), q.kind) {
+		due = st.ColumnInt(1)
+		waiting = st.ColumnInt(0) - due
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, m := range q.out {
@@ -423,7 +376,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 // Oldest implements store.Queue. It includes all messages of runs without an ack: also in flight, requeued or
 // released.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
-	now := s.now()
+	now := s.o.Now()
 	released := map[int64]*received{}
 	for i, k := range kinds {
 		if k != ring.KindFires && k != ring.KindSlow {
@@ -440,12 +393,11 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 		q.mu.Unlock()
 	}
 	// The due time of a requeued message is earlier than its delivery.
-	err = s.query(ctx, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
+	for st := range s.rows(ctx, &err, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns) {
 		if released[st.ColumnInt64(2)] == nil {
 			oldest.Note(now, time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 		}
-		return nil
-	})
+	}
 	oldest.Sort()
 	return oldest, err
 }

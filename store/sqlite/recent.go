@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 )
 
@@ -32,33 +30,35 @@ func rowsBefore(ms int64) int64 { return min(max(ms-firstMilli, 0), 1<<50)*rowsP
 // madeAt returns the millisecond of a row number.
 func madeAt(n int64) int64 { return n/rowsPerMilli + firstMilli }
 
-// newRows numbers n new rows by the present time, and returns the first number.
-func (tx *tx) newRows(n int) (first int64, err error) {
+// newRow numbers a new row by the present time.
+func (tx *tx) newRow() int64 {
+	if tx.row++; tx.row == 1 {
+		tx.row = tx.firstRow()
+	}
+	tx.s.lastRow = max(tx.s.lastRow, tx.row)
+	return tx.row
+}
+
+// firstRow returns the first number of a transaction. The next ones are free too, for the rows that the transaction can make.
+func (tx *tx) firstRow() int64 {
 	s := tx.s
-	switch first = max(rowsBefore(s.now().UnixMilli())+1, 1); {
+	first := max(rowsBefore(s.o.Now().UnixMilli())+1, 1)
+	switch {
 	case first > s.lastRow:
 	case first > s.lastRow-clockSlack:
 		first = s.lastRow + 1
 	default: // behind the rows in the way
 		for last := first; last >= first; {
-			if last, err = integer(tx.Conn, -1, "SELECT n FROM runs WHERE n < ? ORDER BY n DESC LIMIT 1", first+int64(n)); err != nil {
-				return 0, err
-			}
-			if last >= first {
+			if last = tx.integer("SELECT coalesce(max(n), -1) FROM runs WHERE n < ?", first+int64(tx.most)); last >= first {
 				first, last = last+1, last+1
 			}
 		}
 	}
-	s.lastRow = max(s.lastRow, first+int64(n)-1)
-	if first > s.recent.mark {
-		return first, nil
+	if first <= s.recent.mark {
+		tx.after = append(tx.after, func() { s.recent.mark = first - 1 })
+		tx.setState("mark", first-1)
 	}
-	tx.after = append(tx.after, func() { s.recent.mark = min(s.recent.mark, first-1) })
-	mark, err := getState(tx.Conn, "mark") // another write of the transaction can have lowered it
-	if err != nil {
-		return 0, err
-	}
-	return first, setState(tx.Conn, "mark", min(mark, first-1))
+	return first
 }
 
 const (
@@ -76,14 +76,13 @@ const (
 // 051). An index of open runs costs 6 µs of processor time for each end of a run, which takes 8 µs without, and 3 µs for each claim.
 type recent struct {
 	mu   sync.Mutex
-	rows []madeRun           // not in the history, in the order of their commits
-	open map[core.RunID]bool // the open runs; true: in lingering
+	rows []madeRun           // not in the history, in the order of their commits, but sorted by ID where the next ones enter it
+	open map[core.RunID]bool // the open runs
 
 	// Only the writer touches these.
-	mark  int64
-	ended []core.RunID // in lingering, and closed since
-	young []madeRun    // rows of the generation that must still enter the history
-	size  int          // of the generation; differs from generation only in tests
+	mark int64
+	left int // how many of the first rows must still enter the history
+	size int // of a generation; differs from generation only in tests
 }
 
 type madeRun struct {
@@ -93,30 +92,17 @@ type madeRun struct {
 }
 
 // load reads the rows after the mark.
-func (o *recent) load(c *sqlite.Conn) (err error) {
-	o.open, o.size = map[core.RunID]bool{}, generation
-	if o.mark, err = getState(c, "mark"); err != nil {
-		return err
+func (o *recent) load(c *conn) {
+	o.open, o.size, o.mark = map[core.RunID]bool{}, generation, c.getState("mark")
+	for st := range c.rows("SELECT id FROM lingering JOIN runs ON key = ((id & 4294967295) << 31) | (id >> 32) WHERE state <= 3") {
+		o.open[core.RunID(st.ColumnInt64(0))] = true
 	}
-	if err := execute(c, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE key = ((id & 4294967295) << 31) | (id >> 32) AND state <= 3) "+
-		"FROM lingering", nil, func(st *sqlite.Stmt) error {
-		if id := core.RunID(st.ColumnInt64(0)); st.ColumnBool(1) {
-			o.open[id] = true
-		} else {
-			o.ended = append(o.ended, id)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	return execute(c, "SELECT n, key, state <= 3 FROM runs WHERE n > ? ORDER BY n", values(o.mark), func(st *sqlite.Stmt) error {
+	for st := range c.rows("SELECT n, key, state <= 3 FROM runs WHERE n > ? ORDER BY n", o.mark) {
 		r := madeRun{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnBool(2)}
-		o.rows = append(o.rows, r)
-		if _, known := o.open[r.id]; r.open && !known {
-			o.open[r.id] = false
+		if o.rows = append(o.rows, r); r.open {
+			o.open[r.id] = true
 		}
-		return nil
-	})
+	}
 }
 
 // add adds the runs that a committed transaction made, and removes the closed ones from the open runs.
@@ -129,13 +115,10 @@ func (o *recent) add(made []madeRun, closed []core.RunID) {
 	o.rows = append(o.rows, made...)
 	for _, r := range made {
 		if r.open {
-			o.open[r.id] = false
+			o.open[r.id] = true
 		}
 	}
 	for _, id := range closed {
-		if o.open[id] {
-			o.ended = append(o.ended, id)
-		}
 		delete(o.open, id)
 	}
 }
@@ -157,85 +140,48 @@ func (o *recent) openRuns(job core.JobID) (ids []core.RunID) {
 func (o *recent) someOpen(entries []core.Entry) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.ContainsFunc(entries, func(e core.Entry) bool { _, open := o.open[e.Run]; return open })
+	return slices.ContainsFunc(entries, func(e core.Entry) bool { return o.open[e.Run] })
 }
 
-// between returns the recent runs with lo <= ID <= hi, in no order.
-func (o *recent) between(lo, hi core.RunID) (list []core.RunID) {
+// among returns the recent runs that match, in no order.
+func (o *recent) among(match func(core.RunID) bool) (list []core.RunID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.rows {
-		if lo <= r.id && r.id <= hi {
+		if match(r.id) {
 			list = append(list, r.id)
 		}
 	}
 	return list
 }
 
-// of returns the recent runs of some jobs, in no order.
-func (o *recent) of(jobs map[core.JobID]bool) map[core.JobID][]core.RunID {
-	list := map[core.JobID][]core.RunID{}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, r := range o.rows {
-		if job := r.id.Job(); jobs[job] {
-			list[job] = append(list[job], r.id)
-		}
-	}
-	return list
-}
-
 // due reports whether file has something to do. Only the writer adds rows.
-func (o *recent) due() bool { return len(o.young) > 0 || len(o.rows) >= 2*o.size }
+func (o *recent) due() bool { return o.left > 0 || len(o.rows) >= 2*o.size }
 
 // file enters the next slice of a generation into the history, and moves the mark after the last one. It has its own
 // transaction.
-func (o *recent) file(tx *tx) error {
-	if len(o.young) == 0 {
-		o.young = slices.Clone(o.rows[:o.size])
-		slices.SortFunc(o.young, func(a, b madeRun) int { return cmp.Compare(a.id, b.id) })
+func (o *recent) file(tx *tx) {
+	if o.left == 0 {
+		o.mu.Lock()
+		slices.SortFunc(o.rows[:o.size], func(a, b madeRun) int { return cmp.Compare(a.id, b.id) })
+		o.mu.Unlock()
+		o.left = o.size
 	}
-	slice := o.young[:min(historySlice, len(o.young))]
-	st, err := tx.Prepare("INSERT INTO history (id, n) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET n = excluded.n")
-	if err != nil {
-		return err
+	n := min(historySlice, o.left)
+	for _, r := range o.rows[:n] {
+		tx.exec("INSERT INTO history (id, n) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET n = ?2", r.id, r.n)
 	}
-	for _, r := range slice {
-		st.BindInt64(1, int64(r.id))
-		st.BindInt64(2, r.n)
-		if err := rows(st, nil); err != nil {
-			return err
-		}
+	mark := o.mark
+	if n == o.left {
+		mark = slices.MinFunc(o.rows[n:], func(a, b madeRun) int { return cmp.Compare(a.n, b.n) }).n - 1
+		open := jsonText(o.openRuns(0)) // a superset
+		tx.exec("DELETE FROM lingering WHERE id NOT IN (SELECT value FROM json_each(?))", open)
+		tx.exec("INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT DO NOTHING", open)
+		tx.setState("mark", mark)
 	}
-	if len(slice) < len(o.young) {
-		tx.after = append(tx.after, func() { o.young = o.young[len(slice):] })
-		return nil
-	}
-	listed := []core.RunID{} // the JSON of nil is null
-	o.mu.Lock()
-	for _, r := range o.rows[:o.size] {
-		if is, open := o.open[r.id]; open && !is {
-			listed = append(listed, r.id)
-		}
-	}
-	o.mu.Unlock()
-	rest := slices.Clone(o.rows[o.size:])
-	mark := slices.MinFunc(rest, func(a, b madeRun) int { return cmp.Compare(a.n, b.n) }).n - 1
 	tx.after = append(tx.after, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.rows, o.young, o.ended, o.mark = rest, nil, nil, mark
-		for _, id := range listed {
-			o.open[id] = true
-		}
+		o.rows, o.left, o.mark = o.rows[n:], o.left-n, mark
 	})
-	if err := execute(tx.Conn, "INSERT INTO lingering (id) SELECT value FROM json_each(?) WHERE 1 ON CONFLICT DO NOTHING",
-		values(jsonText(listed)), nil); err != nil {
-		return err
-	}
-	if err := execute(tx.Conn, "DELETE FROM lingering WHERE id IN (SELECT value FROM json_each(?))",
-		values(jsonText(o.ended)), nil); err != nil {
-		return err
-	}
-	return setState(tx.Conn, "mark", mark)
 }

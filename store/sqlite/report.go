@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 )
 
@@ -15,36 +13,23 @@ const beganAtOnce = 2000
 // is made with its claim or its end; the few others have their own indexes. A run that was made in the minute of its
 // claim, or later, counts as begun when it was made.
 func (s runs) Began(ctx context.Context, from, to core.Instant, _ core.JobID, tell func([]core.Run)) (_ core.JobID, err error) {
-	scan := func(q string, bind func(*sqlite.Stmt), last *int64) (n int, err error) {
+	scan := func(q string, args ...any) (n int, last int64) {
 		var list []core.Run
-		err = s.read(ctx, func(c *sqlite.Conn) error {
-			list = list[:0]
-			return execute(c, q, bind, func(st *sqlite.Stmt) error {
-				if last != nil {
-					*last = st.ColumnInt64(st.ColumnCount() - 1)
-				}
-				list = append(list, core.Run{})
-				return scanRun(st, &list[len(list)-1])
-			})
-		})
+		if err == nil {
+			err = s.read(ctx, func(c *conn) { list, last = c.runs(q, args...) })
+		}
 		if err == nil {
 			tell(list)
 		}
-		return len(list), err
+		return len(list), last
 	}
 	after, upTo := rowsBefore(int64(from)*1000), rowsBefore(int64(to)*1000)
-	for n := beganAtOnce; err == nil && n == beganAtOnce; {
-		n, err = scan(selectRuns+"WHERE n > ? AND n <= ? AND (jkey IS NOT NULL OR state > 3) AND NOT coalesce("+claimedLater+", 0) "+
-			"AND NOT coalesce("+endedLater+", 0) ORDER BY n LIMIT ? + 0", values(after, upTo, beganAtOnce), &after)
+	for n := beganAtOnce; n == beganAtOnce; {
+		n, after = scan(selectRuns+"WHERE n > ? AND n <= ? AND (jkey IS NOT NULL OR state > 3) AND NOT coalesce("+claimedLater+", 0) "+
+			"AND NOT coalesce("+endedLater+", 0) ORDER BY n LIMIT ? + 0", after, upTo, beganAtOnce)
 	}
 	first, end := (int64(from)+59)/60*core.JournalSuffixes, (int64(to)+59)/60*core.JournalSuffixes
-	for q, bound := range map[string][]any{
-		"INDEXED BY runs_claimed_later WHERE jkey >= ? AND jkey < ? AND " + claimedLater: {first, end},
-		"INDEXED BY runs_ended_later WHERE ended >= ? AND ended < ? AND " + endedLater:   {int64(from) * 1000, int64(to) * 1000},
-	} {
-		if err == nil {
-			_, err = scan(selectRuns+q, values(bound...), nil)
-		}
-	}
+	scan(selectRuns+"INDEXED BY runs_claimed_later WHERE jkey >= ? AND jkey < ? AND "+claimedLater, first, end)
+	scan(selectRuns+"INDEXED BY runs_ended_later WHERE ended >= ? AND ended < ? AND "+endedLater, int64(from)*1000, int64(to)*1000)
 	return 0, err
 }

@@ -101,37 +101,34 @@ CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 }
 
 // migrate applies the steps that the file lacks, in one transaction. After an error, the file is unchanged.
-func migrate(c *sqlite.Conn, steps []string) (err error) {
+func migrate(db *sqlite.Conn, steps []string) (err error) {
+	c := &conn{Conn: db}
 	version, err := checkFile(c, len(steps))
 	if err != nil || version == len(steps) {
 		return err
 	}
-	defer sqlitex.Save(c)(&err)
+	defer sqlitex.Save(db)(&err)
 	for i := version; i < len(steps); i++ {
-		if err := sqlitex.ExecuteScript(c, steps[i], nil); err != nil {
+		if err := sqlitex.ExecuteScript(db, steps[i], nil); err != nil {
 			return fmt.Errorf("migrate to version %d: %w", i+1, err)
 		}
 	}
-	if err := exec(c, fmt.Sprintf("PRAGMA application_id = %d", applicationID)); err != nil {
-		return err
-	}
-	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	c.exec(fmt.Sprintf("PRAGMA application_id = %d", applicationID))
+	c.exec(fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
+	return c.err
 }
 
 // checkFile returns the version of the file, 0 for an empty file. It returns an error if this program must not use the file.
-func checkFile(c *sqlite.Conn, newest int) (version int, err error) {
-	var found [4]int64
-	for i, q := range []string{"PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_schema",
-		"SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"} {
-		if found[i], err = number(c, q); err != nil {
-			return 0, err
-		}
-	}
-	id, v, objects, foreign := found[0], found[1], found[2], found[3]
+func checkFile(c *conn, newest int) (version int, err error) {
+	id, v := c.integer("PRAGMA application_id"), c.integer("PRAGMA user_version")
+	objects := c.integer("SELECT count(*) FROM sqlite_schema")
+	foreign := c.integer("SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')")
 	rejected := func(value string, reason core.Text) error {
 		return &core.Error{Code: core.CodeRefused, Field: "data", Value: value, Reason: reason}
 	}
 	switch {
+	case c.err != nil:
+		return 0, c.err
 	case id == 0 && v > 0:
 		return 0, rejected("tickring.db", core.Say("the file was written by a development version of tickring: "+
 			"export the jobs with that version, and start with an empty directory"))
@@ -146,15 +143,3 @@ func checkFile(c *sqlite.Conn, newest int) (version int, err error) {
 	}
 	return int(v), nil
 }
-
-// number returns the single number that a query returns.
-func number(c *sqlite.Conn, sql string) (value int64, err error) {
-	err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
-		value = st.ColumnInt64(0)
-		return nil
-	}})
-	return value, err
-}
-
-// exec runs a statement that is not cached.
-func exec(c *sqlite.Conn, query string) error { return sqlitex.ExecuteTransient(c, query, nil) }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -22,6 +20,7 @@ func TestMigrateAddsStepsOnceOrNotAtAll(t *testing.T) {
 	c, err := openFile(filepath.Join(dir, "tickring.db"), "OFF")
 	check.OK(t, err)
 	defer c.Close()
+	file := &conn{Conn: c}
 	second := append(slices.Clone(migrations), "ALTER TABLE runs ADD COLUMN color TEXT DEFAULT 'red'; CREATE TABLE colors (name TEXT)")
 	third := append(slices.Clone(second), "CREATE TABLE shapes (name TEXT); CREATE TABLE colors (name TEXT)") // the second statement fails
 	newest := int64(len(migrations))
@@ -48,13 +47,13 @@ func TestMigrateAddsStepsOnceOrNotAtAll(t *testing.T) {
 			"SELECT count(*) FROM sqlite_schema WHERE name = 'shapes'":            step.shapes,
 			"SELECT count(*) FROM runs WHERE owner = 'o'":                         1,
 		} {
-			if got, err := number(c, q); err != nil || got != want {
-				t.Errorf("%s: %s is %d, want %d: %v", step.name, q, got, want, err)
+			if got := file.integer(q); file.err != nil || got != want {
+				t.Errorf("%s: %s is %d, want %d: %v", step.name, q, got, want, file.err)
 			}
 		}
 	}
-	if n, err := number(c, "SELECT count(*) FROM runs WHERE color = 'red'"); err != nil || n != 1 {
-		t.Errorf("%d runs have the new column: %v", n, err)
+	if n := file.integer("SELECT count(*) FROM runs WHERE color = 'red'"); n != 1 {
+		t.Errorf("%d runs have the new column: %v", n, file.err)
 	}
 }
 
@@ -79,20 +78,17 @@ func TestOpenRejectsForeignFiles(t *testing.T) {
 			for _, q := range x.changes {
 				raw(t, s, q)
 			}
-			state := func(c *sqlite.Conn) (list [3]int64) {
-				for i, q := range []string{"PRAGMA application_id", "PRAGMA user_version", "PRAGMA schema_version"} {
-					var err error
-					if list[i], err = number(c, q); err != nil {
-						t.Fatal(err)
-					}
-				}
-				return list
-			}
 			s.Close()
-			c, err := sqlite.OpenConn(filepath.Join(dir, "tickring.db"), sqlite.OpenReadWrite)
+			c, err := connect(filepath.Join(dir, "tickring.db"))
 			check.OK(t, err)
 			defer c.Close()
-			before := state(c)
+			state := func() [3]int64 {
+				file := conn{Conn: c}
+				list := [...]int64{file.integer("PRAGMA application_id"), file.integer("PRAGMA user_version"), file.integer("PRAGMA schema_version")}
+				check.OK(t, file.err)
+				return list
+			}
+			before := state()
 			lock, err := TryLock(dir)
 			check.OK(t, err)
 			defer lock.Release()
@@ -101,7 +97,7 @@ func TestOpenRejectsForeignFiles(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			texts.Equal(t, x.name, err.Error(), dir, "DIR")
-			if after := state(c); after != before || !lock.Held() {
+			if after := state(); after != before || !lock.Held() {
 				t.Errorf("application_id, user_version and schema_version were %d and are %d; lock held: %t", before, after, lock.Held())
 			}
 		})

@@ -12,9 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,12 +61,8 @@ func Open(ctx context.Context, o Options) (*store.Store, error) {
 
 type Store struct {
 	*store.Store
-	lock       *FileLock // nil in memory
-	now        func() time.Time
-	visibility time.Duration
-	gather     time.Duration
-	walPath    string
-	secrets    *secretbox.Box
+	o       Options // Lock is nil in memory
+	walPath string
 
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
@@ -79,7 +76,7 @@ type Store struct {
 	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
-	putTexts  map[putText]string
+	putStmts  map[putForm]*sqlite.Stmt
 	lastMsg   int64
 	lastRow   int64
 	sweepFrom int64
@@ -94,24 +91,19 @@ var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed"
 // newStore returns a store that has no connection yet.
 func newStore(o Options, connections int) *Store {
 	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
-	if o.Visibility <= 0 {
-		o.Visibility = time.Minute
-	}
-	if o.CachedJobs <= 0 {
-		o.CachedJobs = 64_000
-	}
+	o.Visibility = cmp.Or(o.Visibility, time.Minute)
+	o.CachedJobs = cmp.Or(o.CachedJobs, 64_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	s := &Store{
-		lock: o.Lock, secrets: o.Secrets, now: o.Now, visibility: o.Visibility, gather: o.Gather,
-		pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		putTexts: map[putText]string{},
+		o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
+		putStmts: map[putForm]*sqlite.Stmt{},
 	}
-	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: s.now, Keep: s.keep,
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
-	s.w.wake = make(chan struct{}, 1)
+	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
 		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
 	}
@@ -125,11 +117,8 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if o.Lock == nil || !o.Lock.Held() {
 		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
 	}
-	switch o.Synchronous {
-	case "":
-		o.Synchronous = "FULL"
-	case "FULL", "NORMAL", "EXTRA", "OFF":
-	default:
+	o.Synchronous = cmp.Or(o.Synchronous, "FULL")
+	if !slices.Contains([]string{"FULL", "NORMAL", "EXTRA", "OFF"}, o.Synchronous) {
 		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
 	}
 	s, path := newStore(o, readers), filepath.Join(o.Lock.dir, "tickring.db")
@@ -154,49 +143,46 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, fmt.Errorf("read the stored item: %w", err)
 	}
 	for range readers {
-		r, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+		r, err := connect(path, "query_only=1", "cache_size=-4000")
 		if err != nil {
 			return nil, fmt.Errorf("open a reader: %w", err)
 		}
 		s.pool <- r
-		r.SetBusyTimeout(busyTimeout)
-		for _, p := range []string{"query_only=1", "cache_size=-4000"} {
-			if err := exec(r, "PRAGMA "+p); err != nil {
-				return nil, fmt.Errorf("open a reader: %w", err)
-			}
-		}
 	}
 	go s.writeLoop(c)
 	return s, nil
 }
 
-// openFile opens the writer's connection. The order of the pragmas counts: the
-// first two only work on an empty file.
+// openFile opens the writer's connection. The order of the pragmas counts: the first two only work on an empty file.
 func openFile(path, synchronous string) (*sqlite.Conn, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite uses the same permissions for -wal and -shm
 	if err != nil {
 		return nil, err
 	}
 	f.Close()
+	c, err := connect(path, "auto_vacuum=INCREMENTAL", "page_size=4096", "journal_mode=WAL", "synchronous="+synchronous,
+		"wal_autocheckpoint=2000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY")
+	if err == nil {
+		err = pinMemory(c)
+	}
+	return c, err
+}
+
+// connect opens a connection to a file that exists, and sets pragmas.
+func connect(path string, pragmas ...string) (*sqlite.Conn, error) {
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	c.SetBusyTimeout(busyTimeout)
-	if err := pinMemory(c); err != nil {
+	set := conn{Conn: c}
+	for _, p := range pragmas {
+		set.exec("PRAGMA " + p)
+	}
+	if set.err != nil {
 		c.Close()
-		return nil, err
 	}
-	for _, p := range []string{
-		"auto_vacuum=INCREMENTAL", "page_size=4096", "journal_mode=WAL", "synchronous=" + synchronous,
-		"wal_autocheckpoint=2000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY",
-	} {
-		if err := exec(c, "PRAGMA "+p); err != nil {
-			c.Close()
-			return nil, err
-		}
-	}
-	return c, nil
+	return c, set.err
 }
 
 // pinMemory binds a value of each size to a statement that never runs. SQLite's allocator returns a page to the kernel
@@ -215,8 +201,7 @@ func pinMemory(c *sqlite.Conn) error {
 
 // refusal explains to users why a file could not be opened.
 func refusal(dir string, err error) error {
-	var e *core.Error
-	if errors.As(err, &e) {
+	if _, known := errors.AsType[*core.Error](err); known {
 		return err
 	}
 	var reason core.Text
@@ -229,154 +214,73 @@ func refusal(dir string, err error) error {
 		reason = core.Say("tickring.db is damaged: restore it from a copy")
 	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
 		return unwritable(dir, err)
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return unwritable(dir, err)
-	}
-	if reason.String() == "" {
+	default:
+		if errors.Is(err, os.ErrPermission) {
+			return unwritable(dir, err)
+		}
 		return fmt.Errorf("open tickring.db: %w", err)
 	}
 	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
 }
 
-func (s *Store) load(c *sqlite.Conn) (err error) {
-	if s.lastRow, err = integer(c, 0, "SELECT max(n) FROM runs"); err == nil {
-		s.lastMsg, err = integer(c, 0, "SELECT max(id) FROM ring")
-	}
-	return cmp.Or(err, s.recent.load(c))
+func (s *Store) load(db *sqlite.Conn) error {
+	c := &conn{Conn: db}
+	s.lastRow, s.lastMsg = c.integer("SELECT max(n) FROM runs"), c.integer("SELECT max(id) FROM ring")
+	s.recent.load(c)
+	return c.err
 }
 
 // Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
-func (s *Store) Close() error {
-	var err error
+func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
 		s.closed.Store(true)
-		s.w.close()
+		close(s.w.closing)
 		<-s.stopped
+		err = s.w.closeErr
 		for range cap(s.pool) {
-			if e := (<-s.pool).Close(); e != nil && err == nil {
-				err = e
-			}
-		}
-		if s.w.closeErr != nil {
-			err = s.w.closeErr
+			err = cmp.Or(err, (<-s.pool).Close())
 		}
 		for i := range s.queues {
-			s.queues[i].close()
+			q := &s.queues[i]
+			q.mu.Lock()
+			q.closed = true
+			q.rouse()
+			q.mu.Unlock()
 		}
-		if s.lock != nil {
-			err = cmp.Or(err, s.lock.Release())
+		if s.o.Lock != nil {
+			err = cmp.Or(err, s.o.Lock.Release())
 		}
 	})
 	return err
 }
 
 // read runs do on a read connection, all of it on one state of the file.
-func (s *Store) read(ctx context.Context, do func(c *sqlite.Conn) error) error {
+func (s *Store) read(ctx context.Context, do func(c *conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if s.closed.Load() {
 		return errClosed
 	}
-	var c *sqlite.Conn
+	var c conn
 	select {
-	case c = <-s.pool:
+	case c.Conn = <-s.pool:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-s.stopped:
 		return errClosed
 	}
-	defer func() { s.pool <- c }()
-	if err := step(c, "BEGIN"); err != nil {
-		return err
-	}
-	err := do(c)
-	if e := step(c, "COMMIT"); e != nil {
-		rollback(c)
-		if err == nil {
-			err = e
-		}
-	}
-	return err
+	defer func() { s.pool <- c.Conn }()
+	c.exec("BEGIN")
+	do(&c)
+	c.exec("COMMIT")
+	c.rollback()
+	return c.err
 }
 
-// execute runs one query as read does.
-func (s *Store) query(ctx context.Context, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
-	return s.read(ctx, func(c *sqlite.Conn) error { return execute(c, q, bind, row) })
-}
-
-// step runs a cached statement without rows.
-func step(c *sqlite.Conn, q string) error {
-	st, err := c.Prepare(q)
-	if err != nil {
-		return err
-	}
-	_, err = st.Step()
-	if e := st.Reset(); err == nil {
-		err = e
-	}
-	return err
-}
-
-func rollback(c *sqlite.Conn) {
-	if !c.AutocommitEnabled() {
-		_ = step(c, "ROLLBACK")
-	}
-}
-
-// execute runs a cached statement and passes its rows to row.
-func execute(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
-	st, err := c.Prepare(q)
-	if err != nil {
-		return err
-	}
-	if bind != nil {
-		bind(st)
-	}
-	return rows(st, row)
-}
-
-// integer returns the number that a query returns, and missing if it returns no row.
-func integer(c *sqlite.Conn, missing int64, q string, args ...any) (n int64, err error) {
-	n = missing
-	err = execute(c, q, values(args...), func(st *sqlite.Stmt) error {
-		n = st.ColumnInt64(0)
-		return nil
-	})
-	return n, err
-}
-
-// values binds values, in their order, from the first parameter on. Statements of every run bind their own, for speed.
-func values(list ...any) func(*sqlite.Stmt) {
-	return func(st *sqlite.Stmt) {
-		for i, one := range list {
-			switch v := reflect.ValueOf(one); v.Kind() {
-			case reflect.String:
-				st.BindText(i+1, v.String())
-			case reflect.Bool:
-				st.BindBool(i+1, v.Bool())
-			case reflect.Slice:
-				st.BindBytes(i+1, v.Bytes())
-			default:
-				st.BindInt64(i+1, v.Int())
-			}
-		}
-	}
-}
-
-// rows hands out the rows of a bound statement and resets it.
-func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
-	for {
-		more, err := st.Step()
-		if err == nil && more && row != nil {
-			err = row(st)
-		}
-		if err != nil || !more {
-			if e := st.Reset(); err == nil {
-				err = e
-			}
-			return err
-		}
+// rows reads the rows of one query on a read connection. The loop may end early. Afterwards err has the error.
+func (s *Store) rows(ctx context.Context, err *error, q string, args ...any) iter.Seq[*sqlite.Stmt] {
+	return func(yield func(*sqlite.Stmt) bool) {
+		*err = s.read(ctx, func(c *conn) { c.rows(q, args...)(yield) })
 	}
 }

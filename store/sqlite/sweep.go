@@ -3,13 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
-
-	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -36,24 +33,25 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		return 0, err
 	}
 	waiting, err := s.slotsOfMessages(ctx)
-	// remove removes at most n rows in a transaction.
-	remove := func(do func(tx *tx, n int) (int, error)) {
-		if removed >= limit || err != nil {
-			return
-		}
-		gone := 0
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
-			gone, err = do(tx, min(limit-removed, sweepSlice))
-			return err
-		})
-		if err == nil {
-			removed += gone
+	// sweep removes at most n records.
+	sweep := func(do func(n int) (gone int, err error)) {
+		if removed < limit && err == nil {
+			var gone int
+			if gone, err = do(limit - removed); err == nil {
+				removed += gone
+			}
 		}
 	}
-	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
-		remove(func(tx *tx, n int) (gone int, err error) {
-			gone, more, err = s.sweepRuns(tx, now, runs, waiting, n)
+	remove := func(do func(tx *tx, n int) (gone int)) {
+		sweep(func(n int) (gone int, err error) {
+			err = s.write(ctx, false, sweepSlice, func(tx *tx) { gone = do(tx, min(n, sweepSlice)) })
 			return gone, err
+		})
+	}
+	for i, more := 0, true; i < sweepSlices && more && removed < limit && err == nil; i++ {
+		remove(func(tx *tx, n int) (gone int) {
+			gone, more = tx.sweepRuns(now, runs, waiting, n)
+			return gone
 		})
 	}
 	if removed > 0 && err == nil {
@@ -73,24 +71,15 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"kind = ?2 AND name > (SELECT name FROM records WHERE kind = ?2 ORDER BY name LIMIT 1 OFFSET ?3)",
 			[]any{store.KindLetter, store.KeepDead - 1}},
 	} {
-		remove(func(tx *tx, n int) (int, error) {
-			err := execute(tx.Conn, "DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE "+d.where+" LIMIT ?1)",
-				values(append([]any{n}, d.bound...)...), nil)
-			return tx.Changes(), err
+		remove(func(tx *tx, n int) int {
+			return tx.exec("DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE "+d.where+" LIMIT ?1)",
+				append([]any{n}, d.bound...)...)
 		})
 	}
-	for _, sweep := range []func(ctx context.Context, limit int) (int, error){
-		func(ctx context.Context, n int) (int, error) { return s.sweepJournals(ctx, cursor, n) },
-		func(ctx context.Context, n int) (int, error) { return s.sweepTombs(ctx, old, min(n, sweepSlice)) },
-	} {
-		if removed < limit && err == nil {
-			var n int
-			n, err = sweep(ctx, limit-removed)
-			removed += n
-		}
-	}
+	sweep(func(n int) (int, error) { return s.sweepJournals(ctx, cursor, n) })
+	sweep(func(n int) (int, error) { return s.sweepTombs(ctx, old, n) })
 	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return execute(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) { tx.exec("PRAGMA incremental_vacuum(500)") })
 	}
 	return removed, err
 }
@@ -107,74 +96,65 @@ type slots struct {
 // slotsOfMessages reads beside the writer, because the queue can have a million messages.
 func (s *Store) slotsOfMessages(ctx context.Context) (w slots, err error) {
 	w.of = map[core.Instant]bool{}
-	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
-		if w.last, err = integer(c, 0, "SELECT max(id) FROM ring"); err != nil {
-			return err
-		}
-		return execute(c, "SELECT DISTINCT slot FROM ring WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
+	err = s.read(ctx, func(c *conn) {
+		w.last = c.integer("SELECT max(id) FROM ring")
+		for st := range c.rows("SELECT DISTINCT slot FROM ring WHERE " + ofRuns) {
 			w.of[core.Instant(st.ColumnInt64(0))] = true
-			return nil
-		})
+		}
 	})
 	return w, err
 }
 
 // sweepRuns reads the next rows that are old enough, at most limit, and removes expired ones. A requeue, and a planner pass that
 // repeats an earlier one, enqueues its message first.
-func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, waiting slots, limit int) (removed int, more bool, err error) {
+func (tx *tx) sweepRuns(now time.Time, keep time.Duration, waiting slots, limit int) (removed int, more bool) {
 	var gone []int64
-	from, next, seen := s.sweepFrom, int64(0), 0
-	err = execute(tx.Conn, "SELECT n, key, max(n / 64 + 946684800000, ended), first, followed, keep, next, tail, "+
+	next, seen := int64(0), 0
+	for st := range tx.rows("SELECT n, key, max(n / 64 + 946684800000, ended), first, followed, keep, next, tail, "+
 		"state > 3 AND NOT coalesce("+owesAny+", 0) AND slot NOT IN (SELECT slot FROM ring NOT INDEXED WHERE id > ? AND "+ofRuns+
 		") AND NOT "+ofShard+", slot FROM runs LEFT JOIN (SELECT id AS job, keep, next, tail FROM sched) ON job = key & 2147483647 "+
 		"WHERE n > ? AND n <= ? ORDER BY n LIMIT ? + 0",
-		values(waiting.last, from, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit), func(st *sqlite.Stmt) error {
-			next = st.ColumnInt64(0)
-			seen++
-			id, at := runOf(st.ColumnInt64(1)), core.FromMillis(st.ColumnInt64(2))
-			first := cmp.Or(core.RunID(st.ColumnInt64(3)), id)
-			if !st.ColumnBool(8) || waiting.of[core.Instant(st.ColumnInt64(9))] ||
-				now.Sub(at) <= cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) ||
-				store.Asks(core.Instant(st.ColumnInt64(6)), core.RunID(st.ColumnInt64(7)), id, first) {
-				return nil
-			}
-			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(4)))
-			if !goesOn {
-				gone = append(gone, next)
-			}
-			return err
-		})
+		waiting.last, tx.s.sweepFrom, rowsBefore(core.Millis(now.Add(-cmp.Or(keep, 24*time.Hour)))), limit) {
+		next = st.ColumnInt64(0)
+		seen++
+		id, at := runOf(st.ColumnInt64(1)), core.FromMillis(st.ColumnInt64(2))
+		first := cmp.Or(core.RunID(st.ColumnInt64(3)), id)
+		if st.ColumnBool(8) && !waiting.of[core.Instant(st.ColumnInt64(9))] &&
+			now.Sub(at) > cmp.Or(max(keep, 0), core.Keep{Days: st.ColumnInt(5)}.For()) &&
+			!store.Asks(core.Instant(st.ColumnInt64(6)), core.RunID(st.ColumnInt64(7)), id, first) &&
+			!tx.chainGoesOn(core.RunID(st.ColumnInt64(4))) {
+			gone = append(gone, next)
+		}
+	}
 	if more = seen == limit; !more {
 		next = 0
 	}
-	for i := 0; i < len(gone) && err == nil; i++ {
-		err = removeRun(tx, gone[i])
+	for _, n := range gone {
+		tx.removeRun(n)
 	}
-	tx.after = append(tx.after, func() { s.sweepFrom = next })
-	return len(gone), more, err
+	tx.after = append(tx.after, func() { tx.s.sweepFrom = next })
+	return len(gone), more
 }
 
 // chainGoesOn reports whether the attempt id or a later one is open or has a pending follow-up.
-func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
-	for id != 0 && !goesOn && err == nil {
+func (tx *tx) chainGoesOn(id core.RunID) (goesOn bool) {
+	for id != 0 && !goesOn {
 		then := core.RunID(0)
-		err = execute(tx.Conn, "SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?", values(key(id)),
-			func(st *sqlite.Stmt) error {
-				goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
-				return nil
-			})
+		for st := range tx.rows("SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?", key(id)) {
+			goesOn, then = st.ColumnBool(0), core.RunID(st.ColumnInt64(1))
+		}
 		id = then
 	}
-	return goesOn, err
+	return goesOn
 }
 
 // owing returns the runs with pending follow-ups.
-func owing(c *sqlite.Conn) (map[core.RunID]bool, error) {
+func (c *conn) owing() map[core.RunID]bool {
 	found := map[core.RunID]bool{}
-	return found, execute(c, "SELECT key FROM runs INDEXED BY runs_owing WHERE "+owesAny, nil, func(st *sqlite.Stmt) error {
+	for st := range c.rows("SELECT key FROM runs INDEXED BY runs_owing WHERE " + owesAny) {
 		found[runOf(st.ColumnInt64(0))] = true
-		return nil
-	})
+	}
+	return found
 }
 
 // sweepJournals reads the next journals and removes journals that no reader needs any longer. It reads beside the writer.
@@ -186,36 +166,25 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 		s.sweepJournal = next
 		return 0, err
 	}
-	if err := s.read(ctx, func(c *sqlite.Conn) error {
-		owes, err := owing(c)
+	if err := s.read(ctx, func(c *conn) {
+		owes := c.owing()
 		list = slices.DeleteFunc(list, func(j core.Journal) bool {
 			return slices.ContainsFunc(j.Entries, func(e core.Entry) bool {
-				needed := int64(0)
-				if _, numbered := e.Run.Number(); numbered && err == nil && !owes[e.Run] {
-					needed, err = integer(c, 0, "SELECT "+ofShard+" FROM runs WHERE key = ?", key(e.Run))
-				}
-				return owes[e.Run] || needed > 0
+				_, numbered := e.Run.Number()
+				return owes[e.Run] || numbered && c.integer("SELECT "+ofShard+" FROM runs WHERE key = ?", key(e.Run)) > 0
 			})
 		})
-		return err
 	}); err != nil {
 		return 0, fmt.Errorf("read runs of journals: %w", err)
 	}
-	answers := make([]error, len(list))
-	if err := s.write(ctx, false, len(list), func(tx *tx) error {
-		const q = "DELETE FROM records WHERE kind = ? AND name = ? AND v = ?"
-		return eachRow(tx, q, list, answers, func(st *sqlite.Stmt, j *core.Journal) error {
+	if err := s.write(ctx, false, len(list), func(tx *tx) {
+		removed = 0
+		for _, j := range list {
 			k := store.JournalKey(j.Key)
-			values(k.Kind, k.Name, j.V+1)(st)
-			return nil
-		})
+			removed += tx.exec("DELETE FROM records WHERE kind = ? AND name = ? AND v = ?", k.Kind, k.Name, j.V+1)
+		}
 	}); err != nil {
 		return 0, fmt.Errorf("remove journals: %w", err)
-	}
-	for _, answer := range answers {
-		if answer == nil {
-			removed++
-		}
 	}
 	s.sweepJournal = next
 	return removed, nil
@@ -225,35 +194,29 @@ func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (rem
 func (s *Store) closedJournals(ctx context.Context, cursor int64, limit int) (list []core.Journal, next store.Key, err error) {
 	from, seen, entries := s.sweepJournal, 0, 0
 	from.Kind = max(from.Kind, "journal#")
-	errEnough := errors.New("enough")
-	err = s.read(ctx, func(c *sqlite.Conn) error {
+	if err = s.read(ctx, func(c *conn) {
 		again := map[string]bool{} // names of journals that the watchdog reads again
-		if err := execute(c, "SELECT name FROM records WHERE "+revisits+" > ?", values(cursor), func(st *sqlite.Stmt) error {
+		for st := range c.rows("SELECT name FROM records WHERE "+revisits+" > ?", cursor) {
 			again[st.ColumnText(0)] = true
-			return nil
-		}); err != nil {
-			return err
 		}
-		return execute(c, "SELECT kind, name, v, body FROM records WHERE (kind, name) > (?, ?) AND kind < 'journal$' ORDER BY kind, name",
-			values(from.Kind, from.Name), func(st *sqlite.Stmt) error {
-				if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
-					next = from
-					return errEnough
-				}
-				from = store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}
-				seen++
-				j, err := store.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
-				if err != nil {
-					return nil // its age will remove it
-				}
-				entries += len(j.Entries)
-				if left := (j.Key.Minute > cursor || again[from.Name]) && j.HasLeft(); !left && !s.recent.someOpen(j.Entries) {
-					list = append(list, j)
-				}
-				return nil
-			})
-	})
-	if err != nil && !errors.Is(err, errEnough) {
+		for st := range c.rows("SELECT kind, name, v, body FROM records WHERE (kind, name) > (?, ?) AND kind < 'journal$' ORDER BY kind, name",
+			from.Kind, from.Name) {
+			if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
+				next = from
+				break
+			}
+			from = store.Key{Kind: st.ColumnText(0), Name: st.ColumnText(1)}
+			seen++
+			j, err := store.DecodeJournal(&store.Record{Key: from, V: st.ColumnInt64(2), Body: columnBytes(st, 3)})
+			if err != nil {
+				continue // its age will remove it
+			}
+			entries += len(j.Entries)
+			if left := (j.Key.Minute > cursor || again[from.Name]) && j.HasLeft(); !left && !s.recent.someOpen(j.Entries) {
+				list = append(list, j)
+			}
+		}
+	}); err != nil {
 		return nil, s.sweepJournal, fmt.Errorf("read journals: %w", err)
 	}
 	return list, next, nil
@@ -261,67 +224,52 @@ func (s *Store) closedJournals(ctx context.Context, cursor int64, limit int) (li
 
 // sweepTombs removes tombstones older than a millisecond that no entry, message and run needs. It reads beside the writer: a
 // deleted job gets new runs only from its existing ones.
-func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
+func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (int, error) {
 	var old []core.JobID
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return execute(c, "SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?) "+
-			"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)", values(store.KindTombstone, before),
-			func(st *sqlite.Stmt) error {
-				if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openRuns(job)) == 0 {
-					old = append(old, job)
-				}
-				return nil
-			})
-	})
-	if len(old) == 0 || err != nil {
-		return 0, err
-	}
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		owes, err := owing(c)
-		if err != nil {
-			return err
-		}
-		named := map[core.JobID]bool{}
-		for id := range owes {
-			named[id.Job()] = true
-		}
-		err = execute(c, "SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN json_valid(CAST(body AS TEXT)) "+
-			"THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE "+ofRuns, nil, func(st *sqlite.Stmt) error {
-			named[core.JobID(st.ColumnInt64(0))] = true
-			return nil
-		})
-		old = slices.DeleteFunc(old, func(job core.JobID) bool { return named[job] })
-		return err
-	})
-	old = old[:min(limit, len(old))]
-	if len(old) == 0 || err != nil {
-		return 0, err
-	}
-	return len(old), s.write(ctx, false, len(old), func(tx *tx) error {
-		for _, job := range old { // its runs get no numbers and send no scripts
-			for _, of := range [][]any{{"records WHERE kind = ? AND name = ?", store.KindTombstone, store.JobName(job)},
-				{"records WHERE kind = ?", store.ScriptKind(job)}, {"counters WHERE job = ?", job}} {
-				if err := execute(tx.Conn, "DELETE FROM "+of[0].(string), values(of[1:]...), nil); err != nil {
-					return err
-				}
+	err := s.read(ctx, func(c *conn) {
+		for st := range c.rows("SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?) "+
+			"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)", store.KindTombstone, before) {
+			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openRuns(job)) == 0 {
+				old = append(old, job)
 			}
 		}
-		return nil
+	})
+	if len(old) == 0 || err != nil {
+		return 0, err
+	}
+	err = s.read(ctx, func(c *conn) {
+		named := map[core.JobID]bool{}
+		for id := range c.owing() {
+			named[id.Job()] = true
+		}
+		for st := range c.rows("SELECT DISTINCT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN " +
+			"json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE " + ofRuns) {
+			named[core.JobID(st.ColumnInt64(0))] = true
+		}
+		old = slices.DeleteFunc(old, func(job core.JobID) bool { return named[job] })
+	})
+	old = old[:min(limit, sweepSlice, len(old))]
+	if len(old) == 0 || err != nil {
+		return 0, err
+	}
+	return len(old), s.write(ctx, false, len(old), func(tx *tx) {
+		for _, job := range old { // its runs get no numbers and send no scripts
+			tx.exec("DELETE FROM records WHERE kind = ? AND name = ?", store.KindTombstone, store.JobName(job))
+			tx.exec("DELETE FROM records WHERE kind = ?", store.ScriptKind(job))
+			tx.exec("DELETE FROM counters WHERE job = ?", job)
+		}
 	})
 }
 
 // sweepHistory removes entries of removed runs from the next slice of the history. A full round takes as many calls as the
 // history has slices.
-func (s *Store) sweepHistory(tx *tx) error {
-	to, err := integer(tx.Conn, math.MaxInt64, "SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?", s.sweepID, 10*sweepSlice)
-	if err == nil {
-		err = execute(tx.Conn, "DELETE FROM history WHERE id > ? AND id <= ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n)",
-			values(s.sweepID, to), nil)
-	}
+func (s *Store) sweepHistory(tx *tx) {
+	to := tx.integer("SELECT coalesce((SELECT id FROM history WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?), 9223372036854775807)", s.sweepID,
+		10*sweepSlice)
+	tx.exec("DELETE FROM history WHERE id > ? AND id <= ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n)", s.sweepID, to)
 	tx.after = append(tx.after, func() {
 		if s.sweepID = to; to == math.MaxInt64 {
 			s.sweepID = 0
 		}
 	})
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 )
 
 const (
-	maxRows        = 1000                   // of a transaction
+	maxRows        = 1000                   // of a transaction, beyond which it takes no further op
 	fairRows       = 300                    // of them reserved for writes that are not urgent
 	fullEnough     = 250                    // rows that start a transaction at once
 	busyGap        = 4 * time.Millisecond   // more frequent commits gather writes
@@ -23,204 +22,162 @@ const (
 	busyTimeout    = 10 * time.Second       // of a connection, for others
 	checkpointWait = 20 * time.Millisecond  // for readers
 	checkEvery     = 256                    // commits between two checks of the log
+	maxWaiting     = 4096                   // ops that wait without blocking their callers
 )
 
-// writer is the queue in front of the one connection that writes.
+// writer is the one goroutine that writes, with the ops that wait for it.
 type writer struct {
-	mu             sync.Mutex
-	urgent, normal []*op
-	rows           int
-	starved        bool // no normal op was taken, because there was no room
-	closed         bool
+	urgent, normal chan *op
+	closing        chan struct{}
 	closeErr       error // of the connection; read after the end
-	wake           chan struct{}
+
+	// The next transaction. Only the writer touches it.
+	ops  []*op
+	rows int
 }
 
 // op is one write.
 type op struct {
 	rows  int
-	do    func(*tx) error
+	do    func(*tx)
 	err   error
-	begun atomic.Int32
+	begun atomic.Bool // by the writer, or given up by the caller
 	done  chan struct{}
 }
 
-const (
-	waiting = iota
-	taken
-	dropped
-)
-
 // tx is the transaction as an op sees it. Its do may run again after a rollback, so changes to memory belong into after.
 type tx struct {
-	*sqlite.Conn
+	*conn
 	s      *Store
+	most   int          // rows of runs that it can make
 	edits  []edit       // jobs that change
+	row    int64        // the number of the last row of runs that it made
 	made   []madeRun    // runs that it makes
 	closed []core.RunID // runs that it ends
 	after  []func()     // called after the commit, before any op gets its answer
 }
 
-// write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of do itself is
+// write queues do and waits for its commit. If ctx ends before do starts, do does not run. An error of the transaction is
 // unexpected: it undoes do alone.
-func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx) error) error {
+func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx)) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op{rows: rows, do: do, done: make(chan struct{})}
-	if !s.w.put(o, urgent) {
+	o, queue := &op{rows: rows, do: do, done: make(chan struct{})}, s.w.normal
+	if urgent {
+		queue = s.w.urgent
+	}
+	select {
+	case queue <- o:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopped:
 		return errClosed
 	}
 	select {
 	case <-o.done:
 		return o.err
 	case <-ctx.Done():
-		if o.begun.CompareAndSwap(waiting, dropped) {
-			return ctx.Err()
-		}
-		<-o.done
-		return o.err
+		err = ctx.Err()
+	case <-s.stopped:
+		err = errClosed
 	}
+	if !o.begun.CompareAndSwap(false, true) { // a transaction has it
+		<-o.done
+		err = o.err
+	}
+	return err
 }
 
-// batch writes items in transactions of at most maxRows, each item judged alone.
-func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, items []T, answers []error) error) []error {
+// batch writes items in transactions of at most maxRows. The function do returns the answer for one item, which stays alone
+// without effect if it is an error.
+func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, item *T) error) []error {
 	answers := make([]error, len(items))
 	for lo := 0; lo < len(items); lo += maxRows {
 		hi := min(lo+maxRows, len(items))
-		part, gave := items[lo:hi], answers[lo:hi]
-		if err := s.write(ctx, urgent, len(part), func(tx *tx) error {
-			clear(gave)
-			return do(tx, part, gave)
+		if err := s.write(ctx, urgent, hi-lo, func(tx *tx) {
+			for i := lo; i < hi && tx.err == nil; i++ {
+				answers[i] = do(tx, &items[i])
+			}
 		}); err != nil {
-			for i := range gave {
-				gave[i] = err
+			for i := lo; i < hi; i++ {
+				answers[i] = err
 			}
 		}
 	}
 	return answers
 }
 
-func (w *writer) put(o *op, urgent bool) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return false
-	}
-	if urgent {
-		w.urgent = append(w.urgent, o)
-	} else {
-		w.normal = append(w.normal, o)
-	}
-	w.rows += o.rows
-	w.rouse()
-	return true
-}
-
-func (w *writer) rouse() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
+// add adds an op to the next transaction, unless its caller gave up.
+func (w *writer) add(o *op) {
+	if o.begun.CompareAndSwap(false, true) {
+		w.ops, w.rows = append(w.ops, o), w.rows+o.rows
 	}
 }
 
-func (w *writer) close() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.closed = true
-	w.rouse()
-}
-
-func (w *writer) waitingRows() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rows
-}
-
-// take takes ops with at most maxRows rows (or one larger op), urgent ones first, but reserves some room for the others.
-func (w *writer) take(into []*op) (ops []*op, closed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	rows := 0
-	from := func(list []*op, most int) []*op {
-		i := 0
-		for ; i < len(list); i++ {
-			o := list[i]
-			if len(into) > 0 && rows+o.rows > most {
-				break
-			}
-			w.rows -= o.rows
-			if o.begun.CompareAndSwap(waiting, taken) {
-				rows += o.rows
-				into = append(into, o)
-			}
+// addWaiting adds the ops that wait in a queue until the transaction has some number of rows.
+func (w *writer) addWaiting(queue chan *op, upTo int) {
+	for w.rows < upTo {
+		select {
+		case o := <-queue:
+			w.add(o)
+		default:
+			return
 		}
-		n := copy(list, list[i:])
-		clear(list[n:])
-		return list[:n]
 	}
-	if n := len(w.normal); n > 0 {
-		if !w.starved { // the last call took normal ops
-			w.urgent = from(w.urgent, maxRows-fairRows)
-		}
-		w.normal = from(w.normal, maxRows)
-		w.starved = len(w.normal) == n
-	}
-	w.urgent = from(w.urgent, maxRows)
-	return into, w.closed
 }
 
-// writeLoop is the one goroutine that writes.
+// gather adds ops for some time, or until there are enough for a transaction.
+func (w *writer) gather(wait time.Duration) {
+	for end := time.After(wait); w.rows < fullEnough; {
+		select {
+		case o := <-w.urgent:
+			w.add(o)
+		case o := <-w.normal:
+			w.add(o)
+		case <-end:
+			return
+		}
+	}
+}
+
+// writeLoop runs transactions until the store is closed and no op waits.
 func (s *Store) writeLoop(c *sqlite.Conn) {
 	defer close(s.stopped)
 	var (
-		ops     []*op
+		w       = &s.w
 		last    time.Time // of the last commit
 		commits int
-		dirty   bool
+		idle    <-chan time.Time // nil: the log is empty
 	)
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
-	for {
-		if !last.IsZero() && s.gather > 0 && s.w.waitingRows() > 0 && s.w.waitingRows() < fullEnough && time.Since(last) < busyGap {
-			timer.Reset(s.gather)
-		gathering:
-			for s.w.waitingRows() < fullEnough {
-				select {
-				case <-s.w.wake:
-				case <-timer.C:
-					break gathering
-				}
-			}
+	for closing := false; !closing || len(w.ops) > 0; {
+		clear(w.ops)
+		w.ops, w.rows = w.ops[:0], 0
+		select {
+		case o := <-w.urgent:
+			w.add(o)
+		case o := <-w.normal:
+			w.add(o)
+		case <-idle:
+			s.checkpoint(c, "TRUNCATE")
+			idle, commits = nil, 0
+		case <-w.closing:
+			closing = true
 		}
-		var closed bool
-		ops, closed = s.w.take(ops[:0])
-		if len(ops) == 0 {
-			if closed {
-				break
-			}
-			if s.w.waitingRows() > 0 { // every op taken had been dropped
-				continue
-			}
-			if !dirty {
-				<-s.w.wake
-				continue
-			}
-			timer.Reset(idleAfter)
-			select {
-			case <-s.w.wake:
-			case <-timer.C:
-				s.checkpoint(c, "TRUNCATE")
-				dirty, commits = false, 0
-			}
+		if s.o.Gather > 0 && len(w.ops) > 0 && time.Since(last) < busyGap {
+			w.gather(s.o.Gather)
+		}
+		w.addWaiting(w.urgent, maxRows-fairRows)
+		w.addWaiting(w.normal, max(maxRows, w.rows+fairRows))
+		w.addWaiting(w.urgent, maxRows)
+		if len(w.ops) == 0 {
 			continue
 		}
-		s.commit(c, ops)
-		clear(ops)
-		if s.lock == nil { // no log to empty, and no disk to gather writes for
+		s.commit(c, w.ops)
+		if s.o.Lock == nil { // no log to empty, and no disk to gather writes for
 			continue
 		}
-		dirty, last = true, time.Now()
+		idle, last = time.After(idleAfter), time.Now()
 		if commits++; commits >= checkEvery {
 			commits = 0
 			if s.checkpoint(c, "PASSIVE") > walFrames {
@@ -228,7 +185,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			}
 		}
 	}
-	if s.lock != nil {
+	if s.o.Lock != nil {
 		s.w.closeErr = c.Close()
 	}
 }
@@ -238,26 +195,22 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
-	_ = execute(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
+	for st := range (&conn{Conn: c}).rows("PRAGMA wal_checkpoint(" + mode + ")") {
 		frames = st.ColumnInt(1)
-		return nil
-	})
+	}
 	return frames
 }
 
 // commit runs ops in one transaction and answers them. If one fails unexpectedly, each runs in its own transaction.
 func (s *Store) commit(c *sqlite.Conn, ops []*op) {
-	if s.lock == nil {
+	if s.o.Lock == nil {
 		<-s.pool
 		defer func() { s.pool <- c }()
 	}
-	if err := s.transact(c, ops); err != nil {
-		if len(ops) == 1 {
-			ops[0].err = err
-		} else {
-			for i := range ops {
-				ops[i].err = s.transact(c, ops[i:i+1])
-			}
+	err := s.transact(c, ops)
+	for i, o := range ops {
+		if o.err = err; err != nil && len(ops) > 1 {
+			o.err = s.transact(c, ops[i:i+1])
 		}
 	}
 	for _, o := range ops {
@@ -268,35 +221,26 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	}
 }
 
-// commitError is an error of the commit itself.
-type commitError struct{ error }
-
-func (e commitError) Unwrap() error { return e.error }
-
-func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
-	t := &tx{Conn: c, s: s}
-	defer func() {
-		if err != nil {
-			rollback(c)
-			err = answer(err)
-		}
-	}()
-	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
+func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
+	t := &tx{conn: &conn{Conn: c}, s: s}
+	defer t.rollback()
 	for _, o := range ops {
-		if err := o.do(t); err != nil {
-			return err
-		}
+		t.most += o.rows
 	}
-	if c.AutocommitEnabled() { // a full disk can end a transaction in a statement
-		return errors.New("the transaction ended before its commit")
+	t.exec("BEGIN IMMEDIATE")
+	for i := 0; i < len(ops) && t.err == nil; i++ {
+		ops[i].do(t)
+	}
+	if t.err == nil && c.AutocommitEnabled() { // a full disk can end a transaction in a statement
+		t.fail(errors.New("the transaction ended before its commit"))
+	}
+	if t.err != nil {
+		return answer("write", t.err)
 	}
 	old := s.cache.block(t.edits)
-	err = step(c, "COMMIT")
-	s.cache.unblock(t.edits, old, err == nil)
-	if err != nil {
-		return commitError{err}
+	t.exec("COMMIT")
+	if s.cache.unblock(t.edits, old, t.err == nil); t.err != nil {
+		return answer("commit", t.err)
 	}
 	s.writes.Add(1)
 	s.recent.add(t.made, t.closed)
@@ -307,16 +251,12 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 }
 
 // answer returns the result of a write that an unexpected error rolled back.
-func answer(err error) error {
+func answer(step string, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
 		return fmt.Errorf("the disk is full: %w (%w)", core.ErrThrottled, err)
 	case sqlite.ResultBusy, sqlite.ResultNoMem:
 		return fmt.Errorf("%w (%w)", core.ErrThrottled, err)
 	}
-	var c commitError
-	if errors.As(err, &c) {
-		return fmt.Errorf("commit: %w", c.error)
-	}
-	return fmt.Errorf("write: %w", err)
+	return fmt.Errorf("%s: %w", step, err)
 }
