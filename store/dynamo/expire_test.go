@@ -294,9 +294,9 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 		}
 		take := func() {
 			t.Helper()
-			got, err := f.store.Receive(ctx, ring.KindFires, 1)
+			got, err := f.store.Queue.Receive(ctx, ring.KindFires, 1)
 			ok(t, err)
-			for _, err := range f.store.Ack(ctx, got) {
+			for _, err := range f.store.Queue.Ack(ctx, got) {
 				ok(t, err)
 			}
 		}

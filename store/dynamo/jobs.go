@@ -1,10 +1,10 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -56,7 +56,7 @@ func keysOf[ID any](ids []ID, key func(ID) item) []item {
 // readJobs reads jobs. It always reads the sched item, which names the revision of the definition; a cached definition of that
 // revision is not read again. If the two items of a job differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	unknown := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { _, is := s.defs.of(id); return is })
+	unknown := s.defs.unknown(ids)
 	// A revision's definition never changes, so an older state of one is right if its revision is.
 	var read [2]map[core.JobID]parts
 	var errs [2]error
@@ -162,19 +162,22 @@ func (s *Store) readParts(ctx context.Context, keys []item) (map[core.JobID]part
 func (s jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := map[string]core.JobID{}
 	b := shownBoard(ctx)
-	keys := make([]item, 0, len(names))
+	var keys []store.Key
 	for _, n := range names {
 		if id := b.ids[app+"/"+n]; id != 0 {
 			found[n] = id
 		} else {
-			keys = append(keys, stateKey(namesOf(app), n))
+			keys = append(keys, store.Key{Kind: namesOf(app), Name: n})
 		}
 	}
-	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
-		id, err := intOf(it, "job")
-		found[stringOf(it, "key")] = core.JobID(id)
-		return err
-	})
+	if len(keys) == 0 {
+		return found, nil
+	}
+	records, err := s.Store.Get(ctx, keys...)
+	for key, r := range records {
+		found[key.Name], err = core.JobID(r.V), cmp.Or(err, r.Err)
+	}
+	return found, err
 }
 
 func stringOf(it item, name string) string {
@@ -203,13 +206,12 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		return list, next, nil
 	}
 	e := equal("of", text("jobs"))
-	e.test("key", ">", text(store.JobName(after)))
+	e.any(where("key", ">", text(store.JobName(after))))
 	in := e.query(s.o.Names.State)
 	if app == "" {
 		in.Limit = aws.Int32(int32(limit))
 	} else { // a limit would count items before the filter, and few of them may be the app's
-		in.FilterExpression = aws.String(e.name("app") + " = " + e.value("app", text(app)))
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
+		in = e.query(s.o.Names.State, where("app", "=", text(app)))
 	}
 	out, err := s.ask(ctx, in)
 	if err != nil {
@@ -221,16 +223,15 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		}
 	}
 	var ids []core.JobID
-	for i, it := range out.Items {
-		if i == limit {
-			next = ids[limit-1]
-			break
-		}
+	for _, it := range out.Items[:min(len(out.Items), limit)] {
 		id, err := jobOf(stringOf(it, "key"))
 		if err != nil {
 			return nil, 0, err
 		}
 		ids = append(ids, id)
+	}
+	if len(out.Items) > limit {
+		next = ids[limit-1]
 	}
 	found, err := s.allJobs(ctx, ids)
 	if err != nil {
@@ -294,7 +295,7 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		return nil, err
 	}
 	e := equal("partition", number(partition))
-	e.between("planAt", text(from), text(to))
+	e.any(where("planAt", "BETWEEN", text(from), text(to)))
 	in := s.dueIndex(e)
 	in.Limit = aws.Int32(int32(limit))
 	out, err := s.db.Query(ctx, in)
