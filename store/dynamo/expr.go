@@ -98,7 +98,7 @@ func (w *words) test(t *test) string {
 	values := make([]string, len(t.values))
 	for i, v := range t.values {
 		if s, is := v.(*types.AttributeValueMemberS); is && w.partiQL && t.op == "IN" {
-			values[i] = "'" + s.Value + "'" // a statement
+			values[i] = "'" + s.Value + "'" // a literal: the values are constants
 			continue
 		}
 		values[i] = w.value(v)
@@ -152,7 +152,7 @@ func (w *words) change(e *expr) string {
 		}
 		return verb + strings.Join(list, ", ")
 	}
-	return join(" SET ", sets) + join(" REMOVE ", removes)
+	return strings.TrimSpace(join(" SET ", sets) + join(" REMOVE ", removes))
 }
 
 type verb int
@@ -237,7 +237,7 @@ func (w *write) statement() types.BatchStatementRequest {
 	for _, name := range names {
 		key = append(key, []test{where(name, "=", w.item[name])})
 	}
-	text := "UPDATE " + p.name(w.table) + p.change(&w.expr) + " WHERE " + *p.condition(append(key, w.conds...))
+	text := "UPDATE " + p.name(w.table) + " " + p.change(&w.expr) + " WHERE " + *p.condition(append(key, w.conds...))
 	return types.BatchStatementRequest{Statement: &text, Parameters: p.args}
 }
 

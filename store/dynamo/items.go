@@ -44,45 +44,37 @@ func entryKey(d core.DueItem) item {
 func planKey(d core.DueItem) string { return fmt.Sprintf("%010d#%010d#%019d", d.PlanAt, d.Job, d.Run) }
 
 func parsePlanKey(k string, partition int) (core.DueItem, error) {
-	parts := strings.Split(k, "#")
-	if len(parts) < 3 {
-		return core.DueItem{}, fmt.Errorf("%q is no key of the due index", k)
+	d := core.DueItem{Partition: partition}
+	if _, err := fmt.Sscanf(k, "%d#%d#%d", &d.PlanAt, &d.Job, &d.Run); err != nil {
+		return core.DueItem{}, fmt.Errorf("%q is no key of the due index: %w", k, err)
 	}
-	var n [3]int64
-	for i := range n {
-		v, err := strconv.ParseInt(parts[i], 10, 64)
-		if err != nil {
-			return core.DueItem{}, fmt.Errorf("%q is no key of the due index: %w", k, err)
-		}
-		n[i] = v
-	}
-	return core.DueItem{PlanAt: core.Instant(n[0]), Job: core.JobID(n[1]), Run: core.RunID(n[2]), Partition: partition}, nil
+	return d, nil
 }
 
 // schedItem is the part of a job that planning reads and writes: under 600
 // bytes, and the only one in the due index.
 type schedItem struct {
-	ID         string `dynamodbav:"id"`
-	Part       string `dynamodbav:"part"`
-	App        string `dynamodbav:"app"`
-	State      string `dynamodbav:"state"`
-	Rev        int64  `dynamodbav:"rev"`
-	RevAt      int64  `dynamodbav:"revAt"`
-	Schedule   string `dynamodbav:"schedule"`
-	Misfire    string `dynamodbav:"misfire,omitempty"`
-	Grace      int64  `dynamodbav:"grace,omitempty"`
-	Deadline   int64  `dynamodbav:"deadline,omitempty"`
-	Next       int64  `dynamodbav:"next"`
-	PlanAt     string `dynamodbav:"planAt,omitempty"`
-	Partition  int    `dynamodbav:"partition"`
-	Seq        int64  `dynamodbav:"seq"`
-	Tail       int64  `dynamodbav:"tail"`
-	PauseUntil int64  `dynamodbav:"pauseUntil,omitempty"`
-	PauseBy    string `dynamodbav:"pauseBy,omitempty"`
-	PauseWhy   string `dynamodbav:"pauseWhy,omitempty"`
-	PlanError  string `dynamodbav:"planError,omitempty"`
-	Compared   int64  `dynamodbav:"compared,omitempty"`
-	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
+	ID         string        `dynamodbav:"id"`
+	Part       string        `dynamodbav:"part"`
+	App        string        `dynamodbav:"app"`
+	State      core.JobState `dynamodbav:"state"`
+	Rev        int64         `dynamodbav:"rev"`
+	RevAt      int64         `dynamodbav:"revAt"`
+	Schedule   string        `dynamodbav:"schedule"`
+	Misfire    core.Misfire  `dynamodbav:"misfire,omitempty"`
+	Grace      time.Duration `dynamodbav:"grace,omitempty"`
+	Deadline   time.Duration `dynamodbav:"deadline,omitempty"`
+	Next       core.Instant  `dynamodbav:"next"`
+	PlanAt     string        `dynamodbav:"planAt,omitempty"`
+	Partition  int           `dynamodbav:"partition"`
+	Seq        int64         `dynamodbav:"seq"`
+	Tail       core.RunID    `dynamodbav:"tail"`
+	PauseUntil core.Instant  `dynamodbav:"pauseUntil,omitempty"`
+	PauseBy    string        `dynamodbav:"pauseBy,omitempty"`
+	PauseWhy   string        `dynamodbav:"pauseWhy,omitempty"`
+	PlanError  string        `dynamodbav:"planError,omitempty"`
+	Compared   core.Instant  `dynamodbav:"compared,omitempty"`
+	DefRev     int64         `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
 // never is the planAt of a job without a next time. It is later than all times, so the due index still lists every job.
@@ -93,14 +85,13 @@ func schedKeyAt(at core.Instant, job core.JobID) string {
 	return planKey(core.DueItem{PlanAt: cmp.Or(at, never), Job: job})
 }
 
-func encodeSched(s *core.Sched, defRev int64) (item, error) {
-	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: core.Millis(s.RevAt),
-		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
-		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy,
-		PlanError: s.PlanError,
-		Compared:  int64(s.Compared), DefRev: defRev}
-	it.PlanAt = schedKeyAt(s.PlanAt, s.ID)
-	return attributevalue.MarshalMap(it)
+func encodeSched(s *core.Sched, defRev int64) item {
+	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: s.State, Rev: s.Rev, RevAt: core.Millis(s.RevAt),
+		Schedule: jsonText(s.Schedule), Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline, Next: s.Next,
+		PlanAt: schedKeyAt(s.PlanAt, s.ID), Partition: s.Partition, Seq: s.Seq, Tail: s.Tail, PauseUntil: s.PauseUntil,
+		PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, Compared: s.Compared, DefRev: defRev}
+	encoded, _ := attributevalue.MarshalMap(it) // of texts and numbers: no error
+	return encoded
 }
 
 func decodeSched(it item) (core.Sched, error) {
@@ -112,11 +103,9 @@ func decodeSched(it item) (core.Sched, error) {
 	if err != nil {
 		return core.Sched{}, err
 	}
-	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: core.FromMillis(v.RevAt),
-		Misfire: core.Misfire(v.Misfire),
-		Grace:   time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
-		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError,
-		Compared: core.Instant(v.Compared)}
+	s := core.Sched{ID: id, App: v.App, State: v.State, Rev: v.Rev, RevAt: core.FromMillis(v.RevAt), Misfire: v.Misfire,
+		Grace: v.Grace, Deadline: v.Deadline, Next: v.Next, Partition: v.Partition, Seq: v.Seq, Tail: v.Tail, PauseUntil: v.PauseUntil,
+		PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError, Compared: v.Compared}
 	if v.PlanAt != "" {
 		d, err := parsePlanKey(v.PlanAt, 0)
 		if err != nil {

@@ -166,10 +166,7 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		j := *puts[i].Create
 		j.Def.Children = nil
 		links = append(links, core.Links(j.Def.ID, nil, j.Def.After)...)
-		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
-		if err != nil {
-			return err
-		}
+		sched := encodeSched(&j.Sched, j.Sched.Rev)
 		def, err := s.encodeDef(&j.Def, j.Sched.Rev)
 		if err != nil {
 			return err
@@ -270,10 +267,6 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	if redefined {
 		defRev = defRevAfter(j.Sched.Rev, defRev)
 	}
-	sched, err := encodeSched(&j.Sched, defRev)
-	if err != nil {
-		return err
-	}
 	links, edges, err := store.Family(&old.Def, &j.Def, u.Edges)
 	if err != nil {
 		return err
@@ -286,7 +279,7 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	e.equals("tail", number(u.SeenTail))
 	e.equals("seq", number(old.Sched.Seq))
 	e.equals("defRev", number(stored.defRev))
-	actions = append(append(actions, e.to(putItem, t.Jobs, sched)), s.recordsOf(edges, 0)...)
+	actions = append(append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev))), s.recordsOf(edges, 0)...)
 	if redefined {
 		def, err := s.encodeDef(&j.Def, defRev)
 		if err != nil {

@@ -187,8 +187,8 @@ type Again struct {
 	Slot    core.Instant // due time of its runs; 0: it has none
 }
 
-// ComeAgain makes messages that Lambda received visible again at the given time, without an ack. queue is the end of a queue's URL, as events
-// name it.
+// ComeAgain makes messages that Lambda received visible again at the given time, without an ack. queue is the end of a queue's
+// URL, as events name it.
 func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
 	slots := map[core.Instant]time.Time{}
 	for _, a := range list { // others are recorded when they are received again
