@@ -246,7 +246,8 @@ func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
 	var groups []store.Group
 	for job, at := range jobs {
-		groups = append(groups, store.Group{Writes: []store.Write{{Record: store.Record{Key: failedKey(job)}, Was: core.Millis(at), Delete: true}}})
+		w := store.Write{Record: store.Record{Key: failedKey(job)}, Was: core.Millis(at), Delete: true}
+		groups = append(groups, store.Group{Writes: []store.Write{w}})
 	}
 	errs := slices.DeleteFunc(s.Write(ctx, groups...), func(err error) bool { return errors.Is(err, core.ErrRefused) })
 	if err := errors.Join(errs...); err != nil {

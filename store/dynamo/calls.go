@@ -368,7 +368,7 @@ func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(it
 	}
 }
 
-// batchWrite puts and deletes items of a table without conditions, and returns an error for each. Of writes of one item, the last
+// batchWrite puts and deletes items of a table without conditions, and returns an error for each. The last write of an item
 // counts.
 func (s *Store) batchWrite(ctx context.Context, table string, writes []write) []error {
 	errs := make([]error, len(writes))

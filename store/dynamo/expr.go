@@ -169,7 +169,7 @@ type write struct {
 	expr
 	does  verb
 	table string
-	item  item // what is put, or the key of the item
+	item  item // the new item of a put, otherwise the key
 }
 
 func (e *expr) to(does verb, table string, it item) write { return write{*e, does, table, it} }

@@ -404,13 +404,14 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	}
 	w := recentWalk{s: s.Store, app: of.App, limit: limit}
 	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
-		var group []core.Journal
+		var at int64
+		var ids []core.RunID // that the journals of the minute at name
 		take := func() error {
-			at, skip := group[0].Key.Minute, int64(0)
+			skip := int64(0)
 			if at == minute {
 				skip = done
 			}
-			return w.minute(ctx, at, skip, group)
+			return w.minute(ctx, at, skip, ids)
 		}
 		e := equal("of", text(store.KindJournals(hour*60)))
 		e.any(where("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/")))
@@ -423,14 +424,16 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 			if err != nil {
 				return false, err
 			}
-			if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
-				err = take()
-				group = group[:0]
+			if j.Key.Minute != at && len(ids) > 0 {
+				err, ids = take(), nil
 			}
-			group = append(group, j)
+			at = j.Key.Minute
+			for _, e := range j.Entries {
+				ids = append(ids, e.Run)
+			}
 			return w.next == 0, err
 		})
-		if err == nil && w.next == 0 && len(group) > 0 {
+		if err == nil && w.next == 0 && len(ids) > 0 {
 			err = take()
 		}
 		if err != nil {
@@ -466,15 +469,9 @@ type recentWalk struct {
 	next  int64
 }
 
-// minute takes the runs that the journals of a minute name, except those before the place done. It sorts the runs by time, or if
-// there are too many, takes whole groups of a hundred runs.
-func (w *recentWalk) minute(ctx context.Context, at, done int64, journals []core.Journal) error {
-	var ids []core.RunID
-	for i := range journals {
-		for _, e := range journals[i].Entries {
-			ids = append(ids, e.Run)
-		}
-	}
+// minute takes the runs of a minute, except those before the place done. It sorts the runs by time, or if there are too many,
+// takes whole groups of a hundred runs.
+func (w *recentWalk) minute(ctx context.Context, at, done int64, ids []core.RunID) error {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	slices.Reverse(ids)
