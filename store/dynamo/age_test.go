@@ -17,7 +17,7 @@ func (f *fakes) receiveOne(t *testing.T) store.Delivery {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	got, err := f.store.Receive(ctx, ring.KindFires, 1)
+	got, err := f.store.Queue.Receive(ctx, ring.KindFires, 1)
 	ok(t, err)
 	if len(got) != 1 {
 		t.Fatalf("%d messages came, want 1", len(got))
@@ -63,7 +63,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 				t.Fatalf("nothing of the last %s is compared, for one message that fails", age)
 			}
 		}
-		for _, err := range f.store.Ack(t.Context(), []store.Delivery{last}) {
+		for _, err := range f.store.Queue.Ack(t.Context(), []store.Delivery{last}) {
 			ok(t, err)
 		}
 		time.Sleep(time.Minute) // as long as its record would last
@@ -83,7 +83,7 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 		slot := core.InstantOf(time.Now())
 		f.enqueueAt(t, slot, 1)
 		got := f.receiveOne(t)
-		for _, err := range f.store.Release(t.Context(), []store.Delivery{got}, time.Now().Add(time.Hour)) {
+		for _, err := range f.store.Queue.Release(t.Context(), []store.Delivery{got}, time.Now().Add(time.Hour)) {
 			ok(t, err)
 		}
 		for range 59 {

@@ -12,9 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -65,102 +63,16 @@ func (f *fakes) send(t *testing.T, queue, body string) {
 	ok(t, err)
 }
 
-// TestPoison: an unreadable message goes to the dead-letter queue with its reason, and the readable messages are
-// delivered.
-func TestPoison(t *testing.T) {
-	fire := func(run string) string {
-		return `{"run":` + run + `,"rev":1,"cause":"schedule","seq":1}`
+// TestDeadLetterFits: a dead-letter message as long as a queue takes is truncated, and its reason is printable.
+func TestDeadLetterFits(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	body := `"` + strings.Repeat("ü", 1<<19-1) + `"`
+	ok(t, f.store.BuryRaw(t.Context(), body, "why\x00"+strings.Repeat("y", 2000)))
+	dead := f.sqs.Messages(fakeaws.Names.Dead)
+	if len(dead) != 1 || !strings.HasPrefix(dead[0].Reason, "why?yy") || !strings.HasPrefix(body, dead[0].Body) ||
+		len(dead[0].Body) < len(body)-3000 {
+		t.Fatalf("%d dead-letter messages", len(dead))
 	}
-	fires := func(list ...string) string {
-		return `{"v":1,"kind":"fires","slot":1772600767,"fires":[` + strings.Join(list, ",") + `]}`
-	}
-	good := fires(fire(core.PlannedRun(1, 1772600767).String()))
-	many := make([]string, 10_000)
-	for i := range many {
-		many[i] = fire(core.NumberedRun(1, uint32(i)).String())
-	}
-	texts := golden.New(t)
-	for _, c := range []struct{ name, body string }{
-		{"not JSON", "<xml/>"},
-		{"an array", "[1]"},
-		{"no fires", fires()},
-		{"10,000 fires", fires(many[:2000]...)},
-		{"more bytes than a message has", fires(many...)},
-		{"as long as a queue takes", `"` + strings.Repeat("ü", 1<<19-1) + `"`},
-		{"unknown kind", `{"v":1,"kind":"party","slot":1772600767}`},
-		{"a number that is no run", fires(fire("7"))},
-		{"no number", fires(fire(`"x"`))},
-		{"a check on the queue of fires", `{"v":1,"kind":"check","slot":1772600767,"check":{"runs":["4294967297"]}}`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFakes(t, dynamo.Options{})
-				f.send(t, fakeaws.Names.Fires, c.body)
-				f.send(t, fakeaws.Names.Fires, good)
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-				defer cancel()
-				got, err := f.store.Receive(ctx, ring.KindFires, 10)
-				ok(t, err)
-				if len(got) != 1 || got[0].Message.Fires[0].Run.Job() != 1 {
-					t.Fatalf("received %+v", got)
-				}
-				ok(t, f.store.Ack(ctx, got)...)
-				if got, err = f.store.Receive(ctx, ring.KindFires, 10); !errors.Is(err, context.DeadlineExceeded) {
-					t.Fatalf("received %+v, %v", got, err)
-				}
-				dead := f.sqs.Messages(fakeaws.Names.Dead)
-				if len(dead) != 1 {
-					t.Fatalf("%d dead letters", len(dead))
-				}
-				reason, _, _ := strings.Cut(dead[0].Reason, " into Go ")
-				texts.Equal(t, c.name, reason)
-				if !strings.HasPrefix(c.body, dead[0].Body) || len(dead[0].Body) < len(c.body)-3000 {
-					t.Fatalf("a dead-letter message of %d bytes, of %d, has the reason %q", len(dead[0].Body), len(c.body), dead[0].Reason)
-				}
-				if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 0 {
-					t.Fatalf("%d messages are left", len(left))
-				}
-			})
-		})
-	}
-}
-
-// TestPoisonThatCannotBeBuried stays on its queue until it can be.
-func TestPoisonThatCannotBeBuried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.sqs.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "SendMessage")
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := f.sqs.SendMessageBatch(ctx, batch(fakeaws.Names.Fires, "poison"))
-		ok(t, err)
-		if got, err := f.store.Receive(ctx, ring.KindFires, 10); err == nil {
-			t.Fatalf("received %+v", got)
-		}
-		if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 1 || left[0].Receives < 3 {
-			t.Fatalf("left: %+v", left)
-		}
-	})
-}
-
-// TestNewerMessageStays: a message in a newer format is released, not moved to the dead-letter queue.
-func TestNewerMessageStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.send(t, fakeaws.Names.Fires, `{"v":2,"kind":"fires","slot":1772600767,"what":{}}`)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-		defer cancel()
-		if got, err := f.store.Receive(ctx, ring.KindFires, 10); err == nil {
-			t.Fatalf("received %+v", got)
-		}
-		left := f.sqs.Messages(fakeaws.Names.Fires)
-		if len(left) != 1 || len(f.sqs.Messages(fakeaws.Names.Dead)) != 0 {
-			t.Fatalf("left: %+v", left)
-		}
-		if left[0].Receives > 12 {
-			t.Errorf("it was received %d times in ten minutes: it is to stay away for a minute", left[0].Receives)
-		}
-	})
 }
 
 // TestWhatDoesNotExistIsNamed: the error of each kind of request names the
@@ -194,7 +106,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		{"SendMessageBatch", func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
 		{"SendMessageBatch of checks", func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},
 		{"SendMessage", func() error { return s.Bury(ctx, fires, "why") }},
-		{"ReceiveMessage", func() error { _, err := s.Receive(ctx, ring.KindFires, 1); return err }},
+		{"ReceiveMessage", func() error { _, err := s.TakeLetters(ctx, nil); return err }},
 		{"GetQueueAttributes", func() error { _, _, _, err := s.Depth(ctx, ring.KindFires); return err }},
 	} {
 		err := c.do()
@@ -249,7 +161,7 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 	received := func(t *testing.T, s *dynamo.Store) (got []store.Delivery) {
 		ok(t, s.Enqueue(t.Context(), out)...)
 		for len(got) < n {
-			some, err := s.Receive(t.Context(), ring.KindFires, n)
+			some, err := s.Queue.Receive(t.Context(), ring.KindFires, n)
 			ok(t, err)
 			got = append(got, some...)
 		}
@@ -261,11 +173,11 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 		},
 		"DeleteMessageBatch": func(t *testing.T, s *dynamo.Store) func() []error {
 			got := received(t, s)
-			return func() []error { return s.Ack(t.Context(), got) }
+			return func() []error { return s.Queue.Ack(t.Context(), got) }
 		},
 		"ChangeMessageVisibilityBatch": func(t *testing.T, s *dynamo.Store) func() []error {
 			got := received(t, s)
-			return func() []error { return s.Release(t.Context(), got, time.Now().Add(time.Minute)) }
+			return func() []error { return s.Queue.Release(t.Context(), got, time.Now().Add(time.Minute)) }
 		},
 		"BatchExecuteStatement": func(t *testing.T, s *dynamo.Store) func() []error {
 			return func() []error { return s.CreateRuns(t.Context(), runs) }
@@ -334,12 +246,12 @@ func TestTriedAgainInVain(t *testing.T) {
 		}
 		f.sqs.Faults = nil
 		ok(t, f.store.Enqueue(t.Context(), one)...)
-		got, err := f.store.Receive(t.Context(), ring.KindCheck, 1)
+		got, err := f.store.Queue.Receive(t.Context(), ring.KindCheck, 1)
 		ok(t, err)
 		time.Sleep(2 * visibility)
 		asked := 0
 		f.sqs.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { asked++; return fakeaws.Fault{} }
-		if err := f.store.Release(t.Context(), got, time.Now())[0]; err == nil || asked != 1 {
+		if err := f.store.Queue.Release(t.Context(), got, time.Now())[0]; err == nil || asked != 1 {
 			t.Errorf("a message that is visible again: asked %d times, %v", asked, err)
 		}
 	})
@@ -422,18 +334,6 @@ func TestThrottledAndUnknown(t *testing.T) {
 			}
 		}
 	}
-}
-
-func batch(queue string, bodies ...string) *sqs.SendMessageBatchInput {
-	in := &sqs.SendMessageBatchInput{QueueUrl: &queue}
-	for i, b := range bodies {
-		in.Entries = append(in.Entries, entryOf(i, b))
-	}
-	return in
-}
-
-func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
-	return types.SendMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), MessageBody: &body}
 }
 
 // TestJobIsOfOneMoment: the two items of a job are read at different moments. A job with one item from before an edit and

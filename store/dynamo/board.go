@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -214,42 +215,41 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteFor)
 	defer cancel()
+	var groups []store.Group
 	jobs := slices.Collect(maps.Keys(of))
-	store.AtOnce(len(jobs), func(k int) {
-		it := stateKey(failedOf, store.JobName(jobs[k]))
-		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepTombs).Unix())
-		if s.putIf(ctx, it, nil) == nil {
+	for _, job := range jobs {
+		listed := store.Record{Key: failedKey(job), V: core.Millis(now), Expires: now.Add(keepTombs)}
+		groups = append(groups, store.Group{Writes: []store.Write{{Record: listed, Was: store.Any}}})
+	}
+	for k, err := range s.Write(ctx, groups...) {
+		if err == nil {
 			s.failed.Store(jobs[k], now)
 		}
-	})
+	}
 }
+
+func failedKey(job core.JobID) store.Key { return store.Key{Kind: failedOf, Name: store.JobName(job)} }
 
 // FailedJobs implements store.FailedJobs.
 func (s *Store) FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error) {
-	return once(ctx, failedOf, func() (map[core.JobID]time.Time, error) {
-		found := map[core.JobID]time.Time{}
-		return found, s.query(ctx, equal("of", text(failedOf)).query(s.o.Names.State), func(it item) (bool, error) {
-			id, err := jobOf(stringOf(it, "key"))
-			if err != nil {
-				return false, err
-			}
-			at, err := intOf(it, "at")
-			found[id] = fromMillis(at)
-			return true, err
-		})
-	})
+	list, err := s.List(ctx, failedOf, "", "", math.MaxInt32)
+	found := make(map[core.JobID]time.Time, len(list))
+	for i := 0; i < len(list) && err == nil; i++ {
+		var id core.JobID
+		id, err = jobOf(list[i].Name)
+		found[id], err = core.FromMillis(list[i].V), cmp.Or(err, list[i].Err)
+	}
+	return found, err
 }
 
 // ForgetFailed implements store.FailedJobs.
 func (s *Store) ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error {
-	ids := slices.Sorted(maps.Keys(jobs))
-	errs := make([]error, len(ids))
-	store.AtOnce(len(ids), func(i int) {
-		errs[i] = s.deleteIf(ctx, stateKey(failedOf, store.JobName(ids[i])), equal("at", number(millis(jobs[ids[i]]))))
-		if errors.Is(errs[i], core.ErrRefused) {
-			errs[i] = nil
-		}
-	})
+	var groups []store.Group
+	for job, at := range jobs {
+		w := store.Write{Record: store.Record{Key: failedKey(job)}, Was: core.Millis(at), Delete: true}
+		groups = append(groups, store.Group{Writes: []store.Write{w}})
+	}
+	errs := slices.DeleteFunc(s.Write(ctx, groups...), func(err error) bool { return errors.Is(err, core.ErrRefused) })
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("delete the marks of failed jobs: %w", err)
 	}

@@ -1,15 +1,16 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,72 +36,58 @@ const (
 )
 
 // throttles are the error codes of requests that did nothing and may succeed later.
-var throttles = []string{
-	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling", "RequestThrottled",
-	"TooManyRequestsException",
-	"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict", "TransactionConflictException", "LimitExceededException",
-	"OverLimit", "KmsThrottled",
-}
+var throttles = slices.Concat(noRoom, []string{"Throttling", "RequestThrottled", "TooManyRequestsException", "TransactionConflict",
+	"TransactionConflictException", "LimitExceededException", "OverLimit", "KmsThrottled"})
 
 // answer converts the error of an AWS call into one of the four results of a write. The error names the table or queue
 // (what) if it does not exist.
 func answer(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
-		return core.ErrRefused
-	}
 	if canceled, is := errors.AsType[*types.TransactionCanceledException](err); is {
 		return canceledAnswer(what, canceled)
 	}
 	if api, is := errors.AsType[smithy.APIError](err); is {
-		code := api.ErrorCode()
-		if slices.Contains(throttles, code) {
-			return core.ErrThrottled
-		}
-		if err := tooLarge(what, api.ErrorMessage()); err != nil {
-			return err
-		}
-		if _, noTable := errors.AsType[*types.ResourceNotFoundException](err); noTable ||
-			strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
-			return fmt.Errorf("%s does not exist: %w", what, err)
-		}
+		return outcome(what, api.ErrorCode(), api.ErrorMessage(), err)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return err
+}
+
+// outcome converts the error of a request or of a part of one. DynamoDB reports only in the message that an item is too large.
+func outcome(what, code, message string, err error) error {
+	switch {
+	case strings.HasPrefix(code, "ConditionalCheckFailed") || code == "DuplicateItem":
+		return core.ErrRefused
+	case slices.Contains(throttles, code):
+		return core.ErrThrottled
+	case strings.Contains(message, "maximum allowed size"):
+		return core.Errorf(core.CodeTooLarge, "%s: an item would exceed 400 KB, the limit of DynamoDB", what)
+	case code == "ResourceNotFound": // of a statement
+		return fmt.Errorf("%s does not exist", what)
+	case code == "ResourceNotFoundException" || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist"):
+		return fmt.Errorf("%s does not exist: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// tooLarge returns an error if an item is too large. DynamoDB reports this only in the message.
-func tooLarge(what, message string) error {
-	if !strings.Contains(message, "maximum allowed size") {
-		return nil
-	}
-	return core.Errorf(core.CodeTooLarge, "%s: an item would exceed 400 KB, the limit of DynamoDB", what)
-}
-
 // canceledAnswer returns ErrRefused if a condition failed, and ErrThrottled if capacity was missing or another transaction
 // used the same items.
-func canceledAnswer(what string, c *types.TransactionCanceledException) error {
-	passing, why := false, ""
+func canceledAnswer(what string, c *types.TransactionCanceledException) (err error) {
 	for _, r := range c.CancellationReasons {
-		switch code := aws.ToString(r.Code); {
-		case code == "ConditionalCheckFailed":
-			return core.ErrRefused
-		case slices.Contains(throttles, code):
-			passing = true
-		case code != "None" && code != "" && why == "":
-			why = code + ": " + aws.ToString(r.Message)
+		code, message := aws.ToString(r.Code), aws.ToString(r.Message)
+		if code == "" || code == "None" {
+			continue
+		}
+		is := outcome(what, code, message, fmt.Errorf("%s: %s: %w", code, message, c))
+		switch {
+		case errors.Is(is, core.ErrRefused):
+			return is
+		case err == nil || errors.Is(err, core.ErrThrottled):
+			err = is
 		}
 	}
-	switch large := tooLarge(what, why); {
-	case large != nil:
-		return large
-	case why != "":
-		return fmt.Errorf("%s: %s: %w", what, why, c)
-	case passing:
-		return core.ErrThrottled
-	}
-	return fmt.Errorf("%s: %w", what, c)
+	return cmp.Or(err, fmt.Errorf("%s: %w", what, c))
 }
 
 // insistFrom is the wait before the first retry of a rejected part of a request. Each further wait is twice as long, up to
@@ -123,6 +110,18 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	}
 }
 
+// pause waits; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // upTo returns the indices 0 to n-1.
 func upTo(n int) []int {
 	all := make([]int, n)
@@ -132,100 +131,77 @@ func upTo(n int) []int {
 	return all
 }
 
-// entries sends n entries to a queue, ten in each request, and retries an entry that failed through no fault of its own.
-// send gets the indices to send, which are also the names of the entries, and returns the rejected entries.
-func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
-	errs := make([]error, n)
-	for left := range slices.Chunk(upTo(n), entriesPerBatch) {
-		s.insist(ctx, func() bool {
-			err := ctx.Err()
-			var failed []sqstypes.BatchResultErrorEntry
-			if err == nil {
-				if failed, err = send(left); err != nil {
-					err = answer("queue "+queue, err)
-				}
-			}
+// batches makes each batch of a call, several at once. do makes one request and returns the throttled part, which did nothing.
+func (s *Store) batches(ctx context.Context, list [][]int, errs []error, do func(batch []int) (throttled []int)) {
+	store.AtOnce(len(list), func(b int) {
+		left := list[b]
+		if err := ctx.Err(); err != nil {
 			fill(errs, left, err)
-			left = nil
-			for k := range failed {
-				i, err := strconv.Atoi(aws.ToString(failed[k].Id))
-				if err != nil || i < 0 || i >= n {
-					continue
-				}
-				errs[i] = failedEntry(queue, &failed[k])
-				if !failed[k].SenderFault || errors.Is(errs[i], core.ErrThrottled) {
-					left = append(left, i)
-				}
-			}
+			return
+		}
+		s.insist(ctx, func() bool {
+			left = do(left)
 			return len(left) > 0
 		})
-	}
-	return errs
+	})
 }
 
-func failedEntry(queue string, f *sqstypes.BatchResultErrorEntry) error {
-	if slices.Contains(throttles, aws.ToString(f.Code)) {
-		return core.ErrThrottled
-	}
-	return fmt.Errorf("queue %s: %s: %s", queue, aws.ToString(f.Code), aws.ToString(f.Message))
-}
+// chunks splits indices into batches.
+func chunks(of []int, most int) [][]int { return slices.Collect(slices.Chunk(of, most)) }
 
-// statement is one PartiQL write of one item; key identifies the item.
-type statement struct {
-	table string
-	key   string
-	text  string
-	args  []types.AttributeValue
-}
-
-// execute writes statements, 25 to a request; each succeeds or fails alone. Two statements for one item never share a
-// request: the second waits for the first.
-func (s *Store) execute(ctx context.Context, list []statement) []error {
-	errs := make([]error, len(list))
-	for wave := range waves(upTo(len(list)), func(i int) string { return list[i].table + "\x00" + list[i].key }) {
-		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
-		store.AtOnce(len(batches), func(b int) {
-			left := batches[b]
-			s.insist(ctx, func() bool {
-				left = s.executeOnce(ctx, list, left, errs)
-				return len(left) > 0
-			})
-		})
-	}
-	return errs
-}
-
-// waves yields indices, each wave with no item twice.
-func waves(left []int, key func(i int) string) func(yield func([]int) bool) {
-	return func(yield func([]int) bool) {
-		for len(left) > 0 {
-			var now, later []int
-			seen := make(map[string]bool, len(left))
-			for _, i := range left {
-				if k := key(i); seen[k] {
-					later = append(later, i)
-				} else {
-					seen[k] = true
-					now = append(now, i)
-				}
+// entries sends entries to their queues, and repeats an entry that failed through no fault of its own. send gets the indices
+// to send to a queue, which are also the names of the entries, and returns the rejected entries.
+func (s *Store) entries(ctx context.Context, queues []string, batches [][]int, errs []error,
+	send func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) {
+	s.batches(ctx, batches, errs, func(batch []int) (left []int) {
+		what := "queue " + queues[batch[0]]
+		failed, err := send(&queues[batch[0]], batch)
+		fill(errs, batch, answer(what, err))
+		for k := range failed {
+			f := &failed[k]
+			i, err := strconv.Atoi(aws.ToString(f.Id))
+			if err != nil || i < 0 || i >= len(errs) {
+				continue
 			}
-			if !yield(now) {
-				return
+			code, message := aws.ToString(f.Code), aws.ToString(f.Message)
+			errs[i] = outcome(what, code, message, fmt.Errorf("%s: %s", code, message))
+			if !f.SenderFault || errors.Is(errs[i], core.ErrThrottled) {
+				left = append(left, i)
 			}
-			left = later
 		}
+		return left
+	})
+}
+
+// execute makes puts and updates as statements, 25 to a request; each succeeds or fails alone. Two statements for one item never
+// share a request: the second waits for the first.
+func (s *Store) execute(ctx context.Context, list []write) []error {
+	errs := make([]error, len(list))
+	for _, wave := range waves(len(list), func(i int) string { return s.keyText(list[i].table, list[i].item) }) {
+		s.batches(ctx, chunks(wave, statementsPerBatch), errs, func(batch []int) []int { return s.executeOnce(ctx, list, batch, errs) })
 	}
+	return errs
+}
+
+// waves splits the indices from 0 to n-1: the n-th write of an item is in the n-th wave.
+func waves(n int, key func(i int) string) (list [][]int) {
+	wave := make(map[string]int, n)
+	for i := range n {
+		k := key(i)
+		if wave[k] == len(list) {
+			list = append(list, nil)
+		}
+		list[wave[k]] = append(list[wave[k]], i)
+		wave[k]++
+	}
+	return list
 }
 
 // executeOnce makes one request of statements and returns the throttled ones, which did nothing.
-func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, errs []error) (left []int) {
-	if err := ctx.Err(); err != nil {
-		fill(errs, batch, err)
-		return nil
-	}
+func (s *Store) executeOnce(ctx context.Context, list []write, batch []int, errs []error) (left []int) {
 	in := &dynamodb.BatchExecuteStatementInput{Statements: make([]types.BatchStatementRequest, len(batch))}
 	for k, i := range batch {
-		in.Statements[k] = types.BatchStatementRequest{Statement: &list[i].text, Parameters: list[i].args}
+		in.Statements[k] = list[i].statement()
 	}
 	out, err := s.db.BatchExecuteStatement(ctx, in)
 	if err != nil {
@@ -240,7 +216,12 @@ func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, 
 			errs[i] = errors.New("no answer to a statement")
 			continue
 		}
-		switch errs[i] = statementAnswer(list[i].table, out.Responses[k].Error); {
+		errs[i] = nil
+		if e := out.Responses[k].Error; e != nil {
+			message := aws.ToString(e.Message)
+			errs[i] = outcome("table "+list[i].table, string(e.Code), message, fmt.Errorf("%s: %s", e.Code, message))
+		}
+		switch {
 		case !errors.Is(errs[i], core.ErrThrottled):
 		case unsure:
 			errs[i] = errors.New("an attempt got no answer, and a later one was throttled")
@@ -249,25 +230,6 @@ func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, 
 		}
 	}
 	return left
-}
-
-func statementAnswer(table string, e *types.BatchStatementError) error {
-	if e == nil {
-		return nil
-	}
-	switch e.Code {
-	case types.BatchStatementErrorCodeEnumConditionalCheckFailed, types.BatchStatementErrorCodeEnumDuplicateItem:
-		return core.ErrRefused
-	case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumRequestLimitExceeded,
-		types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded, types.BatchStatementErrorCodeEnumTransactionConflict:
-		return core.ErrThrottled
-	case types.BatchStatementErrorCodeEnumResourceNotFound:
-		return fmt.Errorf("table %s does not exist", table)
-	}
-	if err := tooLarge("table "+table, aws.ToString(e.Message)); err != nil {
-		return err
-	}
-	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
 }
 
 // consistency returns how a call reads: strongly, or for a page eventually consistent and counted, which costs half.
@@ -279,69 +241,64 @@ func consistency(ctx context.Context) (strong *bool, count types.ReturnConsumedC
 }
 
 // spend records the cost of a read for a page.
-func spend(ctx context.Context, consumed ...types.ConsumedCapacity) {
-	if g := glance.Of(ctx); g != nil {
-		for i := range consumed {
-			g.Spend(aws.ToFloat64(consumed[i].CapacityUnits))
-		}
+func spend(ctx context.Context, consumed *types.ConsumedCapacity) {
+	if g := glance.Of(ctx); g != nil && consumed != nil {
+		g.Spend(aws.ToFloat64(consumed.CapacityUnits))
 	}
 }
 
 // get reads items by key. unread holds the indices of the keys that were throttled.
 func (s *Store) get(ctx context.Context, table string, keys []item, found func(item) error) (unread map[int]bool, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	unread = map[int]bool{}
-	index := map[string]int{}
-	var unique []int
-	for i, k := range keys {
-		id := keyText(k)
-		if _, twice := index[id]; !twice {
-			index[id] = i
-			unique = append(unique, i)
-		}
-	}
-	batches := slices.Collect(slices.Chunk(unique, keysPerGet))
-	items := make([][]item, len(batches))
-	left := make([][]item, len(batches))
-	errs := make([]error, len(batches))
+	last, unique := distinct(len(keys), func(i int) string { return s.keyText(table, keys[i]) })
+	errs := make([]error, len(keys))
+	var items []item
+	var mu sync.Mutex
 	strong, count := consistency(ctx)
-	store.AtOnce(len(batches), func(b int) {
-		want := make([]item, len(batches[b]))
-		for k, i := range batches[b] {
+	s.batches(ctx, chunks(unique, keysPerGet), errs, func(batch []int) (left []int) {
+		want := make([]item, len(batch))
+		for k, i := range batch {
 			want[k] = keys[i]
 		}
-		s.insist(ctx, func() bool {
-			out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{ReturnConsumedCapacity: count,
-				RequestItems: map[string]types.KeysAndAttributes{table: {Keys: want, ConsistentRead: strong}}})
-			if err != nil {
-				if errs[b] = answer("table "+table, err); errors.Is(errs[b], core.ErrThrottled) {
-					errs[b] = nil
-				}
-				return false
-			}
-			spend(ctx, out.ConsumedCapacity...)
-			items[b] = append(items[b], out.Responses[table]...)
-			want = out.UnprocessedKeys[table].Keys
-			return len(want) > 0
-		})
-		left[b] = want
+		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{ReturnConsumedCapacity: count,
+			RequestItems: map[string]types.KeysAndAttributes{table: {Keys: want, ConsistentRead: strong}}})
+		if fill(errs, batch, answer("table "+table, err)); err != nil {
+			return nil
+		}
+		for i := range out.ConsumedCapacity {
+			spend(ctx, &out.ConsumedCapacity[i])
+		}
+		for _, k := range out.UnprocessedKeys[table].Keys {
+			left = append(left, last[s.keyText(table, k)])
+		}
+		fill(errs, left, core.ErrThrottled)
+		mu.Lock()
+		defer mu.Unlock()
+		items = append(items, out.Responses[table]...)
+		return left
 	})
-	for b := range batches {
-		if errs[b] != nil {
-			return nil, errs[b]
+	unread = map[int]bool{}
+	for i, err := range errs {
+		if errors.Is(err, core.ErrThrottled) {
+			unread[i] = true
+		} else if err != nil {
+			return nil, err
 		}
-		for _, it := range items[b] {
-			if err := found(it); err != nil {
-				return nil, err
-			}
-		}
-		for _, k := range left[b] {
-			unread[index[keyText(k)]] = true
+	}
+	for _, it := range items {
+		if err := found(it); err != nil {
+			return nil, err
 		}
 	}
 	return unread, nil
+}
+
+// distinct returns the last index of each key, because a request may contain an item once.
+func distinct(n int, key func(i int) string) (last map[string]int, unique []int) {
+	last = make(map[string]int, n)
+	for i := range n {
+		last[key(i)] = i
+	}
+	return last, slices.Sorted(maps.Values(last))
 }
 
 // getAll is get for callers that need every item.
@@ -353,19 +310,28 @@ func (s *Store) getAll(ctx context.Context, table string, keys []item, found fun
 	return err
 }
 
-// keyText returns a text that identifies a key in its table.
-func keyText(k item) string {
-	var b strings.Builder
-	for _, n := range slices.Sorted(maps.Keys(k)) {
-		switch v := k[n].(type) {
+// keyText returns a text that identifies an item, or its key.
+func (s *Store) keyText(table string, it item) string {
+	id := table
+	for _, name := range s.keyNames(table) {
+		switch v := it[name].(type) {
 		case *types.AttributeValueMemberS:
-			b.WriteString(v.Value)
+			id += "\x00" + v.Value
 		case *types.AttributeValueMemberN:
-			b.WriteString(v.Value)
+			id += "\x00" + v.Value
 		}
-		b.WriteByte(0)
 	}
-	return b.String()
+	return id
+}
+
+func (s *Store) keyNames(table string) [2]string {
+	switch table {
+	case s.o.Names.Jobs:
+		return [2]string{"id", "part"}
+	case s.o.Names.Runs:
+		return [2]string{"job", "run"}
+	}
+	return [2]string{"of", "key"}
 }
 
 // ask makes one request of a query. Requests for a page are not strongly consistent.
@@ -374,8 +340,8 @@ func (s *Store) ask(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.Que
 		in.ConsistentRead, in.ReturnConsumedCapacity = consistency(ctx)
 	}
 	out, err := s.db.Query(ctx, in)
-	if err == nil && out.ConsumedCapacity != nil {
-		spend(ctx, *out.ConsumedCapacity)
+	if err == nil {
+		spend(ctx, out.ConsumedCapacity)
 	}
 	return out, err
 }
@@ -402,65 +368,65 @@ func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(it
 	}
 }
 
-// batchWrite puts and deletes items without conditions, and returns an error for each.
-func (s *Store) batchWrite(ctx context.Context, table string, writes []types.WriteRequest, keys []string) []error {
+// batchWrite puts and deletes items of a table without conditions, and returns an error for each. The last write of an item
+// counts.
+func (s *Store) batchWrite(ctx context.Context, table string, writes []write) []error {
 	errs := make([]error, len(writes))
-	first := map[string]int{} // a request may contain an item once: of equal writes the first counts for all
-	var unique []int
-	for i, k := range keys {
-		if _, twice := first[k]; !twice {
-			first[k] = i
-			unique = append(unique, i)
+	key := func(i int) string { return s.keyText(table, writes[i].item) }
+	last, unique := distinct(len(writes), key)
+	s.batches(ctx, chunks(unique, writesPerBatch), errs, func(batch []int) (left []int) {
+		list := make([]types.WriteRequest, len(batch))
+		for k, i := range batch {
+			if writes[i].does == putItem {
+				list[k].PutRequest = &types.PutRequest{Item: writes[i].item}
+			} else {
+				list[k].DeleteRequest = &types.DeleteRequest{Key: writes[i].item}
+			}
 		}
-	}
-	batches := slices.Collect(slices.Chunk(unique, writesPerBatch))
-	store.AtOnce(len(batches), func(b int) {
-		left := batches[b]
-		fail := func(err error) { fill(errs, left, err) }
-		if err := ctx.Err(); err != nil {
-			fail(err)
-			return
+		out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
+		if fill(errs, batch, answer("table "+table, err)); err != nil {
+			return nil
 		}
-		s.insist(ctx, func() bool {
-			list := make([]types.WriteRequest, len(left))
-			for k, i := range left {
-				list[k] = writes[i]
+		for _, w := range out.UnprocessedItems[table] {
+			it := item{}
+			if w.PutRequest != nil {
+				it = w.PutRequest.Item
+			} else if w.DeleteRequest != nil {
+				it = w.DeleteRequest.Key
 			}
-			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
-			if err != nil {
-				fail(answer("table "+table, err))
-				return false
-			}
-			fail(nil)
-			rest := out.UnprocessedItems[table]
-			again := slices.DeleteFunc(slices.Clone(left), func(i int) bool {
-				return !slices.ContainsFunc(rest, func(w types.WriteRequest) bool { return reflect.DeepEqual(w, writes[i]) })
-			})
-			if len(again) == len(rest) { // else all are repeated: a put or a delete can be
-				left = again
-			}
-			fail(core.ErrThrottled)
-			return len(left) > 0
-		})
+			left = append(left, last[s.keyText(table, it)])
+		}
+		fill(errs, left, core.ErrThrottled)
+		return left
 	})
-	for i, k := range keys {
-		errs[i] = errs[first[k]]
+	for i := range errs {
+		errs[i] = errs[last[key(i)]]
 	}
 	return errs
 }
 
-// transact writes all items or none. It retries a transaction that conflicted with another one at an item, or whose items
-// were throttled: the SDK only retries a request that is throttled as a whole.
-func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem) error {
+// transact makes all writes or none. One write is a request of its own, which costs half. A write that met another transaction
+// at an item is repeated, and so is a transaction whose items were throttled: the SDK only repeats a request that is throttled
+// as a whole.
+func (s *Store) transact(ctx context.Context, writes ...write) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	actions, tables := make([]types.TransactWriteItem, len(writes)), make([]string, len(writes))
+	for i := range writes {
+		actions[i], tables[i] = writes[i].action(), writes[i].table
+	}
+	slices.Sort(tables)
+	what := "table " + strings.Join(slices.Compact(tables), " or ")
 	var answered error
 	s.insist(ctx, func() bool {
-		_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
-		if answered = err; err != nil {
-			answered = answer("table "+strings.Join(tablesOf(actions), " or "), err)
+		var err error
+		if len(writes) == 1 {
+			_, err = s.request(ctx, &writes[0])
+		} else {
+			_, err = s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
 		}
+		answered = answer(what, err)
 		return met(err) && errors.Is(answered, core.ErrThrottled)
 	})
 	return answered
@@ -471,24 +437,4 @@ func met(err error) bool {
 	var canceled *types.TransactionCanceledException
 	var conflict *types.TransactionConflictException
 	return errors.As(err, &canceled) || errors.As(err, &conflict)
-}
-
-// tablesOf names the tables of a transaction, for one that does not exist.
-func tablesOf(actions []types.TransactWriteItem) []string {
-	var list []string
-	for i := range actions {
-		a := &actions[i]
-		switch {
-		case a.Put != nil:
-			list = append(list, *a.Put.TableName)
-		case a.Update != nil:
-			list = append(list, *a.Update.TableName)
-		case a.Delete != nil:
-			list = append(list, *a.Delete.TableName)
-		case a.ConditionCheck != nil:
-			list = append(list, *a.ConditionCheck.TableName)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
 }

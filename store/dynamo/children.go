@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
@@ -18,7 +16,7 @@ func defRevAfter(rev, defRev int64) int64 { return max(rev, defRev+1) }
 
 // linkActions write lists of children. They conflict if a parent does not exist or has no room, or if the list changed
 // after it was read.
-func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []types.TransactWriteItem, err error) {
+func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []write, err error) {
 	var ids []core.JobID
 	for _, l := range links {
 		if !slices.Contains(ids, l.Parent) {
@@ -55,9 +53,9 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []t
 		if err != nil {
 			return nil, err
 		}
-		actions = append(actions, e.update(s.o.Names.Jobs, schedKey(id)), putAction(s.o.Names.Jobs, put))
+		actions = append(actions, e.to(updateItem, s.o.Names.Jobs, schedKey(id)), plain(putItem, s.o.Names.Jobs, put))
 		if len(ids) <= core.MaxParents { // else there is no room, and pages read the definition by its key
-			actions = append(actions, putAction(s.o.Names.State, s.listItem(parents[id], rev)))
+			actions = append(actions, plain(putItem, s.o.Names.State, s.listItem(parents[id], rev)))
 		}
 		s.defs.forget(id)
 	}

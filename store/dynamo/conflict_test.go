@@ -70,30 +70,28 @@ func TestFakesConflict(t *testing.T) {
 	statement := fmt.Sprintf(`UPDATE %q SET "a" = ? WHERE "of" = ? AND "key" = ?`, *state)
 	for _, c := range []struct {
 		name   string
-		off    bool
 		second func(context.Context, *fakeaws.DynamoDB) string
 		during string // its answer while the first, of a put and a check, is in progress
 	}{
-		{"a put of an item being written", false, transact(put("other"), put("written")), "None TransactionConflict"},
-		{"a check of an item being written", false, transact(check("written")), "TransactionConflict"},
-		{"a put of an item being checked", false, transact(put("checked")), "TransactionConflict"},
-		{"a check of an item being checked", false, transact(check("checked"), put("other")), "TransactionConflict None"},
-		{"another item", false, transact(put("other"), check("third")), "<nil>"},
-		{"switched off", true, transact(put("written"), put("checked")), "<nil>"},
-		{"a plain put", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"a put of an item being written", transact(put("other"), put("written")), "None TransactionConflict"},
+		{"a check of an item being written", transact(check("written")), "TransactionConflict"},
+		{"a put of an item being checked", transact(put("checked")), "TransactionConflict"},
+		{"a check of an item being checked", transact(check("checked"), put("other")), "TransactionConflict None"},
+		{"another item", transact(put("other"), check("third")), "<nil>"},
+		{"a plain put", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			_, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("checked")})
 			return code(err)
 		}, "conflict"},
-		{"a plain update", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"a plain update", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			_, err := db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: state, Key: key("written"), UpdateExpression: aws.String("REMOVE #n"),
 				ExpressionAttributeNames: map[string]string{"#n": "none"}})
 			return code(err)
 		}, "conflict"},
-		{"a plain removal", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"a plain removal", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			_, err := db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: state, Key: key("written")})
 			return code(err)
 		}, "conflict"},
-		{"writes of a batch", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"writes of a batch", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			out, err := db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 				*state: {{PutRequest: &types.PutRequest{Item: key("other")}}, {PutRequest: &types.PutRequest{Item: key("written")}}}}})
 			if err != nil || len(out.UnprocessedItems[*state]) == 0 {
@@ -101,7 +99,7 @@ func TestFakesConflict(t *testing.T) {
 			}
 			return fmt.Sprint(len(out.UnprocessedItems[*state]), " unprocessed")
 		}, "1 unprocessed"},
-		{"a statement", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"a statement", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			one := &types.AttributeValueMemberS{Value: "1"}
 			_, _ = db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("other")})
 			out, err := db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: []types.BatchStatementRequest{
@@ -112,7 +110,7 @@ func TestFakesConflict(t *testing.T) {
 			}
 			return string(out.Responses[0].Error.Code)
 		}, "TransactionConflict"},
-		{"a read", false, func(ctx context.Context, db *fakeaws.DynamoDB) string {
+		{"a read", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: state, Key: key("written"), ConsistentRead: aws.Bool(true)})
 			return code(err)
 		}, "<nil>"},
@@ -120,7 +118,6 @@ func TestFakesConflict(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFakes(t, dynamo.Options{})
-				f.db.NoConflicts = c.off
 				f.db.Faults = transactionsTake(10 * time.Millisecond)
 				var first sync.WaitGroup
 				first.Go(func() {

@@ -33,6 +33,16 @@ func (d *defs) of(job core.JobID) (known, bool) {
 	return k, is
 }
 
+// unknown returns the jobs whose definitions are not cached.
+func (d *defs) unknown(jobs []core.JobID) (list []core.JobID) {
+	for _, job := range jobs {
+		if _, is := d.of(job); !is {
+			list = append(list, job)
+		}
+	}
+	return list
+}
+
 func (d *defs) note(job core.JobID, k known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -74,9 +74,14 @@ type Store struct {
 	sqs SQS
 	o   Options
 
-	defs     defs
-	receipts receipts
-	failed   sync.Map // when this process listed a core.JobID as possibly failing
+	defs   defs
+	failed sync.Map // when this process listed a core.JobID as possibly failing
+}
+
+// queue implements store.Queue without a Receiver: Lambda receives messages, and the functions call ComeAgain and Done.
+type queue struct {
+	*Store
+	store.Receiver
 }
 
 // New returns a store. Its error names the first field of o.Names that is empty.
@@ -100,15 +105,12 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}
-	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}}
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: queue{Store: s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		KeepJournals: o.KeepJournals,
-		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Sweep: s.Sweep, Close: func() error { return nil }}
+		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Close: func() error { return nil },
+		// DynamoDB removes expired items by itself.
+		Sweep: func(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) { return 0, nil }}
 	s.Store.Secrets = s.Resealing(jobs{s})
 	return s, nil
-}
-
-// Sweep implements store.Store.Sweep and does nothing: DynamoDB removes expired items by itself.
-func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
-	return 0, nil
 }

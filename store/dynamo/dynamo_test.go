@@ -44,6 +44,7 @@ func newFakes(t testing.TB, o dynamo.Options) *fakes {
 	if f.store, err = dynamo.New(f.db, f.sqs, o); err != nil {
 		t.Fatal(err)
 	}
+	fakeaws.Receive(f.store, f.sqs, o)
 	return f
 }
 

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
@@ -30,12 +28,7 @@ const messageLife = 15 * 24 * time.Hour
 
 // learn reads the definitions of jobs that are not known, together.
 func (s *Store) learn(ctx context.Context, ids []core.JobID) {
-	var unknown []core.JobID
-	for _, job := range ids {
-		if _, is := s.defs.of(job); !is {
-			unknown = append(unknown, job)
-		}
-	}
+	unknown := s.defs.unknown(ids)
 	if len(unknown) == 0 {
 		return
 	}
@@ -74,7 +67,7 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 // shards of a broadcast, and keys. runs are as they were while open. It runs after the end is stored, because a run whose
 // end was rejected may stay open. If letGo does not run, the items stay, which is harmless.
 func (s *Store) letGo(ctx context.Context, runs []core.Run) {
-	var list []statement
+	var list []write
 	var keyed []core.Run
 	for i := range runs {
 		if runs[i].Shard.Of != 0 { // its broadcast needs it and sets its expiry
@@ -83,10 +76,10 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 		for _, r := range slices.Concat(s.earlier(ctx, &runs[i]), s.shards(ctx, &runs[i]), runs[i:i+1]) {
 			at := s.expiry(ctx, r.ID.Job())
 			if r.ID != runs[i].ID && at != 0 {
-				list = append(list, s.expire(runKey(r.ID), number(at)))
+				list = append(list, s.expire(runKey(r.ID), at))
 			}
 			if hasRest(&r) && at != 0 {
-				list = append(list, s.expire(restKey(r.ID), number(at)))
+				list = append(list, s.expire(restKey(r.ID), at))
 			}
 			if r.Key != "" {
 				keyed = append(keyed, r)
@@ -97,24 +90,23 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 	store.AtOnce(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
 }
 
-// expire returns the statement that sets the expiry of an item of the runs table.
-func (s *Store) expire(key item, at types.AttributeValue) statement {
-	w := &writer{table: s.o.Names.Runs}
-	w.equals("job", key["job"])
-	w.equals("run", key["run"])
-	w.set("expires", at)
-	return w.statement(keyText(key))
+// expire sets the expiry of an item of the runs table.
+func (s *Store) expire(key item, at int64) write {
+	e := &expr{}
+	e.set("expires", number(at))
+	return e.to(updateItem, s.o.Names.Runs, key)
 }
 
 // earlier are the attempts before a run, as far as they can be read.
 func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
 	var list []core.Run
 	for id := r.First; id != 0 && id != r.ID && len(list) <= core.MaxRetries; {
-		one, is := s.readable(ctx, id)[id]
-		if !is || one.State.Open() {
+		found, _, _ := store.Split(runs{s}.Get(ctx, []core.RunID{id}))
+		one := found[id]
+		if one == nil || one.State.Open() {
 			break
 		}
-		list, id = append(list, one), one.Then
+		list, id = append(list, *one), one.Then
 	}
 	return list
 }
@@ -126,10 +118,10 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 		ids = append(ids, whole.Shard.IDOf(i))
 	}
 	for try := 0; len(ids) > 0 && try <= core.MaxRetries; try++ {
-		found := s.readable(ctx, ids...)
+		found, _, _ := store.Split(runs{s}.Get(ctx, ids))
 		ids = ids[:0]
 		for _, r := range found {
-			if list = append(list, r); r.Then != 0 {
+			if list = append(list, *r); r.Then != 0 {
 				ids = append(ids, r.Then)
 			}
 		}
@@ -139,11 +131,8 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 
 // letKeyGo sets the latest expiry of the key of an ended run, even if the run itself is kept forever.
 func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
-	if ctx.Err() != nil {
-		return
-	}
 	e := equal("v", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
 	e.set("expires", number(at))
-	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
+	_ = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
 }

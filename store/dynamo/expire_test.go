@@ -1,10 +1,7 @@
 package dynamo_test
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,53 +17,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store/dynamo"
 )
-
-// TestFakeExpires: the fake removes items as DynamoDB does: late, and only if they are still expired then.
-func TestFakeExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const late = 48 * time.Hour
-		f := newFakes(t, dynamo.Options{})
-		f.db.TTL = func() time.Duration { return late }
-		key := func(k string) map[string]types.AttributeValue {
-			return map[string]types.AttributeValue{"of": &types.AttributeValueMemberS{Value: "x"}, "key": &types.AttributeValueMemberS{Value: k}}
-		}
-		put := func(k string, expires time.Time) {
-			it := key(k)
-			if !expires.IsZero() {
-				it["expires"] = &types.AttributeValueMemberN{Value: strconv.FormatInt(expires.Unix(), 10)}
-			}
-			_, err := f.db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &fakeaws.Names.State, Item: it})
-			ok(t, err)
-		}
-		there := func(k string, want bool) {
-			t.Helper()
-			out, err := f.db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &fakeaws.Names.State, Key: key(k),
-				ConsistentRead: aws.Bool(true)})
-			ok(t, err)
-			if is := len(out.Item) > 0; is != want {
-				t.Errorf("%s after %s: %t, want %t", k, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), is, want)
-			}
-		}
-		at := time.Now().Add(time.Hour)
-		put("stays", time.Time{})
-		put("goes", at)
-		put("freed", at)
-		put("freed", time.Time{})
-		put("later", at)
-		put("later", at.Add(time.Hour))
-		time.Sleep(time.Hour + late - time.Second)
-		for _, k := range []string{"stays", "goes", "freed", "later"} {
-			there(k, true)
-		}
-		time.Sleep(time.Second)
-		there("goes", false)
-		there("later", true)
-		time.Sleep(time.Hour)
-		there("later", false)
-		there("freed", true)
-		there("stays", true)
-	})
-}
 
 // items returns the items of a table under one hash key.
 func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) []map[string]types.AttributeValue {
@@ -215,61 +165,6 @@ func TestKeptForEver(t *testing.T) {
 	})
 }
 
-// busy is an executor that runs a run until gone is set.
-type busy struct{ gone bool }
-
-func (b *busy) Beat(context.Context, *core.App, string) error {
-	if b.gone {
-		return errors.New("connection refused")
-	}
-	return nil
-}
-func (b *busy) Kill(context.Context, *core.App, string, core.JobID) error         { return nil }
-func (b *busy) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
-func (b *busy) Limit(context.Context, string) (time.Duration, error)              { return 0, nil }
-
-// TestLongRunIsWatched: the watchdog finds a run while it is open, even long after the first life of its journal.
-func TestLongRunIsWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.db.TTL = func() time.Duration { return 0 }
-		s, ctx := f.store, t.Context()
-		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
-		f.create(t, oneJob(1))
-		executor := &busy{}
-		w := finish.NewWatchdog(finish.New(s.Store, finish.Options{}), executor, finish.WatchOptions{})
-		pass := func(d time.Duration) {
-			t.Helper()
-			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Hour) {
-				_, err := w.Pass(ctx)
-				ok(t, err)
-			}
-		}
-		pass(time.Hour)
-		r := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
-		r.SentAt, r.Until = time.Now(), time.Now().Add(30*time.Second)
-		r.Addresses = []string{r.Address} // set by the trigger: the watchdog asks the executor whether it is live
-		r.Journal.Minute = time.Now().Unix() / 60
-		ok(t, s.CreateRuns(ctx, []core.Run{r})...)
-		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1,
-			Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
-		state := func() core.State {
-			found, _, err := getRuns(ctx, s, []core.RunID{r.ID})
-			ok(t, err)
-			return found[r.ID].State
-		}
-		pass(45 * 24 * time.Hour)
-		if got := state(); got != core.Running {
-			t.Fatalf("after 45 days with a busy executor it is %q", got)
-		}
-		executor.gone = true
-		pass(5 * time.Hour)
-		if got := state(); got != core.Lost {
-			t.Fatalf("its executor is gone, and it is %q", got)
-		}
-	})
-}
-
 // TestPutBackThroughAnOutage: a requeued message that comes due while no process receives is listed until the queue was
 // seen empty. If two messages wait with one due time, the later one counts.
 func TestPutBackThroughAnOutage(t *testing.T) {
@@ -294,9 +189,9 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 		}
 		take := func() {
 			t.Helper()
-			got, err := f.store.Receive(ctx, ring.KindFires, 1)
+			got, err := f.store.Queue.Receive(ctx, ring.KindFires, 1)
 			ok(t, err)
-			for _, err := range f.store.Ack(ctx, got) {
+			for _, err := range f.store.Queue.Ack(ctx, got) {
 				ok(t, err)
 			}
 		}

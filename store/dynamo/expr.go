@@ -2,6 +2,9 @@ package dynamo
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,159 +14,242 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// edits is a conditional write of one item in the making: a statement's or an
-// expression's.
-type edits interface {
-	set(name string, v types.AttributeValue)
-	remove(name string)
-	equals(name string, v types.AttributeValue)
-	missing(name string)
-	open()
+// test is a condition on an attribute: a comparison, BETWEEN, IN, exists or missing.
+type test struct {
+	name, op string
+	values   []types.AttributeValue
 }
+
+func where(name, op string, values ...types.AttributeValue) test { return test{name, op, values} }
+
+// expr is a change of an item with its condition: each of conds, which are lists of alternatives.
+type expr struct {
+	sets    []test
+	removes []string
+	conds   [][]test
+}
+
+func (e *expr) set(name string, v types.AttributeValue) { e.sets = append(e.sets, where(name, "=", v)) }
+func (e *expr) remove(name string)                      { e.removes = append(e.removes, name) }
 
 // put sets an attribute that there is, and removes one that there is not.
-func put(w edits, name string, there bool, v types.AttributeValue) {
+func (e *expr) put(name string, there bool, v types.AttributeValue) {
 	if there {
-		w.set(name, v)
+		e.set(name, v)
 	} else {
-		w.remove(name)
+		e.remove(name)
 	}
 }
 
-// expr builds the write of one item with its condition, as writer does for a statement. nil is a write without a
-// condition.
-type expr struct {
-	sets, removes, conds []string
-	names                map[string]string
-	values               item
+func (e *expr) any(of ...test)                             { e.conds = append(e.conds, of) }
+func (e *expr) equals(name string, v types.AttributeValue) { e.any(where(name, "=", v)) }
+func (e *expr) missing(name string)                        { e.any(where(name, "missing")) }
+func (e *expr) exists(name string)                         { e.any(where(name, "exists")) }
+
+// open is the condition that a run is open.
+func (e *expr) open() {
+	var open []types.AttributeValue
+	for _, s := range core.States {
+		if s.Open() {
+			open = append(open, text(string(s)))
+		}
+	}
+	e.any(where("state", "IN", open...))
 }
 
-func (e *expr) name(name string) string {
-	if e.names == nil {
-		e.names = map[string]string{}
+func when(of ...test) *expr                           { return &expr{conds: [][]test{of}} }
+func equal(name string, v types.AttributeValue) *expr { return when(where(name, "=", v)) }
+func none(name string) *expr                          { return when(where(name, "missing")) }
+
+// words writes an expr: as expressions with names and values, or as PartiQL with args.
+type words struct {
+	partiQL bool
+	names   map[string]string
+	values  item
+	args    []types.AttributeValue
+}
+
+func (w *words) name(name string) string {
+	if w.partiQL {
+		return `"` + name + `"` // many names are reserved words
 	}
-	e.names["#"+name] = name
+	if w.names == nil {
+		w.names = map[string]string{}
+	}
+	w.names["#"+name] = name
 	return "#" + name
 }
 
-func (e *expr) value(name string, v types.AttributeValue) string {
-	if e.values == nil {
-		e.values = item{} // DynamoDB rejects an empty map
+func (w *words) value(v types.AttributeValue) string {
+	if w.partiQL {
+		w.args = append(w.args, v)
+		return "?"
 	}
-	e.values[":"+name] = v
-	return ":" + name
-}
-
-func (e *expr) set(name string, v types.AttributeValue) {
-	e.sets = append(e.sets, e.name(name)+" = "+e.value(name, v))
-}
-
-func (e *expr) remove(name string) { e.removes = append(e.removes, e.name(name)) }
-
-func (e *expr) test(name, op string, v types.AttributeValue) {
-	e.conds = append(e.conds, e.name(name)+" "+op+" "+e.value("is"+name, v))
-}
-
-func (e *expr) equals(name string, v types.AttributeValue) { e.test(name, "=", v) }
-
-// between includes both values.
-func (e *expr) between(name string, low, high types.AttributeValue) {
-	e.conds = append(e.conds, e.name(name)+" BETWEEN "+e.value("low", low)+" AND "+e.value("high", high))
-}
-
-func (e *expr) missing(name string) {
-	e.conds = append(e.conds, "attribute_not_exists("+e.name(name)+")")
-}
-
-// exists is the condition that there is one of these.
-func (e *expr) exists(of ...string) {
-	var any []string
-	for _, name := range of {
-		any = append(any, "attribute_exists("+e.name(name)+")")
+	if w.values == nil {
+		w.values = item{} // DynamoDB rejects an empty map
 	}
-	e.conds = append(e.conds, "("+strings.Join(any, " OR ")+")")
+	name := ":" + strconv.Itoa(len(w.values))
+	w.values[name] = v
+	return name
 }
 
-func (e *expr) open() {
-	var list []string
-	for _, s := range core.States {
-		if s.Open() {
-			list = append(list, e.value(string(s), text(string(s))))
+func (w *words) test(t *test) string {
+	name := w.name(t.name)
+	values := make([]string, len(t.values))
+	for i, v := range t.values {
+		if s, is := v.(*types.AttributeValueMemberS); is && w.partiQL && t.op == "IN" {
+			values[i] = "'" + s.Value + "'" // a literal: the values are constants
+			continue
+		}
+		values[i] = w.value(v)
+	}
+	switch {
+	case t.op == "missing" && w.partiQL:
+		return name + " IS MISSING"
+	case t.op == "missing":
+		return "attribute_not_exists(" + name + ")"
+	case t.op == "exists":
+		return "attribute_exists(" + name + ")"
+	case t.op == "IN":
+		return name + " IN (" + strings.Join(values, ", ") + ")"
+	}
+	return name + " " + t.op + " " + strings.Join(values, " AND ")
+}
+
+// condition returns nil if there is no condition.
+func (w *words) condition(conds [][]test) *string {
+	all := make([]string, len(conds))
+	for i, of := range conds {
+		tests := make([]string, len(of))
+		for k := range of {
+			tests[k] = w.test(&of[k])
+		}
+		if all[i] = strings.Join(tests, " OR "); len(tests) > 1 {
+			all[i] = "(" + all[i] + ")"
 		}
 	}
-	e.conds = append(e.conds, e.name("state")+" IN ("+strings.Join(list, ", ")+")")
-}
-
-func equal(name string, v types.AttributeValue) *expr { e := &expr{}; e.equals(name, v); return e }
-func none(name string) *expr                          { e := &expr{}; e.missing(name); return e }
-
-// noneOr returns the condition that an attribute is missing, or compares with v by op.
-func noneOr(name, op string, v types.AttributeValue) *expr {
-	e := none(name)
-	e.test(name, op, v)
-	e.conds = []string{strings.Join(e.conds, " OR ")}
-	return e
-}
-
-// was is the condition that a number is the one that was seen; 0: that there is none.
-func was(name string, seen int64) *expr {
-	if seen == 0 {
-		return none(name)
-	}
-	return equal(name, number(seen))
-}
-
-func (e *expr) does() *string {
-	var does []string
-	if len(e.sets) > 0 {
-		does = append(does, "SET "+strings.Join(e.sets, ", "))
-	}
-	if len(e.removes) > 0 {
-		does = append(does, "REMOVE "+strings.Join(e.removes, ", "))
-	}
-	all := strings.Join(does, " ")
-	return &all
-}
-
-func (e *expr) conditions() *string {
-	if len(e.conds) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
-	all := strings.Join(e.conds, " AND ")
-	return &all
+	return aws.String(strings.Join(all, " AND "))
 }
 
-func (e *expr) put(table string, it item) types.TransactWriteItem {
-	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it,
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
+// change repeats its verbs in PartiQL.
+func (w *words) change(e *expr) string {
+	var sets, removes []string
+	for i := range e.sets {
+		sets = append(sets, w.test(&e.sets[i]))
+	}
+	for _, name := range e.removes {
+		removes = append(removes, w.name(name))
+	}
+	join := func(verb string, list []string) string {
+		switch {
+		case len(list) == 0:
+			return ""
+		case w.partiQL:
+			return verb + strings.Join(list, verb)
+		}
+		return verb + strings.Join(list, ", ")
+	}
+	return strings.TrimSpace(join(" SET ", sets) + join(" REMOVE ", removes))
 }
 
-func (e *expr) update(table string, key item) types.TransactWriteItem {
-	return types.TransactWriteItem{Update: &types.Update{TableName: &table, Key: key, UpdateExpression: e.does(),
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
+type verb int
+
+const (
+	putItem verb = iota
+	updateItem
+	deleteItem
+	checkItem // rejects a transaction if the item does not meet the condition
+)
+
+// write is the write of one item.
+type write struct {
+	expr
+	does  verb
+	table string
+	item  item // the new item of a put, otherwise the key
 }
 
-func (e *expr) delete(table string, key item) types.TransactWriteItem {
-	return types.TransactWriteItem{Delete: &types.Delete{TableName: &table, Key: key,
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
+func (e *expr) to(does verb, table string, it item) write { return write{*e, does, table, it} }
+
+// plain returns a write without a condition.
+func plain(does verb, table string, it item) write { return write{does: does, table: table, item: it} }
+
+// action returns a write as a part of a transaction.
+func (w *write) action() (a types.TransactWriteItem) {
+	var p words
+	change, cond := p.change(&w.expr), p.condition(w.conds)
+	switch w.does {
+	case putItem:
+		a.Put = &types.Put{TableName: &w.table, Item: w.item,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
+	case updateItem:
+		a.Update = &types.Update{TableName: &w.table, Key: w.item, UpdateExpression: &change,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
+	case deleteItem:
+		a.Delete = &types.Delete{TableName: &w.table, Key: w.item,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
+	case checkItem:
+		a.ConditionCheck = &types.ConditionCheck{TableName: &w.table, Key: w.item,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
+	}
+	return a
 }
 
-// check makes a transaction conflict if the item does not meet the condition.
-func (e *expr) check(table string, key item) types.TransactWriteItem {
-	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &table, Key: key,
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}}
+// request makes a write as a request of its own, and returns the old item of an update.
+func (s *Store) request(ctx context.Context, w *write) (old item, err error) {
+	var p words
+	change, cond := p.change(&w.expr), p.condition(w.conds)
+	switch w.does {
+	case putItem:
+		_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &w.table, Item: w.item,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values})
+	case deleteItem:
+		_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &w.table, Key: w.item,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values})
+	default:
+		var out *dynamodb.UpdateItemOutput
+		if out, err = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &w.table, Key: w.item, UpdateExpression: &change,
+			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values,
+			ReturnValues: types.ReturnValueAllOld}); err == nil {
+			old = out.Attributes
+		}
+	}
+	return old, err
 }
 
-// alone is the write as a request of its own.
-func (e *expr) alone(table string, key item) *dynamodb.UpdateItemInput {
-	return &dynamodb.UpdateItemInput{TableName: &table, Key: key, UpdateExpression: e.does(),
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
+// statement returns a put of an item that does not exist, or an update, as PartiQL. A statement has no alternatives in its
+// condition.
+func (w *write) statement() types.BatchStatementRequest {
+	p := words{partiQL: true}
+	names := slices.Sorted(maps.Keys(w.item))
+	if w.does == putItem {
+		values := make([]string, len(names))
+		for i, name := range names {
+			values[i] = "'" + name + "':" + p.value(w.item[name])
+		}
+		return types.BatchStatementRequest{Parameters: p.args,
+			Statement: aws.String("INSERT INTO " + p.name(w.table) + " VALUE {" + strings.Join(values, ",") + "}")}
+	}
+	var key [][]test
+	for _, name := range names {
+		key = append(key, []test{where(name, "=", w.item[name])})
+	}
+	text := "UPDATE " + p.name(w.table) + " " + p.change(&w.expr) + " WHERE " + *p.condition(append(key, w.conds...))
+	return types.BatchStatementRequest{Statement: &text, Parameters: p.args}
 }
 
 // query uses the condition as the key condition of a query: strongly consistent, unless ask makes it for a page.
-func (e *expr) query(table string) *dynamodb.QueryInput {
-	return &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
+func (e *expr) query(table string, filter ...test) *dynamodb.QueryInput {
+	var p words
+	in := &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), KeyConditionExpression: p.condition(e.conds)}
+	if len(filter) > 0 {
+		in.FilterExpression = p.condition([][]test{filter})
+	}
+	in.ExpressionAttributeNames, in.ExpressionAttributeValues = p.names, p.values
+	return in
 }
 
 // newest returns a query from the end, limit items at a time.
@@ -171,39 +257,4 @@ func (e *expr) newest(table string, limit int) *dynamodb.QueryInput {
 	in := e.query(table)
 	in.ScanIndexForward, in.Limit = aws.Bool(false), aws.Int32(int32(limit))
 	return in
-}
-
-// putIf puts an item of the state table on a condition; nil is none.
-func (s *Store) putIf(ctx context.Context, it item, e *expr) error {
-	in := &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it}
-	if e != nil {
-		in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.conditions(), e.names, e.values
-	}
-	return s.writeState(ctx, func() error {
-		_, err := s.db.PutItem(ctx, in)
-		return err
-	})
-}
-
-// deleteIf removes an item of the state table on a condition.
-func (s *Store) deleteIf(ctx context.Context, key item, e *expr) error {
-	in := &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: key,
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values}
-	return s.writeState(ctx, func() error {
-		_, err := s.db.DeleteItem(ctx, in)
-		return err
-	})
-}
-
-// writeState makes one request that writes to the state table, and repeats it if a transaction was writing the item.
-func (s *Store) writeState(ctx context.Context, request func() error) (answered error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s.insist(ctx, func() bool {
-		err := request()
-		answered = answer("table "+s.o.Names.State, err)
-		return met(err)
-	})
-	return answered
 }

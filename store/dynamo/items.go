@@ -21,9 +21,6 @@ func number[N ~int | ~int32 | ~int64 | ~uint32](v N) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(v), 10)}
 }
 
-func millis(t time.Time) int64      { return core.Millis(t) }
-func fromMillis(ms int64) time.Time { return core.FromMillis(ms) }
-
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -47,45 +44,37 @@ func entryKey(d core.DueItem) item {
 func planKey(d core.DueItem) string { return fmt.Sprintf("%010d#%010d#%019d", d.PlanAt, d.Job, d.Run) }
 
 func parsePlanKey(k string, partition int) (core.DueItem, error) {
-	parts := strings.Split(k, "#")
-	if len(parts) < 3 {
-		return core.DueItem{}, fmt.Errorf("%q is no key of the due index", k)
+	d := core.DueItem{Partition: partition}
+	if _, err := fmt.Sscanf(k, "%d#%d#%d", &d.PlanAt, &d.Job, &d.Run); err != nil {
+		return core.DueItem{}, fmt.Errorf("%q is no key of the due index: %w", k, err)
 	}
-	var n [3]int64
-	for i := range n {
-		v, err := strconv.ParseInt(parts[i], 10, 64)
-		if err != nil {
-			return core.DueItem{}, fmt.Errorf("%q is no key of the due index: %w", k, err)
-		}
-		n[i] = v
-	}
-	return core.DueItem{PlanAt: core.Instant(n[0]), Job: core.JobID(n[1]), Run: core.RunID(n[2]), Partition: partition}, nil
+	return d, nil
 }
 
 // schedItem is the part of a job that planning reads and writes: under 600
 // bytes, and the only one in the due index.
 type schedItem struct {
-	ID         string `dynamodbav:"id"`
-	Part       string `dynamodbav:"part"`
-	App        string `dynamodbav:"app"`
-	State      string `dynamodbav:"state"`
-	Rev        int64  `dynamodbav:"rev"`
-	RevAt      int64  `dynamodbav:"revAt"`
-	Schedule   string `dynamodbav:"schedule"`
-	Misfire    string `dynamodbav:"misfire,omitempty"`
-	Grace      int64  `dynamodbav:"grace,omitempty"`
-	Deadline   int64  `dynamodbav:"deadline,omitempty"`
-	Next       int64  `dynamodbav:"next"`
-	PlanAt     string `dynamodbav:"planAt,omitempty"`
-	Partition  int    `dynamodbav:"partition"`
-	Seq        int64  `dynamodbav:"seq"`
-	Tail       int64  `dynamodbav:"tail"`
-	PauseUntil int64  `dynamodbav:"pauseUntil,omitempty"`
-	PauseBy    string `dynamodbav:"pauseBy,omitempty"`
-	PauseWhy   string `dynamodbav:"pauseWhy,omitempty"`
-	PlanError  string `dynamodbav:"planError,omitempty"`
-	Compared   int64  `dynamodbav:"compared,omitempty"`
-	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
+	ID         string        `dynamodbav:"id"`
+	Part       string        `dynamodbav:"part"`
+	App        string        `dynamodbav:"app"`
+	State      core.JobState `dynamodbav:"state"`
+	Rev        int64         `dynamodbav:"rev"`
+	RevAt      int64         `dynamodbav:"revAt"`
+	Schedule   string        `dynamodbav:"schedule"`
+	Misfire    core.Misfire  `dynamodbav:"misfire,omitempty"`
+	Grace      time.Duration `dynamodbav:"grace,omitempty"`
+	Deadline   time.Duration `dynamodbav:"deadline,omitempty"`
+	Next       core.Instant  `dynamodbav:"next"`
+	PlanAt     string        `dynamodbav:"planAt,omitempty"`
+	Partition  int           `dynamodbav:"partition"`
+	Seq        int64         `dynamodbav:"seq"`
+	Tail       core.RunID    `dynamodbav:"tail"`
+	PauseUntil core.Instant  `dynamodbav:"pauseUntil,omitempty"`
+	PauseBy    string        `dynamodbav:"pauseBy,omitempty"`
+	PauseWhy   string        `dynamodbav:"pauseWhy,omitempty"`
+	PlanError  string        `dynamodbav:"planError,omitempty"`
+	Compared   core.Instant  `dynamodbav:"compared,omitempty"`
+	DefRev     int64         `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
 // never is the planAt of a job without a next time. It is later than all times, so the due index still lists every job.
@@ -96,14 +85,13 @@ func schedKeyAt(at core.Instant, job core.JobID) string {
 	return planKey(core.DueItem{PlanAt: cmp.Or(at, never), Job: job})
 }
 
-func encodeSched(s *core.Sched, defRev int64) (item, error) {
-	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
-		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
-		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy,
-		PlanError: s.PlanError,
-		Compared:  int64(s.Compared), DefRev: defRev}
-	it.PlanAt = schedKeyAt(s.PlanAt, s.ID)
-	return attributevalue.MarshalMap(it)
+func encodeSched(s *core.Sched, defRev int64) item {
+	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: s.State, Rev: s.Rev, RevAt: core.Millis(s.RevAt),
+		Schedule: jsonText(s.Schedule), Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline, Next: s.Next,
+		PlanAt: schedKeyAt(s.PlanAt, s.ID), Partition: s.Partition, Seq: s.Seq, Tail: s.Tail, PauseUntil: s.PauseUntil,
+		PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, Compared: s.Compared, DefRev: defRev}
+	encoded, _ := attributevalue.MarshalMap(it) // of texts and numbers: no error
+	return encoded
 }
 
 func decodeSched(it item) (core.Sched, error) {
@@ -115,11 +103,9 @@ func decodeSched(it item) (core.Sched, error) {
 	if err != nil {
 		return core.Sched{}, err
 	}
-	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: fromMillis(v.RevAt),
-		Misfire: core.Misfire(v.Misfire),
-		Grace:   time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
-		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError,
-		Compared: core.Instant(v.Compared)}
+	s := core.Sched{ID: id, App: v.App, State: v.State, Rev: v.Rev, RevAt: core.FromMillis(v.RevAt), Misfire: v.Misfire,
+		Grace: v.Grace, Deadline: v.Deadline, Next: v.Next, Partition: v.Partition, Seq: v.Seq, Tail: v.Tail, PauseUntil: v.PauseUntil,
+		PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError, Compared: v.Compared}
 	if v.PlanAt != "" {
 		d, err := parsePlanKey(v.PlanAt, 0)
 		if err != nil {
@@ -178,70 +164,61 @@ type runAttribute struct {
 	name  string
 	in    core.RunFields                         // the fields of an update that the attribute is part of
 	value func(r *core.Run) types.AttributeValue // nil: the attribute is missing
-	read  func(r *core.Run, it item) error
+	read  func(r *core.Run, v types.AttributeValue) error
 	long  func(r *core.Run) bool // reports whether the value is stored beside the run; nil: never
 }
 
 var runAttributes = []runAttribute{
-	textAttribute("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
-	textAttribute("state", core.RunState, func(r *core.Run) *core.State { return &r.State }),
-	textAttribute("cause", 0, func(r *core.Run) *core.Cause { return &r.Cause }),
-	intAttribute("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
-	intAttribute("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
-	intAttribute("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
-	intAttribute("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
-	textAttribute("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
+	attribute("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
+	attribute("state", core.RunState, func(r *core.Run) *core.State { return &r.State }),
+	attribute("cause", 0, func(r *core.Run) *core.Cause { return &r.Cause }),
+	attribute("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
+	attribute("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
+	attribute("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
+	attribute("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
+	attribute("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
 	timeAttribute("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
-	textAttribute("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
-	boolAttribute("maybeSent", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
-	{name: "journal", in: core.RunJournal, value: func(r *core.Run) types.AttributeValue {
+	attribute("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
+	attribute("maybeSent", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
+	converted("journal", core.RunJournal, func(r *core.Run) string {
 		if r.Journal.IsZero() {
-			return nil
+			return ""
 		}
-		return text(store.JournalName(r.Journal))
-	}, read: func(r *core.Run, it item) (err error) {
-		r.Journal, err = store.ParseJournalName(stringOf(it, "journal"))
+		return store.JournalName(r.Journal)
+	}, func(r *core.Run, name string) (err error) {
+		r.Journal, err = store.ParseJournalName(name)
 		return err
-	}},
+	}),
 	timeAttribute("sentAt", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
-	intAttribute("sentRev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
-	intAttribute("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
-	intAttribute("first", 0, func(r *core.Run) *core.RunID { return &r.First }),
-	intAttribute("retries", 0, func(r *core.Run) *int { return &r.Retries }),
-	boolAttribute("fixedDelay", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
-	{name: "params", in: core.RunGiven, value: func(r *core.Run) types.AttributeValue {
-		if r.Params == nil {
-			return nil
-		}
-		return text(*r.Params)
-	}, read: func(r *core.Run, it item) error {
-		params := stringOf(it, "params")
-		r.Params = &params
-		return nil
-	}, long: hasLongParams},
+	attribute("sentRev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
+	attribute("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
+	attribute("first", 0, func(r *core.Run) *core.RunID { return &r.First }),
+	attribute("retries", 0, func(r *core.Run) *int { return &r.Retries }),
+	attribute("fixedDelay", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
+	attribute("params", core.RunGiven, func(r *core.Run) **string { return &r.Params }).ifLong(hasLongParams),
 	jsonAttribute("addresses", core.RunGiven, func(r *core.Run) (*[]string, bool) { return &r.Addresses, len(r.Addresses) == 0 }),
-	textAttribute("key", 0, func(r *core.Run) *string { return &r.Key }),
-	textAttribute("by", 0, func(r *core.Run) *string { return &r.By }),
-	textAttribute("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
-	boolAttribute("pauseAfter", 0, func(r *core.Run) *bool { return &r.PauseAfter }),
-	boolAttribute("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
-	intAttribute("rerunOf", 0, func(r *core.Run) *core.RunID { return &r.RerunOf }),
-	textAttribute("killBy", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
+	attribute("key", 0, func(r *core.Run) *string { return &r.Key }),
+	attribute("by", 0, func(r *core.Run) *string { return &r.By }),
+	attribute("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
+	attribute("pauseAfter", 0, func(r *core.Run) *bool { return &r.PauseAfter }),
+	attribute("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
+	attribute("rerunOf", 0, func(r *core.Run) *core.RunID { return &r.RerunOf }),
+	attribute("killBy", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
 	timeAttribute("killAt", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
 	timeAttribute("endedAt", core.RunEnd, func(r *core.Run) *time.Time { return &r.EndedAt }),
-	textAttribute("reason", core.RunEnd, func(r *core.Run) *core.Reason { return &r.Reason }),
-	intAttribute("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
-	textAttribute("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }).ifLong(hasLongEnd),
-	textAttribute("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }).ifLong(hasLongEnd),
+	attribute("reason", core.RunEnd, func(r *core.Run) *core.Reason { return &r.Reason }),
+	attribute("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
+	attribute("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }).ifLong(hasLongEnd),
+	attribute("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }).ifLong(hasLongEnd),
 	jsonAttribute("owes", core.RunOwes, func(r *core.Run) (*[]core.Owed, bool) { return &r.Owes, len(r.Owes) == 0 }),
-	intAttribute("then", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
+	attribute("then", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
 	jsonAttribute("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
 	jsonAttribute("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }).ifLong(hasLongTries),
-	intAttribute("parent", 0, func(r *core.Run) *core.RunID { return &r.Parent }),
-	intAttribute("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
+	attribute("parent", 0, func(r *core.Run) *core.RunID { return &r.Parent }),
+	attribute("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
 	jsonAttribute("shard", core.RunGiven, func(r *core.Run) (*core.Shard, bool) { return &r.Shard, r.Shard == core.Shard{} }),
 	jsonAttribute("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
-	textAttribute("keepLog", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
+	attribute("keepLog", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
 }
 
 func hasLongParams(r *core.Run) bool { return r.Params != nil && len(*r.Params) > inline }
@@ -251,71 +228,46 @@ func hasRest(r *core.Run) bool       { return hasLongParams(r) || hasLongEnd(r) 
 
 func (a runAttribute) ifLong(long func(*core.Run) bool) runAttribute { a.long = long; return a }
 
-func textAttribute[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
+// converted is an attribute in another form than the field. It is missing if the form is zero.
+func converted[T comparable](name string, in core.RunFields, get func(*core.Run) T, set func(*core.Run, T) error) runAttribute {
+	var zero T
 	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
-		if *of(r) == "" {
+		is := get(r)
+		if is == zero {
 			return nil
 		}
-		return text(string(*of(r)))
-	}, read: func(r *core.Run, it item) error { *of(r) = T(stringOf(it, name)); return nil }}
+		v, _ := attributevalue.Marshal(is) // of texts, numbers and truths: no error
+		return v
+	}, read: func(r *core.Run, v types.AttributeValue) error {
+		var is T
+		if err := attributevalue.Unmarshal(v, &is); err != nil {
+			return err
+		}
+		return set(r, is)
+	}}
 }
 
-func intAttribute[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
-	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
-		if *of(r) == 0 {
-			return nil
-		}
-		return number(*of(r))
-	}, read: func(r *core.Run, it item) error {
-		n, err := intOf(it, name)
-		*of(r) = T(n)
-		return err
-	}}
+func attribute[T comparable](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
+	return converted(name, in, func(r *core.Run) T { return *of(r) }, func(r *core.Run, is T) error { *of(r) = is; return nil })
 }
 
 func timeAttribute(name string, in core.RunFields, of func(*core.Run) *time.Time) runAttribute {
-	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
-		if of(r).IsZero() {
-			return nil
-		}
-		return number(millis(*of(r)))
-	}, read: func(r *core.Run, it item) error {
-		n, err := intOf(it, name)
-		*of(r) = fromMillis(n)
-		return err
-	}}
-}
-
-func boolAttribute(name string, in core.RunFields, of func(*core.Run) *bool) runAttribute {
-	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
-		if !*of(r) {
-			return nil
-		}
-		return &types.AttributeValueMemberBOOL{Value: true}
-	}, read: func(r *core.Run, _ item) error { *of(r) = true; return nil }}
+	return converted(name, in, func(r *core.Run) int64 { return core.Millis(*of(r)) },
+		func(r *core.Run, ms int64) error { *of(r) = core.FromMillis(ms); return nil })
 }
 
 func jsonAttribute[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runAttribute {
-	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
+	return converted(name, in, func(r *core.Run) string {
 		is, empty := of(r)
 		if empty {
-			return nil
+			return ""
 		}
-		return text(jsonText(is))
-	}, read: func(r *core.Run, it item) error {
+		return jsonText(is)
+	}, func(r *core.Run, text string) error {
 		is, _ := of(r)
-		return json.Unmarshal([]byte(stringOf(it, name)), is)
-	}}
+		return json.Unmarshal([]byte(text), is)
+	})
 }
-
-// runNames are the attributes of a run in the order in which an insert names them.
-var runNames = func() []string {
-	names := []string{"job", "run"}
-	for i := range runAttributes {
-		names = append(names, runAttributes[i].name)
-	}
-	return append(names, "rest", "expires")
-}()
 
 // encodeRun returns the items of a run; rest is nil if it has no long texts.
 func encodeRun(r *core.Run, expires int64) (it, rest item) {
@@ -349,7 +301,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	for i := range runAttributes {
 		a := &runAttributes[i]
 		if it[a.name] != nil && err == nil {
-			err = a.read(&r, it)
+			err = a.read(&r, it[a.name])
 		}
 	}
 	if err != nil {
@@ -363,7 +315,7 @@ func decodeRest(it item, r *core.Run) error {
 	for i := range runAttributes {
 		a := &runAttributes[i]
 		if it[a.name] != nil && a.long != nil && a.value(r) == nil {
-			if err := a.read(r, it); err != nil {
+			if err := a.read(r, it[a.name]); err != nil {
 				return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
 			}
 		}

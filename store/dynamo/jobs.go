@@ -1,10 +1,11 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -30,7 +31,7 @@ type storedJob struct {
 
 func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
 	if part == store.Planning {
-		read, err := s.readParts(ctx, keysOf(ids, schedKey))
+		read, err := s.readParts(ctx, ids, schedKey)
 		found := make(map[core.JobID]gotJob, len(read))
 		for id, p := range read {
 			found[id] = gotJob{Is: &core.Job{Sched: p.sched}, Err: p.err}
@@ -56,69 +57,59 @@ func keysOf[ID any](ids []ID, key func(ID) item) []item {
 // readJobs reads jobs. It always reads the sched item, which names the revision of the definition; a cached definition of that
 // revision is not read again. If the two items of a job differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	unknown := slices.DeleteFunc(slices.Clone(ids), func(id core.JobID) bool { _, is := s.defs.of(id); return is })
+	unknown := s.defs.unknown(ids)
 	// A revision's definition never changes, so an older state of one is right if its revision is.
-	var read [2]map[core.JobID]parts
+	var scheds, defs map[core.JobID]parts
 	var errs [2]error
 	store.AtOnce(len(errs), func(i int) {
 		if i == 0 {
-			read[0], errs[0] = s.readParts(ctx, keysOf(ids, schedKey))
-		} else if len(unknown) > 0 {
-			read[1], errs[1] = s.readParts(glance.First(ctx), keysOf(unknown, defKey))
+			scheds, errs[0] = s.readParts(ctx, ids, schedKey)
+		} else {
+			defs, errs[1] = s.readParts(glance.First(ctx), unknown, defKey)
 		}
 	})
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	scheds, first := read[0], read[1]
 	var changed []core.JobID
 	for _, id := range ids {
-		p, is := scheds[id]
-		if !is || p.err != nil {
-			continue
-		}
-		d, is := first[id]
+		d, is := defs[id]
 		if !is {
 			d.def, _ = s.defs.of(id)
+			defs[id] = d
 		}
-		if p.def = d.def; d.err != nil || d.def.rev != p.defRev {
+		if p, is := scheds[id]; is && p.err == nil && (d.err != nil || d.def.rev != p.defRev) {
 			changed = append(changed, id)
 		}
-		scheds[id] = p
 	}
-	if len(changed) > 0 {
-		again, err := s.readParts(ctx, keysOf(changed, defKey))
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range changed {
-			p := scheds[id]
-			p.def, p.err = again[id].def, again[id].err
-			scheds[id] = p
-		}
+	again, err := s.readParts(ctx, changed, defKey)
+	if err != nil {
+		return nil, err
 	}
+	maps.Copy(defs, again)
 	found := make(map[core.JobID]storedJob, len(scheds))
 	for id, p := range scheds {
-		found[id] = storedJob{s.join(id, &p), p.defRev}
+		found[id] = storedJob{s.join(id, &p, defs[id]), p.defRev}
 	}
 	return found, nil
 }
 
 // join decodes a job from its parts.
-func (s *Store) join(id core.JobID, p *parts) gotJob {
+func (s *Store) join(id core.JobID, p *parts, def parts) gotJob {
 	j := &core.Job{Sched: p.sched, Def: core.Def{ID: id}}
-	if p.err == nil && p.def.rev != p.defRev {
-		p.err = core.ErrThrottled // a change came between the two reads: read again
+	err := cmp.Or(p.err, def.err)
+	if err == nil && def.def.rev != p.defRev {
+		err = core.ErrThrottled // a change came between the two reads: read again
 	}
-	if p.err != nil {
-		return gotJob{Is: j, Err: p.err}
-	}
-	d, err := decodeDef(p.def.text)
 	if err != nil {
 		return gotJob{Is: j, Err: err}
 	}
-	p.def.days = d.Keep.Days
-	s.defs.note(id, p.def)
+	d, err := decodeDef(def.def.text)
+	if err != nil {
+		return gotJob{Is: j, Err: err}
+	}
+	def.def.days = d.Keep.Days
+	s.defs.note(id, def.def)
 	j.Def, err = secretbox.Open(s.o.Secrets, d)
 	return gotJob{Is: j, Err: err}
 }
@@ -131,9 +122,9 @@ type parts struct {
 	err    error
 }
 
-func (s *Store) readParts(ctx context.Context, keys []item) (map[core.JobID]parts, error) {
-	read := make(map[core.JobID]parts, len(keys))
-	unread, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
+func (s *Store) readParts(ctx context.Context, ids []core.JobID, key func(core.JobID) item) (map[core.JobID]parts, error) {
+	read := make(map[core.JobID]parts, len(ids))
+	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, key), func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
 		if err != nil {
 			return err
@@ -150,11 +141,7 @@ func (s *Store) readParts(ctx context.Context, keys []item) (map[core.JobID]part
 		return nil
 	})
 	for i := range unread {
-		id, err := jobOf(stringOf(keys[i], "id"))
-		if err != nil {
-			return nil, err
-		}
-		read[id] = parts{sched: core.Sched{ID: id}, err: core.ErrThrottled}
+		read[ids[i]] = parts{sched: core.Sched{ID: ids[i]}, err: core.ErrThrottled}
 	}
 	return read, err
 }
@@ -162,19 +149,22 @@ func (s *Store) readParts(ctx context.Context, keys []item) (map[core.JobID]part
 func (s jobs) Named(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := map[string]core.JobID{}
 	b := shownBoard(ctx)
-	keys := make([]item, 0, len(names))
+	var keys []store.Key
 	for _, n := range names {
 		if id := b.ids[app+"/"+n]; id != 0 {
 			found[n] = id
 		} else {
-			keys = append(keys, stateKey(namesOf(app), n))
+			keys = append(keys, store.Key{Kind: namesOf(app), Name: n})
 		}
 	}
-	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
-		id, err := intOf(it, "job")
-		found[stringOf(it, "key")] = core.JobID(id)
-		return err
-	})
+	if len(keys) == 0 {
+		return found, nil
+	}
+	records, err := s.Store.Get(ctx, keys...)
+	for key, r := range records {
+		found[key.Name], err = core.JobID(r.V), cmp.Or(err, r.Err)
+	}
+	return found, err
 }
 
 func stringOf(it item, name string) string {
@@ -203,13 +193,12 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		return list, next, nil
 	}
 	e := equal("of", text("jobs"))
-	e.test("key", ">", text(store.JobName(after)))
+	e.any(where("key", ">", text(store.JobName(after))))
 	in := e.query(s.o.Names.State)
 	if app == "" {
 		in.Limit = aws.Int32(int32(limit))
 	} else { // a limit would count items before the filter, and few of them may be the app's
-		in.FilterExpression = aws.String(e.name("app") + " = " + e.value("app", text(app)))
-		in.ExpressionAttributeNames, in.ExpressionAttributeValues = e.names, e.values
+		in = e.query(s.o.Names.State, where("app", "=", text(app)))
 	}
 	out, err := s.ask(ctx, in)
 	if err != nil {
@@ -221,16 +210,15 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		}
 	}
 	var ids []core.JobID
-	for i, it := range out.Items {
-		if i == limit {
-			next = ids[limit-1]
-			break
-		}
+	for _, it := range out.Items[:min(len(out.Items), limit)] {
 		id, err := jobOf(stringOf(it, "key"))
 		if err != nil {
 			return nil, 0, err
 		}
 		ids = append(ids, id)
+	}
+	if len(out.Items) > limit {
+		next = ids[limit-1]
 	}
 	found, err := s.allJobs(ctx, ids)
 	if err != nil {
@@ -294,7 +282,7 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		return nil, err
 	}
 	e := equal("partition", number(partition))
-	e.between("planAt", text(from), text(to))
+	e.any(where("planAt", "BETWEEN", text(from), text(to)))
 	in := s.dueIndex(e)
 	in.Limit = aws.Int32(int32(limit))
 	out, err := s.db.Query(ctx, in)

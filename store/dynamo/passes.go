@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -23,7 +24,7 @@ const keepPasses = time.Hour
 // passes are the records that a creation of jobs stores: one for each of its transactions and each app in it.
 type passes struct {
 	nonce  string
-	stored []store.Group
+	stored []store.Record
 	open   map[string]bool // apps that accept jobs
 }
 
@@ -43,12 +44,12 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 		for _, i := range part {
 			if app := puts[i].Create.Def.App; !in[app] {
 				in[app] = true
-				pass := store.Write{Record: store.Record{Key: p.key(k, app), V: 1, Expires: expires}, Was: store.Any}
-				p.stored, apps = append(p.stored, store.Group{Writes: []store.Write{pass}}), append(apps, stateKey(store.KindApp, app))
+				p.stored = append(p.stored, store.Record{Key: p.key(k, app), V: 1, Expires: expires})
+				apps = append(apps, stateKey(store.KindApp, app))
 			}
 		}
 	}
-	if err := errors.Join(s.Write(ctx, p.stored...)...); err != nil {
+	if err := s.WriteAny(ctx, p.stored, false); err != nil {
 		return nil, err
 	}
 	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
@@ -58,7 +59,7 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 			return nil
 		}
 		until, err := intOf(it, "leaving")
-		if err != nil || until >= millis(s.o.Now()) {
+		if err != nil || until >= core.Millis(s.o.Now()) {
 			return err
 		}
 		err = s.unmark(ctx, app, until)
@@ -70,39 +71,21 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 	})
 }
 
-// leave removes passes. A pass that remains admits no job that it did not admit before, and expires.
-func (s *Store) leave(ctx context.Context, passes []store.Group) error {
-	for i := range passes {
-		passes[i].Writes[0].Delete = true
-	}
-	return errors.Join(s.Write(ctx, passes...)...)
-}
-
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 	e := equal("leaving", number(until))
 	e.remove("leaving")
-	return s.updateApp(ctx, app, e)
-}
-
-func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
-	return s.writeState(ctx, func() error {
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey(store.KindApp, app)))
-		return err
-	})
+	return s.transact(ctx, e.to(updateItem, s.o.Names.State, stateKey(store.KindApp, app)))
 }
 
 func deletesApp(w store.Write) bool { return w.Delete && w.Kind == store.KindApp }
 
 // deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
 func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	until := millis(s.o.Now().Add(leavingFor))
+	until := core.Millis(s.o.Now().Add(leavingFor))
 	mark := condition(w)
 	mark.exists("of")
 	mark.set("leaving", number(until))
-	if err := s.updateApp(ctx, w.Name, mark); err != nil {
+	if err := s.transact(ctx, mark.to(updateItem, s.o.Names.State, recordKey(w.Key))); err != nil {
 		return err
 	}
 	err := s.deleteMarked(ctx, g, w.Name, until)
@@ -113,21 +96,12 @@ func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) e
 }
 
 func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, until int64) error {
-	for {
-		list, err := s.List(ctx, passesOf(name), "", "", keysPerGet)
-		if err != nil {
-			return err
-		}
-		passes := make([]store.Group, len(list))
-		for i := range list {
-			passes[i].Writes = []store.Write{{Record: list[i], Was: store.Any}}
-		}
-		if err := s.leave(ctx, passes); err != nil {
-			return err
-		}
-		if len(list) < keysPerGet {
-			break
-		}
+	passes, err := s.List(ctx, passesOf(name), "", "", math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	if err := s.WriteAny(ctx, passes, true); err != nil {
+		return err
 	}
 	names, err := s.List(ctx, namesOf(name), "", "", 1)
 	if err != nil {
@@ -140,12 +114,12 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 	if err != nil {
 		return err
 	}
-	actions := append(s.changesActions(g.Changes), s.recordActions(g.Writes, until)...)
+	actions := append(s.changesOf(g.Changes), s.recordsOf(g.Writes, until)...)
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
 			break // the other executors will expire without heartbeats
 		}
-		actions = append(actions, deleteAction(s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
+		actions = append(actions, plain(deleteItem, s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
 	}
-	return s.transact(ctx, actions)
+	return s.transact(ctx, actions...)
 }

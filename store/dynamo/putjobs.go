@@ -3,32 +3,16 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
 
-func putAction(table string, it item) types.TransactWriteItem {
-	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it}}
-}
-
-func deleteAction(table string, key item) types.TransactWriteItem {
-	return types.TransactWriteItem{Delete: &types.Delete{TableName: &table, Key: key}}
-}
-
-// changeActions store a change record: for its job's history, and for its app's.
-func (s *Store) changeActions(c *core.Change) []types.TransactWriteItem {
-	return s.recordActions(s.changeWrites(c), 0)
-}
-
-// changesActions store change records.
-func (s *Store) changesActions(changes []core.Change) (list []types.TransactWriteItem) {
+// changesOf returns the writes of change records: for the history of each job, and of its app.
+func (s *Store) changesOf(changes []core.Change) (list []write) {
 	for i := range changes {
-		list = append(list, s.changeActions(&changes[i])...)
+		list = append(list, s.recordsOf(s.changeWrites(&changes[i]), 0)...)
 	}
 	return list
 }
@@ -38,8 +22,7 @@ func (s *Store) changesActions(changes []core.Change) (list []types.TransactWrit
 // transaction of its own.
 func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	errs := make([]error, len(puts))
-	var create, update, alone, move []int
-	var due [2][]int
+	var create, update, alone, move, due []int
 	for i := range puts {
 		switch p := &puts[i]; {
 		case p.Create != nil:
@@ -50,59 +33,48 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 			alone = append(alone, i)
 		case p.Advance != nil:
 			move = append(move, i)
-		case p.Enter != nil:
-			due[0] = append(due[0], i)
 		default:
-			due[1] = append(due[1], i)
+			due = append(due, i)
 		}
 	}
 	s.create(ctx, puts, create, errs)
 	s.updateAll(ctx, puts, update, errs)
-	store.AtOnce(len(alone), func(k int) { errs[alone[k]] = s.putSingle(ctx, &puts[alone[k]]) })
-	statements := make([]statement, len(move))
-	for k, i := range move {
-		statements[k] = s.advance(puts[i].Advance)
+	store.AtOnce(len(alone), func(k int) {
+		if p := &puts[alone[k]]; p.Delete != nil {
+			errs[alone[k]] = s.deleteJob(ctx, p)
+		} else {
+			errs[alone[k]] = s.transact(ctx, append(s.changesOf(p.Changes), s.planned(p))...)
+		}
+	})
+	planned := func(of []int) []write {
+		list := make([]write, len(of))
+		for k, i := range of {
+			list[k] = s.planned(&puts[i])
+		}
+		return list
 	}
-	for k, err := range s.execute(ctx, statements) {
+	for k, err := range s.execute(ctx, planned(move)) {
 		errs[move[k]] = err
 	}
-	for _, of := range due {
-		writes, keys := make([]types.WriteRequest, len(of)), make([]string, len(of))
-		for k, i := range of {
-			if d := puts[i].Enter; d != nil {
-				writes[k].PutRequest, keys[k] = &types.PutRequest{Item: entryItem(*d)}, entryText(*d)
-			} else {
-				d = puts[i].Leave
-				writes[k].DeleteRequest, keys[k] = &types.DeleteRequest{Key: entryKey(*d)}, entryText(*d)
-			}
-		}
-		for k, err := range s.batchWrite(ctx, s.o.Names.Jobs, writes, keys) {
-			errs[of[k]] = err
-		}
+	for k, err := range s.batchWrite(ctx, s.o.Names.Jobs, planned(due)) {
+		errs[due[k]] = err
 	}
 	return errs
 }
 
-// putSingle deletes a job, makes an advance or changes an entry, in a transaction with the change records.
-func (s *Store) putSingle(ctx context.Context, p *store.JobPut) error {
-	actions, t := s.changesActions(p.Changes), s.o.Names.Jobs
+// planned makes an advance, or adds or removes an entry of the due index.
+func (s *Store) planned(p *store.JobPut) write {
 	switch {
-	case p.Delete != nil:
-		return s.deleteJob(ctx, p)
 	case p.Advance != nil:
-		e := &expr{}
-		writeAdvance(e, p.Advance)
-		actions = append(actions, e.update(t, schedKey(p.Advance.Job)))
+		return s.advance(p.Advance)
 	case p.Enter != nil:
-		actions = append(actions, putAction(t, entryItem(*p.Enter)))
-	default:
-		actions = append(actions, deleteAction(t, entryKey(*p.Leave)))
+		return s.enterDue(*p.Enter)
 	}
-	return s.transact(ctx, actions)
+	return s.leaveDue(*p.Leave)
 }
 
-// writeAdvance adds the changes and the condition of an advance to w.
-func writeAdvance(w edits, a *core.Advance) {
+func (s *Store) advance(a *core.Advance) write {
+	w := &expr{}
 	w.equals("rev", number(a.Rev))
 	w.equals("next", number(a.Next))
 	w.equals("tail", number(a.Tail))
@@ -111,7 +83,7 @@ func writeAdvance(w edits, a *core.Advance) {
 	w.set("tail", number(a.NewTail))
 	w.set("partition", number(a.NewPartition))
 	w.set("planAt", text(schedKeyAt(a.NewPlanAt, a.Job)))
-	put(w, "planError", a.PlanError != "", text(a.PlanError))
+	w.put("planError", a.PlanError != "", text(a.PlanError))
 	if a.NewCompared != 0 {
 		w.set("compared", number(a.NewCompared))
 	}
@@ -120,28 +92,21 @@ func writeAdvance(w edits, a *core.Advance) {
 	}
 	if a.NewRev != 0 {
 		w.set("rev", number(a.NewRev))
-		w.set("revAt", number(millis(a.NewRevAt)))
+		w.set("revAt", number(core.Millis(a.NewRevAt)))
 		w.remove("pauseUntil")
-		put(w, "pauseBy", a.NewPauseBy != "", text(a.NewPauseBy))
-		put(w, "pauseWhy", a.NewPauseWhy != "", text(a.NewPauseWhy))
+		w.put("pauseBy", a.NewPauseBy != "", text(a.NewPauseBy))
+		w.put("pauseWhy", a.NewPauseWhy != "", text(a.NewPauseWhy))
 	}
+	return w.to(updateItem, s.o.Names.Jobs, schedKey(a.Job))
 }
 
-func (s *Store) advance(a *core.Advance) statement {
-	w := &writer{table: s.o.Names.Jobs}
-	w.where(`"id" = ?`, text("job#"+a.Job.String()))
-	w.where(`"part" = ?`, text("sched"))
-	writeAdvance(w, a)
-	return w.statement(a.Job.String())
-}
-
-func entryItem(d core.DueItem) item {
+func (s *Store) enterDue(d core.DueItem) write {
 	it := entryKey(d)
 	it["partition"], it["planAt"] = number(d.Partition), text(planKey(d))
-	return it
+	return plain(putItem, s.o.Names.Jobs, it)
 }
 
-func entryText(d core.DueItem) string { return planKey(d) + "#" + strconv.Itoa(d.Partition) }
+func (s *Store) leaveDue(d core.DueItem) write { return plain(deleteItem, s.o.Names.Jobs, entryKey(d)) }
 
 // fill is the answer of some writes.
 func fill(errs []error, of []int, err error) {
@@ -164,7 +129,8 @@ func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs 
 		fill(errs, of, err)
 		return
 	}
-	defer func() { _ = s.leave(ctx, p.stored) }()
+	// A pass that remains admits no job that it did not admit before, and expires.
+	defer func() { _ = s.WriteAny(ctx, p.stored, true) }()
 	do := func(k int) {
 		var part []int // of the jobs whose apps accept jobs
 		for _, i := range parts[k] {
@@ -193,47 +159,42 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		return nil
 	}
 	t := &s.o.Names
-	var actions []types.TransactWriteItem
+	var actions []write
 	var links []core.Link
 	apps := map[string]bool{}
 	for _, i := range some {
 		j := *puts[i].Create
 		j.Def.Children = nil
 		links = append(links, core.Links(j.Def.ID, nil, j.Def.After)...)
-		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
-		if err != nil {
-			return err
-		}
+		sched := encodeSched(&j.Sched, j.Sched.Rev)
 		def, err := s.encodeDef(&j.Def, j.Sched.Rev)
 		if err != nil {
 			return err
 		}
-		actions = append(actions, none("id").put(t.Jobs, def), none("id").put(t.Jobs, sched),
-			none("of").check(t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
+		actions = append(actions, none("id").to(putItem, t.Jobs, def), none("id").to(putItem, t.Jobs, sched),
+			none("of").to(checkItem, t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
 		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
-			there := &expr{} // if the pass was removed, the app is being deleted
-			there.exists("of")
-			actions = append(actions, there.check(t.State, pass(app)))
+			// If the pass was removed, the app is being deleted.
+			actions = append(actions, when(where("of", "exists")).to(checkItem, t.State, pass(app)))
 		}
-		actions = append(actions, s.changesActions(puts[i].Changes)...)
+		actions = append(actions, s.changesOf(puts[i].Changes)...)
 	}
 	parents, err := s.linkActions(ctx, links)
 	if err != nil {
 		return err
 	}
-	return s.transact(ctx, append(actions, parents...))
+	return s.transact(ctx, append(actions, parents...)...)
 }
 
 // namesOf is the partition of the names of an app's jobs.
 func namesOf(app string) string { return "name#" + app }
 
 // nameActions list a job and store its name, which no other job may have.
-func (s *Store) nameActions(d *core.Def, rev int64) []types.TransactWriteItem {
-	name := stateKey(namesOf(d.App), d.Name)
-	name["job"] = number(d.ID)
-	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, s.listItem(d, rev))}
+func (s *Store) nameActions(d *core.Def, rev int64) []write {
+	name := store.Write{Record: store.Record{Key: store.Key{Kind: namesOf(d.App), Name: d.Name}, V: int64(d.ID)}, Was: store.Absent}
+	return append(s.recordsOf([]store.Write{name}, 0), plain(putItem, s.o.Names.State, s.listItem(d, rev)))
 }
 
 // updateAll makes updates. Updates that change lists of children are made in turn, because two jobs may have the same parent.
@@ -306,10 +267,6 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	if redefined {
 		defRev = defRevAfter(j.Sched.Rev, defRev)
 	}
-	sched, err := encodeSched(&j.Sched, defRev)
-	if err != nil {
-		return err
-	}
 	links, edges, err := store.Family(&old.Def, &j.Def, u.Edges)
 	if err != nil {
 		return err
@@ -322,22 +279,22 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	e.equals("tail", number(u.SeenTail))
 	e.equals("seq", number(old.Sched.Seq))
 	e.equals("defRev", number(stored.defRev))
-	actions = append(append(actions, e.put(t.Jobs, sched)), s.recordActions(edges, 0)...)
+	actions = append(append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev))), s.recordsOf(edges, 0)...)
 	if redefined {
 		def, err := s.encodeDef(&j.Def, defRev)
 		if err != nil {
 			return err
 		}
-		actions = append(actions, putAction(t.Jobs, def))
+		actions = append(actions, plain(putItem, t.Jobs, def))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
-		actions = append(actions, deleteAction(t.State, stateKey(namesOf(old.Def.App), old.Def.Name)))
+		actions = append(actions, plain(deleteItem, t.State, stateKey(namesOf(old.Def.App), old.Def.Name)))
 		actions = append(actions, s.nameActions(&j.Def, defRev)...)
 	} else if redefined {
-		actions = append(actions, putAction(t.State, s.listItem(&j.Def, defRev)))
+		actions = append(actions, plain(putItem, t.State, s.listItem(&j.Def, defRev)))
 	}
 	s.defs.forget(j.Def.ID)
-	return s.transact(ctx, append(actions, s.changesActions(p.Changes)...))
+	return s.transact(ctx, append(actions, s.changesOf(p.Changes)...)...)
 }
 
 // keepTombs is how long the tombstone of a job stays: a trigger may wait in the due index for a year.
@@ -368,7 +325,7 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	tomb.Expires = s.o.Now().Add(keepTombs)
 	e := equal("rev", number(p.Delete.Seen))
 	e.equals("defRev", number(stored.defRev))
-	actions := append(s.recordActions([]store.Write{tomb}, 0), e.delete(t.Jobs, schedKey(id)), deleteAction(t.Jobs, defKey(id)),
-		deleteAction(t.State, stateKey(namesOf(d.App), d.Name)), deleteAction(t.State, stateKey("jobs", store.JobName(id))))
-	return s.transact(ctx, append(append(actions, parents...), s.changesActions(p.Changes)...))
+	actions := append(s.recordsOf([]store.Write{tomb}, 0), e.to(deleteItem, t.Jobs, schedKey(id)), plain(deleteItem, t.Jobs, defKey(id)),
+		plain(deleteItem, t.State, stateKey(namesOf(d.App), d.Name)), plain(deleteItem, t.State, stateKey("jobs", store.JobName(id))))
+	return s.transact(ctx, append(append(actions, parents...), s.changesOf(p.Changes)...)...)
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
@@ -67,21 +68,40 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 		found[r.Key] = r
 		return nil
 	}
+	throttled := func(k store.Key) { found[k] = store.Record{Key: k, Err: core.ErrThrottled} }
 	if len(keys) == 1 { // several reads of a page can share it
-		it, err := s.one(ctx, recordKey(keys[0]))
+		it, err := s.one(ctx, keys[0])
 		switch {
 		case errors.Is(err, core.ErrThrottled):
-			found[keys[0]], err = store.Record{Key: keys[0], Err: err}, nil
-		case it != nil:
+			throttled(keys[0])
+			return found, nil
+		case len(it) > 0:
 			err = take(it)
 		}
 		return found, err
 	}
 	unread, err := s.get(ctx, s.o.Names.State, keysOf(keys, recordKey), take)
 	for i := range unread {
-		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
+		throttled(keys[i])
 	}
 	return found, err
+}
+
+// one reads one item of the state table.
+func (s *Store) one(ctx context.Context, key store.Key) (item, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return once(ctx, fmt.Sprintf("one %s %s", key.Kind, key.Name), func() (item, error) {
+		strong, count := consistency(ctx)
+		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: recordKey(key), ConsistentRead: strong,
+			ReturnConsumedCapacity: count})
+		if err != nil {
+			return nil, answer("table "+s.o.Names.State, err)
+		}
+		spend(ctx, out.ConsumedCapacity)
+		return out.Item, nil
+	})
 }
 
 // List implements store.Records. A page reads a list once.
@@ -97,11 +117,11 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 	e := equal("of", text(kind))
 	switch {
 	case before == "" && after != "":
-		e.test("key", ">", text(after))
+		e.any(where("key", ">", text(after)))
 	case before != "" && low >= before:
 		return nil, ctx.Err()
 	case before != "":
-		e.between("key", text(low), text(before))
+		e.any(where("key", "BETWEEN", text(low), text(before)))
 	}
 	in := e.query(s.o.Names.State)
 	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != store.KindHealth) // a strong read costs twice as much
@@ -123,25 +143,26 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		return slices.Repeat([]error{err}, len(groups))
 	}
 	errs := make([]error, len(groups))
-	var free []freeWrite
-	var bound []int // indices of groups
+	var free []store.Write
+	var of, bound []int // indices of groups
 	for i := range groups {
 		g := &groups[i]
 		switch errs[i] = g.Check(); {
 		case errs[i] != nil:
 		case len(g.Writes) == 0:
 			for k := range g.Changes {
-				for _, w := range s.changeWrites(&g.Changes[k]) {
-					free = append(free, freeWrite{w, i})
-				}
+				free = append(free, s.changeWrites(&g.Changes[k])...)
+				of = append(of, i, i)
 			}
 		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any && !deletesApp(g.Writes[0]):
-			free = append(free, freeWrite{g.Writes[0], i})
+			free, of = append(free, g.Writes[0]), append(of, i)
 		default:
 			bound = append(bound, i)
 		}
 	}
-	s.writeFree(ctx, free, errs)
+	for k, err := range s.batchWrite(ctx, s.o.Names.State, s.recordsOf(free, 0)) {
+		errs[of[k]] = cmp.Or(errs[of[k]], err)
+	}
 	store.AtOnce(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
 	return errs
 }
@@ -151,65 +172,27 @@ func (s *Store) changeWrites(c *core.Change) []store.Write {
 	return store.ChangeWrites(c, s.o.Now().Add(s.o.KeepRuns))
 }
 
-// freeWrite is a write without a condition, and the index of its group.
-type freeWrite struct {
-	store.Write
-	group int
-}
-
-// writeFree makes writes without a condition. The last write of a record counts.
-func (s *Store) writeFree(ctx context.Context, free []freeWrite, errs []error) {
-	if len(free) == 0 {
-		return
-	}
-	last := map[store.Key]int{}
-	for i := range free {
-		last[free[i].Key] = i
-	}
-	writes, keys := make([]types.WriteRequest, len(free)), make([]string, len(free))
-	for i := range free {
-		w := &free[last[free[i].Key]]
-		keys[i] = w.Kind + "\x00" + w.Name
-		if w.Delete {
-			writes[i].DeleteRequest = &types.DeleteRequest{Key: recordKey(w.Key)}
-		} else {
-			writes[i].PutRequest = &types.PutRequest{Item: encodeRecord(&w.Record)}
-		}
-	}
-	for i, err := range s.batchWrite(ctx, s.o.Names.State, writes, keys) {
-		errs[free[i].group] = cmp.Or(errs[free[i].group], err)
-	}
-}
-
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
 	if i := slices.IndexFunc(g.Writes, deletesApp); i >= 0 {
 		return s.deleteApp(ctx, g, &g.Writes[i])
 	}
-	if len(g.Writes) == 1 && len(g.Changes) == 0 {
-		w := &g.Writes[0]
-		if w.Delete {
-			return s.deleteIf(ctx, recordKey(w.Key), condition(w))
-		}
-		return s.putIf(ctx, encodeRecord(&w.Record), condition(w))
-	}
-	return s.transact(ctx, append(s.changesActions(g.Changes), s.recordActions(g.Writes, 0)...))
+	return s.transact(ctx, append(s.changesOf(g.Changes), s.recordsOf(g.Writes, 0)...)...)
 }
 
-// recordActions make writes. An app is deleted on the condition that it is marked as leaving until the given time.
-func (s *Store) recordActions(writes []store.Write, leaving int64) (actions []types.TransactWriteItem) {
+// recordsOf returns the writes of records. An app is deleted on the condition that it is marked as leaving until the given time.
+func (s *Store) recordsOf(writes []store.Write, leaving int64) (list []write) {
 	for k := range writes {
 		w, e := &writes[k], condition(&writes[k])
-		switch {
-		case !w.Delete:
-			actions = append(actions, e.put(s.o.Names.State, encodeRecord(&w.Record)))
-		case deletesApp(*w):
+		if deletesApp(*w) {
 			e.equals("leaving", number(leaving))
-			fallthrough
-		default:
-			actions = append(actions, e.delete(s.o.Names.State, recordKey(w.Key)))
+		}
+		if w.Delete {
+			list = append(list, e.to(deleteItem, s.o.Names.State, recordKey(w.Key)))
+		} else {
+			list = append(list, e.to(putItem, s.o.Names.State, encodeRecord(&w.Record)))
 		}
 	}
-	return actions
+	return list
 }
 
 // condition returns the condition of a write.
@@ -218,7 +201,9 @@ func condition(w *store.Write) *expr {
 	case store.Any:
 		return &expr{}
 	case store.Lower:
-		return noneOr("v", "<", number(w.V))
+		return when(where("v", "missing"), where("v", "<", number(w.V)))
+	case store.Absent:
+		return none("v")
 	}
-	return was("v", w.Was)
+	return equal("v", number(w.Was))
 }

@@ -30,7 +30,7 @@ func (s runs) Began(ctx context.Context, from, to core.Instant, behind core.JobI
 	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end
 	for hour := read / 60; hour <= (end-1)/60; hour++ {
 		e := equal("of", text(store.KindJournals(hour*60)))
-		e.between("key", text(strconv.FormatInt(read, 10)+"."), text(strconv.FormatInt(end-1, 10)+"/"))
+		e.any(where("key", "BETWEEN", text(strconv.FormatInt(read, 10)+"."), text(strconv.FormatInt(end-1, 10)+"/")))
 		if err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
 			j, err := decodeJournal(it)
 			for _, entry := range j.Entries {
@@ -104,11 +104,16 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 	}
 	errs := make([]error, len(spans)+1)
 	store.AtOnce(len(errs), func(i int) {
+		var list []core.Run
 		if i == len(spans) {
-			errs[i] = s.beganAlone(ctx, alone, give)
+			errs[i] = s.getAll(ctx, s.o.Names.Runs, keysOf(alone, runKey), func(it item) error {
+				r, _, err := decodeRun(it)
+				list = append(list, r)
+				return err
+			})
+			give(list)
 			return
 		}
-		var list []core.Run
 		errs[i] = s.query(ctx, s.between(spans[i][0], spans[i][1]), func(it item) (bool, error) {
 			r, _, err := decodeRun(it)
 			if list = append(list, r); len(list) == beganTold {
@@ -120,16 +125,4 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 		give(list)
 	})
 	return errors.Join(errs...)
-}
-
-// beganAlone reports runs that it reads by ID.
-func (s *Store) beganAlone(ctx context.Context, ids []core.RunID, give func([]core.Run)) error {
-	var list []core.Run
-	err := s.getAll(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
-		r, _, err := decodeRun(it)
-		list = append(list, r)
-		return err
-	})
-	give(list)
-	return err
 }

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,7 +27,6 @@ const (
 	bytesPerBatch   = 256 << 10 // a request is charged for each 64 KB: more in one would not be cheaper
 	maxDelay        = 900 * time.Second
 	maxVisibility   = 12 * time.Hour
-	longPoll        = 20 * time.Second
 )
 
 func (s *Store) queueOf(k ring.Kind) (string, error) {
@@ -48,19 +46,10 @@ func delay(notBefore, now time.Time) int32 {
 }
 
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
-	errs := make([]error, len(out))
+	errs, queues, bodies := make([]error, len(out)), make([]string, len(out)), make([]string, len(out))
 	now := s.o.Now()
-	type entry struct {
-		i    int
-		body string
-	}
-	type batch struct {
-		queue   string
-		entries []entry
-		size    int
-	}
-	var batches []*batch
-	last := map[string]*batch{} // by queue
+	var batches [][]int
+	last, size := map[string]int{}, map[string]int{} // last batch of a queue, and its bytes
 	behind := map[core.Instant]time.Time{}
 	for i := range out {
 		q, err := s.queueOf(out[i].Message.Queue())
@@ -73,35 +62,29 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			errs[i] = core.Errorf(core.CodeTooLarge, "a message of %d bytes; at most %d are allowed", len(body), ring.MaxBytes)
 			continue
 		}
-		b := last[q]
-		if b == nil || len(b.entries) == entriesPerBatch || b.size+len(body) > bytesPerBatch {
-			b = &batch{queue: q}
-			last[q], batches = b, append(batches, b)
+		if b, is := last[q]; !is || len(batches[b]) == entriesPerBatch || size[q]+len(body) > bytesPerBatch {
+			last[q], size[q], batches = len(batches), 0, append(batches, nil)
 		}
-		b.entries, b.size = append(b.entries, entry{i, string(body)}), b.size+len(body)
+		b := last[q]
+		batches[b], size[q] = append(batches[b], i), size[q]+len(body)
+		queues[i], bodies[i] = q, string(body)
 		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) &&
 			out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
 	s.noteBehind(ctx, behind)
-	store.AtOnce(len(batches), func(k int) {
-		b := batches[k]
-		for n, err := range s.entries(ctx, b.queue, len(b.entries), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-			in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
-			for _, n := range of {
-				e := &b.entries[n]
-				in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &e.body,
-					DelaySeconds: delay(out[e.i].NotBefore, s.o.Now())})
-			}
-			answered, err := s.sqs.SendMessageBatch(ctx, in)
-			if err != nil {
-				return nil, err
-			}
-			return append(answered.Failed, unanswered(in.Entries, answered)...), nil
-		}) {
-			errs[b.entries[n].i] = err
+	s.entries(ctx, queues, batches, errs, func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+		in := &sqs.SendMessageBatchInput{QueueUrl: queue}
+		for _, i := range of {
+			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: &bodies[i],
+				DelaySeconds: delay(out[i].NotBefore, s.o.Now())})
 		}
+		answered, err := s.sqs.SendMessageBatch(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return append(answered.Failed, unanswered(in.Entries, answered)...), nil
 	})
 	return errs
 }
@@ -197,160 +180,6 @@ func printable(text string) string {
 	}, text)
 }
 
-// receipts holds the handles of messages that this process received and neither acked nor released.
-type receipts struct {
-	mu   sync.Mutex
-	last int64
-	of   map[int64]receipt
-	swep time.Time
-}
-
-type receipt struct {
-	kind   ring.Kind
-	handle string
-	until  time.Time
-}
-
-func (r *receipts) put(x receipt, now time.Time) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Sub(r.swep) > time.Minute { // receipts that were neither acked nor released
-		for id, old := range r.of {
-			if old.until.Before(now) {
-				delete(r.of, id)
-			}
-		}
-		r.swep = now
-	}
-	r.last++
-	r.of[r.last] = x
-	return r.last
-}
-
-func (r *receipts) take(id int64) (receipt, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	x, ok := r.of[id]
-	delete(r.of, id)
-	return x, ok
-}
-
-// Receive implements store.Queue, for dispatch outside Lambda. SQS returns at most ten messages, in no order. An
-// unreadable message moves to the dead-letter queue; a message in a newer format stays.
-func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
-	q, err := s.queueOf(kind)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		wait := longPoll
-		if end, ok := ctx.Deadline(); ok {
-			wait = min(wait, time.Until(end))
-		}
-		out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &q, MaxNumberOfMessages: int32(min(limit, entriesPerBatch)),
-			WaitTimeSeconds: int32(max(wait, 0) / time.Second), VisibilityTimeout: int32(s.o.Visibility / time.Second),
-			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameApproximateReceiveCount}})
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return nil, answer("queue "+q, err)
-		}
-		var list []store.Delivery
-		var again []ring.Message
-		for _, m := range out.Messages {
-			body := aws.ToString(m.Body)
-			id := s.receipts.put(receipt{kind, aws.ToString(m.ReceiptHandle), s.o.Now().Add(2 * s.o.Visibility)}, s.o.Now())
-			msg, err := ring.Decode([]byte(body))
-			msg.Slow = kind == ring.KindSlow
-			if err == nil && msg.Queue() != kind {
-				err = fmt.Errorf("a message of the kind %q on the queue of %q", msg.Kind, kind)
-			}
-			switch {
-			case errors.Is(err, ring.ErrNewer):
-				s.Release(ctx, []store.Delivery{{ID: id}}, s.o.Now().Add(time.Minute))
-			case err != nil:
-				if s.BuryRaw(ctx, body, err.Error()) == nil {
-					s.Ack(ctx, []store.Delivery{{ID: id}})
-				}
-			default:
-				n, _ := strconv.Atoi(m.Attributes[string(sqstypes.MessageSystemAttributeNameApproximateReceiveCount)])
-				list = append(list, store.Delivery{ID: id, Receives: max(n, 1), Message: msg})
-				if n > 1 {
-					again = append(again, msg)
-				}
-			}
-		}
-		s.Returned(ctx, again)
-		if len(list) > 0 {
-			return list, nil
-		}
-		if wait < time.Second && !pause(ctx, shortPoll) {
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// shortPoll is how often a queue is asked when there is less time left than the
-// whole second that it can wait.
-const shortPoll = 200 * time.Millisecond
-
-// pause waits; false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// eachQueue groups the receipts of deliveries by queue, and makes one call for each queue.
-func (s *Store) eachQueue(ctx context.Context, list []store.Delivery, tell func(queue string, handles []string) []error) []error {
-	errs := make([]error, len(list))
-	handles, queues := map[string][]string{}, map[string][]int{}
-	for i := range list {
-		x, ok := s.receipts.take(list[i].ID)
-		if !ok {
-			continue // acked or released before, or long visible again: there is nothing to do
-		}
-		q, err := s.queueOf(x.kind)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		handles[q], queues[q] = append(handles[q], x.handle), append(queues[q], i)
-	}
-	for q, of := range queues {
-		for k, err := range tell(q, handles[q]) {
-			errs[of[k]] = err
-		}
-	}
-	return errs
-}
-
-func (s *Store) Ack(ctx context.Context, done []store.Delivery) []error {
-	return s.eachQueue(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
-}
-
-func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time) []error {
-	slots := map[core.Instant]time.Time{}
-	for i := range back {
-		if back[i].Message.Kind != ring.KindPostRun {
-			s.willWait(slots, back[i].Message.Slot, at)
-		}
-	}
-	s.noteBehind(ctx, slots)
-	return s.eachQueue(ctx, back, func(q string, handles []string) []error {
-		return s.hide(ctx, q, handles, func(int) time.Time { return at })
-	})
-}
-
 // Again describes when to redeliver a message that Lambda received.
 type Again struct {
 	Receipt string
@@ -358,23 +187,34 @@ type Again struct {
 	Slot    core.Instant // due time of its runs; 0: it has none
 }
 
-// ComeAgain is Release for messages that Lambda received and must not ack. queue is the end of a queue's URL, as events
-// name it.
+// ComeAgain makes messages that Lambda received visible again at the given time, without an ack. queue is the end of a queue's
+// URL, as events name it.
 func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
 	slots := map[core.Instant]time.Time{}
-	for i := range list {
-		s.willWait(slots, list[i].Slot, list[i].At)
+	for _, a := range list { // others are recorded when they are received again
+		if a.Slot > 0 && a.At.After(s.o.Now().Add(s.o.Visibility)) && a.At.After(a.Slot.Time().Add(ring.PutBackAfter)) &&
+			a.At.After(slots[a.Slot]) {
+			slots[a.Slot] = a.At
+		}
 	}
 	s.noteBehind(ctx, slots)
 	url, err := s.named(queue)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(list))
 	}
-	receipts := make([]string, len(list))
-	for i := range list {
-		receipts[i] = list[i].Receipt
-	}
-	return s.hide(ctx, url, receipts, func(k int) time.Time { return list[k].At })
+	return s.eachHandle(ctx, url, len(list), func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: queue}
+		for _, k := range of {
+			d := min(max(list[k].At.Sub(s.o.Now()), 0), maxVisibility) + time.Second - 1 // rounded up: before its time a message has no work
+			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)),
+				ReceiptHandle: &list[k].Receipt, VisibilityTimeout: int32(d / time.Second)})
+		}
+		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Failed, nil
+	})
 }
 
 // Done removes messages that Lambda received and does not ack, because the batch as a whole is reported as failed.
@@ -397,8 +237,8 @@ func (s *Store) named(queue string) (string, error) {
 }
 
 func (s *Store) remove(ctx context.Context, queue string, handles []string) []error {
-	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
+	return s.eachHandle(ctx, queue, len(handles), func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: queue}
 		for _, k := range of {
 			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k]})
 		}
@@ -410,22 +250,12 @@ func (s *Store) remove(ctx context.Context, queue string, handles []string) []er
 	})
 }
 
-// hide delays the redelivery of messages by whole seconds, rounded up: before its time a message has no work.
-func (s *Store) hide(ctx context.Context, queue string, handles []string, at func(k int) time.Time) []error {
-	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
-		for _, k := range of {
-			d := min(max(at(k).Sub(s.o.Now()), 0), maxVisibility)
-			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)),
-				ReceiptHandle:     &handles[k],
-				VisibilityTimeout: int32((d + time.Second - 1) / time.Second)})
-		}
-		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return out.Failed, nil
-	})
+// eachHandle calls send for parts of n messages of a queue.
+func (s *Store) eachHandle(ctx context.Context, queue string, n int,
+	send func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
+	errs := make([]error, n)
+	s.entries(ctx, slices.Repeat([]string{queue}, n), chunks(upTo(n), entriesPerBatch), errs, send)
+	return errs
 }
 
 // Depth implements store.Queue; SQS counts approximately.
@@ -443,17 +273,17 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if err != nil {
 		return 0, 0, 0, answer("queue "+q, err)
 	}
-	for name, into := range map[sqstypes.QueueAttributeName]*int{
-		sqstypes.QueueAttributeNameApproximateNumberOfMessages: &due, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed: &waiting,
-		sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible: &inFlight,
-	} {
-		n, err := strconv.Atoi(out.Attributes[string(name)])
-		if err != nil {
-			return 0, 0, 0, fmt.Errorf("queue %s counts %q %s", q, out.Attributes[string(name)], name)
+	count := func(name sqstypes.QueueAttributeName) int {
+		n, bad := strconv.Atoi(out.Attributes[string(name)])
+		if bad != nil {
+			err = fmt.Errorf("queue %s counts %q %s", q, out.Attributes[string(name)], name)
 		}
-		*into = n
+		return n
 	}
-	return due, waiting, inFlight, nil
+	due = count(sqstypes.QueueAttributeNameApproximateNumberOfMessages)
+	waiting = count(sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed)
+	inFlight = count(sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
+	return due, waiting, inFlight, err
 }
 
 // behindOf lists the due times of runs that were requeued or received again, by the time until which they may be on the
@@ -467,25 +297,17 @@ func behindFrom(until time.Time) string { return fmt.Sprintf("%010d#", until.Uni
 // noteBehind records the due times of requeued messages until they are delivered again. If it cannot store a record, only
 // the age of the delay queue is less exact. The later of two records of a due time stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
-	list := slices.Collect(maps.Keys(slots))
-	store.AtOnce(len(list), func(i int) {
-		slot, at := list[i], slots[list[i]]
+	var groups []store.Group
+	for slot, at := range slots {
 		if now := s.o.Now(); at.Before(now) {
 			at = now
 		}
 		until := at.Add(2 * s.o.Visibility)
-		it := stateKey(behindOf, behindFrom(until)+fmt.Sprintf("%010d", slot))
-		it["until"], it["expires"] = number(millis(until)), number(until.Add(keepBehind).Unix())
-		_ = s.putIf(ctx, it, noneOr("until", "<", it["until"]))
-	})
-}
-
-// willWait adds a message to slots if it is requeued for longer than its visibility. Other messages are recorded when they
-// are received again.
-func (s *Store) willWait(slots map[core.Instant]time.Time, slot core.Instant, at time.Time) {
-	if slot > 0 && at.After(s.o.Now().Add(s.o.Visibility)) && at.After(slot.Time().Add(ring.PutBackAfter)) && at.After(slots[slot]) {
-		slots[slot] = at
+		note := store.Record{Key: store.Key{Kind: behindOf, Name: behindFrom(until) + fmt.Sprintf("%010d", slot)}, V: core.Millis(until),
+			Expires: until.Add(keepBehind)}
+		groups = append(groups, store.Group{Writes: []store.Write{{Record: note, Was: store.Lower}}})
 	}
+	_ = s.Write(ctx, groups...)
 }
 
 // Returned records messages that were received before: their receiver died or released them for a short time. Until they
@@ -536,20 +358,20 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 		}
 		oldest.Due = from
 	}
-	noted := equal("of", text(behindOf))
-	noted.test("key", ">=", text(behindFrom(from)))
-	err = s.query(ctx, noted.query(s.o.Names.State), func(it item) (bool, error) {
-		until, err := intOf(it, "until")
-		if err != nil || fromMillis(until).Before(from) {
-			return true, err
-		}
-		_, key, _ := strings.Cut(stringOf(it, "key"), "#")
-		slot, err := strconv.ParseInt(key, 10, 64)
-		oldest.Back = append(oldest.Back, core.Instant(slot))
-		return true, err
-	})
+	noted, err := s.List(ctx, behindOf, behindFrom(from), "", math.MaxInt32)
 	if err != nil {
 		return ring.Oldest{}, err
+	}
+	for i := range noted {
+		if core.FromMillis(noted[i].V).Before(from) {
+			continue
+		}
+		_, key, _ := strings.Cut(noted[i].Name, "#")
+		slot, err := strconv.ParseInt(key, 10, 64)
+		if err = cmp.Or(err, noted[i].Err); err != nil {
+			return ring.Oldest{}, err
+		}
+		oldest.Back = append(oldest.Back, core.Instant(slot))
 	}
 	oldest.Sort()
 	if clear {
@@ -558,33 +380,29 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	return oldest, err
 }
 
-// noteClear records that no message on the delay queue was due before a time, and when no message was seen to be due.
+// clearKey identifies the record of when no message was seen to be due (its version), and of a time before which no message on
+// the delay queue was due.
+var clearKey = store.Key{Kind: "ring", Name: "clear"}
+
 func (s *Store) noteClear(ctx context.Context, at, idle time.Time) error {
-	it := stateKey("ring", "clear")
-	it["at"], it["idle"] = number(millis(at)), number(millis(idle))
-	return s.putIf(ctx, it, nil)
+	body := strconv.AppendInt(nil, core.Millis(at), 10)
+	return s.Store.Write(ctx, store.Write{Record: store.Record{Key: clearKey, V: core.Millis(idle), Body: body}, Was: store.Any})
 }
 
 // wasClear returns a time before which no message that is still on the delay queue was due. If none is due (idle), and
 // none was due a while ago, all messages due before that were received by then, and are done or recorded.
 func (s *Store) wasClear(ctx context.Context, now time.Time, idle bool) (time.Time, error) {
-	it, err := s.one(ctx, stateKey("ring", "clear"))
+	r, err := s.Read(ctx, clearKey)
 	if err != nil {
 		return time.Time{}, err
 	}
 	at, seen := now.Add(-longestKept), now
-	if it != nil {
-		ms, err := intOf(it, "at")
+	if r.V != 0 {
+		ms, err := strconv.ParseInt(string(r.Body), 10, 64)
 		if err != nil {
 			return time.Time{}, err
 		}
-		at = fromMillis(ms)
-		if _, ok := it["idle"]; ok {
-			if ms, err = intOf(it, "idle"); err != nil {
-				return time.Time{}, err
-			}
-			seen = fromMillis(ms)
-		}
+		at, seen = core.FromMillis(ms), core.FromMillis(r.V)
 	}
 	switch {
 	case !idle || seen.Before(now) && now.Sub(seen) < s.hung():

@@ -13,7 +13,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
@@ -25,102 +24,48 @@ type runs struct{ *Store }
 
 func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
-	var list []core.Run
-	var rest []int
-	left, err := s.get(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
+	throttled := func(id core.RunID) { found[id] = store.Got[*core.Run]{Err: core.ErrThrottled} }
+	var long []*core.Run
+	unread, err := s.get(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
 		r, more, err := decodeRun(it)
-		switch {
-		case r.ID == 0:
+		if r.ID == 0 {
 			return err
-		case err != nil:
-			found[r.ID] = store.Got[*core.Run]{Err: err}
-			return nil
-		case more:
-			rest = append(rest, len(list))
 		}
-		list = append(list, r)
+		if found[r.ID] = (store.Got[*core.Run]{Is: &r, Err: err}); more {
+			long = append(long, &r)
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	partial, err := s.readRest(ctx, list, rest)
-	if err != nil {
-		return nil, err
+	for i := range unread {
+		throttled(ids[i])
 	}
-	for i := range list {
-		found[list[i].ID] = store.Got[*core.Run]{Is: &list[i]}
-	}
+	partial, err := s.readRest(ctx, long)
 	for i := range partial {
-		found[list[i].ID] = store.Got[*core.Run]{Err: core.ErrThrottled}
-	}
-	for i := range left {
-		found[ids[i]] = store.Got[*core.Run]{Err: core.ErrThrottled}
-	}
-	return found, nil
-}
-
-// readable reads runs as far as they can be read.
-func (s *Store) readable(ctx context.Context, ids ...core.RunID) map[core.RunID]core.Run {
-	found, _ := s.allRuns(ctx, ids)
-	return found
-}
-
-// allRuns reads runs. If some cannot be read, it returns the others and an error.
-func (s *Store) allRuns(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, error) {
-	found := make(map[core.RunID]core.Run, len(ids))
-	got, err := runs{s}.Get(ctx, ids)
-	for id, g := range got {
-		if err = cmp.Or(err, g.Err); g.Err == nil {
-			found[id] = *g.Is
-		}
+		throttled(long[i].ID)
 	}
 	return found, err
 }
 
-// readRest adds the long texts to the runs with these indices. partial holds the indices whose texts could not be read.
-func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (partial map[int]bool, err error) {
-	if len(rest) == 0 {
+// readRest adds their long texts to runs. partial holds the indices of runs whose texts were throttled.
+func (s *Store) readRest(ctx context.Context, runs []*core.Run) (partial map[int]bool, err error) {
+	if len(runs) == 0 {
 		return nil, nil
 	}
-	keys := make([]item, len(rest))
-	index := make(map[core.RunID]int, len(rest))
-	for k, i := range rest {
-		keys[k] = restKey(list[i].ID)
-		index[list[i].ID] = i
+	keys, of := make([]item, len(runs)), make(map[core.RunID]*core.Run, len(runs))
+	for i, r := range runs {
+		keys[i], of[r.ID] = restKey(r.ID), r
 	}
-	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
+	return s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
 		n, err := intOf(it, "run")
-		if err != nil {
-			return err
+		if r := of[core.RunID(-n)]; r != nil && err == nil {
+			err = decodeRest(it, r)
 		}
-		if i, ok := index[core.RunID(-n)]; ok {
-			return decodeRest(it, &list[i])
-		}
-		return nil
+		return err
 	})
-	partial = make(map[int]bool, len(left))
-	for k := range left {
-		partial[rest[k]] = true
-	}
-	return partial, err
 }
-
-// openTest is the condition that a run is open.
-const openTest = `"state" IN ('planned','queued','running')`
-
-func (s *Store) edit(id core.RunID) *writer {
-	w := &writer{table: s.o.Names.Runs}
-	w.where(`"job" = ?`, number(id.Job()))
-	w.where(`"run" = ?`, number(id))
-	return w
-}
-
-func (w *writer) open() { w.where(openTest) }
-
-func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+`" = ?`, v) }
-
-func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
 // runOf returns the ID of the run of a write.
 func runOf(p *store.RunPut) core.RunID {
@@ -148,40 +93,32 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		}
 	}
 	s.learn(ctx, ending)
-	var list []statement
+	var list []write
 	var together, alone []int
-	rests := map[int]item{}
+	rests := map[int][]write{}
 	for i := range puts {
 		p := &puts[i]
 		switch c := p.Change; {
 		case errs[i] != nil && (c == nil || c.To.State == core.Queued): // a released run is still found by its message
-			continue
-		case p.Drop != nil || p.Enter != nil || len(p.Leave)+len(p.Changes) > 0:
+		case p.Drop != nil || p.Enter != nil || len(p.Leave)+len(p.Changes) > 0,
+			c == nil && hasRest(p.Create), c != nil && (c.Had || c.Ends() && (c.Seen == nil || hasRest(&c.To))):
 			alone = append(alone, i)
-			continue
-		case c == nil && hasRest(p.Create), c != nil && (c.Had || c.Ends() && (c.Seen == nil || hasRest(&c.To))):
-			alone = append(alone, i)
-			continue
-		case c == nil:
-			it, _ := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
-			list = append(list, insert(s.o.Names.Runs, p.Create.ID.String(), it))
 		default:
-			w := s.edit(c.ID)
-			if rest := s.writePut(ctx, w, c); rest != nil {
-				rests[i] = rest
-			}
-			list = append(list, w.statement(c.ID.String()))
+			writes := s.runWrites(ctx, p)
+			list, rests[i], together = append(list, writes[0]), writes[1:], append(together, i)
 		}
-		together = append(together, i)
 	}
 	for k, err := range s.execute(ctx, list) {
 		i := together[k]
-		if errs[i] = err; err == nil && rests[i] != nil && ctx.Err() == nil {
-			_, _ = s.db.UpdateItem(ctx, beside(rests[i]).alone(s.o.Names.Runs, restKey(runOf(&puts[i]))))
+		if errs[i] = err; err == nil && len(rests[i]) > 0 {
+			_ = s.transact(ctx, rests[i]...)
 		}
 	}
-	for wave := range waves(alone, func(i int) string { return runOf(&puts[i]).String() }) {
-		store.AtOnce(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
+	for _, wave := range waves(len(alone), func(k int) string { return runOf(&puts[alone[k]]).String() }) {
+		store.AtOnce(len(wave), func(n int) {
+			i := alone[wave[n]]
+			errs[i] = s.putAlone(ctx, &puts[i])
+		})
 	}
 	s.settle(ctx, puts, errs, began)
 	return errs
@@ -193,20 +130,14 @@ func (s *Store) settle(ctx context.Context, puts []store.RunPut, errs []error, b
 	var over []core.RunID
 	failed := map[core.JobID]bool{}
 	for i := range puts {
-		c := puts[i].Change
-		switch {
-		case errs[i] != nil || puts[i].Drop != nil:
-			continue
-		case c == nil:
-			if puts[i].Create.FailedForGood() {
-				failed[puts[i].Create.ID.Job()] = true
-			}
+		c, created := puts[i].Change, puts[i].Create
+		if errs[i] == nil && created != nil && created.FailedForGood() {
+			failed[created.ID.Job()] = true
+		}
+		if errs[i] != nil || c == nil {
 			continue
 		}
-		was := &c.Was
-		if c.Seen != nil {
-			was = c.Seen
-		}
+		was := cmp.Or(c.Seen, &c.Was)
 		if waited := was.State == core.Queued || was.State == core.Planned && !was.Until.IsZero(); waited &&
 			(c.To.Owner != "" || c.To.State == core.Running || c.Ends()) {
 			over = append(over, c.ID)
@@ -234,124 +165,102 @@ func (s *Store) settle(ctx context.Context, puts []store.RunPut, errs []error, b
 	s.noteFailed(ctx, failed)
 }
 
-// writePut adds the changes and the condition of a put to w, and returns the long texts to store beside the run.
-func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item) {
-	to, expires := core.Run{ID: p.ID}, int64(0)
-	p.Apply(&to)
-	unread := p.Ends() && p.Seen == nil
-	if p.Ends() && !p.GoesOn() && (unread || p.Seen.Shard.Of == 0) {
-		expires = s.expiry(ctx, p.ID.Job())
+// runWrites returns the write that creates or changes a run, and perhaps the write of its long texts.
+func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
+	table := s.o.Names.Runs
+	if p.Create != nil {
+		it, rest := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
+		writes := []write{none("run").to(putItem, table, it)}
+		if rest != nil {
+			writes = append(writes, plain(putItem, table, rest))
+		}
+		return writes
+	}
+	c, e := p.Change, &expr{}
+	to, expires := core.Run{ID: c.ID}, int64(0)
+	c.Apply(&to)
+	unread := c.Ends() && c.Seen == nil
+	if c.Ends() && !c.GoesOn() && (unread || c.Seen.Shard.Of == 0) {
+		expires = s.expiry(ctx, c.ID.Job())
 	}
 	is, rest := encodeRun(&to, expires)
-	if p.Open {
-		w.open()
+	if c.Open {
+		e.open()
 	}
-	if p.Had {
-		w.(*expr).exists("owner", "maybeSent")
+	if c.Had {
+		e.any(where("owner", "exists"), where("maybeSent", "exists"))
 	}
-	if _, numbered := p.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
-		w.missing("shard")
+	if _, numbered := c.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
+		e.missing("shard")
 	}
 	for i := range runAttributes {
 		a := &runAttributes[i]
-		if p.If&a.in != 0 {
-			if v := a.value(&p.Was); v != nil {
-				w.equals(a.name, v)
+		if c.If&a.in != 0 {
+			if v := a.value(&c.Was); v != nil {
+				e.equals(a.name, v)
 			} else {
-				w.missing(a.name)
+				e.missing(a.name)
 			}
 		}
-		if v, there := is[a.name]; p.Set&a.in != 0 {
-			put(w, a.name, there, v)
+		if v, there := is[a.name]; c.Set&a.in != 0 {
+			e.put(a.name, there, v)
 		}
 	}
 	for _, name := range []string{"rest", "expires"} {
 		if v, there := is[name]; there {
-			w.set(name, v)
-		}
-	}
-	return rest
-}
-
-// beside is the write of a run's long texts, which leaves the others.
-func beside(rest item) *expr {
-	e := &expr{}
-	for name, v := range rest {
-		if name != "job" && name != "run" {
 			e.set(name, v)
 		}
 	}
-	return e
+	writes := []write{e.to(updateItem, table, runKey(c.ID))}
+	if beside := (&expr{}); rest != nil {
+		for name, v := range rest { // other long texts stay
+			if name != "job" && name != "run" {
+				beside.set(name, v)
+			}
+		}
+		writes = append(writes, beside.to(updateItem, table, restKey(c.ID)))
+	}
+	return writes
 }
 
 // putAlone makes one write. If it ends a run that was not read, the answer of the write shows the old run. A transaction has
 // no such answer, so the run is read afterwards.
 func (s *Store) putAlone(ctx context.Context, p *store.RunPut) error {
+	if p.Drop != nil {
+		return s.drop(ctx, p.Drop)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var actions []types.TransactWriteItem
-	var e *expr
-	c, table := p.Change, s.o.Names.Runs
-	switch {
-	case p.Drop != nil:
-		return s.drop(ctx, p.Drop)
-	case c == nil:
-		it, rest := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
-		if actions = append(actions, none("run").put(table, it)); rest != nil {
-			actions = append(actions, putAction(table, rest))
-		}
-	default:
-		e = &expr{}
-		rest := s.writePut(ctx, e, c)
-		if actions = append(actions, e.update(table, runKey(c.ID))); rest != nil {
-			actions = append(actions, beside(rest).update(table, restKey(c.ID)))
-		}
-	}
+	c, writes := p.Change, append(s.runWrites(ctx, p), s.changesOf(p.Changes)...)
 	if p.Enter != nil {
-		actions = append(actions, putAction(s.o.Names.Jobs, entryItem(*p.Enter)))
+		writes = append(writes, s.enterDue(*p.Enter))
 	}
 	for _, d := range p.Leave {
 		if p.Enter == nil || d != *p.Enter {
-			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
+			writes = append(writes, s.leaveDue(d))
 		}
 	}
-	for i := range p.Changes {
-		actions = append(actions, s.changeActions(&p.Changes[i])...)
-	}
-	if c == nil || len(actions) > 1 {
-		err := s.transact(ctx, actions)
-		if err == nil && c != nil && c.Ends() && c.Seen == nil {
-			s.see(ctx, c)
-		}
-		return err
-	}
-	in := e.alone(table, runKey(c.ID))
-	in.ReturnValues = types.ReturnValueAllOld
-	var out *dynamodb.UpdateItemOutput
+	var old item
 	var err error
-	s.insist(ctx, func() bool {
-		out, err = s.db.UpdateItem(ctx, in)
-		err = answer("table "+table, err)
-		return errors.Is(err, core.ErrThrottled)
-	})
-	if err != nil {
+	if c == nil || len(writes) > 1 {
+		err = s.transact(ctx, writes...)
+	} else {
+		s.insist(ctx, func() bool {
+			old, err = s.request(ctx, &writes[0])
+			err = answer("table "+s.o.Names.Runs, err)
+			return errors.Is(err, core.ErrThrottled)
+		})
+	}
+	if err != nil || c == nil || !c.Ends() || c.Seen != nil && old == nil {
 		return err
 	}
-	r, more, err := decodeRun(out.Attributes)
-	if err != nil || more { // it has ended all the same
-		s.see(ctx, c)
-		return nil
+	if r, more, err := decodeRun(old); err == nil && !more {
+		c.Seen = &r
+	} else if found, _, _ := store.Split(runs{s}.Get(ctx, []core.RunID{c.ID})); found[c.ID] != nil { // else it has ended all the same
+		c.Seen = found[c.ID]
 	}
-	c.Seen = &r
 	return nil
-}
-
-// see reads a run that has ended. If that fails, p.Seen stays nil.
-func (s *Store) see(ctx context.Context, p *core.RunPut) {
-	if r, is := s.readable(ctx, p.ID)[p.ID]; is {
-		p.Seen = &r
-	}
 }
 
 // drop deletes a run, then its long texts and its log without a condition.
@@ -360,24 +269,20 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 		return core.ErrRefused
 	}
 	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
-	e := &expr{}
-	e.equals("state", text(string(r.State)))
-	e.missing("owes")
-	e.missing("postrun")
+	gone, e := where("run", "missing"), &expr{}
+	e.any(gone, where("state", "=", text(string(r.State))))
+	e.any(gone, where("owes", "missing"))
+	e.any(gone, where("postrun", "missing"))
 	if r.Place == 0 {
-		e.missing("place")
+		e.any(gone, where("place", "missing"))
 	} else {
-		e.equals("place", number(r.Place))
+		e.any(gone, where("place", "=", number(r.Place)))
 	}
-	e.conds = []string{"attribute_not_exists(" + e.name("run") + ") OR (" + strings.Join(e.conds, " AND ") + ")"}
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: runKey(r.ID),
-		ConditionExpression: e.conditions(), ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values})
-	if err = answer("table "+s.o.Names.Runs, err); err != nil {
+	if err := s.transact(ctx, e.to(deleteItem, s.o.Names.Runs, runKey(r.ID))); err != nil {
 		return err
 	}
-	_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.Runs, Key: restKey(r.ID)})
-	_, err2 := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: recordKey(store.LogKey(r.ID))})
-	return errors.Join(answer("table "+s.o.Names.Runs, err), answer("table "+s.o.Names.State, err2))
+	return errors.Join(s.transact(ctx, plain(deleteItem, s.o.Names.Runs, restKey(r.ID))),
+		s.transact(ctx, plain(deleteItem, s.o.Names.State, recordKey(store.LogKey(r.ID)))))
 }
 
 func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
@@ -410,7 +315,11 @@ func (s *Store) runsOf(ctx context.Context, in *dynamodb.QueryInput, limit, most
 	if len(list) < limit && read < most {
 		last = 0
 	}
-	partial, err := s.readRest(ctx, list, rest)
+	long := make([]*core.Run, len(rest))
+	for k, i := range rest {
+		long[k] = &list[i]
+	}
+	partial, err := s.readRest(ctx, long)
 	if err == nil && len(partial) > 0 {
 		err = core.ErrThrottled
 	}
@@ -456,7 +365,7 @@ func newestFirst(list []core.Run) {
 // between returns a query for the runs of a job between two IDs.
 func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	e := equal("job", number(lo.Job()))
-	e.between("run", number(lo), number(hi))
+	e.any(where("run", "BETWEEN", number(lo), number(hi)))
 	return e.query(s.o.Names.Runs)
 }
 
@@ -495,16 +404,17 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	}
 	w := recentWalk{s: s.Store, app: of.App, limit: limit}
 	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
-		var group []core.Journal
+		var at int64
+		var ids []core.RunID // that the journals of the minute at name
 		take := func() error {
-			at, skip := group[0].Key.Minute, int64(0)
+			skip := int64(0)
 			if at == minute {
 				skip = done
 			}
-			return w.minute(ctx, at, skip, group)
+			return w.minute(ctx, at, skip, ids)
 		}
 		e := equal("of", text(store.KindJournals(hour*60)))
-		e.test("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/"))
+		e.any(where("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/")))
 		read := 0
 		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
 			if read++; read%keysPerGet == 0 {
@@ -514,14 +424,16 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 			if err != nil {
 				return false, err
 			}
-			if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
-				err = take()
-				group = group[:0]
+			if j.Key.Minute != at && len(ids) > 0 {
+				err, ids = take(), nil
 			}
-			group = append(group, j)
+			at = j.Key.Minute
+			for _, e := range j.Entries {
+				ids = append(ids, e.Run)
+			}
 			return w.next == 0, err
 		})
-		if err == nil && w.next == 0 && len(group) > 0 {
+		if err == nil && w.next == 0 && len(ids) > 0 {
 			err = take()
 		}
 		if err != nil {
@@ -557,60 +469,45 @@ type recentWalk struct {
 	next  int64
 }
 
-// minute takes the runs that the journals of a minute name, except the first done runs.
-func (w *recentWalk) minute(ctx context.Context, at, done int64, journals []core.Journal) error {
-	var ids []core.RunID
-	for i := range journals {
-		for _, e := range journals[i].Entries {
-			ids = append(ids, e.Run)
-		}
-	}
+// minute takes the runs of a minute, except those before the place done. It sorts the runs by time, or if there are too many,
+// takes whole groups of a hundred runs.
+func (w *recentWalk) minute(ctx context.Context, at, done int64, ids []core.RunID) error {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	slices.Reverse(ids)
-	if len(ids) > mostByTime {
-		return w.byNumber(ctx, at, max(0, done-mostByTime), ids)
-	}
-	cost := (len(ids) + keysPerGet - 1) / keysPerGet
-	if w.moved && w.spent+cost > mostRecent {
-		w.next = recentPlace(at, done)
-		return nil
-	}
-	w.moved, w.spent = true, w.spent+cost
-	list, err := w.s.claimed(ctx, at, ids)
-	if err != nil {
-		return err
-	}
-	for i := done; i < int64(len(list)); i++ {
-		if w.over() {
-			w.next = recentPlace(at, i)
-			return nil
-		}
-		w.take(list[i : i+1])
-	}
-	if w.over() || w.spent >= mostRecent {
-		w.next = recentPlace(at, perMinute)
-	}
-	return nil
-}
-
-// byNumber takes whole groups of a hundred runs.
-func (w *recentWalk) byNumber(ctx context.Context, at, done int64, ids []core.RunID) error {
-	if len(ids) > keysPerGet*(perMinute-mostByTime) {
+	byTime := len(ids) <= mostByTime
+	if !byTime && len(ids) > keysPerGet*(perMinute-mostByTime) {
 		return fmt.Errorf("the journals of minute %d name %d runs, more than can be listed", at, len(ids))
 	}
-	for int(done)*keysPerGet < len(ids) {
-		if w.moved && (w.over() || w.spent >= mostRecent) {
-			w.next = recentPlace(at, mostByTime+done)
+	size, i := keysPerGet, max(0, done-mostByTime)
+	if byTime {
+		size, i = mostByTime, 0
+	}
+	groups := slices.Collect(slices.Chunk(ids, size))
+	for ; i < int64(len(groups)); i++ {
+		cost, place := (len(groups[i])+keysPerGet-1)/keysPerGet, mostByTime+i
+		if byTime {
+			place = done
+		}
+		if w.moved && (w.over() || w.spent+cost > mostRecent) {
+			w.next = recentPlace(at, place)
 			return nil
 		}
-		from := int(done) * keysPerGet
-		list, err := w.s.claimed(ctx, at, ids[from:min(from+keysPerGet, len(ids))])
+		w.moved, w.spent = true, w.spent+cost
+		list, err := w.s.claimed(ctx, at, groups[i])
 		if err != nil {
 			return err
 		}
-		w.take(list)
-		w.moved, w.spent, done = true, w.spent+1, done+1
+		for k := range list {
+			switch r := &list[k]; {
+			case byTime && int64(k) < done:
+			case byTime && w.over():
+				w.next = recentPlace(at, int64(k))
+				return nil
+			case w.app == "" || r.App == w.app:
+				w.runs = append(w.runs, *r)
+			}
+		}
 	}
 	if w.over() || w.spent >= mostRecent {
 		w.next = recentPlace(at, perMinute)
@@ -620,25 +517,17 @@ func (w *recentWalk) byNumber(ctx context.Context, at, done int64, ids []core.Ru
 
 func (w *recentWalk) over() bool { return len(w.runs) >= w.limit }
 
-func (w *recentWalk) take(list []core.Run) {
-	for i := range list {
-		if r := list[i]; w.app == "" || r.App == w.app {
-			w.runs = append(w.runs, r)
-		}
-	}
-}
-
 // claimed reads the runs with these IDs and returns the runs that the journals of minute list, newest first.
 func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]core.Run, error) {
-	found, err := s.allRuns(ctx, ids)
+	found, err := store.Complete(runs{s}.Get(ctx, ids))
 	if err != nil {
 		return nil, err
 	}
 	list := make([]core.Run, 0, len(found))
 	for _, id := range ids {
 		// A run that was released and claimed again is listed by its last journal.
-		if r, ok := found[id]; ok && (r.Journal.IsZero() || r.Journal.Minute == minute) {
-			list = append(list, r)
+		if r := found[id]; r != nil && (r.Journal.IsZero() || r.Journal.Minute == minute) {
+			list = append(list, *r)
 		}
 	}
 	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(taken(&b).Compare(taken(&a)), cmp.Compare(b.ID, a.ID)) })
@@ -679,30 +568,6 @@ func once[T any](ctx context.Context, name string, read func() (T, error)) (is T
 	return is, err
 }
 
-// one reads one item of the state table; nil if there is none.
-func (s *Store) one(ctx context.Context, key item) (item, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return once(ctx, "one "+stringOf(key, "of")+" "+stringOf(key, "key"), func() (item, error) { return s.getOne(ctx, key) })
-}
-
-func (s *Store) getOne(ctx context.Context, key item) (item, error) {
-	strong, count := consistency(ctx)
-	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: key, ConsistentRead: strong,
-		ReturnConsumedCapacity: count})
-	if err != nil {
-		return nil, answer("table "+s.o.Names.State, err)
-	}
-	if out.ConsumedCapacity != nil {
-		spend(ctx, *out.ConsumedCapacity)
-	}
-	if len(out.Item) == 0 {
-		return nil, nil
-	}
-	return out.Item, nil
-}
-
 // keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
 func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 	var old []store.Key
@@ -721,14 +586,11 @@ func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 	}
 	errs := make([]error, len(old))
 	store.AtOnce(len(old), func(i int) {
-		if errs[i] = ctx.Err(); errs[i] != nil {
-			return
-		}
 		e := &expr{}
 		e.exists("v")
 		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, recordKey(old[i])))
-		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
+		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
+		if errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it no longer exists
 		}
 	})

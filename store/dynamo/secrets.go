@@ -36,8 +36,7 @@ func (s jobs) ReplaceDefinitions(ctx context.Context, list []store.Definition) [
 	store.AtOnce(len(list), func(i int) {
 		e := equal("def", text(list[i].Text))
 		e.set("def", text(list[i].New))
-		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.Jobs, defKey(list[i].Job)))
-		errs[i] = answer("table "+s.o.Names.Jobs, err)
+		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.Jobs, defKey(list[i].Job)))
 	})
 	return errs
 }

@@ -15,8 +15,8 @@ const keepWaiting = 400 * 24 * time.Hour
 
 // waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
 // records list the waiting runs of a job.
-func waitingKey(id core.RunID) item {
-	return stateKey("waiting/"+id.Job().String(), fmt.Sprintf("%019d", id))
+func waitingKey(id core.RunID) store.Key {
+	return store.Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", id)}
 }
 
 // noteWaiting stores a record for each run that is about to wait, and returns the error of each write. A run is stored after
@@ -24,28 +24,28 @@ func waitingKey(id core.RunID) item {
 func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 	errs := make([]error, len(puts))
 	var of []int
+	var groups []store.Group
+	now := s.o.Now()
 	for i := range puts {
 		r, c := puts[i].Create, puts[i].Change
 		if r != nil && r.State == core.Queued || c != nil && c.Set&core.RunState != 0 &&
 			(c.To.State == core.Queued || c.To.State == core.Planned && c.Set&core.RunOwner != 0) {
-			of = append(of, i)
+			note := store.Record{Key: waitingKey(runOf(&puts[i])), V: core.Millis(now), Expires: now.Add(keepWaiting)}
+			of, groups = append(of, i), append(groups, store.Group{Writes: []store.Write{{Record: note, Was: store.Any}}})
 		}
 	}
-	store.AtOnce(len(of), func(k int) {
-		it, now := waitingKey(runOf(&puts[of[k]])), s.o.Now()
-		it["at"], it["expires"] = number(millis(now)), number(now.Add(keepWaiting).Unix())
-		errs[of[k]] = s.putIf(ctx, it, nil)
-	})
+	for k, err := range s.Write(ctx, groups...) {
+		errs[of[k]] = err
+	}
 	return errs
 }
 
 // dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
-// at is before the runs were read or written. If a removal fails, waiting removes the record.
+// the time at is before the runs were read or written. If a removal fails, waiting removes the record.
 func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
 	store.AtOnce(len(ids), func(k int) {
-		older := &expr{}
-		older.test("at", "<=", number(millis(at)))
-		_ = s.deleteIf(ctx, waitingKey(ids[k]), older)
+		older := when(where("v", "<=", number(core.Millis(at))))
+		_ = s.transact(ctx, older.to(deleteItem, s.o.Names.State, recordKey(waitingKey(ids[k]))))
 	})
 }
 
@@ -53,8 +53,8 @@ func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time)
 func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	var ids, over []core.RunID
 	began := s.o.Now()
-	e := equal("of", waitingKey(first)["of"])
-	e.between("key", waitingKey(last)["key"], waitingKey(first)["key"])
+	e := equal("of", text(waitingKey(first).Kind))
+	e.any(where("key", "BETWEEN", text(waitingKey(last).Name), text(waitingKey(first).Name)))
 	if err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
 		ids = append(ids, core.RunID(n))
@@ -62,7 +62,7 @@ func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) 
 	}); err != nil {
 		return nil, 0, err
 	}
-	found, err := s.allRuns(ctx, ids)
+	found, err := store.Complete(runs{s}.Get(ctx, ids))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -71,7 +71,7 @@ func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) 
 		case is && !r.State.Open():
 			over = append(over, id)
 		case is && r.Owner == "":
-			list = append(list, r)
+			list = append(list, *r)
 		}
 	}
 	s.dropWaiting(ctx, over, began)

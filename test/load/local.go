@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -59,5 +60,6 @@ func Open(db dynamo.DynamoDB, queues dynamo.SQS, o dynamo.Options) (*store.Store
 	if err != nil {
 		return nil, err
 	}
+	fakeaws.Receive(s, queues, o)
 	return s.Store, nil
 }

@@ -32,20 +32,18 @@ type DynamoDB struct {
 	PageBytes int
 	// PageItems is the maximum number of items on a query page; 0 means no limit.
 	PageItems int
-	// NoConflicts allows concurrent transactions to share items, unlike DynamoDB. By default, if two
-	// transactions check or write one item, the later transaction is cancelled with TransactionConflict. Every
-	// other write of an item in an open transaction is also cancelled (AWS: "Transactional conflicts" in the
-	// developer guide of DynamoDB; re:Post knowledge center, "dynamodb-transactwriteitems"). A transaction is
-	// open from its request to its answer, so two transactions overlap only during a Fault.Wait.
-	NoConflicts bool
 
 	report func(format string, args ...any)
 	meter  meter
 
-	mu         sync.Mutex
-	expiries   expiries
-	tables     map[string]*table
-	busy       map[spot]bool // of transactions under way
+	mu       sync.Mutex
+	expiries expiries
+	tables   map[string]*table
+	// busy has the items of open transactions. If two transactions check or write one item, the later one is cancelled with
+	// TransactionConflict. Every other write of an item in an open transaction is also cancelled (AWS: "Transactional conflicts" in
+	// the developer guide of DynamoDB; re:Post knowledge center, "dynamodb-transactwriteitems"). A transaction is open from its
+	// request to its answer, so two transactions overlap only during a Wait.
+	busy       map[spot]bool
 	conds      map[string]*cond
 	updates    map[string]*update
 	statements map[string]*statement
@@ -676,9 +674,6 @@ func (d *DynamoDB) actions(in *dynamodb.TransactWriteItemsInput) ([]*write, erro
 
 // hold locks the items of a transaction; clash marks items that another holds.
 func (d *DynamoDB) hold(writes []*write) (held []spot, clash []bool) {
-	if d.NoConflicts {
-		return nil, nil
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, w := range writes {

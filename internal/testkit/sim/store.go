@@ -52,10 +52,12 @@ func newStore(w *World) (*store.Store, *cloud) {
 	// because the write and its record are one step: otherwise another call could find a
 	// message without its record. A wait under a lock stops the clock of the bubble.
 	var err error
-	c.store, err = dynamo.New(c.db, c.sqs, dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
+	o := dynamo.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond}
+	c.store, err = dynamo.New(c.db, c.sqs, o)
 	if err != nil {
 		panic(err)
 	}
+	fakeaws.Receive(c.store, c.sqs, o)
 	return c.store.Store, c
 }
 
