@@ -263,38 +263,40 @@ func (c *completer) values(v *kong.Value, before, cur string) []word {
 			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 				list = append(list, word{name, all.Contexts[name].where()})
 			}
-		case "APP":
-			list = append(list, c.apps()...)
-		case "CHANNEL":
-			list = append(list, c.channelNames()...)
-		case "JOB":
-			list = append(list, c.jobs(cur)...)
+		case "APP", "CHANNEL", "JOB": // no error is printed, because the user is editing a line
+			if e, err := c.e.connect(); err == nil {
+				list = append(list, e.namesOf(kind, cur)...)
+			}
 		}
 	}
 	list = begun(list, before, cur)
 	return list[:min(len(list), completeMost)]
 }
 
-// apps and jobs list the names on the server. Errors print nothing, because the user is editing a line.
-func (c *completer) apps() (list []word) {
-	e, err := c.e.connect()
-	if err != nil {
-		return nil
-	}
-	apps, _ := e.ListApps(e.Ctx)
-	for _, a := range apps.Apps {
-		if core.CheckAppName("", a.Name) == nil { // a shell could execute an invalid name
-			list = append(list, word{a.Name, a.Title})
+// namesOf lists the names of objects on the server, without invalid ones, which a shell could execute.
+func (e *conn) namesOf(kind, cur string) (list []word) {
+	switch kind {
+	case "APP":
+		apps, _ := e.ListApps(e.Ctx)
+		for _, a := range apps.Apps {
+			if core.CheckAppName("", a.Name) == nil {
+				list = append(list, word{a.Name, a.Title})
+			}
 		}
+	case "CHANNEL":
+		all, _ := e.ListChannels(e.Ctx)
+		for _, ch := range all.Channels {
+			if core.CheckChannelName("", ch.Name) == nil {
+				list = append(list, word{ch.Name, strings.TrimSpace(ch.Kind + " " + ch.To)})
+			}
+		}
+	default:
+		return e.jobNames(cur)
 	}
 	return list
 }
 
-func (c *completer) jobs(cur string) (list []word) {
-	e, err := c.e.connect()
-	if err != nil {
-		return nil
-	}
+func (e *conn) jobNames(cur string) (list []word) {
 	of := client.ListJobsParams{Limit: completePage}
 	if app, name, ok := strings.Cut(cur, "/"); ok {
 		of.App, of.Text = app, name

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -174,35 +173,24 @@ func (c *contextListCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	if e.json() {
-		type named struct {
-			Name  string `json:"name"`
-			InUse bool   `json:"inUse"`
-			target
-		}
-		list := []named{}
-		for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
-			list = append(list, named{name, name == all.Use, all.Contexts[name]})
-		}
-		return e.printJSON(list)
+	type named struct {
+		Name  string `json:"name"`
+		InUse bool   `json:"inUse"`
+		target
 	}
-	if len(all.Contexts) == 0 {
-		e.printf("no contexts in %s   to create one: tickring context set NAME --endpoint URL --token-file FILE\n", path)
-		return nil
-	}
-	rows := [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
+	list, rows := []named{}, [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
 	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 		p, used := all.Contexts[name], ""
 		if name == all.Use {
 			used = "in use"
 		}
-		rows = append(rows, []string{name, p.where(), p.tokenText(), used})
+		list, rows = append(list, named{name, name == all.Use, p}), append(rows, []string{name, p.where(), p.tokenText(), used})
 	}
-	table(e.Stdout, rows)
-	if all.Use != "" {
+	none := fmt.Sprintf("no contexts in %s   to create one: tickring context set NAME --endpoint URL --token-file FILE", path)
+	if err = e.list(list, nil, none, rows); all.Use != "" && !e.json() {
 		e.sayBeaten()
 	}
-	return nil
+	return err
 }
 
 type contextRemoveCmd struct {
@@ -234,21 +222,11 @@ func (c *contextRemoveCmd) Run(e *Env) error {
 
 // contextsPath is the file of the names; empty where the user has no folder for it.
 func (e *Env) contextsPath() string {
-	home, dir := e.env("HOME"), ""
-	switch {
-	case runtime.GOOS == "windows":
-		dir = e.env("AppData")
-	case runtime.GOOS == "darwin" && home != "":
-		dir = filepath.Join(home, "Library", "Application Support")
-	case filepath.IsAbs(e.env("XDG_CONFIG_HOME")):
-		dir = e.env("XDG_CONFIG_HOME")
-	case home != "":
-		dir = filepath.Join(home, ".config")
-	}
+	dir := e.userDir("AppData", "XDG_CONFIG_HOME", ".config")
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, "tickring", "contexts.yaml")
+	return filepath.Join(dir, "contexts.yaml")
 }
 
 // contexts reads the names; there are none where there is no file.

@@ -73,18 +73,8 @@ func (c *descCmd) Run(e *conn) error {
 	add("title", j.Title)
 	add("author", j.Author)
 	if p := j.Pause; p != nil {
-		until := ""
-		if !p.Until.IsZero() {
-			until = ", until " + e.full(p.Until, zone)
-		}
-		with := ""
-		switch p.Of {
-		case "app":
-			with = "together with app " + j.App + " since "
-		case "everything":
-			with = "together with all jobs since "
-		}
-		add("paused", with+e.full(p.From, zone)+why(p)+until)
+		with := map[string]string{"app": "together with app " + j.App + " since ", "everything": "together with all jobs since "}[p.Of]
+		add("paused", with+e.pauseText(p, zone))
 	}
 	if j.Problem != "" {
 		colors = append(colors, paint{len(*about), 1, "", red})
@@ -224,6 +214,14 @@ var described = []string{"app", "name", "title", "author", "labels", "handler", 
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "retention",
 	"paused", "set"}
 
+func (e *Env) pauseText(p *client.Pause, zone string) string {
+	text := e.full(p.From, zone) + why(p)
+	if !p.Until.IsZero() {
+		text += ", until " + e.full(p.Until, zone)
+	}
+	return text
+}
+
 // ofApp holds the app's defaults for settings that a job omits, and the limits of the app, which count all its runs.
 type ofApp struct {
 	WaitForExecutor string           `json:"waitForExecutor,omitempty"`
@@ -325,11 +323,7 @@ func (c *descCmd) app(e *conn) error {
 	add := about.add
 	add("title", a.Title)
 	if covers(a.Pause, time.Now()) {
-		until := ""
-		if !a.Pause.Until.IsZero() {
-			until = ", until " + e.full(a.Pause.Until, "")
-		}
-		add("paused", e.full(a.Pause.From, "")+why(a.Pause)+until)
+		add("paused", e.pauseText(a.Pause, ""))
 	}
 	token := "none"
 	if a.HasToken {

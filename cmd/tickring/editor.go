@@ -86,7 +86,7 @@ func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, er
 func (e *conn) applyText(name string, text []byte, check func(*manifest.Document) error) error {
 	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv, Parameter: e.parameter})
 	if err != nil {
-		return badManifest(err)
+		return &exitError{exitUsage, err}
 	}
 	if check != nil {
 		if err := check(doc); err != nil {
@@ -97,9 +97,5 @@ func (e *conn) applyText(name string, text []byte, check func(*manifest.Document
 	if err != nil {
 		return err
 	}
-	c := &applyCmd{}
-	if err := e.show(appliedOf(&res), nil, func() { c.print(e.Env, doc, &res) }); err != nil {
-		return err
-	}
-	return exitWith(c.exit(&res))
+	return e.showApplied(doc, &res, false)
 }

@@ -74,18 +74,12 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 		return err
 	}
 	list, err := e.ListScripts(e.Ctx, j.App, j.Name)
-	return e.show(list, err, func() {
-		if len(list.Versions) == 0 {
-			e.printf("%s/%s has no script\n", j.App, j.Name)
-			return
-		}
-		rows := [][]string{{"VERSION", "CREATED", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
-		for _, v := range list.Versions {
-			rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
-				shortHash(v.Hash), oneLine(v.Note)})
-		}
-		table(e.Stdout, rows)
-	})
+	rows := [][]string{{"VERSION", "CREATED", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
+	for _, v := range list.Versions {
+		rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
+			shortHash(v.Hash), oneLine(v.Note)})
+	}
+	return e.list(list, err, fmt.Sprintf("%s/%s has no script", j.App, j.Name), rows)
 }
 
 // shortHash shortens a hash; the result is still unique among the versions of a job.

@@ -120,10 +120,8 @@ func (c *ServeCmd) Run(e *Env) error {
 		return err
 	}
 	if allowed != nil {
-		hideEnvironment()
-		if firstProcess() {
-			code, err := reap("/proc/self/exe", os.Args)
-			return cmp.Or(err, exitWith(code))
+		if done, err := asChild(); done {
+			return err
 		}
 	}
 	var level slog.Level
