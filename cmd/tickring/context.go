@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/server"
 )
 
@@ -273,32 +274,18 @@ func (c *contexts) get(name string) (target, error) {
 }
 
 // write puts the names into their file, whole or not at all, for its owner alone.
-func (c *contexts) write(path string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the contexts: %w", err)
-		}
-	}()
+func (c *contexts) write(path string) error {
 	data, err := yaml.Marshal(c)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = secretbox.WriteFile(path, string(data))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write the contexts: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".contexts-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 func (e *Env) tokenIn(path string) (string, error) {

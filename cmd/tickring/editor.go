@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
@@ -23,11 +22,7 @@ func (c *editJobCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	list := []client.Job{j}
-	if err := e.sources(list); err != nil {
-		return err
-	}
-	text, err := manifest.Export(nil, list)
+	text, err := e.asFile(j)
 	if err != nil {
 		return err
 	}

@@ -104,13 +104,14 @@ func executorRows(e *Env, all *client.ExecutorList) [][]string {
 
 // clockText formats the difference between a clock and the server's; it is empty if that is unknown or zero.
 func clockText(aheadMs *int64) string {
-	switch {
-	case aheadMs == nil || *aheadMs == 0:
+	if aheadMs == nil || *aheadMs == 0 {
 		return ""
-	case *aheadMs < 0:
-		return ", its clock " + span(time.Duration(-*aheadMs)*time.Millisecond) + " behind"
 	}
-	return ", its clock " + span(time.Duration(*aheadMs)*time.Millisecond) + " ahead"
+	ahead, where := time.Duration(*aheadMs)*time.Millisecond, " ahead"
+	if ahead < 0 {
+		where = " behind"
+	}
+	return ", its clock " + span(ahead.Abs()) + where
 }
 
 func liveText(e *Env, x *client.Executor) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
 )
 
 type scriptCmd struct {
@@ -190,6 +191,15 @@ func (c *scriptRestoreCmd) Run(e *conn) error {
 	}
 	note := cmp.Or(c.Note, fmt.Sprintf("same as version %d", c.Number))
 	return e.putScript(&j, client.ScriptChange{Version: c.Number, Note: note, IfRev: &j.Rev})
+}
+
+// asFile writes a job as a manifest.
+func (e *conn) asFile(j client.Job) ([]byte, error) {
+	list := []client.Job{j}
+	if err := e.sources(list); err != nil {
+		return nil, err
+	}
+	return manifest.Export(nil, list)
 }
 
 // sources reads the sources of the scripts of jobs, so that they can be written as a file.

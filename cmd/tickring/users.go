@@ -27,7 +27,8 @@ func (c *usersListCmd) Run(e *conn) error {
 	rows := [][]string{{"NAME", "ROLES", "LOGS IN", "TOKENS", "LAST"}}
 	for i := range list.Users {
 		p := &list.Users[i]
-		rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)), e.fullOr(p.LastSeenAt, "", "never")})
+		rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)),
+			e.fullOr(p.LastSeenAt, "", "never")})
 	}
 	return e.list(list, err, "no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer",
 		rows)
