@@ -193,11 +193,9 @@ func (c *completer) step(w string) {
 
 // flag is the one of that name that the command takes; nil if there is none.
 func (c *completer) flag(name string) *kong.Flag {
-	for _, group := range c.node.AllFlags(true) {
-		for _, f := range group {
-			if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) {
-				return f
-			}
+	for _, f := range slices.Concat(c.node.AllFlags(true)...) {
+		if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) {
+			return f
 		}
 	}
 	return nil
@@ -212,11 +210,9 @@ func set(f *kong.Flag, value string) {
 
 // flags lists the flags of the command; also adds the global flags.
 func (c *completer) flags(also bool) (list []word) {
-	for _, group := range c.node.AllFlags(true) {
-		for _, f := range group {
-			if also || slices.Contains(c.node.Flags, f) {
-				list = append(list, word{"--" + f.Name, firstSentence(f.Help)})
-			}
+	for _, f := range slices.Concat(c.node.AllFlags(true)...) {
+		if also || slices.Contains(c.node.Flags, f) {
+			list = append(list, word{"--" + f.Name, firstSentence(f.Help)})
 		}
 	}
 	return list

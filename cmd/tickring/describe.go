@@ -170,11 +170,7 @@ func (c *descCmd) Run(e *conn) error {
 		inherited("waits for executor", waitsFor(of.WaitForExecutor))
 		inherited("overlap", overlapText(of.Overlap, "this job"))
 		limitsText(inherited, of.Limits)
-		for _, c := range manifest.DiffApp(nil, &client.App{Call: of.Call}) {
-			if strings.HasPrefix(c.Path, "call.") {
-				inherited(c.Path, c.New)
-			}
-		}
+		callText(inherited, of.Call)
 	}
 	if j.PauseAfter > 0 {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
@@ -276,6 +272,15 @@ func limitsText(add func(name, value string), l client.AppLimits) {
 	}
 }
 
+// callText adds the settings of an app's calls as a manifest has them.
+func callText(add func(name, value string), call client.Call) {
+	for _, c := range manifest.DiffApp(nil, &client.App{Call: call}) {
+		if strings.HasPrefix(c.Path, "call.") {
+			add(c.Path, c.New)
+		}
+	}
+}
+
 // written is a schedule as its owner wrote it.
 func written(s *client.Schedule) string {
 	var parts []string
@@ -335,11 +340,7 @@ func (c *descCmd) app(e *conn) error {
 	add("overlap of jobs", overlapText(a.Overlap, "each job without its own limit"))
 	limitsText(add, a.Limits)
 	add("set", a.Set)
-	for _, c := range manifest.DiffApp(nil, &a) {
-		if strings.HasPrefix(c.Path, "call.") {
-			add(c.Path, c.New)
-		}
-	}
+	callText(add, a.Call)
 	if len(a.Withheld) > 0 {
 		add("suppressed", strings.Join(a.Withheld, ", ")+": deleted by a user; to let code create a deleted job again: "+
 			"tickring return-to-code "+a.Name+"/JOB")
