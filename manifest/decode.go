@@ -321,7 +321,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return fail("empty: write a text, or leave the field out")
 		}
 	}
-	if s.kind > kTexts && isText {
+	if s.Type == "string" && isText {
 		return text, true
 	}
 	return wrong()
