@@ -100,23 +100,16 @@ func (b *builder) checkSchedule(job object, path string) {
 	first := map[string]rule{}
 	words := core.JoinAllowed(core.Kinds)
 	for _, r := range list {
-		place := func(field string) (string, Pos) {
-			below := path + "." + r.path
-			if field != "" {
-				below = join(below, field)
-			}
-			return below, b.places[below]
-		}
+		above := join(path, r.path)
 		wrong := func(field, format string, args ...any) {
-			below, at := place(field)
-			b.errorf(at, below, format, args...)
+			below := join(above, field)
+			b.errorf(b.places[below], below, format, args...)
 			r.object[field] = nil
 		}
 		kinds := r.kinds()
 		switch {
 		case len(kinds) == 0 && !single:
-			below, at := place("")
-			b.errorf(at, below, "the schedule is missing: set one of %s", words)
+			b.errorf(b.places[above], above, "the schedule is missing: set one of %s", words)
 			job["schedule"] = nil
 		case len(kinds) > 1:
 			for _, k := range kinds[1:] {
@@ -137,15 +130,14 @@ func (b *builder) checkSchedule(job object, path string) {
 			if was, ok := first[name]; !ok {
 				first[name] = r
 			} else if was.object[name] != v {
-				at := b.places[path+"."+join(was.path, name)]
+				at := b.places[join(path, join(was.path, name))]
 				wrong(name, "differs from the value at %d:%d: the schedules of a job share one %s: write the field once, or "+
 					"write the same value in each schedule",
 					at.Line, at.Column, name)
 			}
 			if len(kinds) == 0 && single && i > 0 {
-				below, at := place(name)
-				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
-					Reason: core.Say("without any of %s, the schedule never fires: the job runs only when triggered", words)})
+				below := join(above, name)
+				b.warnf(b.places[below], below, "without any of %s, the schedule never fires: the job runs only when triggered", words)
 				single = false // report it once
 			}
 		}

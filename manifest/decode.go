@@ -84,6 +84,10 @@ func (d *decoder) errorf(p Pos, path, format string, args ...any) {
 	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
 }
 
+func (d *decoder) warnf(p Pos, path, format string, args ...any) {
+	d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
+}
+
 func (d *decoder) at(n ast.Node) Pos {
 	p := posOf(n)
 	return Pos{d.file, p.Line, max(p.Column, 1)}
@@ -253,9 +257,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return d.secret(m, path, at)
 		}
 		if text != "" && text != core.AsStored {
-			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Reason: core.Say("the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the " +
-					"secret out of the file")})
+			d.warnf(at, path, "the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the secret out of the file")
 			d.known(text, path, at)
 		}
 	case kHeader:
@@ -473,8 +475,7 @@ func (o *Options) secret(kind, name string) (text string, why core.Text) {
 
 func (d *decoder) known(text, path string, at Pos) {
 	if core.KnownToken(text) {
-		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-			Reason: core.Say("default_token is the default token of xxl-job, which is public: set a random token for the app and its executors")})
+		d.warnf(at, path, "default_token is the default token of xxl-job, which is public: set a random token for the app and its executors")
 	}
 }
 

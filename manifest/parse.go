@@ -199,8 +199,8 @@ func (l *loader) addNotify(b *builder, n core.Notify) {
 	case l.doc.Notify == nil:
 		l.doc.Notify, l.doc.NotifyAt = &n, at
 	case !l.doc.Notify.Equal(n):
-		l.c.warnings = append(l.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: "defaults.notify",
-			Reason: core.Say("applies only to the jobs of this document: notifications without a job go to the channels set at %s", l.doc.NotifyAt)})
+		b.warnf(at, "defaults.notify", "applies only to the jobs of this document: notifications without a job go to the channels set at %s",
+			l.doc.NotifyAt)
 	}
 }
 
