@@ -100,23 +100,16 @@ func (b *builder) checkSchedule(job object, path string) {
 	first := map[string]rule{}
 	words := core.JoinAllowed(core.Kinds)
 	for _, r := range list {
-		place := func(field string) (string, Pos) {
-			below := path + "." + r.path
-			if field != "" {
-				below = join(below, field)
-			}
-			return below, b.places[below]
-		}
+		above := join(path, r.path)
 		wrong := func(field, format string, args ...any) {
-			below, at := place(field)
-			b.errorf(at, below, format, args...)
+			below := join(above, field)
+			b.errorf(b.places[below], below, format, args...)
 			r.object[field] = nil
 		}
 		kinds := r.kinds()
 		switch {
 		case len(kinds) == 0 && !single:
-			below, at := place("")
-			b.errorf(at, below, "the schedule is missing: set one of %s", words)
+			b.errorf(b.places[above], above, "the schedule is missing: set one of %s", words)
 			job["schedule"] = nil
 		case len(kinds) > 1:
 			for _, k := range kinds[1:] {
@@ -137,22 +130,21 @@ func (b *builder) checkSchedule(job object, path string) {
 			if was, ok := first[name]; !ok {
 				first[name] = r
 			} else if was.object[name] != v {
-				at := b.places[path+"."+join(was.path, name)]
+				at := b.places[join(path, join(was.path, name))]
 				wrong(name, "differs from the value at %d:%d: the schedules of a job share one %s: write the field once, or "+
 					"write the same value in each schedule",
 					at.Line, at.Column, name)
 			}
 			if len(kinds) == 0 && single && i > 0 {
-				below, at := place(name)
-				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
-					Reason: core.Say("without any of %s, the schedule never fires: the job runs only when triggered", words)})
+				below := join(above, name)
+				b.warnf(b.places[below], below, "without any of %s, the schedule never fires: the job runs only when triggered", words)
 				single = false // report it once
 			}
 		}
 	}
 }
 
-// spec converts a merged form, which is the API's form, to the types of core.
+// spec converts the merged form of a job to the API's form, and that to the types of core.
 func spec(form object) (manage.JobSpec, error) {
 	sched, list := object{}, []any(nil)
 	each, _ := rules(form)
@@ -180,6 +172,11 @@ func spec(form object) (manage.JobSpec, error) {
 	out := maps.Clone(form)
 	out["schedule"] = sched
 	delete(out, "timezone")
+	if join, is := form["after"].(object); is {
+		if out["after"] = join["all"]; join["all"] != nil {
+			out["within"] = join["within"]
+		}
+	}
 	var job client.JobSpec
 	if err := strictly(out, &job); err != nil {
 		return manage.JobSpec{}, err
@@ -227,44 +224,48 @@ func forget(in object, name string) {
 	}
 }
 
-// maxMends bounds how many errors of one app or job core is asked for.
+// maxMends bounds how many errors of one entry core is asked for.
 const maxMends = 40
 
-func (b *builder) job(own object, path string) manage.JobSpec {
-	b.checkSchedule(own, path)
-	b.hide(own, path)
-	form := merge(own, b.defaultsOf(own))
-	b.script(form, path)
-	if join, is := form["after"].(object); is {
-		if form["after"] = join["all"]; join["all"] != nil {
-			form["within"] = join["within"]
-		}
-	}
-	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil || form["script"] != nil)
+// settle has check judge a form until check accepts it. It reports each error, and removes the rejected value from the
+// form. An error about a missing value counts only if no error of the value or of a required field is reported yet; whole
+// tells that the form has the required fields.
+func (b *builder) settle(form object, path string, whole bool, check func() error) {
 	for range maxMends {
-		s, err := spec(form)
-		if err == nil {
-			err = judge(form, s)
-		}
+		err := check()
 		if err == nil || b.c.full() {
-			return s
+			return
 		}
 		e, ok := errors.AsType[*core.Error](err)
 		if !ok {
 			e = &core.Error{Reason: core.Say("%v", err)}
 		}
-		field := mend(form, e)
+		field := fieldOf(form, e)
 		at, below := b.placeOf(path, field)
-		if field != "" {
+		if remove(form, field) {
 			b.errorf(at, below, "%s", message(e))
 			continue
 		}
-		if _, written := b.placeOf(path, e.Field); whole && (written == path || !b.failed(written)) {
-			b.errorf(at, below, "%s: %s", e.Field, message(e))
+		if whole && (below == path || !b.failed(below)) {
+			b.errorf(b.places[path], strings.TrimSuffix(path+"."+e.Field, "."), "%s", message(e))
 		}
-		return s
+		return
 	}
-	return manage.JobSpec{}
+}
+
+func (b *builder) job(own object, path string) (job manage.JobSpec) {
+	b.checkSchedule(own, path)
+	b.hide(own, path)
+	form := merge(own, b.defaultsOf(own))
+	b.script(form, path)
+	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil || form["script"] != nil)
+	b.settle(form, path, whole, func() (err error) {
+		if job, err = spec(form); err == nil {
+			err = judge(form, job)
+		}
+		return err
+	})
+	return job
 }
 
 // defaultsOf returns the defaults of a job. Notification settings of the job's app in this file take precedence over them.
@@ -300,7 +301,10 @@ func (b *builder) placeOf(path, field string) (Pos, string) {
 
 // failed reports whether a value or one below it has an error.
 func (b *builder) failed(path string) bool {
-	return slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool { return strings.HasPrefix(e.Path+".", path+".") })
+	return slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool {
+		below, ok := strings.CutPrefix(e.Path, path)
+		return ok && (below == "" || below[0] == '.' || below[0] == '[')
+	})
 }
 
 // message returns the text of a core error, without the path.
@@ -343,31 +347,25 @@ func judge(form object, spec manage.JobSpec) error {
 	return nil
 }
 
-// mend removes the value that core rejected from a form, and returns its path in the file; empty if it is not in the file.
-func mend(form object, e *core.Error) string {
-	first, rest, _ := strings.Cut(e.Field, ".")
-	in, key, path := form, first, e.Field
-	switch labels, _ := form["labels"].(object); {
-	case first == "labels":
-		in, key = labels, cmp.Or(rest, e.Value)
-		if begin, is := strings.CutSuffix(key, "…"); is { // the error shows only its beginning
-			for name := range labels {
-				if strings.HasPrefix(name, begin) {
-					key = name
-				}
+// fieldOf is the path in the manifest of the field that an error of core names.
+func fieldOf(form object, e *core.Error) string {
+	first, rest, nested := strings.Cut(e.Field, ".")
+	_, joined := form["after"].(object)
+	switch {
+	case e.Field == "labels":
+		labels, _ := form["labels"].(object)
+		begin, cut := strings.CutSuffix(e.Value, "…") // the error shows only the beginning of a long name
+		for name := range labels {
+			if cut && strings.HasPrefix(name, begin) {
+				return "labels." + name
 			}
 		}
-		path = "labels." + key
-	case strings.HasPrefix(first, "after["):
-		if key = "after"; form["within"] != nil {
-			path = "after.all" + strings.TrimPrefix(e.Field, "after")
-			delete(form, "within")
-		}
-	case first == "within", first == "after" && form["within"] != nil:
-		if path = "after.within"; first == "after" {
-			path = "after.all"
-		}
-	case strings.HasPrefix(first, "schedule"):
+		return "labels." + e.Value
+	case joined && e.Field == "within":
+		return "after.within"
+	case joined && strings.HasPrefix(first, "after"):
+		return "after.all" + strings.TrimPrefix(e.Field, "after")
+	case nested && strings.HasPrefix(first, "schedule"):
 		list, _ := rules(form)
 		n := indexOf(first)
 		if slices.Contains(shared, rest) {
@@ -377,41 +375,50 @@ func mend(form object, e *core.Error) string {
 			list = slices.DeleteFunc(list, func(r rule) bool { return len(r.kinds()) == 0 })
 		}
 		switch {
-		case rest == "":
-			key, path = "schedule", "schedule"
 		case n >= 0 && n < len(list):
-			in, key, path = list[n].object, rest, join(list[n].path, rest)
+			return list[n].path + "." + rest
 		case rest == "timezone":
-			key, path = rest, rest
+			return rest
 		}
-	case first == "call", first == "command":
-		in, _ = form[first].(object)
-		for in != nil {
-			var below string
-			if key, below, _ = strings.Cut(rest, "."); below == "" {
-				key, _, _ = strings.Cut(rest, "[")
-				break
-			}
-			call := in
-			if in, _ = in[key].(object); key == "headers" || key == "env" { // its names can have dots
-				key = below
-				forget(call, key)
-				break
-			}
-			rest = below
-		}
-		if rest == "" {
-			in, key = form, first
-		}
-	case rest != "":
-		in, _ = form[first].(object)
-		key = rest
 	}
-	if _, ok := in[key]; !ok {
-		return ""
+	return e.Field
+}
+
+// remove deletes the value of a path, and reports whether there was one. A list goes as a whole, except a list of schedules;
+// a valid address replaces one of executors, so that the others keep their places.
+func remove(in object, path string) bool {
+	if _, ok := in[path]; ok {
+		delete(in, path)
+		return true
 	}
-	delete(in, key)
-	return path
+	for key, v := range in {
+		rest, ok := strings.CutPrefix(path, key) // a key can have dots
+		if !ok || rest == "" {
+			continue
+		}
+		switch v := v.(type) {
+		case object:
+			if name, ok := strings.CutPrefix(rest, "."); ok && remove(v, name) {
+				forget(in, name)
+				return true
+			}
+		case []any:
+			entry, name, _ := strings.Cut(rest, "].")
+			i := indexOf(entry)
+			switch {
+			case rest[0] != '[':
+				continue
+			case key == "schedule":
+				return remove(v[i].(object), name)
+			case key == "executors":
+				v[i] = standIn(i)
+			default:
+				delete(in, key)
+			}
+			return true
+		}
+	}
+	return false
 }
 
 // indexOf is 3 of executors[3]; 0 without any.
@@ -421,92 +428,64 @@ func indexOf(field string) int {
 	return i
 }
 
-func (b *builder) app(form object, path string) manage.AppSpec {
-	b.hide(form, path)
-	if told, is := form["notify"].(object); is {
-		name, _ := form["name"].(string)
-		if b.told == nil {
-			b.told = map[string]object{}
-		}
+func (b *builder) app(own object, path string) (app manage.AppSpec) {
+	b.hide(own, path)
+	if told, is := own["notify"].(object); is {
+		name, _ := own["name"].(string)
 		b.told[name] = told
 	}
-	var a client.AppSpec
-	if err := strictly(form, &a); err != nil {
-		b.errorf(b.places[path], path, "%v", err)
-	}
-	want := core.App{Name: a.Name, Title: a.Title, Executors: slices.Clone(a.Executors)}
-	if form["name"] == nil {
-		want.Name = "x" // its absence or error is already reported
-	}
-	if a.Token != nil {
-		want.Token = *a.Token
-	}
-	app, err := api.ManageApp(a)
-	if err != nil { // the schema lets no such value through
-		b.errorf(b.places[path], path, "%v", err)
-	}
-	want.Call, want.Notify = app.Call, app.Notify.Normal()
-	list, _ := form["executors"].([]any)
-	for i := range list {
-		if list[i] == nil {
-			want.Executors[i] = standIn(i)
+	executors, _ := own["executors"].([]any)
+	for i := range executors {
+		if executors[i] == nil {
+			executors[i] = standIn(i)
 		}
 	}
-	for range MaxErrors {
-		e, ok := errors.AsType[*core.Error](want.Validate())
-		if !ok {
-			break
-		}
-		below := join(path, e.Field)
-		b.errorf(b.places[below], below, "%s", message(e))
-		switch first, _, _ := strings.Cut(e.Field, "."); first {
-		case "call":
-			want.Call = nil
-		case "notify":
-			want.Notify = core.Notify{}
-		case "name":
-			want.Name = "x"
-		case "title":
-			want.Title = ""
-		case "token":
-			want.Token = ""
-		default:
-			want.Executors[indexOf(e.Field)] = standIn(indexOf(e.Field))
+	allow, _ := own["allow"].([]any)
+	for i := range allow {
+		if text, is := allow[i].(string); is {
+			if _, err := manage.ParseRange(text); err != nil {
+				below := fmt.Sprintf("%s.allow[%d]", path, i)
+				b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
+			}
 		}
 	}
-	for i, text := range a.Allow {
-		if _, err := manage.ParseRange(text); err != nil && form["allow"].([]any)[i] != nil {
-			below := fmt.Sprintf("%s.allow[%d]", path, i)
-			b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
+	form := merge(own, nil)
+	b.settle(form, path, form["name"] != nil, func() error {
+		var a client.AppSpec
+		if err := strictly(form, &a); err != nil {
+			return err
 		}
-	}
-	if err := want.CheckCall(want.Call); err != nil {
-		b.errorf(b.places[path+".call"], path+".call", "%s", message(err.(*core.Error)))
-	}
+		spec, err := api.ManageApp(a)
+		if err != nil {
+			return err
+		}
+		if app.Name == "" { // before a wrong value is removed
+			app = spec
+		}
+		want := core.App{Name: cmp.Or(a.Name, "x"), Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
+		if a.Token != nil {
+			want.Token = *a.Token
+		}
+		return cmp.Or(want.Validate(), want.CheckCall(want.Call))
+	})
 	return app
 }
 
-func (b *builder) channel(form object, path string) manage.ChannelSpec {
+func (b *builder) channel(form object, path string) (spec manage.ChannelSpec) {
 	if b.failed(path) { // the errors are reported; the rest is checked once they are fixed
 		name, _ := form["name"].(string)
 		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
 	}
-	var c client.ChannelSpec
-	if err := strictly(form, &c); err != nil {
-		b.errorf(b.places[path], path, "%v", err)
-	}
-	spec, err := api.ManageChannel(c)
-	if err == nil {
-		err = spec.Channel.Normal().Validate()
-	}
-	if e, ok := errors.AsType[*core.Error](err); ok {
-		below := join(path, e.Field)
-		at, written := b.places[below]
-		if e.Field == "" || !written {
-			at, below = b.places[path], strings.TrimSuffix(below, ".")
+	b.settle(form, path, true, func() (err error) {
+		var c client.ChannelSpec
+		if err := strictly(form, &c); err != nil {
+			return err
 		}
-		b.errorf(at, below, "%s", message(e))
-	}
+		if spec, err = api.ManageChannel(c); err == nil {
+			err = spec.Channel.Normal().Validate()
+		}
+		return err
+	})
 	return spec
 }
 

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ func TestCommandErrors(t *testing.T) {
 	}
 }
 
-// The schema has a job with a handler or a command, and the answer of the API no secret.
+// The schema has a job with a handler, a command or a script, and the answer of the API no secret.
 func TestCommandSchema(t *testing.T) {
 	var doc struct {
 		Defs map[string]struct {
@@ -89,10 +90,7 @@ func TestCommandSchema(t *testing.T) {
 	}
 	check.OK(t, json.Unmarshal(Schema(), &doc))
 	job := doc.Defs["job"]
-	if diff := cmp.Diff([]string{"app", "name"}, job.Required); diff != "" || len(job.OneOf) != 3 || job.OneOf[0].Required[0] != "handler" ||
-		job.OneOf[1].Required[0] != "command" {
-		t.Errorf("%+v %s", job, diff)
-	}
+	check.Equal(t, fmt.Sprint(job), "{[app name] [{[handler]} {[command]} {[script]}]}", "a job has")
 	j := core.Job{Def: core.Def{Command: &core.Command{Line: "x", Env: map[string]string{"A": "s3cret"}, Hidden: []string{"A"}}}}
 	raw, err := json.Marshal(api.JobOf(&j))
 	if err != nil || strings.Contains(string(raw), "s3cret") {

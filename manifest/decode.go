@@ -84,6 +84,10 @@ func (d *decoder) errorf(p Pos, path, format string, args ...any) {
 	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
 }
 
+func (d *decoder) warnf(p Pos, path, format string, args ...any) {
+	d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
+}
+
 func (d *decoder) at(n ast.Node) Pos {
 	p := posOf(n)
 	return Pos{d.file, p.Line, max(p.Column, 1)}
@@ -253,9 +257,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return d.secret(m, path, at)
 		}
 		if text != "" && text != core.AsStored {
-			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Reason: core.Say("the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the " +
-					"secret out of the file")})
+			d.warnf(at, path, "the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the secret out of the file")
 			d.known(text, path, at)
 		}
 	case kHeader:
@@ -321,7 +323,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 			return fail("empty: write a text, or leave the field out")
 		}
 	}
-	if s.kind > kTexts && isText {
+	if s.Type == "string" && isText {
 		return text, true
 	}
 	return wrong()
@@ -418,61 +420,62 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 // secret reads a reference. No message names the secret.
 func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	before := len(d.c.errs)
-	s := component("ManifestSecret")
-	where := d.object(m, s, path, at)
+	where := d.object(m, component("ManifestSecret"), path, at)
 	if len(d.c.errs) > before || d.c.full() {
 		return nil, false
 	}
-	refuse := func(field, format string, args ...any) (any, bool) {
-		d.errorf(d.places[join(path, field)], join(path, field), format, args...)
-		return nil, false
-	}
-	given := func(text string) (any, bool) {
-		d.known(text, path, at)
-		return text, true
-	}
-	env, isEnv := where["env"].(string)
-	file, _ := where["file"].(string)
-	name, isParameter := where["ssm"].(string)
-	switch {
-	case len(where) != 1:
+	if len(where) != 1 {
 		d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
 		return nil, false
-	case isParameter && d.o.Parameter == nil:
-		return refuse("ssm", "SSM parameters are not supported here")
-	case isParameter:
-		text, err := d.o.Parameter(name)
-		switch {
-		case err != nil:
-			return refuse("ssm", "%s: %v", truncate(name), err)
-		case len(text) > core.MaxSecret:
-			return refuse("ssm", "%d bytes: a secret can have at most %d bytes", len(text), core.MaxSecret)
+	}
+	for kind, name := range where {
+		text, why := d.o.secret(kind, name.(string))
+		if why.Code() == "" {
+			d.known(text, path, at)
+			return text, true
 		}
-		return given(text)
-	case isEnv:
-		if d.o.Getenv != nil {
-			if text, ok := d.o.Getenv(env); ok {
-				return given(text)
+		d.errorf(d.places[join(path, kind)], join(path, kind), "%s", why)
+	}
+	return nil, false
+}
+
+// secret returns the secret behind a reference, or why there is none.
+func (o *Options) secret(kind, name string) (text string, why core.Text) {
+	var err error
+	most := core.MaxSecret
+	switch {
+	case kind == "env":
+		if o.Getenv != nil {
+			if text, ok := o.Getenv(name); ok {
+				return text, why
 			}
 		}
-		return refuse("env", "the environment variable %s is not set", truncate(env))
-	case d.o.ReadFile == nil:
-		return refuse("file", "file references are not supported here: only `tickring apply` reads files")
+		return "", core.Say("the environment variable %s is not set", truncate(name))
+	case kind == "ssm" && o.Parameter == nil:
+		return "", core.Say("SSM parameters are not supported here")
+	case kind == "ssm":
+		text, err = o.Parameter(name)
+	case o.ReadFile == nil:
+		return "", core.Say("file references are not supported here: only `tickring apply` reads files")
+	default:
+		var b []byte
+		b, err = o.ReadFile(name)
+		text, err, most = string(b), plain(err), core.MaxSecret+2 // with a line break
 	}
-	b, err := d.o.ReadFile(file)
 	switch {
 	case err != nil:
-		return refuse("file", "%s: %v", truncate(file), plain(err))
-	case len(b) > core.MaxSecret+2:
-		return refuse("file", "%d bytes: a secret can have at most %d bytes", len(b), core.MaxSecret)
+		return "", core.Say("%s: %v", truncate(name), err)
+	case len(text) > most:
+		return "", core.Say("%d bytes: a secret can have at most %d bytes", len(text), core.MaxSecret)
+	case kind == "file":
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
-	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
+	return text, why
 }
 
 func (d *decoder) known(text, path string, at Pos) {
 	if core.KnownToken(text) {
-		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-			Reason: core.Say("default_token is the default token of xxl-job, which is public: set a random token for the app and its executors")})
+		d.warnf(at, path, "default_token is the default token of xxl-job, which is public: set a random token for the app and its executors")
 	}
 }
 
@@ -481,13 +484,10 @@ func said(err error) core.Text { return core.Say("%v", plain(err)) }
 
 // plain is an error without its wrapping.
 func plain(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
+	return err
 }
 
 func join(path, name string) string {

@@ -295,14 +295,10 @@ type FieldChange struct{ Path, Old, New string }
 // Diff returns the differences between two jobs, by field in the order of the manifest. Fields with default values are
 // compared too. If one job is nil, Diff returns all fields of the other job that do not have default values.
 func Diff(old, new *client.Job) []FieldChange {
-	tree := func(j *client.Job) []FieldChange {
-		if j == nil {
-			return nil
-		}
+	return compare(old, new, func(j *client.Job) []FieldChange {
 		j = withText(j)
 		return component("ManifestJob").write(jobForm(j, old != nil && new != nil)).leaves("", nil, "set", j.Set)
-	}
-	return compare(tree(old), tree(new))
+	})
 }
 
 // Recorded returns the job in the field Old or New of a change record, and the revision of the job. It returns nil if
@@ -330,17 +326,13 @@ func RecordedApp(record []byte) *client.App {
 
 // DiffApp returns the differences between two apps. For the token, it shows only whether a token is set.
 func DiffApp(old, new *client.App) []FieldChange {
-	tree := func(a *client.App) []FieldChange {
-		if a == nil {
-			return nil
-		}
+	return compare(old, new, func(a *client.App) []FieldChange {
 		token := ""
 		if a.HasToken {
 			token = "(set)"
 		}
 		return component("ManifestApp").write(plainly(a)).leaves("", nil, "token", token, "set", a.Set)
-	}
-	return compare(tree(old), tree(new))
+	})
 }
 
 // channelForm returns the manifest's form of a channel, without defaults.
@@ -366,21 +358,16 @@ func channelForm(c *client.Channel) object {
 
 // DiffNotify returns the differences between two lists of recipients of notifications that belong to no job.
 func DiffNotify(old, new *client.Notify) []FieldChange {
-	tree := func(n *client.Notify) []FieldChange {
+	return compare(old, new, func(n *client.Notify) []FieldChange {
 		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
-	}
-	return compare(tree(old), tree(new))
+	})
 }
 
 // DiffChannel returns the differences between two channels. For a secret, it shows only whether the secret is set.
 func DiffChannel(old, new *client.Channel) []FieldChange {
-	tree := func(c *client.Channel) []FieldChange {
-		if c == nil {
-			return nil
-		}
+	return compare(old, new, func(c *client.Channel) []FieldChange {
 		return component("ManifestChannel").write(plainly(c)).leaves("", nil, "set", c.Set)
-	}
-	return compare(tree(old), tree(new))
+	})
 }
 
 // leaves lists the leaves of a tree, their texts as New, and what more it has.
@@ -404,8 +391,15 @@ func (n *node) leaves(path string, out []FieldChange, more ...string) []FieldCha
 	return out
 }
 
-// compare joins two lists of leaves in their order.
-func compare(old, new []FieldChange) []FieldChange {
+// compare joins the leaves of two objects in their order; nil has none.
+func compare[T any](before, after *T, leaves func(*T) []FieldChange) []FieldChange {
+	var old, new []FieldChange
+	if before != nil {
+		old = leaves(before)
+	}
+	if after != nil {
+		new = leaves(after)
+	}
 	was, is := map[string]string{}, map[string]bool{}
 	for _, c := range old {
 		was[c.Path] = c.New

@@ -19,7 +19,7 @@ import (
 // Parse parses one manifest file with one YAML document, or with several documents separated by lines with ---. The
 // parameter name is used only in messages. A returned error has the type Errors.
 func Parse(name string, data []byte, o Options) (*Document, error) {
-	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
+	l := &loader{o: o, seen: map[[2]string]Pos{}}
 	l.file(name, data, o)
 	return l.done()
 }
@@ -29,7 +29,7 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 // files together must have one set; files without a set get this set. Each app and each job may occur once. The
 // `defaults` of a file apply only to this file. A returned error has the type Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
-	l := &loader{o: o, channels: map[string]int{}, apps: map[string]int{}, jobs: map[string]int{}}
+	l := &loader{o: o, seen: map[[2]string]Pos{}}
 	used := map[string]bool{}
 	for _, path := range paths {
 		if path == "-" {
@@ -60,18 +60,19 @@ func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
 }
 
 type loader struct {
-	o        Options
-	c        collector
-	doc      Document
-	setAt    Pos
-	channels map[string]int // index in doc.Channels
-	apps     map[string]int // index in doc.Apps
-	jobs     map[string]int
-	handlers []fieldAt // of doc.Jobs
-	routes   []fieldAt
-	calls    []fieldAt
-	after    [][]fieldAt // positions of each job's parents
-	full     bool
+	o     Options
+	c     collector
+	doc   Document
+	setAt Pos
+	seen  map[[2]string]Pos // positions of entries, by the text about a second one and their names
+	parts []jobParts        // of doc.Jobs
+	full  bool
+}
+
+// jobParts are the positions of the parts of a job that the rules across files concern.
+type jobParts struct {
+	work, route, call fieldAt
+	after             []fieldAt // each parent
 }
 
 type fieldAt struct {
@@ -171,7 +172,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
 	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]Pos{},
-		hidden: map[string]bool{}}, earlier: len(l.c.errs)}
+		hidden: map[string]bool{}}, told: map[string]object{}, earlier: len(l.c.errs)}
 	top, _ := b.value(body, component("Manifest"), "")
 	root, _ := top.(object)
 	b.top = b.places
@@ -198,8 +199,8 @@ func (l *loader) addNotify(b *builder, n core.Notify) {
 	case l.doc.Notify == nil:
 		l.doc.Notify, l.doc.NotifyAt = &n, at
 	case !l.doc.Notify.Equal(n):
-		l.c.warnings = append(l.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: "defaults.notify",
-			Reason: core.Say("applies only to the jobs of this document: notifications without a job go to the channels set at %s", l.doc.NotifyAt)})
+		b.warnf(at, "defaults.notify", "applies only to the jobs of this document: notifications without a job go to the channels set at %s",
+			l.doc.NotifyAt)
 	}
 }
 
@@ -231,17 +232,23 @@ func (l *loader) joinSet(b *builder, set string) {
 // String returns the text "file:line:column".
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
+// first reports whether an entry is the first of its name. Otherwise it reports an error with the text twice.
+func (l *loader) first(b *builder, name, path, twice string) bool {
+	key := [2]string{twice, name}
+	if at, found := l.seen[key]; found {
+		b.errorf(b.places[path+".name"], path+".name", twice, truncate(name), at)
+		return false
+	}
+	l.seen[key] = b.places[path]
+	return true
+}
+
 func (l *loader) addChannel(b *builder, channel object, path string) {
 	spec, at := b.channel(channel, path), b.places[path]
 	name := spec.Channel.Name
-	if name == "" {
+	if name == "" || !l.first(b, name, path, "channel %q is already defined at %s") {
 		return
 	}
-	if i, twice := l.channels[name]; twice {
-		b.errorf(b.places[path+".name"], path+".name", "channel %q is already defined at %s", truncate(name), l.doc.Channels[i].Pos)
-		return
-	}
-	l.channels[name] = len(l.doc.Channels)
 	if l.doc.Channels = append(l.doc.Channels, Channel{spec, at}); len(l.doc.Channels) == core.MaxChannels+1 {
 		b.errorf(at, path, "more than %d channels in one request", core.MaxChannels)
 	}
@@ -249,14 +256,9 @@ func (l *loader) addChannel(b *builder, channel object, path string) {
 
 func (l *loader) addApp(b *builder, app object, path string) {
 	spec, at := b.app(app, path), b.places[path]
-	if spec.Name == "" {
+	if spec.Name == "" || !l.first(b, spec.Name, path, "app %q is already defined at %s") {
 		return
 	}
-	if i, twice := l.apps[spec.Name]; twice {
-		b.errorf(b.places[path+".name"], path+".name", "app %q is already defined at %s", truncate(spec.Name), l.doc.Apps[i].Pos)
-		return
-	}
-	l.apps[spec.Name] = len(l.doc.Apps)
 	if l.doc.Apps = append(l.doc.Apps, App{spec, at}); len(l.doc.Apps) == MaxApps+1 {
 		b.errorf(at, path, "more than %d apps in one request", MaxApps)
 	}
@@ -264,13 +266,9 @@ func (l *loader) addApp(b *builder, app object, path string) {
 
 func (l *loader) addJob(b *builder, job object, path string) {
 	spec, at := b.job(job, path), b.places[path]
-	if spec.Def.App != "" && spec.Def.Name != "" {
-		name := spec.Def.App + "/" + spec.Def.Name
-		if i, twice := l.jobs[name]; twice {
-			b.errorf(b.places[path+".name"], path+".name", "job %q is already defined at %s", truncate(name), l.doc.Jobs[i].Pos)
-			return
-		}
-		l.jobs[name] = len(l.doc.Jobs)
+	name := spec.Def.App + "/" + spec.Def.Name
+	if spec.Def.App != "" && spec.Def.Name != "" && !l.first(b, name, path, "job %q is already defined at %s") {
+		return
 	}
 	if len(l.doc.Jobs) == MaxJobs {
 		if !l.full {
@@ -284,51 +282,54 @@ func (l *loader) addJob(b *builder, job object, path string) {
 		below := join(path, field)
 		return fieldAt{cmp.Or(b.places[below], at), below}
 	}
-	work := place("handler")
+	work, parents := "handler", "after[%d].job"
 	if spec.Def.Script != nil {
-		work = place("script")
+		work = "script"
 	}
-	l.handlers, l.routes = append(l.handlers, work), append(l.routes, place("route"))
-	l.calls = append(l.calls, place("call"))
-	parents := make([]fieldAt, len(spec.Def.After))
-	for i := range parents {
-		list := "after"
-		if spec.Def.Within > 0 {
-			list = "after.all"
-		}
-		parents[i] = place(fmt.Sprintf("%s[%d].job", list, i))
+	if spec.Def.Within > 0 {
+		parents = "after.all[%d].job"
 	}
-	l.after = append(l.after, parents)
+	parts := jobParts{work: place(work), route: place("route"), call: place("call")}
+	for i := range spec.Def.After {
+		parts.after = append(parts.after, place(fmt.Sprintf(parents, i)))
+	}
+	l.parts = append(l.parts, parts)
+}
+
+func (l *loader) errorAt(at fieldAt, why core.Text) {
+	l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Reason: why})
 }
 
 // done checks the rules that apply across files.
 func (l *loader) done() (*Document, error) {
+	apps := map[string]core.App{}
+	for i := range l.doc.Apps {
+		a := &l.doc.Apps[i].Spec
+		a.Set = l.doc.Set
+		apps[a.Name] = core.App{Name: a.Name, Executors: a.Executors}
+	}
+	for i := range l.doc.Channels {
+		l.doc.Channels[i].Spec.Channel.Set = l.doc.Set
+	}
 	for i := range l.doc.Jobs {
-		d := &l.doc.Jobs[i].Spec.Def
-		a, ok := l.apps[d.App]
+		d, at := &l.doc.Jobs[i].Spec.Def, &l.parts[i]
+		d.Set = l.doc.Set
+		app, ok := apps[d.App]
 		if !ok || d.Handler == "" && d.Command == nil && d.Script == nil {
 			continue
 		}
-		app := core.App{Name: d.App, Executors: l.doc.Apps[a].Spec.Executors}
-		for k, err := range []error{app.CheckWork(d), app.CheckRoute(d.Route), app.CheckCall(d.Call)} {
-			if e, ok := errors.AsType[*core.Error](err); ok {
-				at := [...]fieldAt{l.handlers[i], l.routes[i], l.calls[i]}[k]
-				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Reason: message(e)})
+		for _, c := range []struct {
+			at  fieldAt
+			err error
+		}{{at.work, app.CheckWork(d)}, {at.route, app.CheckRoute(d.Route)}, {at.call, app.CheckCall(d.Call)}} {
+			if e, ok := errors.AsType[*core.Error](c.err); ok {
+				l.errorAt(c.at, message(e))
 			}
 		}
 	}
 	l.inOrder()
 	if err := l.c.result(); err != nil {
 		return nil, err
-	}
-	for i := range l.doc.Channels {
-		l.doc.Channels[i].Spec.Channel.Set = l.doc.Set
-	}
-	for i := range l.doc.Apps {
-		l.doc.Apps[i].Spec.Set = l.doc.Set
-	}
-	for i := range l.doc.Jobs {
-		l.doc.Jobs[i].Spec.Def.Set = l.doc.Set
 	}
 	l.doc.Warnings = l.c.warnings
 	return &l.doc, nil
@@ -337,18 +338,19 @@ func (l *loader) done() (*Document, error) {
 // inOrder sorts the jobs so that each follows its parents in the document. If that is impossible, it reports each position in a
 // cycle.
 func (l *loader) inOrder() {
-	names := make([]int, len(l.doc.Jobs))
+	names, numbers := map[string]int{}, make([]int, len(l.doc.Jobs))
 	some := false
 	for i := range l.doc.Jobs {
-		names[i] = i
-		some = some || len(l.doc.Jobs[i].Spec.Def.After) > 0
+		d := &l.doc.Jobs[i].Spec.Def
+		names[d.App+"/"+d.Name], numbers[i] = i, i
+		some = some || len(d.After) > 0
 	}
 	if !some || l.full {
 		return
 	}
-	order, circle := core.InOrder(names, func(i int) (list []int) {
+	order, circle := core.InOrder(numbers, func(i int) (list []int) {
 		for _, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := l.jobs[p.Job]; is {
+			if at, is := names[p.Job]; is {
 				list = append(list, at)
 			}
 		}
@@ -357,10 +359,8 @@ func (l *loader) inOrder() {
 	for k, i := range circle {
 		next := circle[(k+1)%len(circle)]
 		for n, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := l.jobs[p.Job]; is && at == next {
-				at := l.after[i][n]
-				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path,
-					Reason: core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle))})
+			if at, is := names[p.Job]; is && at == next {
+				l.errorAt(l.parts[i].after[n], core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle)))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,25 +17,25 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// kind is the type of a value.
-type kind uint8
+// kind is how a value is written: the format of a text in the API's document, or else the type.
+type kind string
 
 const (
-	kObject  kind = iota // of Properties
-	kEither              // an object, or a list of such
-	kList                // of Items
-	kTexts               // a map of texts
-	kVersion             // 1
-	kInt                 // Minimum to Maximum
-	kBool                //
-	kSpan                // MinSpan to MaxSpan
-	kInstant             // RFC 3339, whole seconds
-	kMoment              // a date or an RFC 3339 time
-	kSecret              // a text, or a reference
-	kHeader              // the same, but a plain text is no secret
-	kSize                // MinSpan to MaxSpan, in bytes
-	kWord                // one of words
-	kText                //
+	kObject  kind = "object"    // of Properties
+	kEither  kind = "either"    // an object, or a list of such
+	kList    kind = "array"     // of Items
+	kTexts   kind = "texts"     // a map of texts
+	kVersion kind = "version"   // 1
+	kInt     kind = "integer"   // Minimum to Maximum
+	kBool    kind = "boolean"   //
+	kSpan    kind = "span"      // MinSpan to MaxSpan
+	kInstant kind = "date-time" // RFC 3339, whole seconds
+	kMoment  kind = "moment"    // a date or an RFC 3339 time
+	kSecret  kind = "password"  // a text, or a reference
+	kHeader  kind = "header"    // the same, but a plain text is no secret
+	kSize    kind = "size"      // MinSpan to MaxSpan, in bytes
+	kWord    kind = "word"      // one of words
+	kText    kind = "string"    //
 )
 
 // references are how a secret is kept out of a file.
@@ -163,26 +164,18 @@ func (s *schema) kindOf() kind {
 	switch {
 	case s.OneOf != nil:
 		return kEither
-	case s.Type == "array":
-		return kList
 	case s.Entries != nil:
 		return kTexts
-	case s.Type == "integer" && s.Enum != nil:
+	case s.Enum != nil && s.Type == "integer":
 		return kVersion
-	case s.Type == "integer":
-		return kInt
-	case s.Type == "boolean":
-		return kBool
-	case s.Type != "string":
-		return kObject
 	case s.Enum != nil:
 		return kWord
 	}
-	if k, ok := map[string]kind{"span": kSpan, "date-time": kInstant, "moment": kMoment, "password": kSecret,
-		"header": kHeader, "size": kSize}[s.Format]; ok {
-		return k
+	switch format := kind(s.Format); format {
+	case kSpan, kInstant, kMoment, kSecret, kHeader, kSize:
+		return format
 	}
-	return kText
+	return cmp.Or(kind(s.Type), kObject) // the type of a component that joins others is in its parts
 }
 
 // get is a field of an object, nil if it has none of the name.

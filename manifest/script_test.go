@@ -1,8 +1,6 @@
 package manifest
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -123,19 +121,4 @@ func TestScriptDiffers(t *testing.T) {
 		t.Error(got)
 	}
 	check.Equal(t, a.Script.Source, "one\n", "the job is another")
-}
-
-// TestSchemaOfAScript: a job has a handler or a script.
-func TestSchemaOfAScript(t *testing.T) {
-	var s struct {
-		Defs map[string]struct {
-			Required []string `json:"required"`
-			OneOf    []struct{ Required []string }
-		} `json:"$defs"`
-	}
-	check.OK(t, json.Unmarshal(Schema(), &s))
-	job := s.Defs["job"]
-	if fmt.Sprint(job.Required) != "[app name]" || !bytes.Contains(fmt.Append(nil, job.OneOf), []byte("{[handler]} {[command]} {[script]}")) {
-		t.Errorf("%+v", job)
-	}
 }

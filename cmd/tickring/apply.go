@@ -55,7 +55,7 @@ type appliedJob struct {
 func (c *applyCmd) Run(env *Env) error {
 	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: namedFile, Parameter: env.parameter})
 	if err != nil {
-		return badManifest(err)
+		return &exitError{exitUsage, err}
 	}
 	for _, w := range doc.Warnings {
 		env.notef("warning: %s\n", oneLine(w.In(env.lang())))
@@ -79,10 +79,10 @@ func (c *applyCmd) Run(env *Env) error {
 	if ended, ok := errors.AsType[*paging.Interrupted](err); ok {
 		return c.interrupted(e.Env, ended)
 	}
-	if err := e.show(appliedOf(&res), err, func() { c.print(e.Env, doc, &res) }); err != nil {
+	if err != nil {
 		return err
 	}
-	return exitWith(c.exit(&res))
+	return e.showApplied(doc, &res, c.DryRun)
 }
 
 func (c *applyCmd) interrupted(e *Env, ended *paging.Interrupted) error {
@@ -93,10 +93,6 @@ func (c *applyCmd) interrupted(e *Env, ended *paging.Interrupted) error {
 	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored, and possibly up to %d more",
 		ended.Stored, plural(ended.Jobs, "job"), min(api.MaxApplyJobs, ended.Jobs-ended.Stored)),
 		"repeat the command: unchanged objects are skipped")
-}
-
-func badManifest(err error) error {
-	return &exitError{exitUsage, err}
 }
 
 // ask lists the objects to delete, and asks whether to continue.
@@ -120,37 +116,10 @@ func (c *applyCmd) ask(e *Env, res *client.ApplyResult) (bool, error) {
 	if len(names) == 0 {
 		return true, nil
 	}
-	if c.Yes {
-		e.sayWhere()
-		return true, nil
-	}
 	if slices.Contains(c.File, "-") { // an answer to a prompt would be read from the rest of the manifest
 		e.Stdin = nil
 	}
-	return true, e.sure("delete", names)
-}
-
-// exit returns the exit code of the first rejected item, or exitDone.
-func (c *applyCmd) exit(res *client.ApplyResult) int {
-	code := exitDone
-	note := func(err *client.Error) {
-		if err != nil && code == exitDone {
-			code = exitOfCode(err.Code)
-		}
-	}
-	if res.Notify != nil {
-		note(res.Notify.Error)
-	}
-	for _, c := range res.Channels {
-		note(c.Error)
-	}
-	for _, a := range res.Apps {
-		note(a.Error)
-	}
-	for _, j := range res.Jobs {
-		note(j.Error)
-	}
-	return code
+	return true, e.confirmed(c.Yes, "delete", names)
 }
 
 func appliedOf(res *client.ApplyResult) applied {
@@ -176,76 +145,103 @@ var marks = map[string]string{"created": "+", "updated": "~", "deleted": "-", "r
 // shownChanges bounds how many lines apply prints.
 const shownChanges = 200
 
-func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult) {
-	now := time.Now()
-	counts := map[string]int{}
-	rows := [][]string{}
-	if n := res.Notify; n != nil {
-		counts[n.Change]++
-		if mark := marks[n.Change]; mark != "" {
-			lines := []string{""}
-			if n.Error != nil {
-				lines = []string{place(n.Error, doc.NotifyAt)}
-			} else if n.Old != nil && n.New != nil {
-				lines = e.diffLines(manifest.DiffNotify(n.Old, n.New))
-			}
-			rows = append(rows, changeRows(mark+" defaults (events without a job)", lines)...)
+// outcome is what apply shows of one object.
+type outcome struct {
+	name, change string
+	err          *client.Error
+	lines        []string
+}
+
+func (e *Env) outcomes(doc *manifest.Document, res *client.ApplyResult) (list []outcome) {
+	add := func(name, change string, err *client.Error, at manifest.Pos, lines []string, notes ...string) {
+		if err != nil {
+			lines = []string{place(err, at)}
 		}
+		list = append(list, outcome{name, change, err, append(lines, notes...)})
 	}
-	for i, c := range res.Channels {
-		counts[c.Change]++
-		mark := marks[c.Change]
-		if mark == "" {
-			continue
+	if n := res.Notify; n != nil {
+		var lines []string
+		if n.Old != nil && n.New != nil {
+			lines = e.diffLines(manifest.DiffNotify(n.Old, n.New))
 		}
-		lines := []string{""}
-		switch {
-		case c.Error != nil:
-			lines = []string{place(c.Error, channelPos(doc, i))}
-		case c.Old != nil && c.New != nil:
+		add("defaults (events without a job)", n.Change, n.Error, doc.NotifyAt, lines)
+	}
+	// The objects of the file come first, in their order, then the deleted ones.
+	for i, c := range res.Channels {
+		var at manifest.Pos
+		if i < len(doc.Channels) {
+			at = doc.Channels[i].Pos
+		}
+		var lines []string
+		if c.Old != nil && c.New != nil {
 			lines = e.updated(manifest.DiffChannel(c.Old, c.New))
 		}
-		rows = append(rows, changeRows(mark+" "+c.Name+" (channel)", lines)...)
+		add(c.Name+" (channel)", c.Change, c.Error, at, lines)
 	}
 	for i, a := range res.Apps {
-		counts[a.Change]++
-		mark := marks[a.Change]
-		if mark == "" {
-			continue
+		var at manifest.Pos
+		if i < len(doc.Apps) {
+			at = doc.Apps[i].Pos
 		}
-		lines := []string{""}
-		switch {
-		case a.Error != nil:
-			lines = []string{place(a.Error, appPos(doc, i))}
-		case a.Old != nil && a.New != nil:
+		var lines []string
+		if a.Old != nil && a.New != nil {
 			lines = e.updated(manifest.DiffApp(a.Old, a.New))
 		}
-		rows = append(rows, changeRows(mark+" "+a.Name+" (app)", lines)...)
+		add(a.Name+" (app)", a.Change, a.Error, at, lines)
 	}
+	now := time.Now()
 	for i, j := range res.Jobs {
-		counts[j.Change]++
-		mark := marks[j.Change]
-		if mark == "" {
-			continue
+		var at manifest.Pos
+		if i < len(doc.Jobs) {
+			at = doc.Jobs[i].Pos
 		}
-		lines := []string{""}
-		switch {
-		case j.Error != nil:
-			lines = []string{place(j.Error, jobPos(doc, i))}
-		case j.Old != nil && j.New != nil:
+		var lines, notes []string
+		if j.Old != nil && j.New != nil {
 			lines = e.updated(manifest.Diff(j.Old, j.New))
 			if len(j.New.Next) > 0 && j.Old.Description != j.New.Description {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
 		}
 		for _, trap := range j.Warnings {
-			lines = append(lines, "note: "+trap)
-		}
-		if len(lines) > 1 && lines[0] == "" {
-			lines = lines[1:]
+			notes = append(notes, "note: "+trap)
 		}
 		name := cmp.Or(strings.Trim(j.App+"/"+j.Name, "/"), "(job)") // a job that cannot be read has no name
-		rows = append(rows, changeRows(mark+" "+name, lines)...)
+		add(name, j.Change, j.Error, at, lines, notes...)
+	}
+	return list
+}
+
+// showApplied prints the result of apply. Its exit code is that of the first rejected object.
+func (e *Env) showApplied(doc *manifest.Document, res *client.ApplyResult, dryRun bool) error {
+	list := e.outcomes(doc, res)
+	if err := e.show(appliedOf(res), nil, func() { e.printApplied(list, res, dryRun) }); err != nil {
+		return err
+	}
+	for _, o := range list {
+		if o.err != nil {
+			return exitWith(exitOfCode(o.err.Code))
+		}
+	}
+	return nil
+}
+
+func (e *Env) printApplied(list []outcome, res *client.ApplyResult, dryRun bool) {
+	counts := map[string]int{}
+	rows := [][]string{}
+	for _, o := range list {
+		counts[o.change]++
+		mark := marks[o.change]
+		if mark == "" {
+			continue
+		}
+		row := []string{mark + " " + o.name, ""}
+		for i, line := range o.lines {
+			if i > 0 {
+				rows, row = append(rows, row), []string{"", ""}
+			}
+			row[1] = line
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) > shownChanges {
 		rows = append(rows[:shownChanges], []string{fmt.Sprintf("… and %d more lines: -o json shows all", len(rows)-shownChanges)})
@@ -262,14 +258,11 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 			sums = append(sums, fmt.Sprintf("%d %s", n, verb[change]))
 		}
 	}
-	if len(sums) == 0 {
-		sums = []string{"no changes"}
-	}
-	text := strings.Join(sums, ", ")
+	text := cmp.Or(strings.Join(sums, ", "), "no changes")
 	switch {
 	case counts["refused"] > 0 && !res.Applied:
 		text += ": no changes were made"
-	case c.DryRun && counts["updated"]+counts["created"]+counts["deleted"] > 0:
+	case dryRun && counts["updated"]+counts["created"]+counts["deleted"] > 0:
 		text += "   to apply: leave out --dry-run"
 	}
 	e.printf("%s\n", text)
@@ -279,38 +272,6 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *client.ApplyResult
 			break
 		}
 	}
-}
-
-func changeRows(name string, lines []string) [][]string {
-	var rows [][]string
-	for i, line := range lines {
-		if i > 0 {
-			name = ""
-		}
-		rows = append(rows, []string{name, line})
-	}
-	return rows
-}
-
-func channelPos(doc *manifest.Document, i int) manifest.Pos {
-	if i < len(doc.Channels) {
-		return doc.Channels[i].Pos
-	}
-	return manifest.Pos{}
-}
-
-func appPos(doc *manifest.Document, i int) manifest.Pos {
-	if i < len(doc.Apps) {
-		return doc.Apps[i].Pos
-	}
-	return manifest.Pos{}
-}
-
-func jobPos(doc *manifest.Document, i int) manifest.Pos {
-	if i < len(doc.Jobs) {
-		return doc.Jobs[i].Pos
-	}
-	return manifest.Pos{}
 }
 
 // place is an error with its place in the file.
@@ -340,9 +301,6 @@ func (e *Env) diffLines(changes []manifest.FieldChange) []string {
 		default:
 			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> "+e.truncate(c.New, 100))
 		}
-	}
-	if len(lines) == 0 {
-		return []string{""}
 	}
 	return lines
 }

@@ -78,16 +78,11 @@ func (c *auditCmd) Run(e *conn) error {
 }
 
 func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
-	code := exitDone
-	if a.Unaccounted > 0 || a.Overdue > 0 || len(a.Failed) > 0 {
-		code = exitFailed
-	}
-	if e.json() {
-		if err := e.printJSON(a); err != nil {
-			return err
-		}
-		return exitWith(code)
-	}
+	complete := a.Unaccounted == 0 && a.Overdue == 0 && len(a.Failed) == 0
+	return e.result(complete, a, nil, func() { c.print(e, a, zone) })
+}
+
+func (c *auditCmd) print(e *Env, a *client.Audit, zone string) {
 	what := cmp.Or(c.Job, plural(a.Jobs, "job"))
 	e.printf("%s, from %s to %s\n", what, e.full(a.From, zone), e.full(a.To, zone))
 	worst := ""
@@ -139,5 +134,4 @@ func (c *auditCmd) tell(e *Env, a *client.Audit, zone string) error {
 	if a.Partial {
 		e.printf("some change records of this period are deleted, so the audit can be incomplete\n")
 	}
-	return exitWith(code)
 }

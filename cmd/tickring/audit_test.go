@@ -32,7 +32,6 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(server.HeaderVersion, "test")
-				w.Header().Set("Content-Type", "application/json")
 				answer(w, c.a)
 			}))
 			defer s.Close()
@@ -68,7 +67,6 @@ func TestPagesAreSummed(t *testing.T) {
 				failed, named = slices.Repeat([]string{"shop/sweep: the store did not answer"}, 50), 100
 			}
 			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
 				after := r.URL.Query().Get("after")
 				if r.Method == http.MethodPost {
 					var body client.ReplanRequest
@@ -133,7 +131,6 @@ func TestPagesAreFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}
 			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
 				what := r.Method + " " + r.URL.Path
 				if asked[what] >= len(pages[what]) {
 					t.Errorf("asked for %s too often", what)
@@ -151,45 +148,45 @@ func TestPagesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnreadableAppIsTold: commands that list apps show the readable ones, name the other one, and fail.
-func TestUnreadableAppIsTold(t *testing.T) {
-	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		answer(w, map[string]any{"/v1/jobs": client.JobPage{Jobs: []client.Job{{App: "shop", Name: "sweep", Handler: "demo"}}},
-			"/v1/apps": client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay",
-				Message: "no JSON"}}},
-			"/v1/apps/shop/executors": client.ExecutorList{Executors: []client.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
-			"/v1/status":              client.Status{},
-			"/v1/apply":               client.ApplyResult{Apps: []client.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
-	}))
-	defer s.Close()
-	texts := golden.New(t)
-	for line, want := range map[string]int{"get": exitFailed, "get -o yaml": exitFailed, "executors": exitFailed,
-		"executors -o json": exitFailed, "apply -f - --prune --dry-run": exitRefused} {
-		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
-		check.Equal(t, code, want, "%s: exit code", line)
-		texts.Equal(t, line, out+errs)
+// TestUnreadableIsTold: commands that list apps or jobs show the readable ones, name the other one with the reason, and fail. A prune
+// cannot decide whether an unreadable object is to be deleted.
+func TestUnreadableIsTold(t *testing.T) {
+	job := client.Job{App: "shop", Name: "sweep", Handler: "demo", Schedule: client.Schedule{Every: "10s"}}
+	answers := map[string]any{
+		"/v1/jobs":                client.JobPage{Jobs: []client.Job{job}},
+		"/v1/apps":                client.AppList{Apps: []client.App{{Name: "shop"}}},
+		"/v1/apps/shop":           client.App{Name: "shop"},
+		"/v1/apps/shop/executors": client.ExecutorList{Executors: []client.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
+		"/v1/status":              client.Status{},
+		"/v1/apply":               client.ApplyResult{Apps: []client.AppResult{{Name: "shop", Change: "unchanged"}}},
 	}
-}
-
-// TestUnreadableJobIsTold: get shows the others, names that one with the reason, and fails.
-func TestUnreadableJobIsTold(t *testing.T) {
-	jobs := client.JobPage{Jobs: []client.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: client.Schedule{Every: "10s"}}},
-		Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}}
-	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": client.AppList{Apps: []client.App{{Name: "shop"}}},
-			"/v1/apps/shop": client.App{Name: "shop"},
-			"/v1/status":    client.Status{}, "/v1/apply": client.ApplyResult{Apps: []client.AppResult{{Name: "shop",
-				Change: "unchanged"}}}}[r.URL.Path])
-	}))
-	defer s.Close()
 	texts := golden.New(t)
-	// A prune cannot decide whether an unreadable job is to be deleted.
-	for line, want := range map[string]int{"get": exitFailed, "get shop": exitFailed, "get -o yaml": exitFailed, "get -o json": exitFailed,
-		"apply -f - --prune --dry-run": exitRefused} {
-		code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
-		check.Equal(t, code, want, "%s: exit code", line)
-		texts.Equal(t, line, out+"\n"+errs)
+	for _, c := range []struct {
+		what, path string
+		page       any
+		lines      []string
+	}{
+		{"an app", "/v1/apps", client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
+			[]string{"get", "get -o yaml", "executors", "executors -o json", "apply -f - --prune --dry-run"}},
+		{"a job", "/v1/jobs", client.JobPage{Jobs: []client.Job{job}, Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}},
+			[]string{"get", "get shop", "get -o yaml", "get -o json", "apply -f - --prune --dry-run"}},
+	} {
+		s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == c.path {
+				answer(w, c.page)
+			} else {
+				answer(w, answers[r.URL.Path])
+			}
+		}))
+		defer s.Close()
+		for _, line := range c.lines {
+			want := exitFailed
+			if strings.HasPrefix(line, "apply") {
+				want = exitRefused
+			}
+			code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
+			check.Equal(t, code, want, "%s, %s: exit code", c.what, line)
+			texts.Equal(t, c.what+": "+line, out+"\n"+errs)
+		}
 	}
 }

@@ -153,7 +153,10 @@ func testAWS(api *httptest.Server) *httptest.Server {
 	}))
 }
 
-func answer(w http.ResponseWriter, v any) { json.NewEncoder(w).Encode(v) }
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(v)
+}
 
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/paging"
@@ -30,10 +29,8 @@ func (c *bulkCmd) Run(e *conn) error {
 		body.Cause = ""
 	}
 	var err error
-	if c.Until != "" {
-		if body.Until, err = parseTime("until", c.Until, e.zone(""), time.Now(), false); err != nil {
-			return err
-		}
+	if body.Until, err = e.timeOf("until", c.Until, "", false); err != nil {
+		return err
 	}
 	if err := c.whom(&body); err != nil {
 		return err
@@ -72,15 +69,14 @@ func (c *bulkCmd) whom(body *client.BulkRequest) error {
 }
 
 func manyOf(r *client.BulkResult) string {
-	text := plural(r.Found, "job")
-	if len(r.Sample) > 0 {
-		text += " (" + strings.Join(r.Sample, ", ")
-		if r.Found > len(r.Sample) {
-			text += ", …"
-		}
-		text += ")"
+	if len(r.Sample) == 0 {
+		return plural(r.Found, "job")
 	}
-	return text
+	names := strings.Join(r.Sample, ", ")
+	if r.Found > len(r.Sample) {
+		names += ", …"
+	}
+	return plural(r.Found, "job") + " (" + names + ")"
 }
 
 func (e *conn) bulk(body client.BulkRequest) error {

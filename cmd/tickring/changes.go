@@ -205,19 +205,15 @@ func (c *changeCmd) restore(e *conn) error {
 	if err != nil {
 		return err
 	}
-	if job != nil {
-		list := []client.Job{*job}
-		if err := e.sources(list); err != nil {
-			return err
-		}
-		data, err := manifest.Export(nil, list)
-		if err != nil {
-			return err
-		}
-		return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
+	if job == nil {
+		return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be undone: to list its changes: tickring changes "+
+			"%s", c.What, c.Restore, c.What)}
 	}
-	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be undone: to list its changes: tickring changes "+
-		"%s", c.What, c.Restore, c.What)}
+	data, err := e.asFile(*job)
+	if err != nil {
+		return err
+	}
+	return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
 }
 
 // changed describes the difference between the records of a change: old and new values if the records hold them, otherwise the

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -32,7 +31,7 @@ func (c *channelsTestCmd) Run(e *conn) error {
 		return err
 	}
 	res, err := e.TestChannel(e.Ctx, c.Channel)
-	if err := e.show(channelTest{c.Channel, res}, err, func() {
+	return e.result(res.Sent, channelTest{c.Channel, res}, err, func() {
 		if res.Sent {
 			e.printf("test message sent to %s (%s, %s) in %d ms: check that the message arrived\n", ch.Name, ch.Kind, oneLine(ch.To), res.TookMs)
 			return
@@ -46,13 +45,7 @@ func (c *channelsTestCmd) Run(e *conn) error {
 		default:
 			e.printf("  the error may be temporary: try again\n")
 		}
-	}); err != nil {
-		return err
-	}
-	if !res.Sent {
-		return exitWith(exitFailed)
-	}
-	return nil
+	})
 }
 
 func (e *conn) channel(name string) (client.Channel, error) {
@@ -70,26 +63,17 @@ func (e *conn) listChannels() error {
 	if e.Output == "yaml" {
 		return e.export(nil, list.Channels, nil, nil)
 	}
-	return e.show(list, nil, func() {
-		if len(list.Channels) == 0 {
-			e.printf("no channels yet: add channels: to a file for tickring apply\n")
-			return
+	rows := [][]string{{"CHANNEL", "KIND", "TO", "LANGUAGE", "TESTED"}}
+	for _, c := range list.Channels {
+		rows = append(rows, []string{c.Name, c.Kind, oneLine(c.To), c.Language, e.fullOr(c.TestedAt, "", "never")})
+	}
+	err = e.list(list, nil, "no channels yet: add channels: to a file for tickring apply", rows)
+	for _, c := range list.Channels {
+		if text := e.troubleText(c.Trouble); text != "" && !e.json() {
+			e.printf("%s %s\n", c.Name, text)
 		}
-		rows := [][]string{{"CHANNEL", "KIND", "TO", "LANGUAGE", "TESTED"}}
-		for _, c := range list.Channels {
-			tested := "never"
-			if !c.TestedAt.IsZero() {
-				tested = e.full(c.TestedAt, "")
-			}
-			rows = append(rows, []string{c.Name, c.Kind, oneLine(c.To), c.Language, tested})
-		}
-		table(e.Stdout, rows)
-		for _, c := range list.Channels {
-			if text := e.troubleText(c.Trouble); text != "" {
-				e.printf("%s %s\n", c.Name, text)
-			}
-		}
-	})
+	}
+	return err
 }
 
 func (e *conn) describeChannel(name string) error {
@@ -112,9 +96,7 @@ func (e *conn) describeChannel(name string) error {
 		}
 	}
 	about.add("created", e.full(c.CreatedAt, ""))
-	if !c.TestedAt.IsZero() {
-		about.add("tested", e.full(c.TestedAt, ""))
-	}
+	about.add("tested", e.fullOr(c.TestedAt, "", ""))
 	about.add("trouble", e.troubleText(c.Trouble))
 	table(e.Stdout, *about)
 	e.printf("to test: tickring channels test %s\n", c.Name)
@@ -129,12 +111,8 @@ func (c *deleteCmd) deleteChannels(e *conn, names []string) error {
 		}
 		shown[i] = "channel " + name
 	}
-	if !c.Yes {
-		if err := e.sure("delete", shown); err != nil {
-			return err
-		}
-	} else {
-		e.sayWhere()
+	if err := e.confirmed(c.Yes, "delete", shown); err != nil {
+		return err
 	}
 	return e.each(names, nil, func(name string) error {
 		res, err := e.DeleteChannel(e.Ctx, name)
@@ -156,19 +134,4 @@ func subjectOf(ch *client.Change) string {
 		return fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
 	}
 	return cmp.Or(ch.Job, ch.App, "everything")
-}
-
-// channelNames lists the server's channels for shell completion.
-func (c *completer) channelNames() (list []word) {
-	e, err := c.e.connect()
-	if err != nil {
-		return nil
-	}
-	all, _ := e.ListChannels(e.Ctx)
-	for _, ch := range all.Channels {
-		if core.CheckChannelName("", ch.Name) == nil { // a shell could execute an invalid name
-			list = append(list, word{ch.Name, strings.TrimSpace(ch.Kind + " " + ch.To)})
-		}
-	}
-	return list
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/paging"
@@ -30,11 +29,9 @@ func (c *cleanCmd) Run(e *conn) error {
 	} else {
 		body.Job = c.What
 	}
-	if c.Older != "" {
-		var err error
-		if body.Before, err = parseTime("older", c.Older, time.UTC, time.Now(), true); err != nil {
-			return err
-		}
+	var err error
+	if body.Before, err = e.timeOf("older", c.Older, "", true); err != nil {
+		return err
 	}
 	if !c.DryRun && !c.Yes {
 		ask := body

@@ -335,6 +335,25 @@ func (e *Env) show(v any, err error, say func()) error {
 	return nil
 }
 
+// result is show for a command that fails unless ok is set.
+func (e *Env) result(ok bool, v any, err error, say func()) error {
+	if err := e.show(v, err, say); err != nil || ok {
+		return err
+	}
+	return exitWith(exitFailed)
+}
+
+// list shows v as JSON, or its rows below their heading as a table; without rows it prints none.
+func (e *Env) list(v any, err error, none string, rows [][]string) error {
+	return e.show(v, err, func() {
+		if len(rows) == 1 {
+			e.printf("%s\n", none)
+			return
+		}
+		table(e.Stdout, rows)
+	})
+}
+
 // notef prints a message for people to stderr, so programs that read stdout do not see it.
 func (e *Env) notef(format string, args ...any) {
 	io.WriteString(e.Stderr, visible(fmt.Sprintf(format, args...)))

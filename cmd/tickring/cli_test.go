@@ -57,12 +57,20 @@ var programs = map[string]func(){
 	"tickring-main": main, // with its signals
 }
 
+// lookup finds the variables of an environment.
+func lookup(env map[string]string) func(name string) (string, bool) {
+	return func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	}
+}
+
 // runMain runs a command against the server at url, in this process.
 func runMain(t *testing.T, url, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	env := map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame"}
-	code = Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	env := lookup(map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame", "HOME": t.TempDir()})
+	code = Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, env)
 	return code, stdout.String(), stderr.String()
 }
 

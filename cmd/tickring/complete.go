@@ -193,11 +193,9 @@ func (c *completer) step(w string) {
 
 // flag is the one of that name that the command takes; nil if there is none.
 func (c *completer) flag(name string) *kong.Flag {
-	for _, group := range c.node.AllFlags(true) {
-		for _, f := range group {
-			if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) {
-				return f
-			}
+	for _, f := range slices.Concat(c.node.AllFlags(true)...) {
+		if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) {
+			return f
 		}
 	}
 	return nil
@@ -212,11 +210,9 @@ func set(f *kong.Flag, value string) {
 
 // flags lists the flags of the command; also adds the global flags.
 func (c *completer) flags(also bool) (list []word) {
-	for _, group := range c.node.AllFlags(true) {
-		for _, f := range group {
-			if also || slices.Contains(c.node.Flags, f) {
-				list = append(list, word{"--" + f.Name, firstSentence(f.Help)})
-			}
+	for _, f := range slices.Concat(c.node.AllFlags(true)...) {
+		if also || slices.Contains(c.node.Flags, f) {
+			list = append(list, word{"--" + f.Name, firstSentence(f.Help)})
 		}
 	}
 	return list
@@ -263,38 +259,40 @@ func (c *completer) values(v *kong.Value, before, cur string) []word {
 			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 				list = append(list, word{name, all.Contexts[name].where()})
 			}
-		case "APP":
-			list = append(list, c.apps()...)
-		case "CHANNEL":
-			list = append(list, c.channelNames()...)
-		case "JOB":
-			list = append(list, c.jobs(cur)...)
+		case "APP", "CHANNEL", "JOB": // no error is printed, because the user is editing a line
+			if e, err := c.e.connect(); err == nil {
+				list = append(list, e.namesOf(kind, cur)...)
+			}
 		}
 	}
 	list = begun(list, before, cur)
 	return list[:min(len(list), completeMost)]
 }
 
-// apps and jobs list the names on the server. Errors print nothing, because the user is editing a line.
-func (c *completer) apps() (list []word) {
-	e, err := c.e.connect()
-	if err != nil {
-		return nil
-	}
-	apps, _ := e.ListApps(e.Ctx)
-	for _, a := range apps.Apps {
-		if core.CheckAppName("", a.Name) == nil { // a shell could execute an invalid name
-			list = append(list, word{a.Name, a.Title})
+// namesOf lists the names of objects on the server, without invalid ones, which a shell could execute.
+func (e *conn) namesOf(kind, cur string) (list []word) {
+	switch kind {
+	case "APP":
+		apps, _ := e.ListApps(e.Ctx)
+		for _, a := range apps.Apps {
+			if core.CheckAppName("", a.Name) == nil {
+				list = append(list, word{a.Name, a.Title})
+			}
 		}
+	case "CHANNEL":
+		all, _ := e.ListChannels(e.Ctx)
+		for _, ch := range all.Channels {
+			if core.CheckChannelName("", ch.Name) == nil {
+				list = append(list, word{ch.Name, strings.TrimSpace(ch.Kind + " " + ch.To)})
+			}
+		}
+	default:
+		return e.jobNames(cur)
 	}
 	return list
 }
 
-func (c *completer) jobs(cur string) (list []word) {
-	e, err := c.e.connect()
-	if err != nil {
-		return nil
-	}
+func (e *conn) jobNames(cur string) (list []word) {
 	of := client.ListJobsParams{Limit: completePage}
 	if app, name, ok := strings.Cut(cur, "/"); ok {
 		of.App, of.Text = app, name

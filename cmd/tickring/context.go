@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/server"
 )
 
@@ -174,35 +174,24 @@ func (c *contextListCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	if e.json() {
-		type named struct {
-			Name  string `json:"name"`
-			InUse bool   `json:"inUse"`
-			target
-		}
-		list := []named{}
-		for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
-			list = append(list, named{name, name == all.Use, all.Contexts[name]})
-		}
-		return e.printJSON(list)
+	type named struct {
+		Name  string `json:"name"`
+		InUse bool   `json:"inUse"`
+		target
 	}
-	if len(all.Contexts) == 0 {
-		e.printf("no contexts in %s   to create one: tickring context set NAME --endpoint URL --token-file FILE\n", path)
-		return nil
-	}
-	rows := [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
+	list, rows := []named{}, [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
 	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
 		p, used := all.Contexts[name], ""
 		if name == all.Use {
 			used = "in use"
 		}
-		rows = append(rows, []string{name, p.where(), p.tokenText(), used})
+		list, rows = append(list, named{name, name == all.Use, p}), append(rows, []string{name, p.where(), p.tokenText(), used})
 	}
-	table(e.Stdout, rows)
-	if all.Use != "" {
+	none := fmt.Sprintf("no contexts in %s   to create one: tickring context set NAME --endpoint URL --token-file FILE", path)
+	if err = e.list(list, nil, none, rows); all.Use != "" && !e.json() {
 		e.sayBeaten()
 	}
-	return nil
+	return err
 }
 
 type contextRemoveCmd struct {
@@ -234,21 +223,11 @@ func (c *contextRemoveCmd) Run(e *Env) error {
 
 // contextsPath is the file of the names; empty where the user has no folder for it.
 func (e *Env) contextsPath() string {
-	home, dir := e.env("HOME"), ""
-	switch {
-	case runtime.GOOS == "windows":
-		dir = e.env("AppData")
-	case runtime.GOOS == "darwin" && home != "":
-		dir = filepath.Join(home, "Library", "Application Support")
-	case filepath.IsAbs(e.env("XDG_CONFIG_HOME")):
-		dir = e.env("XDG_CONFIG_HOME")
-	case home != "":
-		dir = filepath.Join(home, ".config")
-	}
+	dir := e.userDir("AppData", "XDG_CONFIG_HOME", ".config")
 	if dir == "" {
 		return ""
 	}
-	return filepath.Join(dir, "tickring", "contexts.yaml")
+	return filepath.Join(dir, "contexts.yaml")
 }
 
 // contexts reads the names; there are none where there is no file.
@@ -295,32 +274,18 @@ func (c *contexts) get(name string) (target, error) {
 }
 
 // write puts the names into their file, whole or not at all, for its owner alone.
-func (c *contexts) write(path string) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write the contexts: %w", err)
-		}
-	}()
+func (c *contexts) write(path string) error {
 	data, err := yaml.Marshal(c)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = secretbox.WriteFile(path, string(data))
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write the contexts: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".contexts-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 func (e *Env) tokenIn(path string) (string, error) {

@@ -35,57 +35,46 @@ func (c *cronCmd) Run(e *Env) error {
 			"a job: %s",
 			command, expr, commandJob("box", "NAME", "box/NAME", expr, command))
 	}
-	kind := core.KindCron
-	if c.Crontab {
-		kind = core.KindCrontab
-	}
-	if c.Count < 0 || c.Count > maxInstants {
-		return core.Invalid("count", fmt.Sprint(c.Count), "allowed values: 0 to %d", maxInstants)
-	}
-	when := core.When{Kind: kind, Expr: c.Expr}
-	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: c.TZ}, 1)
-	if err != nil {
-		if err, ok := errors.AsType[*core.Error](err); ok {
-			err.Field = strings.TrimPrefix(err.Field, "schedule.")
-			if !c.Crontab && len(strings.Fields(c.Expr)) == 5 {
-				err.Reason = core.Say("%s (use --crontab)", err.Reason)
-			}
-		}
-		return err
-	}
-	zone, err := time.LoadLocation(c.TZ)
-	if err != nil {
-		return err
-	}
-	loc := e.zone(c.TZ)
-	now := time.Now()
+	loc, now := e.zone(c.TZ), time.Now()
 	from := now
 	if c.From != "" {
+		var err error
 		if from, err = parseTime("from", c.From, loc, now, false); err != nil {
 			return err
 		}
 	}
 	after := core.InstantOf(from)
-	next := instants(s, when, zone, after, c.Count)
-	if e.json() {
-		times := make([]time.Time, len(next))
-		for i, at := range next {
-			times[i] = at.Time()
+	q := cronQuestion{Expr: c.Expr, TZ: c.TZ, Count: &c.Count, Crontab: c.Crontab}
+	s, next, err := q.instants(locations{}, after)
+	if err != nil {
+		if err, ok := errors.AsType[*core.Error](err); ok {
+			err.Field = strings.TrimPrefix(err.Field, "schedule.")
+			if !c.Crontab && err.Field != "count" && len(strings.Fields(c.Expr)) == 5 {
+				err.Reason = core.Say("%s (use --crontab)", err.Reason)
+			}
 		}
-		traps := []string{}
-		for _, trap := range s.Traps(after) {
-			traps = append(traps, words.Say(e.lang(), trap))
-		}
-		return e.printJSON(map[string]any{"description": words.Say(e.lang(), s.Describe()), "next": times, "warnings": traps})
+		return err
 	}
-	e.printf("%s\n", words.Say(e.lang(), s.Describe()))
+	times := make([]time.Time, len(next))
+	for i, at := range next {
+		times[i] = at.Time()
+	}
+	traps := []string{}
+	for _, trap := range s.Traps(after) {
+		traps = append(traps, words.Say(e.lang(), trap))
+	}
+	about := words.Say(e.lang(), s.Describe())
+	if e.json() {
+		return e.printJSON(map[string]any{"description": about, "next": times, "warnings": traps})
+	}
+	e.printf("%s\n", about)
 	rows := [][]string{}
-	for _, at := range next {
+	for _, at := range times {
 		away := ""
 		if c.From == "" {
-			away = "in " + span(max(0, at.Time().Sub(now)))
+			away = "in " + span(max(0, at.Sub(now)))
 		}
-		rows = append(rows, []string{"  " + at.Time().In(loc).Format("Mon "+fullForm), away})
+		rows = append(rows, []string{"  " + at.In(loc).Format("Mon "+fullForm), away})
 	}
 	table(e.Stdout, rows)
 	switch {
@@ -94,8 +83,8 @@ func (c *cronCmd) Run(e *Env) error {
 	case len(next) < c.Count:
 		e.printf("no later scheduled time\n")
 	}
-	for _, trap := range s.Traps(after) {
-		e.printf("note: %s\n", words.Say(e.lang(), trap))
+	for _, trap := range traps {
+		e.printf("note: %s\n", trap)
 	}
 	if n := len(next); n > 0 && next[n-1] > core.Horizon {
 		e.printf("note: schedules end at %s\n", core.Horizon)
@@ -204,32 +193,38 @@ func (loader locations) answer(line []byte) ([]int64, error) {
 	if err := dec.Decode(&q); err != nil {
 		return nil, errors.New(`expected lines like {"expr":"0 0 9 * * ?","tz":"UTC","from":1700000000000,"count":5}`)
 	}
-	kind, count := core.KindCron, 5
-	if q.Crontab {
-		kind = core.KindCrontab
-	}
-	if q.Count != nil {
-		count = *q.Count
-	}
-	if count < 0 || count > maxInstants {
-		return nil, core.Invalid("count", fmt.Sprint(count), "allowed values: 0 to %d", maxInstants)
-	}
-	when := core.When{Kind: kind, Expr: q.Expr}
-	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: q.TZ}, 1)
-	if err != nil {
-		return nil, err
-	}
-	zone, err := loader.load(q.TZ)
-	if err != nil {
-		return nil, err
-	}
 	from := time.Now()
 	if q.From != nil {
 		from = time.UnixMilli(*q.From)
 	}
-	next := []int64{}
-	for _, at := range instants(s, when, zone, core.InstantOf(from), count) {
-		next = append(next, int64(at)*1000)
+	_, list, err := q.instants(loader, core.InstantOf(from))
+	next := make([]int64, len(list))
+	for i, at := range list {
+		next[i] = int64(at) * 1000
 	}
-	return next, nil
+	return next, err
+}
+
+// instants answers a question with the schedule of its expression, and its scheduled times.
+func (q *cronQuestion) instants(zones locations, after core.Instant) (*schedule.Schedule, []core.Instant, error) {
+	count := 5
+	if q.Count != nil {
+		count = *q.Count
+	}
+	if count < 0 || count > maxInstants {
+		return nil, nil, core.Invalid("count", fmt.Sprint(count), "allowed values: 0 to %d", maxInstants)
+	}
+	when := core.When{Kind: core.KindCron, Expr: q.Expr}
+	if q.Crontab {
+		when.Kind = core.KindCrontab
+	}
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: q.TZ}, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	zone, err := zones.load(q.TZ)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, instants(s, when, zone, after, count), nil
 }

@@ -41,12 +41,9 @@ func (c *deleteCmd) Run(e *conn) error {
 				return err
 			}
 		}
-		if err := e.sure("delete", names); err != nil {
-			return err
-		}
 	}
-	if c.Yes {
-		e.sayWhere()
+	if err := e.confirmed(c.Yes, "delete", names); err != nil {
+		return err
 	}
 	return e.each(names, nil, func(name string) error { return c.one(e, name) })
 }
@@ -78,6 +75,15 @@ func (e *conn) deletable(name string, names []string) (string, error) {
 
 func notDeleted(run string) error {
 	return usagef("runs cannot be deleted; to end one: tickring kill %s", run)
+}
+
+// confirmed asks for confirmation as sure does. With --yes, it only prints the server.
+func (e *Env) confirmed(yes bool, verb string, names []string) error {
+	if yes {
+		e.sayWhere()
+		return nil
+	}
+	return e.sure(verb, names)
 }
 
 // sure asks the user for confirmation. Without a terminal it fails.

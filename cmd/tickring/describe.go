@@ -73,18 +73,8 @@ func (c *descCmd) Run(e *conn) error {
 	add("title", j.Title)
 	add("author", j.Author)
 	if p := j.Pause; p != nil {
-		until := ""
-		if !p.Until.IsZero() {
-			until = ", until " + e.full(p.Until, zone)
-		}
-		with := ""
-		switch p.Of {
-		case "app":
-			with = "together with app " + j.App + " since "
-		case "everything":
-			with = "together with all jobs since "
-		}
-		add("paused", with+e.full(p.From, zone)+why(p)+until)
+		with := map[string]string{"app": "together with app " + j.App + " since ", "everything": "together with all jobs since "}[p.Of]
+		add("paused", with+e.pauseText(p, zone))
 	}
 	if j.Problem != "" {
 		colors = append(colors, paint{len(*about), 1, "", red})
@@ -180,11 +170,7 @@ func (c *descCmd) Run(e *conn) error {
 		inherited("waits for executor", waitsFor(of.WaitForExecutor))
 		inherited("overlap", overlapText(of.Overlap, "this job"))
 		limitsText(inherited, of.Limits)
-		for _, c := range manifest.DiffApp(nil, &client.App{Call: of.Call}) {
-			if strings.HasPrefix(c.Path, "call.") {
-				inherited(c.Path, c.New)
-			}
-		}
+		callText(inherited, of.Call)
 	}
 	if j.PauseAfter > 0 {
 		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
@@ -223,6 +209,14 @@ var described = []string{"app", "name", "title", "author", "labels", "handler", 
 	"grace", "deadline",
 	"block", "route", "broadcast", "timeout", "retry", "overlap", "waitForExecutor", "after", "within", "pauseAfter", "lostAfter", "retention",
 	"paused", "set"}
+
+func (e *Env) pauseText(p *client.Pause, zone string) string {
+	text := e.full(p.From, zone) + why(p)
+	if !p.Until.IsZero() {
+		text += ", until " + e.full(p.Until, zone)
+	}
+	return text
+}
 
 // ofApp holds the app's defaults for settings that a job omits, and the limits of the app, which count all its runs.
 type ofApp struct {
@@ -278,6 +272,15 @@ func limitsText(add func(name, value string), l client.AppLimits) {
 	}
 }
 
+// callText adds the settings of an app's calls as a manifest has them.
+func callText(add func(name, value string), call client.Call) {
+	for _, c := range manifest.DiffApp(nil, &client.App{Call: call}) {
+		if strings.HasPrefix(c.Path, "call.") {
+			add(c.Path, c.New)
+		}
+	}
+}
+
 // written is a schedule as its owner wrote it.
 func written(s *client.Schedule) string {
 	var parts []string
@@ -325,11 +328,7 @@ func (c *descCmd) app(e *conn) error {
 	add := about.add
 	add("title", a.Title)
 	if covers(a.Pause, time.Now()) {
-		until := ""
-		if !a.Pause.Until.IsZero() {
-			until = ", until " + e.full(a.Pause.Until, "")
-		}
-		add("paused", e.full(a.Pause.From, "")+why(a.Pause)+until)
+		add("paused", e.pauseText(a.Pause, ""))
 	}
 	token := "none"
 	if a.HasToken {
@@ -341,11 +340,7 @@ func (c *descCmd) app(e *conn) error {
 	add("overlap of jobs", overlapText(a.Overlap, "each job without its own limit"))
 	limitsText(add, a.Limits)
 	add("set", a.Set)
-	for _, c := range manifest.DiffApp(nil, &a) {
-		if strings.HasPrefix(c.Path, "call.") {
-			add(c.Path, c.New)
-		}
-	}
+	callText(add, a.Call)
 	if len(a.Withheld) > 0 {
 		add("suppressed", strings.Join(a.Withheld, ", ")+": deleted by a user; to let code create a deleted job again: "+
 			"tickring return-to-code "+a.Name+"/JOB")

@@ -85,20 +85,14 @@ func (c *doctorCmd) Run(e *Env) error {
 	}
 	list := doctor.Judge(&f)
 	worst, verdict := doctor.Worst(list), words.Say(e.lang(), doctor.Verdict(f.Own, list))
-	code := exitDone
-	if worst == doctor.Wrong {
-		code = exitFailed
-	}
-	if e.json() {
-		if err := e.printJSON(struct {
-			Verdict  string       `json:"verdict"`
-			Worst    doctor.Level `json:"worst"`
-			Findings []finding    `json:"findings"`
-		}{verdict, worst, findings(e.lang(), list)}); err != nil {
-			return err
-		}
-		return exitWith(code)
-	}
+	return e.result(worst != doctor.Wrong, struct {
+		Verdict  string       `json:"verdict"`
+		Worst    doctor.Level `json:"worst"`
+		Findings []finding    `json:"findings"`
+	}{verdict, worst, findings(e.lang(), list)}, nil, func() { c.print(e, verdict, list) })
+}
+
+func (c *doctorCmd) print(e *Env, verdict string, list []doctor.Finding) {
 	e.printf("%s\n", verdict)
 	well := 0
 	slices.SortStableFunc(list, func(a, b doctor.Finding) int {
@@ -121,7 +115,6 @@ func (c *doctorCmd) Run(e *Env) error {
 	if well > 0 {
 		e.printf("%-8s %s   to show all: tickring doctor --all\n", doctor.Well, plural(well, "check"))
 	}
-	return exitWith(code)
 }
 
 // finding is one finding in doctor -o json; its fields are stable. Says and Do are in the user's language; Check and Level are the

@@ -2,7 +2,6 @@ package main
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tickring/tickring/api/client"
 )
@@ -31,10 +30,8 @@ func (c *editCmd) Run(env *Env) error {
 		list := slices.DeleteFunc(slices.Clone(c.Address), func(a string) bool { return a == "" })
 		body.Addresses = &list
 	}
-	if c.At != "" {
-		if body.At, err = parseTime("at", c.At, e.zone(run.Timezone), time.Now(), false); err != nil {
-			return err
-		}
+	if body.At, err = e.timeOf("at", c.At, run.Timezone, false); err != nil {
+		return err
 	}
 	res, err := e.ChangeRun(e.Ctx, run.ID, body)
 	return e.show(res, err, func() {

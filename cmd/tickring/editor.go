@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/manifest"
 )
@@ -23,11 +22,7 @@ func (c *editJobCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	list := []client.Job{j}
-	if err := e.sources(list); err != nil {
-		return err
-	}
-	text, err := manifest.Export(nil, list)
+	text, err := e.asFile(j)
 	if err != nil {
 		return err
 	}
@@ -86,7 +81,7 @@ func (e *Env) editor(text []byte, suffix string) (path string, edited []byte, er
 func (e *conn) applyText(name string, text []byte, check func(*manifest.Document) error) error {
 	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv, Parameter: e.parameter})
 	if err != nil {
-		return badManifest(err)
+		return &exitError{exitUsage, err}
 	}
 	if check != nil {
 		if err := check(doc); err != nil {
@@ -97,9 +92,5 @@ func (e *conn) applyText(name string, text []byte, check func(*manifest.Document
 	if err != nil {
 		return err
 	}
-	c := &applyCmd{}
-	if err := e.show(appliedOf(&res), nil, func() { c.print(e.Env, doc, &res) }); err != nil {
-		return err
-	}
-	return exitWith(c.exit(&res))
+	return e.showApplied(doc, &res, false)
 }

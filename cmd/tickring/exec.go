@@ -43,10 +43,8 @@ func (c *execCmd) Run(e *Env) error {
 	if c.Snooze < core.MinSnooze || c.Snooze > core.MaxSnooze {
 		return usagef("--snooze %s: allowed values: 1s to 24h", c.Snooze)
 	}
-	hideEnvironment()
-	if firstProcess() {
-		code, err := reap("/proc/self/exe", os.Args)
-		return cmp.Or(err, exitWith(code))
+	if done, err := asChild(); done {
+		return err
 	}
 	if e.Token != "" {
 		return usagef("--token is the server's token, which executors must not have: set the app's token with --app-token or TICKRING_APP_TOKEN")
@@ -99,6 +97,17 @@ func (c *execCmd) Run(e *Env) error {
 			"port: --listen 127.0.0.1:9998, or --listen :9998 if the server is on another machine", err)
 	}
 	return err
+}
+
+// asChild prepares a process that starts programs. In the first process of a container it runs this command as a child,
+// and reports that the command is done.
+func asChild() (done bool, err error) {
+	hideEnvironment()
+	if !firstProcess() {
+		return false, nil
+	}
+	code, err := reap("/proc/self/exe", os.Args)
+	return true, cmp.Or(err, exitWith(code))
 }
 
 var errSecond = errors.New("the executor was ended by a second stop signal")

@@ -34,16 +34,13 @@ func (c *listExecsCmd) test(e *conn) error {
 		return usagef("--test: the app of the executor is required")
 	}
 	res, err := e.TestExecutor(e.Ctx, c.App, client.ExecutorTestRequest{Address: c.Test})
-	if err := e.show(res, err, func() {
+	return e.result(res.Ok, res, err, func() {
 		if res.Ok {
 			e.printf("%s is available   answered in %d ms%s\n", res.Address, res.TookMs, clockText(res.ClockAheadMs))
 		} else {
 			e.printf("%s is not available: %s\n", res.Address, oneLine(res.Problem))
 		}
-	}); err != nil || res.Ok {
-		return err
-	}
-	return exitWith(exitFailed)
+	})
 }
 
 func (c *listExecsCmd) Run(e *conn) error {
@@ -76,13 +73,8 @@ func (c *listExecsCmd) Run(e *conn) error {
 		all.Executors = append(all.Executors, list.Executors...)
 		all.Refused = append(all.Refused, list.Refused...)
 	}
-	if err := e.show(all, nil, func() {
-		if len(all.Executors)+len(all.Refused) == 0 {
-			e.printf("no executors%s: start an executor that registers, or set fixed addresses in the app\n", of(c.App))
-			return
-		}
-		table(e.Stdout, executorRows(e.Env, &all))
-	}); err != nil || !short {
+	none := fmt.Sprintf("no executors%s: start an executor that registers, or set fixed addresses in the app", of(c.App))
+	if err := e.list(all, nil, none, executorRows(e.Env, &all)); err != nil || !short {
 		return err
 	}
 	return exitWith(exitFailed)
@@ -112,13 +104,14 @@ func executorRows(e *Env, all *client.ExecutorList) [][]string {
 
 // clockText formats the difference between a clock and the server's; it is empty if that is unknown or zero.
 func clockText(aheadMs *int64) string {
-	switch {
-	case aheadMs == nil || *aheadMs == 0:
+	if aheadMs == nil || *aheadMs == 0 {
 		return ""
-	case *aheadMs < 0:
-		return ", its clock " + span(time.Duration(-*aheadMs)*time.Millisecond) + " behind"
 	}
-	return ", its clock " + span(time.Duration(*aheadMs)*time.Millisecond) + " ahead"
+	ahead, where := time.Duration(*aheadMs)*time.Millisecond, " ahead"
+	if ahead < 0 {
+		where = " behind"
+	}
+	return ", its clock " + span(ahead.Abs()) + where
 }
 
 func liveText(e *Env, x *client.Executor) string {

@@ -49,20 +49,11 @@ func (c *healthCmd) Run(e *Env) error {
 	if json.Unmarshal(body, &answer) != nil || answer.Status == "" {
 		return fmt.Errorf("health: %s is not a tickring server: status %d", url, resp.StatusCode)
 	}
-	code := exitDone
-	if resp.StatusCode != http.StatusOK {
-		code = exitFailed
-	}
-	if e.json() {
-		if err := e.printJSON(answer); err != nil {
-			return err
+	return e.result(resp.StatusCode == http.StatusOK, answer, nil, func() {
+		text := answer.Status
+		if answer.Verdict != "" {
+			text += ": " + answer.Verdict
 		}
-		return exitWith(code)
-	}
-	e.printf("%s", answer.Status)
-	if answer.Verdict != "" {
-		e.printf(": %s", answer.Verdict)
-	}
-	e.printf("\n")
-	return exitWith(code)
+		e.printf("%s\n", text)
+	})
 }

@@ -32,8 +32,7 @@ func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
 			}))
 			defer s.Close()
 			var out strings.Builder
-			none := func(string) (string, bool) { return "", false }
-			code := Main(t.Context(), []string{"health", "--endpoint", s.URL}, strings.NewReader(""), &out, &out, none)
+			code := Main(t.Context(), []string{"health", "--endpoint", s.URL}, strings.NewReader(""), &out, &out, lookup(nil))
 			check.Equal(t, code, tt.code, "exit code")
 			texts.Equal(t, tt.name, out.String(), s.URL, "URL")
 		})

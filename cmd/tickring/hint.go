@@ -36,29 +36,26 @@ func (e *Env) nameHint(err error) string {
 	if unknown == "" {
 		return ""
 	}
-	var names []string
+	c := &conn{e, e.found}
+	near := ""
 	if app {
-		apps, err := e.found.ListApps(e.Ctx)
-		if err != nil {
-			return ""
-		}
-		for _, a := range apps.Apps {
-			names = append(names, a.Name)
-		}
+		near = c.appLike(unknown)
 	} else {
-		if text := (&conn{e, e.found}).deletedHint(unknown); text != "" {
+		if text := c.deletedHint(unknown); text != "" {
 			return text
 		}
-		page, err := e.found.ListJobs(e.Ctx, client.ListJobsParams{Limit: 1000})
+		page, err := c.ListJobs(e.Ctx, client.ListJobsParams{Limit: 1000})
 		if err != nil {
 			return ""
 		}
+		var names []string
 		for _, j := range page.Jobs {
 			names = append(names, j.App+"/"+j.Name)
 		}
+		near = nearest(unknown, names)
 	}
-	if name := nearest(unknown, names); name != "" {
-		return e.said(", did you mean %s?", name)
+	if near != "" && near != unknown {
+		return e.said(", did you mean %s?", near)
 	}
 	return ""
 }

@@ -35,26 +35,30 @@ func (e *Env) dataDir() (string, error) {
 		}
 		return dir, nil
 	}
-	home := e.env("HOME")
-	switch runtime.GOOS {
-	case "windows":
-		if dir := e.env("LocalAppData"); dir != "" {
-			return filepath.Join(dir, "tickring"), nil
-		}
-	case "darwin":
-		if home != "" {
-			return filepath.Join(home, "Library", "Application Support", "tickring"), nil
-		}
-	default:
-		// The XDG specification ignores relative paths.
-		if dir := e.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-			return filepath.Join(dir, "tickring"), nil
-		}
-		if home != "" {
-			return filepath.Join(home, ".local", "state", "tickring"), nil
-		}
+	if dir := e.userDir("LocalAppData", "XDG_STATE_HOME", ".local/state"); dir != "" {
+		return dir, nil
 	}
 	return "", errors.New("the home directory is unknown: set the data directory with --data or TICKRING_DATA")
+}
+
+// userDir returns tickring's directory among the files of the user; empty if it is unknown. The variables have its parent directory on
+// Windows, and where the XDG specification applies; inHome is the default there.
+func (e *Env) userDir(windows, xdg, inHome string) string {
+	parent := ""
+	switch home := e.env("HOME"); {
+	case runtime.GOOS == "windows":
+		parent = e.env(windows)
+	case runtime.GOOS != "darwin" && filepath.IsAbs(e.env(xdg)): // the specification ignores relative paths
+		parent = e.env(xdg)
+	case home != "" && runtime.GOOS == "darwin":
+		parent = filepath.Join(home, "Library", "Application Support")
+	case home != "":
+		parent = filepath.Join(home, inHome)
+	}
+	if parent == "" {
+		return ""
+	}
+	return filepath.Join(parent, "tickring")
 }
 
 // findServer returns the URL of the server and its token. The command line takes precedence over the environment, that over the

@@ -30,10 +30,7 @@ func TestDemoAfterAServer(t *testing.T) {
 	}
 	for _, c := range []struct{ dir, token string }{{dir, "server"}, {demo, "demo"}, {dir, "server again"}} {
 		start(c.dir, c.token)
-		e := &Env{Globals: &Globals{}, Ctx: t.Context(), Getenv: func(name string) (string, bool) {
-			value, is := map[string]string{"TICKRING_DATA": dir}[name]
-			return value, is
-		}}
+		e := &Env{Globals: &Globals{}, Ctx: t.Context(), Getenv: lookup(map[string]string{"TICKRING_DATA": dir})}
 		if _, token, err := e.findServer(); err != nil || token.text != c.token {
 			t.Errorf("the token is %q, %v; want %q", token.text, err, c.token)
 		}

@@ -96,10 +96,7 @@ func (e *conn) noticeText(add func(name, value string), r *client.Run) {
 }
 
 func (e *conn) toldText(t *client.SentNotification, zone string) string {
-	text := "never"
-	if !t.At.IsZero() {
-		text = e.full(t.At, zone)
-	}
+	text := e.fullOr(t.At, zone, "never")
 	if t.QuietUntil.After(time.Now()) || t.Count > 0 {
 		text += ", quiet until " + e.full(t.QuietUntil, zone)
 	}

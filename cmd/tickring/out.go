@@ -108,6 +108,14 @@ func (e *Env) full(t time.Time, zone string) string {
 	return t.In(e.zone(zone)).Format(form)
 }
 
+// fullOr is full, with another text for the zero time.
+func (e *Env) fullOr(t time.Time, zone, none string) string {
+	if t.IsZero() {
+		return none
+	}
+	return e.full(t, zone)
+}
+
 // short formats t without the parts that t and now share.
 func (e *Env) short(t, now time.Time, zone string) string {
 	loc := e.zone(zone)
@@ -300,16 +308,19 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// timeOf reads a time in a zone as parseTime does; zero without a text.
+func (e *Env) timeOf(field, text, zone string, past bool) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return parseTime(field, text, e.zone(zone), time.Now(), past)
+}
+
 // spanOf reads the two ends of a span in the past; empty ends stay open.
 func (e *Env) spanOf(from, to, zone string) (f, t time.Time, err error) {
-	now, loc := time.Now(), e.zone(zone)
-	if from != "" {
-		if f, err = parseTime("from", from, loc, now, true); err != nil {
-			return
-		}
+	if f, err = e.timeOf("from", from, zone, true); err != nil {
+		return f, t, err
 	}
-	if to != "" {
-		t, err = parseTime("to", to, loc, now, true)
-	}
-	return
+	t, err = e.timeOf("to", to, zone, true)
+	return f, t, err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -16,17 +17,15 @@ func (c *overviewCmd) once(e *conn) error {
 	return e.show(h, err, func() {
 		rows := [][]string{}
 		add := func(what string, n int, of string) { rows = append(rows, []string{what, fmt.Sprint(n), of}) }
-		jobs := func(l *client.OverviewJobs) (of string) {
-			for i, j := range l.Jobs {
-				if i == 3 {
-					return of + ", …"
-				}
-				if i > 0 {
-					of += ", "
-				}
-				of += j.Job
+		jobs := func(l *client.OverviewJobs) string {
+			var names []string
+			for _, j := range l.Jobs {
+				names = append(names, j.Job)
 			}
-			return of
+			if len(names) > 3 {
+				names = append(names[:3], "…")
+			}
+			return strings.Join(names, ", ")
 		}
 		add("failing", h.Failing.Count, jobs(&h.Failing))
 		add("late", h.Late.Count, jobs(&h.Late))

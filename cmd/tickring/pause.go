@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
@@ -90,10 +88,8 @@ func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
 		}
 	}
 	body := client.PauseRequest{Reason: c.Reason}
-	if c.Until != "" {
-		if body.Until, err = parseTime("until", c.Until, e.zone(zone), time.Now(), false); err != nil {
-			return err
-		}
+	if body.Until, err = e.timeOf("until", c.Until, zone, false); err != nil {
+		return err
 	}
 	goOn := client.ResumeRequest{Reason: c.Reason}
 	var res client.StateResult

@@ -46,9 +46,6 @@ func kindOf(text string) kind {
 func (e *conn) jobName(text string) (app, name string, err error) {
 	app, name, ok := strings.Cut(text, "/")
 	if !ok {
-		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return "", "", core.Invalid("job", text, "write a job as app/name or as its number")
-		}
 		j, err := e.job(text)
 		return j.App, j.Name, err
 	}
@@ -60,17 +57,17 @@ func (e *conn) jobName(text string) (app, name string, err error) {
 
 // job reads a job by app/name or number.
 func (e *conn) job(text string) (client.Job, error) {
-	if !strings.Contains(text, "/") {
-		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
-			return client.Job{}, core.Invalid("job", text, "write a job as app/name or as its number")
+	if strings.Contains(text, "/") {
+		app, name, err := e.jobName(text)
+		if err != nil {
+			return client.Job{}, err
 		}
-		return e.GetJobByNumber(e.Ctx, text)
+		return e.GetJob(e.Ctx, app, name)
 	}
-	app, name, err := e.jobName(text)
-	if err != nil {
-		return client.Job{}, err
+	if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+		return client.Job{}, core.Invalid("job", text, "write a job as app/name or as its number")
 	}
-	return e.GetJob(e.Ctx, app, name)
+	return e.GetJobByNumber(e.Ctx, text)
 }
 
 // zoneOf is the zone of a job. One that is asked for by its number may be deleted: its

@@ -33,12 +33,8 @@ func (c *replanCmd) Run(e *conn) error {
 	if err != nil && res.Next == c.After {
 		return err
 	}
-	if e.json() {
-		if err := e.printJSON(res); err != nil {
-			return err
-		}
-	} else {
-		c.tell(e.Env, &res, zone)
+	if err := e.show(res, nil, func() { c.tell(e.Env, &res, zone) }); err != nil {
+		return err
 	}
 	if err != nil {
 		return e.interrupted(err, plural(res.Jobs, "job")+" done; more jobs remain", c.command("replan", c.Job, res.Next, body.From,

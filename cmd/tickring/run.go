@@ -242,8 +242,9 @@ func shardsText(add func(name, value string), list []client.ShardRun) {
 	}
 	shown := slices.Clone(list)
 	if len(list) > shownShards {
+		last := map[bool]int{true: 1}
 		slices.SortStableFunc(shown, func(a, b client.ShardRun) int {
-			return cmp.Compare(btoi(a.State == string(core.Succeeded)), btoi(b.State == string(core.Succeeded)))
+			return last[a.State == string(core.Succeeded)] - last[b.State == string(core.Succeeded)]
 		})
 		shown = shown[:shownShards]
 	}
@@ -254,11 +255,4 @@ func shardsText(add func(name, value string), list []client.ShardRun) {
 	if rest := len(list) - len(shown); rest > 0 {
 		add("", fmt.Sprintf("and %d more shards", rest))
 	}
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
 )
 
 type scriptCmd struct {
@@ -74,18 +75,12 @@ func (c *scriptVersionsCmd) Run(e *conn) error {
 		return err
 	}
 	list, err := e.ListScripts(e.Ctx, j.App, j.Name)
-	return e.show(list, err, func() {
-		if len(list.Versions) == 0 {
-			e.printf("%s/%s has no script\n", j.App, j.Name)
-			return
-		}
-		rows := [][]string{{"VERSION", "CREATED", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
-		for _, v := range list.Versions {
-			rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
-				shortHash(v.Hash), oneLine(v.Note)})
-		}
-		table(e.Stdout, rows)
-	})
+	rows := [][]string{{"VERSION", "CREATED", "BY", "KIND", "BYTES", "SHA256", "NOTE"}}
+	for _, v := range list.Versions {
+		rows = append(rows, []string{fmt.Sprint(v.Version), e.full(v.At, j.Schedule.Timezone), v.By, v.Kind, fmt.Sprint(v.Size),
+			shortHash(v.Hash), oneLine(v.Note)})
+	}
+	return e.list(list, err, fmt.Sprintf("%s/%s has no script", j.App, j.Name), rows)
 }
 
 // shortHash shortens a hash; the result is still unique among the versions of a job.
@@ -196,6 +191,15 @@ func (c *scriptRestoreCmd) Run(e *conn) error {
 	}
 	note := cmp.Or(c.Note, fmt.Sprintf("same as version %d", c.Number))
 	return e.putScript(&j, client.ScriptChange{Version: c.Number, Note: note, IfRev: &j.Rev})
+}
+
+// asFile writes a job as a manifest.
+func (e *conn) asFile(j client.Job) ([]byte, error) {
+	list := []client.Job{j}
+	if err := e.sources(list); err != nil {
+		return nil, err
+	}
+	return manifest.Export(nil, list)
 }
 
 // sources reads the sources of the scripts of jobs, so that they can be written as a file.

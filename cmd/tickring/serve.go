@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/localexec"
@@ -120,10 +121,8 @@ func (c *ServeCmd) Run(e *Env) error {
 		return err
 	}
 	if allowed != nil {
-		hideEnvironment()
-		if firstProcess() {
-			code, err := reap("/proc/self/exe", os.Args)
-			return cmp.Or(err, exitWith(code))
+		if done, err := asChild(); done {
+			return err
 		}
 	}
 	var level slog.Level
@@ -274,10 +273,7 @@ func (c *ServeCmd) policy() (safedial.Policy, error) {
 // proxies returns the networks of --trusted-proxy.
 func (c *ServeCmd) proxies() (list []netip.Prefix, err error) {
 	for _, text := range c.TrustedProxy {
-		network, err := netip.ParsePrefix(text)
-		if ip, e := netip.ParseAddr(text); e == nil {
-			network, err = netip.PrefixFrom(ip, ip.BitLen()), nil
-		}
+		network, err := manage.ParseRange(text)
 		if err != nil {
 			return nil, usagef("--trusted-proxy: %q: not an address or a network: expected 127.0.0.1 or 10.0.0.0/8", text)
 		}

@@ -19,17 +19,11 @@ type tokensListCmd struct{}
 
 func (c *tokensListCmd) Run(e *conn) error {
 	me, err := e.GetMe(e.Ctx)
-	return e.show(me.Tokens, err, func() {
-		if len(me.Tokens) == 0 {
-			e.printf("no tokens of %s\n", me.Name)
-			return
-		}
-		rows := [][]string{{"NAME", "ROLES", "ENDS"}}
-		for _, t := range me.Tokens {
-			rows = append(rows, []string{t.Name, cmp.Or(api.FormatGrants(t.Grants), "all that "+me.Name+" may"), e.full(t.EndsAt, "")})
-		}
-		table(e.Stdout, rows)
-	})
+	rows := [][]string{{"NAME", "ROLES", "ENDS"}}
+	for _, t := range me.Tokens {
+		rows = append(rows, []string{t.Name, cmp.Or(api.FormatGrants(t.Grants), "all that "+me.Name+" may"), e.full(t.EndsAt, "")})
+	}
+	return e.list(me.Tokens, err, "no tokens of "+me.Name, rows)
 }
 
 type tokensCreateCmd struct {

@@ -55,7 +55,7 @@ func (c *triggerCmd) one(e *conn, job string) (client.Run, error) {
 		if err != nil {
 			return client.Run{}, err
 		}
-		if body.At, err = parseTime("at", c.At, e.zone(j.Schedule.Timezone), time.Now(), false); err != nil {
+		if body.At, err = e.timeOf("at", c.At, j.Schedule.Timezone, false); err != nil {
 			return client.Run{}, err
 		}
 	}

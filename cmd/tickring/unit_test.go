@@ -162,8 +162,7 @@ func TestStrangerSaysLittle(t *testing.T) {
 	defer s.Close()
 	for _, args := range [][]string{{"get"}, {"get", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"}} {
 		var out bytes.Buffer
-		Main(t.Context(), append(args, "--endpoint", s.URL, "--token", "sesame"), strings.NewReader(""), &out, &out,
-			func(string) (string, bool) { return "", false })
+		Main(t.Context(), append(args, "--endpoint", s.URL, "--token", "sesame"), strings.NewReader(""), &out, &out, lookup(nil))
 		if text := out.String(); text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
 			args[0] == "get" && !strings.Contains(text, `\u001b]0;mine\u0007\u202eoh`) {
 			t.Errorf("%v: %d bytes: %.300q", args, len(text), text)

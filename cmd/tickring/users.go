@@ -24,22 +24,14 @@ type usersListCmd struct{}
 
 func (c *usersListCmd) Run(e *conn) error {
 	list, err := e.ListUsers(e.Ctx)
-	return e.show(list, err, func() {
-		if len(list.Users) == 0 {
-			e.printf("no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer\n")
-			return
-		}
-		rows := [][]string{{"NAME", "ROLES", "LOGS IN", "TOKENS", "LAST"}}
-		for i := range list.Users {
-			p := &list.Users[i]
-			last := "never"
-			if !p.LastSeenAt.IsZero() {
-				last = e.full(p.LastSeenAt, "")
-			}
-			rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)), last})
-		}
-		table(e.Stdout, rows)
-	})
+	rows := [][]string{{"NAME", "ROLES", "LOGS IN", "TOKENS", "LAST"}}
+	for i := range list.Users {
+		p := &list.Users[i]
+		rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)),
+			e.fullOr(p.LastSeenAt, "", "never")})
+	}
+	return e.list(list, err, "no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer",
+		rows)
 }
 
 func logsIn(p *client.User) string {

@@ -16,17 +16,11 @@ type viewsListCmd struct{}
 
 func (c *viewsListCmd) Run(e *conn) error {
 	list, err := e.ListViews(e.Ctx)
-	return e.show(list, err, func() {
-		if len(list.Views) == 0 {
-			e.printf("no views\n")
-			return
-		}
-		rows := [][]string{{"NAME", "PAGE", "FILTERS", "SHARED BY"}}
-		for _, v := range list.Views {
-			rows = append(rows, []string{v.Name, v.Page, v.Query, cmp.Or(v.By, "-")})
-		}
-		table(e.Stdout, rows)
-	})
+	rows := [][]string{{"NAME", "PAGE", "FILTERS", "SHARED BY"}}
+	for _, v := range list.Views {
+		rows = append(rows, []string{v.Name, v.Page, v.Query, cmp.Or(v.By, "-")})
+	}
+	return e.list(list, err, "no views", rows)
 }
 
 type viewsSetCmd struct {

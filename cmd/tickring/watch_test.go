@@ -24,7 +24,7 @@ func watched(t *testing.T, output string, rounds []any) (stdout, stderr string, 
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, notes bytes.Buffer
 	e := &conn{Env: &Env{Globals: &Globals{Output: output}, Ctx: ctx, Stdout: &out, Stderr: &notes,
-		Getenv: func(string) (string, bool) { return "", false }}}
+		Getenv: lookup(nil)}}
 	began, round := time.Now(), 0
 	err := (&watchFlags{Watch: true, Interval: 2 * time.Second}).run(e, func(e *conn) error {
 		check.Equal(t, time.Since(began), time.Duration(round)*2*time.Second, "round %d after", round)

@@ -46,7 +46,7 @@ func File(ctx context.Context, path string) (b *Box, made bool, err error) {
 		text, err := io.ReadAll(io.LimitReader(f, maxText+1))
 		return string(text), err
 	}, func(_ context.Context, text string) error {
-		if err := writeFile(path, text); err != nil {
+		if err := WriteFile(path, text); err != nil {
 			return core.Errorf(core.CodeRefused, "the key file %s cannot be written: %s", path, cause(err))
 		}
 		return nil
@@ -86,8 +86,8 @@ func createFile(path, text string) (made bool, err error) {
 	return err == nil, err
 }
 
-// writeFile replaces a file at once and durably: a crash leaves the old text or the new one.
-func writeFile(path, text string) error {
+// WriteFile replaces a file at once and durably: a crash leaves the old text or the new one.
+func WriteFile(path, text string) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a rename would replace the link
 	}
