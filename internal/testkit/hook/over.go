@@ -28,9 +28,10 @@ type Call struct {
 	Bury   string // why a message moves to the dead-letter queue
 
 	// These are the results of a read, and are set once it is made.
-	GotJobs JobMap
-	GotRuns RunMap
-	InSpan  []core.Run
+	GotRecords map[store.Key]store.Record
+	GotJobs    JobMap
+	GotRuns    RunMap
+	InSpan     []core.Run
 }
 
 // Do stands in for calls: next makes the call and returns its errors, one for each written item. The call fails with the
@@ -71,12 +72,13 @@ type (
 	}
 )
 
-func (o overRecords) Get(ctx context.Context, keys ...store.Key) (found map[store.Key]store.Record, err error) {
-	err = o.do.one(ctx, &Call{Get: keys}, func() error {
-		found, err = o.Records.Get(ctx, keys...)
+func (o overRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	c := &Call{Get: keys}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.GotRecords, err = o.Records.Get(ctx, keys...)
 		return err
 	})
-	return found, err
+	return c.GotRecords, err
 }
 
 func (o overRecords) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
