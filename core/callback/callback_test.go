@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -155,80 +156,62 @@ func TestAppWithoutToken(t *testing.T) {
 	}
 }
 
-// TestBacklog checks that thousands of results in one request are handled in batches.
+// TestBacklog checks that thousands of results in one request are handled in batches. A caller that may report none of the
+// first batch has no other batch read, except those that may have runs of its app.
 func TestBacklog(t *testing.T) {
-	e, ids := open(t, 3000)
-	results := make([]finish.Result, len(ids))
-	for i, id := range ids {
-		results[i] = ended(id, 200)
-	}
-	for i, err := range start(e, callback.Options{}).Callback(ctx, callback.Caller{Token: "secret"}, results) {
-		if err != nil {
-			t.Fatalf("%d: %v", i, err)
+	pay := core.Run{ID: core.NumberedRun(8, 1), App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
+		First: core.NumberedRun(8, 1)}
+	for name, c := range map[string]struct {
+		token string
+		runs  int
+		last  bool // the last result is of the app "pay"
+		want  core.Code
+		reads int // batches of runs; 0: any number
+	}{
+		"of its app":        {"secret", 3000, false, "", 0},
+		"of others":         {"other", 3000, false, core.CodeUnauthorized, 1},
+		"of others and its": {"other", callback.Batch + 1, true, core.CodeUnauthorized, 0},
+	} {
+		e, ids := open(t, c.runs)
+		var results []finish.Result
+		for _, id := range ids {
+			results = append(results, ended(id, 200))
+		}
+		if c.last {
+			check.OK(t, e.CreateRuns(ctx, []core.Run{pay})[0])
+			results = append(results, ended(pay.ID, 200))
+		}
+		s := counted(e)
+		errs := start(s.Store, callback.Options{}).Callback(ctx, callback.Caller{Token: c.token}, results)
+		if last := len(ids); c.last && errs[last] != nil {
+			t.Errorf("%s: of the app whose token it is: %v", name, errs[last])
+		}
+		for i, err := range errs[:len(ids)] {
+			if code(err) != c.want {
+				t.Fatalf("%s: %d: %v", name, i, err)
+			}
+		}
+		if c.reads > 0 {
+			check.Equal(t, s.runs, c.reads, "%s: batches were read", name)
 		}
 	}
-}
-
-// TestBacklogOfOthers checks that only one batch is read for a caller that may report none of the runs.
-func TestBacklogOfOthers(t *testing.T) {
-	e, ids := open(t, 3000)
-	results := make([]finish.Result, len(ids))
-	for i, id := range ids {
-		results[i] = ended(id, 200)
-	}
-	s := counted(e)
-	for i, err := range callback.New(s.Store, nil, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results) {
-		if code(err) != core.CodeUnauthorized {
-			t.Fatalf("%d: %v", i, err)
-		}
-	}
-	check.Equal(t, s.runs, 1, "batches were read")
-}
-
-// TestBacklogOfTwoApps checks that results of the caller's app are accepted after a batch of another app's.
-func TestBacklogOfTwoApps(t *testing.T) {
-	e, ids := open(t, callback.Batch+1)
-	pay := core.NumberedRun(8, 1)
-	for _, err := range e.CreateRuns(ctx, []core.Run{{
-		ID: pay, App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
-		First: pay}}) {
-		check.OK(t, err)
-	}
-	ids = append(ids, pay)
-	results := make([]finish.Result, len(ids))
-	for i, id := range ids {
-		results[i] = ended(id, 200)
-	}
-	errs := start(e, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results)
-	for i, err := range errs[:len(errs)-1] {
-		if code(err) != core.CodeUnauthorized {
-			t.Fatalf("%d: %v", i, err)
-		}
-	}
-	if err := errs[len(errs)-1]; err != nil {
-		t.Errorf("of the app whose token it is: %v", err)
-	}
-}
-
-type failing struct {
-	store.Runs
-	one bool
-}
-
-func (f failing) Get(_ context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	if f.one {
-		return map[core.RunID]store.Got[*core.Run]{ids[0]: {Err: core.ErrThrottled}}, nil
-	}
-	return nil, core.ErrThrottled
 }
 
 // TestUnread checks that an unreadable run is not reported as missing, so that the executor tries again.
 func TestUnread(t *testing.T) {
 	e, ids := open(t, 1)
 	for _, one := range []bool{false, true} {
-		s := *e
-		s.Runs = failing{s.Runs, one}
-		c := callback.New(&s, nil, callback.Options{})
+		s := hook.Over(e, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			switch {
+			case c.Runs == nil:
+				return next()
+			case one:
+				c.GotRuns = hook.RunMap{c.Runs[0]: {Err: core.ErrThrottled}}
+				return []error{nil}
+			}
+			return []error{core.ErrThrottled}
+		})
+		c := callback.New(s, nil, callback.Options{})
 		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 200)})[0]; code(err) != core.CodeUnavailable {
 			t.Errorf("%v", err)
 		}

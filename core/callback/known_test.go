@@ -21,16 +21,16 @@ type counter struct {
 }
 
 func counted(s *store.Store) *counter {
-	with := *s
-	c := &counter{Store: &with}
-	with.Runs = hook.Runs{Runs: s.Runs, DoGet: func(ctx context.Context, ids []core.RunID) (hook.RunMap, error) {
-		c.runs++
-		return s.Runs.Get(ctx, ids)
-	}}
-	with.Records = hook.Records{Records: s.Records, DoGet: func(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-		c.apps++
-		return s.Records.Get(ctx, keys...)
-	}}
+	c := &counter{}
+	c.Store = hook.Over(s, func(_ context.Context, of *hook.Call, next func() []error) []error {
+		switch {
+		case of.Runs != nil:
+			c.runs++
+		case of.Get != nil:
+			c.apps++
+		}
+		return next()
+	})
 	return c
 }
 

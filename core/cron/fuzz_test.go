@@ -14,8 +14,8 @@ func FuzzParseQuartz(f *testing.F) {
 	for _, text := range invalid {
 		f.Add(text, int64(0))
 	}
-	for text := range oddAccepted {
-		f.Add(text, int64(0))
+	for _, v := range oddVectors(f) {
+		f.Add(v.Expr, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, text string, after int64) { fuzzOne(t, ParseQuartz, text, after) })
 }

@@ -152,3 +152,38 @@ func checkParseError(t testing.TB, text string, err error) {
 		t.Errorf("%q: %#v", text, pe)
 	}
 }
+
+// sameInJava has the texts that look wrong and are accepted with the meaning that they have in Java. testdata/README.md
+// has the reasons. The other texts of cron_odd_accepted.json, which Java accepts, are refused.
+var sameInJava = []string{
+	"0 0 0 1 1 ? 5000",
+	"0 0 0 ? * 6#01",
+	"0 0 0 ? * MONDAY",
+	"0 0 0 ? * MON-FRIDAY",
+	"0 0 0 1 JANUARY ?",
+	"\n0 0 0 * * ?",
+	"0 0 0 * * ?\n",
+}
+
+func oddVectors(t testing.TB) (list []vector) {
+	load(t, "cron_odd_accepted.json", &list)
+	return list
+}
+
+func TestOddAccepted(t *testing.T) {
+	accepted := 0
+	for _, v := range oddVectors(t) {
+		e, err := ParseQuartz(v.Expr)
+		if !slices.Contains(sameInJava, v.Expr) {
+			checkParseError(t, v.Expr, err)
+			continue
+		}
+		accepted++
+		if err != nil {
+			t.Error(err)
+		} else if got, want := chain(e, v, len(v.Next)), v.want(); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", v.Expr, got, want)
+		}
+	}
+	check.Equal(t, accepted, len(sameInJava), "accepted texts")
+}

@@ -24,12 +24,12 @@ var accepting = sends(func(context.Context, dispatch.SendRequest) dispatch.Answe
 func BenchmarkHandle(b *testing.B) {
 	const jobs = 1000
 	s := newData(b, plan.Local(), memory.Options{})
-	s.app("bench", "http://127.0.0.1:1")
+	s.App("bench", "http://127.0.0.1:1")
 	for i := range core.JobID(jobs) {
-		s.job(core.Job{Def: core.Def{ID: i + 1, App: "bench", Name: fmt.Sprint("j", i), Handler: "h"}})
+		s.Job(core.Job{Def: core.Def{ID: i + 1, App: "bench", Name: fmt.Sprint("j", i), Handler: "h"}})
 	}
 	clock := time.Now().Truncate(time.Second)
-	d := dispatch.New(s.Store, accepting, finish.New(s.Store, finish.Options{Plan: plan.Local()}),
+	d := dispatch.New(s.Store.Store, accepting, finish.New(s.Store.Store, finish.Options{Plan: plan.Local()}),
 		dispatch.Options{Now: func() time.Time { return clock }})
 	b.ReportAllocs()
 	for b.Loop() {

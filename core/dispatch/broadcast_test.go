@@ -23,10 +23,10 @@ import (
 
 // spreading is a dispatcher over a store with a broadcast job, whose executors accept all.
 type spreading struct {
+	willing
 	t    *testing.T
 	s    *data
 	d    *dispatch.Dispatcher
-	w    *finish.Watchdog
 	at   core.Instant
 	mu   sync.Mutex
 	sent []string // address index/total
@@ -45,23 +45,15 @@ func (b *spreading) Send(_ context.Context, s dispatch.SendRequest) dispatch.Ans
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
 
-func (*spreading) Beat(context.Context, *core.App, string) error             { return nil }
-func (*spreading) Limit(context.Context, string) (time.Duration, error)      { return time.Minute, nil }
-func (*spreading) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
-func (*spreading) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
-	return false, nil
-}
-
 func newSpreading(t *testing.T, executors int, def func(d *core.Def)) *spreading {
 	b := &spreading{t: t, s: newData(t, plan.AWS(), memory.Options{}), at: core.InstantOf(time.Now())}
 	b.d = b.s.dispatcher(b, dispatch.Options{SendsMin: 1, SendsMax: 1})
-	b.w = finish.NewWatchdog(b.s.f, b, finish.WatchOptions{})
 	b.app(executors)
 	j := core.Job{Def: core.Def{ID: 1, App: "a", Name: "j", Handler: "h", Route: core.RouteBroadcast}}
 	if def != nil {
 		def(&j.Def)
 	}
-	b.s.job(j)
+	b.s.Job(j)
 	time.Sleep(30 * time.Second)
 	return b
 }
@@ -74,7 +66,7 @@ func (b *spreading) app(executors int) {
 	for i := range executors {
 		app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.1:1/%c", 'a'+i))
 	}
-	b.s.putApp(app)
+	b.s.SaveApp(app)
 }
 
 // fire returns a message with one fire.
@@ -92,7 +84,7 @@ func (b *spreading) handle(m ring.Message) bool {
 func (b *spreading) comes() {
 	b.t.Helper()
 	for range 50 {
-		due, waiting := b.s.depth(ring.KindFires)
+		due, waiting := b.s.Depth(ring.KindFires)
 		if due+waiting == 0 {
 			return
 		}
@@ -102,7 +94,7 @@ func (b *spreading) comes() {
 		must(b.t, err)
 		for _, g := range got {
 			if b.handle(g.Message) {
-				b.s.ack(got...)
+				b.s.Ack(got...)
 			}
 		}
 	}
@@ -115,7 +107,7 @@ func (b *spreading) start() (core.RunID, []core.RunID) {
 	if !b.handle(m) {
 		b.t.Fatal("not acked")
 	}
-	if r := b.s.run(id); r.IsBroadcast() {
+	if r := b.s.Run(id); r.IsBroadcast() {
 		b.comes()
 		slices.Sort(b.runs)
 		slices.Sort(b.sent)
@@ -134,7 +126,7 @@ func (b *spreading) end(id core.RunID, state core.State) error {
 // is checks the state, the reason and the result of a broadcast, such as "2 of 3, 1 failed".
 func (b *spreading) is(id core.RunID, want string) {
 	b.t.Helper()
-	r := b.s.run(id)
+	r := b.s.Run(id)
 	message := strings.Replace(r.Message, " shards succeeded", "", 1)
 	if got := strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason, " ", message)); got != want {
 		b.t.Errorf("run %d: %s, want %s", id, got, want)
@@ -154,7 +146,7 @@ func TestBroadcast(t *testing.T) {
 		if got := fmt.Sprint(b.sent); got != "[a 0/3 b 1/3 c 1/3 c 2/3]" {
 			t.Error(got)
 		}
-		if r := b.s.run(runs[1]); len(r.Tries) != 1 || r.Tries[0].Message != "connection refused" || r.State != core.Running {
+		if r := b.s.Run(runs[1]); len(r.Tries) != 1 || r.Tries[0].Message != "connection refused" || r.State != core.Running {
 			t.Errorf("%+v", r)
 		}
 		for _, shard := range runs {
@@ -179,10 +171,10 @@ func TestBroadcast(t *testing.T) {
 	in("nobody there", func(t *testing.T) {
 		b := newSpreading(t, 0, func(d *core.Def) { d.Retry.Max, d.Retry.Delay = 1, time.Second })
 		id, _ := b.start()
-		if r := b.s.run(id); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
+		if r := b.s.Run(id); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
 			t.Errorf("%s %s", r.State, r.Reason)
 		}
-		texts.Equal(t, "no executor", b.s.run(id).Message)
+		texts.Equal(t, "no executor", b.s.Run(id).Message)
 		b.app(2)
 		b.comes()
 		slices.Sort(b.sent)
@@ -203,14 +195,13 @@ func TestBroadcast(t *testing.T) {
 	})
 	for _, first := range []bool{true, false} {
 		in(fmt.Sprintf("a shard is a dead letter, before the others end: %t", first), func(t *testing.T) {
-			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 			b := newSpreading(t, 3, nil)
 			id, m := b.fire()
 			b.handle(m)
-			whole := b.s.run(id)
+			whole := b.s.Run(id)
 			fires := whole.ShardFires()
 			letter := core.Letter{ID: "1", Reason: "received too often",
-				Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: fires[1:2]}))}
+				Body: string(ring.Encode(messageOf(fires[1])))}
 			dead := b.s.dead()
 			record := func() {
 				_, err := dead.Record(t.Context(), &letter)
@@ -220,7 +211,7 @@ func TestBroadcast(t *testing.T) {
 				record()
 			}
 			for _, f := range []core.Fire{fires[0], fires[2]} {
-				b.handle(ring.Message{Kind: ring.KindFires, Slot: m.Slot, Fires: []core.Fire{f}})
+				b.handle(messageOf(f))
 				must(t, b.end(f.Run, core.Succeeded))
 			}
 			record()
@@ -240,14 +231,14 @@ func TestBroadcast(t *testing.T) {
 		if b.end(runs[1], core.Failed) == nil {
 			t.Error("reported as done")
 		}
-		whole := b.s.run(id)
-		message := ring.Message{Kind: ring.KindFires, Slot: whole.Slot, Fires: whole.ShardFires()[:1]}
+		whole := b.s.Run(id)
+		message := messageOf(whole.ShardFires()[0])
 		if !whole.Owing() {
 			t.Errorf("it owes %v", whole.Owes)
 		}
 		b.s.put = nil
-		if acked := b.handle(message); !acked || len(b.s.run(id).Owes) > 0 {
-			t.Errorf("acked: %t, and it owes %v", acked, b.s.run(id).Owes)
+		if acked := b.handle(message); !acked || len(b.s.Run(id).Owes) > 0 {
+			t.Errorf("acked: %t, and it owes %v", acked, b.s.Run(id).Owes)
 		}
 		b.is(id, "failed shards 1 of 2, 1 failed")
 	})
@@ -255,11 +246,11 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		whole := b.s.run(id)
+		whole := b.s.Run(id)
 		b.s.put = func(p *core.RunPut) error {
 			if p.ID == id && p.Ends() { // the process that closes it reads it before that
 				b.s.put = nil
-				return b.s.change(whole.Kill("me", time.Now()))
+				return b.s.Change(whole.Kill("me", time.Now()))
 			}
 			return nil
 		}
@@ -270,12 +261,12 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		whole := b.s.run(id)
+		whole := b.s.Run(id)
 		ids := []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}
 		b.s.byJournal()
 		must(t, b.s.f.SkipShards(t.Context(), &whole, ids, "cancelled"))
 		for _, id := range ids {
-			j := b.s.journal(b.s.run(id))
+			j := b.s.JournalOf(b.s.Run(id))
 			if e, is := j.Find(id); !is || e.Outcome != core.Recorded {
 				t.Errorf("shard %s names a journal that has %+v", id, j)
 			}
@@ -287,7 +278,7 @@ func TestBroadcast(t *testing.T) {
 		must(t, b.end(runs[0], core.Succeeded))
 		must(t, b.end(runs[2], core.Succeeded))
 		time.Sleep(25 * time.Hour)
-		whole := b.s.run(id)
+		whole := b.s.Run(id)
 		must(t, b.s.f.Mend(t.Context(), &whole)) // the watchdog sees that it is open
 		b.comes()
 		if b.is(id, "running"); len(b.sent) != 3 {
@@ -300,7 +291,7 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		pause, change := plan.PauseNow(b.s.jobOf(1).Sched, "why", time.Now(), plan.AWS())
+		pause, change := plan.PauseNow(b.s.JobOf(1).Sched, "why", time.Now(), plan.AWS())
 		must(t, b.s.Jobs.Put(t.Context(), []store.JobPut{{Advance: &pause, Changes: []core.Change{change}}})...)
 		b.comes()
 		if b.is(id, "skipped paused 0 of 2, 2 skipped"); len(b.sent) != 0 {
@@ -311,8 +302,8 @@ func TestBroadcast(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()
 		b.handle(m)
-		r := b.s.run(id)
-		must(t, b.s.change(r.Kill("me", time.Now())))
+		r := b.s.Run(id)
+		must(t, b.s.Change(r.Kill("me", time.Now())))
 		b.comes()
 		if b.is(id, "killed person 0 of 2, 2 skipped"); len(b.sent) != 0 {
 			t.Error(b.sent)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -68,12 +69,10 @@ func TestChangedTrigger(t *testing.T) {
 				if c.paused {
 					app.Pause = core.Pause{From: time.Now().Add(-time.Hour), By: "ann"}
 				}
-				j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
-				run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now,
-					Attempt: 1,
-					First:   core.NumberedRun(7, 1), Params: &was, Addresses: []string{firstAddress}}
-				s.putApp(app)
-				s.job(j)
+				run := fixture.Trigger("one", core.NumberedRun(7, 1), now)
+				run.Params, run.Addresses = &was, []string{firstAddress}
+				s.SaveApp(app)
+				s.Job(core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}})
 				s.trigger(run)
 				next := run
 				next.At = now.Add(c.by)
@@ -88,17 +87,17 @@ func TestChangedTrigger(t *testing.T) {
 				} else {
 					change()
 				}
-				fire := core.Fire{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}
-				messages := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{fire}}}
+				fire := run.Fire()
+				messages := []ring.Message{messageOf(fire)}
 				if c.by == -2*time.Second {
 					moved := fire
 					moved.At, moved.Slot = next.At, next.Slot
-					messages = append(messages, ring.Message{Kind: ring.KindFires, Slot: next.Slot, Fires: []core.Fire{moved}})
+					messages = append(messages, messageOf(moved))
 				}
 				if v := d.Handle(ctx, messages)[0]; !v.Ack {
 					t.Errorf("not acked: %v", v.Err)
 				}
-				if r := s.run(run.ID); r.State != c.state || r.Slot != next.Slot || *r.Params != "new" {
+				if r := s.Run(run.ID); r.State != c.state || r.Slot != next.Slot || *r.Params != "new" {
 					t.Errorf("%s %s, slot %s", r.State, r.Reason, r.Slot)
 				}
 				if fmt.Sprint(to.sent) != fmt.Sprint(c.sent) {
@@ -126,26 +125,24 @@ func changedGivenBack(t *testing.T, twice bool) {
 		s, to := newData(t, plan.Local(), memory.Options{}), newNoted()
 		d := s.dispatcher(to, dispatch.Options{})
 		var full []string
-		other := dispatch.New(s.Store, sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
+		other := dispatch.New(s.Store.Store, sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 			full = append(full, *s.Run.Params)
 			return dispatch.Answer{Kind: dispatch.AnswerBusy}
 		}), s.f, dispatch.Options{Log: slog.New(slog.DiscardHandler)})
 		ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
-		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
-		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
-			First: core.NumberedRun(7, 1), Params: &was}
-		s.app("one", firstAddress)
-		s.job(j)
+		run := fixture.Trigger("one", core.NumberedRun(7, 1), now)
+		run.Params = &was
+		s.App("one", firstAddress)
+		s.Job(core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}})
 		s.trigger(run)
-		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
-			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		m := []ring.Message{messageOf(run.Fire())}
 		sent := "[new]"
 		if twice {
 			if v := other.Handle(ctx, m)[0]; !v.Ack {
 				t.Errorf("not acked: %v", v.Err)
 			}
 			sent = "[old new]"
-			run = s.run(run.ID)
+			run = s.Run(run.ID)
 		}
 		s.before(func() {
 			next := run
@@ -163,5 +160,68 @@ func changedGivenBack(t *testing.T, twice bool) {
 		if want := "[new to " + firstAddress + "]"; fmt.Sprint(to.sent) != want {
 			t.Errorf("sent %q, want %s", to.sent, want)
 		}
+	})
+}
+
+// TestSentRev: a run records the job revision that it was sent with. It may have been created under an older one, or
+// its job edited before its claim.
+func TestSentRev(t *testing.T) {
+	edit := func(s *data, rev int64) {
+		s.Edit(1, func(j *core.Job) { j.Sched.Rev, j.Def.Handler = rev, fmt.Sprint("of ", rev) })
+	}
+	trigger := func(s *data, app string) (core.RunID, []ring.Message) {
+		now, id := core.InstantOf(time.Now()), core.NumberedRun(1, 100)
+		r := fixture.Trigger(app, id, now)
+		s.trigger(r)
+		return id, []ring.Message{messageOf(r.Fire())}
+	}
+	for _, c := range []struct {
+		name            string
+		before, between bool // whether it is edited before its job is read, and between the read and the claim
+		stored, sent    int64
+	}{
+		{"not edited", false, false, 0, 1},
+		{"before the read", true, false, 5, 5},
+		{"between the read and the claim", false, true, 0, 1},
+		{"before and after the read", true, true, 5, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, handler := newData(t, plan.Local(), memory.Options{}), ""
+				d := s.dispatcher(sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
+					handler = s.Job.Def.Handler
+					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+				}), dispatch.Options{})
+				s.App("one", firstAddress)
+				s.Job(core.Job{Def: core.Def{ID: 1, App: "one", Name: "j", Handler: "of 1"}})
+				id, m := trigger(s, "one")
+				if c.before {
+					edit(s, 5)
+				}
+				if c.between {
+					s.before(func() { edit(s, 9) })
+				}
+				if v := d.Handle(t.Context(), m)[0]; !v.Ack {
+					t.Fatalf("not acked: %v", v.Err)
+				}
+				if r := s.Run(id); r.SentRev != c.stored || r.RevSent() != c.sent || handler != fmt.Sprint("of ", c.sent) {
+					t.Errorf("it has %d, sent under %d with handler %q, want %d and %d", r.SentRev, r.RevSent(), handler, c.stored, c.sent)
+				}
+			})
+		})
+	}
+	t.Run("a shard", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			b := newSpreading(t, 2, nil)
+			id, m := trigger(b.s, "a")
+			if !b.handle(m[0]) {
+				t.Fatal("not acked")
+			}
+			edit(b.s, 5)
+			b.comes()
+			if whole, shard := b.s.Run(id), b.s.Run(b.s.Run(id).Shard.First); whole.RevSent() != 1 || shard.Rev != 1 || shard.RevSent() != 5 {
+				t.Errorf("the broadcast under %d, its shard, made under %d, under %d", whole.RevSent(), shard.Rev, shard.RevSent())
+			}
+		})
 	})
 }

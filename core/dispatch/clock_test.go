@@ -25,6 +25,7 @@ import (
 // clocked is a process that can make calls. Tests set its clock during calls, as if the machine slept or the clock was
 // corrected.
 type clocked struct {
+	willing
 	t    *testing.T
 	s    *data
 	d    *dispatch.Dispatcher
@@ -49,12 +50,6 @@ func (c *clocked) times(id core.RunID) int {
 	return c.sent[id]
 }
 
-func (c *clocked) Beat(context.Context, *core.App, string) error { return nil }
-
-func (c *clocked) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
-	return true, nil
-}
-
 func (c *clocked) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
 
 func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
@@ -64,7 +59,7 @@ func newClocked(t *testing.T) *clocked {
 	c.s = newData(t, plan.Local(), memory.Options{Now: c.now})
 	c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead})
 	c.w = finish.NewWatchdog(c.s.f, nil, finish.WatchOptions{})
-	c.s.app("calls", "call:https://h")
+	c.s.App("calls", "call:https://h")
 	return c
 }
 
@@ -83,23 +78,23 @@ func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.F
 		change(&j)
 	}
 	j.Normalize()
-	c.s.job(j)
+	c.s.Job(j)
 	return f.Run, f
 }
 
 // enqueue enqueues fires as one message.
 func (c *clocked) enqueue(fires ...core.Fire) {
 	c.t.Helper()
-	c.s.enqueued(fires[0].Slot.Time(), messageOf(fires...))
+	c.s.Enqueue(fires[0].Slot.Time(), messageOf(fires...))
 }
 
 // deliver handles all visible messages and returns how many there were and how many were acknowledged.
 func (c *clocked) deliver() (handled, acked int) {
 	c.t.Helper()
-	if due, _ := c.s.depth(ring.KindFires); due == 0 {
+	if due, _ := c.s.Depth(ring.KindFires); due == 0 {
 		return 0, 0
 	}
-	got := c.s.receive(ring.KindFires, 10)
+	got := c.s.Receive(ring.KindFires, 10)
 	var msgs []ring.Message
 	for i := range got {
 		msgs = append(msgs, got[i].Message)
@@ -107,7 +102,7 @@ func (c *clocked) deliver() (handled, acked int) {
 	for i, v := range c.d.Handle(c.t.Context(), msgs) {
 		if v.Ack {
 			acked++
-			c.s.ack(got[i : i+1]...)
+			c.s.Ack(got[i : i+1]...)
 		} else {
 			c.must(c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
 		}
@@ -119,12 +114,12 @@ func (c *clocked) deliver() (handled, acked int) {
 func (c *clocked) walk() {
 	c.t.Helper()
 	for {
-		if due, _ := c.s.depth(ring.KindCheck); due == 0 {
+		if due, _ := c.s.Depth(ring.KindCheck); due == 0 {
 			break
 		}
-		got := c.s.receive(ring.KindCheck, 1)
+		got := c.s.Receive(ring.KindCheck, 1)
 		c.must(c.w.Check(c.t.Context(), got[0].Message.Check))
-		c.s.ack(got...)
+		c.s.Ack(got...)
 	}
 	_, err := c.w.Pass(c.t.Context())
 	c.must(err)
@@ -169,14 +164,14 @@ func TestCallAcrossASleep(t *testing.T) {
 							c.walk()
 							c.deliver()
 						}
-						r := c.s.run(id)
+						r := c.s.Run(id)
 						if r.State != core.Lost || r.Reason != core.ReasonNoReport {
 							t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 						}
 						if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
 							t.Errorf("sent: %v", c.sent)
 						}
-						if s := c.s.jobOf(7).Sched; owes == "delay" && s.Tail == id {
+						if s := c.s.JobOf(7).Sched; owes == "delay" && s.Tail == id {
 							t.Errorf("the chain ends here: %+v", s)
 						}
 					})
@@ -204,7 +199,7 @@ func TestClockJumpDuringCall(t *testing.T) {
 		}
 		c.enqueue(fire)
 		c.deliver()
-		if r := c.s.run(id); c.times(id) != 1 || r.State != core.Succeeded {
+		if r := c.s.Run(id); c.times(id) != 1 || r.State != core.Succeeded {
 			t.Errorf("one process sent it %d times; it is %s", c.times(id), r.State)
 		}
 	})
@@ -238,13 +233,13 @@ func TestBusyBesideLongCall(t *testing.T) {
 			wait(time.Second)
 			c.deliver()
 		}
-		if r := c.s.run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
+		if r := c.s.Run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
 			t.Errorf("after 10 s it is %s: %s, sent %d times", r.State, r.Reason, c.times(busy))
 		} else if len(r.Tries) != 1 || r.Tries[0].Message != "queue full" {
 			t.Errorf("the refusals before are %+v", r.Tries)
 		}
 		<-ended
-		if r := c.s.run(long); r.State != core.Succeeded || c.times(long) != 1 {
+		if r := c.s.Run(long); r.State != core.Succeeded || c.times(long) != 1 {
 			t.Errorf("the call is %s, sent %d times", r.State, c.times(long))
 		}
 		c.set(24 * time.Hour)
@@ -273,10 +268,10 @@ func retryThatFallsIsTold(t *testing.T, lost bool) {
 	_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
 	retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
 		Slot: fire.Slot, Attempt: 2, First: fire.Run}
-	c.s.create(retry)
+	c.s.Create(retry)
 	c.enqueue(retry.Fire())
 	c.deliver()
-	if r := c.s.run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID ||
+	if r := c.s.Run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID ||
 		!c.s.closed[0].FailedForGood() {
 		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.s.closed)
 	}
@@ -291,7 +286,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 				c := newClocked(t)
 				id, fire := c.job(7, func(j *core.Job) { j.Sched.Misfire = core.MisfireAll })
 				outcome := func() core.Outcome {
-					j := c.s.journal(c.s.run(id))
+					j := c.s.JournalOf(c.s.Run(id))
 					e, _ := j.Find(id)
 					return e.Outcome
 				}
@@ -405,12 +400,12 @@ func TestSettledBesideLongCall(t *testing.T) {
 			}
 		}()
 		wait(15 * time.Second)
-		if _, waiting := c.s.depth(ring.KindCheck); waiting != 2 {
+		if _, waiting := c.s.Depth(ring.KindCheck); waiting != 2 {
 			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan", waiting)
 		}
 		<-ended
 		for _, id := range []core.RunID{long, quick} {
-			j := c.s.journal(c.s.run(id))
+			j := c.s.JournalOf(c.s.Run(id))
 			if e, ok := j.Find(id); !ok || e.Outcome != core.Accepted || len(j.Entries) != 2 {
 				t.Errorf("run %d in the journal: %+v of %+v", id, e, j.Entries)
 			}
@@ -461,7 +456,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 						wait(time.Minute)
 						c.walk()
 					}
-					if r := c.s.run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
+					if r := c.s.Run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
 						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 					}
 				})
@@ -484,7 +479,7 @@ func TestDialectIsHandedOn(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
-			c.s.app(app)
+			c.s.App(app)
 			c.must(c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
 				Dialect: dialect}))
 		}
@@ -539,7 +534,7 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 			}
 			defer cancel()
 			k.d.Handle(ctx, []ring.Message{messageOf(fire)})
-			if r := k.s.run(id); r.State != c.want || k.times(id) != 1 {
+			if r := k.s.Run(id); r.State != c.want || k.times(id) != 1 {
 				t.Errorf("the disk was full for %s, a function %t: it is %s, sent %d times", c.full, c.function, r.State, k.times(id))
 			}
 			if says := strings.Contains(log.String(), id.String()); says != (c.want == core.Running) {

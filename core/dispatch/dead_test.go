@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
 
@@ -22,7 +23,6 @@ import (
 func TestUndecidedFireComesAgain(t *testing.T) {
 	for fails, sent := range map[int]int{budget.ClaimLooks - 1: 1, budget.ClaimLooks: 0, 3 * budget.ClaimLooks: 0} {
 		synctest.Test(t, func(t *testing.T) {
-			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 			g := newGated(t, dispatch.Options{})
 			r, lost, left := g.s.damage(0, false), false, fails
 			g.s.answer = func(p *store.RunPut, err error) error { // of the first write, and then some reads fail
@@ -56,14 +56,13 @@ func TestUndecidedFireComesAgain(t *testing.T) {
 // damaged. Stored runs stay unchanged.
 func TestDeadFiresAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
 		dead := g.s.dead()
 		msgs := g.messages(1, 4, "one") // jobs 1 to 4
 		m := msgs[0]
 		slot := m.Slot
 		g.handle([]ring.Message{{Kind: ring.KindFires, Slot: slot, Fires: m.Fires[:1]}}) // job 1 has its run
-		ran := g.s.stored(m.Fires[0].Run)
+		ran := g.s.Stored(m.Fires[0].Run)
 		if len(ran) != 1 {
 			t.Fatal(ran)
 		}
@@ -103,7 +102,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		if want := []core.JobID{3, 4, 77}; !slices.Equal(have, want) {
 			t.Errorf("recorded for the jobs %v, want %v", have, want)
 		}
-		after := g.s.stored(m.Fires[0].Run, m.Fires[1].Run, byHand.Run)
+		after := g.s.Stored(m.Fires[0].Run, m.Fires[1].Run, byHand.Run)
 		if len(after) != 2 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
 			t.Errorf("runs %+v", after)
 		}
@@ -123,7 +122,6 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 // TestRedrive: the runs of a redriven message are sent, though they were recorded as skipped.
 func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		g := newGated(t, dispatch.Options{})
 		dead := g.s.dead()
 		msgs := g.messages(1, 2, "one")
@@ -146,7 +144,7 @@ func TestRedrive(t *testing.T) {
 			t.Fatalf("%d fires, %d unread", len(fires), unread)
 		}
 		must(t, g.s.Queue.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil))...)
-		got := g.s.receive(ring.KindFires, 10)
+		got := g.s.Receive(ring.KindFires, 10)
 		for i := range got {
 			g.handle([]ring.Message{got[i].Message})
 		}
@@ -168,7 +166,6 @@ func TestRedrive(t *testing.T) {
 // message or of older ones.
 func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
 		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
@@ -185,7 +182,6 @@ func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
 // with its app, and a fire of an older revision is not recorded.
 func TestDeadFiresOfLockedJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 1, "one")[0]
 		m.Fires[0].Rev = 0
@@ -199,7 +195,7 @@ func TestDeadFiresOfLockedJobs(t *testing.T) {
 		}
 		dead := g.s.dead()
 		n, err := dead.Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 1 cannot be read"})
-		if r := g.s.run(triggered); n != 1 || err != nil || r.App == "" {
+		if r := g.s.Run(triggered); n != 1 || err != nil || r.App == "" {
 			t.Errorf("%d recorded, %v; %+v", n, err, r)
 		}
 	})
@@ -217,7 +213,7 @@ func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 				body = "no message"
 			}
 			check.Call(t)(dead.Record(t.Context(), &core.Letter{ID: id, At: time.Now(), Reason: "received too often", Body: body}))
-			due, waiting := g.s.depth(ring.KindPostRun)
+			due, waiting := g.s.Depth(ring.KindPostRun)
 			return due + waiting
 		}
 		now := time.Now()
@@ -239,7 +235,6 @@ func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 // whose writer died.
 func TestDeadListsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
 		g := newGated(t, dispatch.Options{})
 		s := g.journals(true)
 		g.s.byJournal()
@@ -248,7 +243,7 @@ func TestDeadListsRuns(t *testing.T) {
 		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
 		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, Cause: core.CauseAPI, At: now - 600, Slot: now - 600,
 			SentAt: time.Now(), EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
-		g.s.create(ended)
+		g.s.Create(ended)
 		of := f
 		of.Run = ended.ID
 		letter := core.Letter{ID: "1", Reason: "received too often",
@@ -259,7 +254,7 @@ func TestDeadListsRuns(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		s.down, s.all = false, nil
 		check.Call(t)(dead.Record(t.Context(), &letter))
-		runs := g.s.stored(f.Run, ended.ID)
+		runs := g.s.Stored(f.Run, ended.ID)
 		if len(runs) != 2 {
 			t.Fatal(runs)
 		}
@@ -269,4 +264,35 @@ func TestDeadListsRuns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestUnreadableHoldsUpNoOther: a run whose job or app cannot be decoded is retried, and is then moved to the dead-letter queue. The
+// other runs of its message are sent.
+func TestUnreadableHoldsUpNoOther(t *testing.T) {
+	for what, app := range map[string]string{"job 2 ": "one", "app two ": "two"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGated(t, dispatch.Options{})
+			s := g.s.damage(2, false)
+			if app == "two" {
+				s = g.s.damage(0, false)
+				memory.DamageApp(t, g.s.Records, app)
+			}
+			msgs := append(g.messages(1, 1, "one"), g.messages(2, 1, app)...)
+			sent, held := msgs[0].Fires[0], msgs[1].Fires[0]
+			g.handle(msgs)
+			runs := g.s.Stored(sent.Run, held.Run)
+			if len(runs) != 1 || runs[sent.Run].Address == "" || len(s.msgs) != 1 || len(s.msgs[0].Fires) != 1 || s.msgs[0].Fires[0] != held {
+				t.Fatalf("runs %+v, again %+v", runs, s.msgs)
+			}
+			tries := 1
+			for ; len(s.msgs) > 0 && tries < 100; tries++ {
+				again := s.msgs
+				s.msgs = nil
+				g.handle(again)
+			}
+			if tries != 21 || len(s.buried) != 1 || !strings.HasPrefix(s.buried[0], what) {
+				t.Errorf("%d tries, buried %q", tries, s.buried)
+			}
+		})
+	}
 }

@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -90,7 +88,7 @@ func newGated(t *testing.T, o dispatch.Options) *gated {
 		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
 			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
-		g.s.app(app, address)
+		g.s.App(app, address)
 	}
 	g.d = g.s.dispatcher(g.sender, o)
 	return g
@@ -103,7 +101,7 @@ func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 	var fires []core.Fire
 	for i := range n {
 		id := from + core.JobID(i)
-		g.s.job(core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}})
+		g.s.Job(core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}})
 		fires = append(fires, planned(id, now))
 	}
 	var out []ring.Message
@@ -177,18 +175,18 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 		}
 		back := map[core.RunID]bool{}
 		for range 20 {
-			due, waiting := g.s.depth(ring.KindFires)
+			due, waiting := g.s.Depth(ring.KindFires)
 			if due+waiting == 0 {
 				break
 			}
-			got := g.s.receive(ring.KindFires, 10)
+			got := g.s.Receive(ring.KindFires, 10)
 			for _, d := range got {
 				for _, f := range d.Message.Fires {
 					back[f.Run] = true
 				}
 				g.handle([]ring.Message{d.Message})
 			}
-			g.s.ack(got...)
+			g.s.Ack(got...)
 		}
 		if len(back) != 10-sent {
 			t.Errorf("%d fires came again, want %d", len(back), 10-sent)
@@ -200,12 +198,6 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 			t.Errorf("%v sends under way, want 1", got)
 		}
 	})
-}
-
-// must stops the test at the first error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	check.OK(t, errors.Join(errs...))
 }
 
 // wait advances the bubble's clock.
@@ -230,7 +222,7 @@ func TestFiresInHandAreBounded(t *testing.T) {
 		}
 		claimed := 0
 		for i := range core.JobID(20) {
-			claimed += len(g.s.stored(core.PlannedRun(1+i, core.InstantOf(began))))
+			claimed += len(g.s.Stored(core.PlannedRun(1+i, core.InstantOf(began))))
 		}
 		all.Wait()
 		if took := time.Since(began); claimed != 4 || g.sender.peak()[firstAddress] != 4 || took > 6*time.Second {
@@ -251,11 +243,11 @@ func TestFiresInLineComeAgain(t *testing.T) {
 		began := time.Now()
 		var all sync.WaitGroup
 		all.Go(func() { g.handle(msgs) })
-		got := g.s.receive(ring.KindFires, 10)
+		got := g.s.Receive(ring.KindFires, 10)
 		if took := time.Since(began); took < 10*time.Second || took > 13*time.Second || len(got) != 1 || len(got[0].Message.Fires) != 6 {
 			t.Fatalf("after %s: %+v", took, got)
 		}
-		if runs := g.s.stored(got[0].Message.Fires[0].Run); len(runs) != 0 {
+		if runs := g.s.Stored(got[0].Message.Fires[0].Run); len(runs) != 0 {
 			t.Errorf("claimed: %+v", runs)
 		}
 		all.Wait()

@@ -18,6 +18,7 @@ import (
 
 // laned is two dispatchers with a slow queue over one store. The test sets the answers of executors.
 type laned struct {
+	willing
 	*gated
 	a, b *dispatch.Dispatcher
 
@@ -36,10 +37,6 @@ func (l *laned) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer 
 	l.mu.Unlock()
 	return a
 }
-
-func (l *laned) Beat(context.Context, *core.App, string) error { return nil }
-
-func (l *laned) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
 
 func newLaned(t *testing.T) *laned {
 	l := &laned{gated: newGated(t, dispatch.Options{})}
@@ -111,26 +108,21 @@ func (l *laned) count() int {
 	return l.sender.total[firstAddress] + l.sender.total[secondAddress]
 }
 
-// waiting returns the number of messages in a queue.
-func (l *laned) waiting(lane ring.Kind) int {
-	return l.s.messages(lane)
-}
-
 // drain handles the messages on the slow queue and returns their number.
 func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
 	l.t.Helper()
 	for {
-		if due, _ := l.s.depth(ring.KindSlow); due == 0 {
+		if due, _ := l.s.Depth(ring.KindSlow); due == 0 {
 			return n
 		}
-		got := l.s.receive(ring.KindSlow, 1)
+		got := l.s.Receive(ring.KindSlow, 1)
 		if n++; n > 100 {
 			l.t.Fatal("the slow lane does not get empty")
 		}
 		if v := d.Handle(l.t.Context(), []ring.Message{got[0].Message})[0]; !v.Ack {
 			l.t.Errorf("not acked: %v", v.Err)
 		}
-		l.s.ack(got...)
+		l.s.Ack(got...)
 	}
 }
 
@@ -138,29 +130,29 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
 		l.late()
-		if n := l.fire(l.a, 10, "one"); n != 10 || l.waiting(ring.KindSlow) != 0 {
-			t.Fatalf("after ten late answers %d were sent, %d wait", n, l.waiting(ring.KindSlow))
+		if n := l.fire(l.a, 10, "one"); n != 10 || l.s.Messages(ring.KindSlow) != 0 {
+			t.Fatalf("after ten late answers %d were sent, %d wait", n, l.s.Messages(ring.KindSlow))
 		}
 		l.fire(l.a, 1, "one")
-		if n := l.fire(l.a, 3, "one"); n != 0 || l.waiting(ring.KindSlow) != 3 {
-			t.Fatalf("after eleven late answers %d were sent, %d wait on the slow lane", n, l.waiting(ring.KindSlow))
+		if n := l.fire(l.a, 3, "one"); n != 0 || l.s.Messages(ring.KindSlow) != 3 {
+			t.Fatalf("after eleven late answers %d were sent, %d wait on the slow lane", n, l.s.Messages(ring.KindSlow))
 		}
 		// They are not claimed: users may change them until they are sent.
 		last := core.PlannedRun(l.job, core.InstantOf(time.Now()))
-		if runs := l.s.stored(last); len(runs) != 0 {
+		if runs := l.s.Stored(last); len(runs) != 0 {
 			t.Errorf("a fire on the slow lane is claimed: %v", runs)
 		}
 		// Another address is not slow, and another dispatcher knows the slow one.
 		if n := l.fire(l.a, 1, "two"); n != 1 {
 			t.Error("a quick address waits for a slow one")
 		}
-		if n := l.fire(l.b, 2, "one"); n != 0 || l.waiting(ring.KindSlow) != 5 {
-			t.Errorf("the other dispatcher sent %d, %d wait", n, l.waiting(ring.KindSlow))
+		if n := l.fire(l.b, 2, "one"); n != 0 || l.s.Messages(ring.KindSlow) != 5 {
+			t.Errorf("the other dispatcher sent %d, %d wait", n, l.s.Messages(ring.KindSlow))
 		}
 		// From the slow queue it is sent, late or not, and never returned there.
 		began := l.count()
-		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.waiting(ring.KindSlow)+l.waiting(ring.KindFires) != 0 {
-			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.waiting(ring.KindSlow), l.waiting(ring.KindFires))
+		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.s.Messages(ring.KindSlow)+l.s.Messages(ring.KindFires) != 0 {
+			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.s.Messages(ring.KindSlow), l.s.Messages(ring.KindFires))
 		}
 
 		// One good probe a minute ends the slow state; a late one does not.
@@ -180,8 +172,8 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 			t.Fatal("there is nothing to probe with")
 		}
 		wait(6 * time.Second)
-		if n := l.fire(l.a, 3, "one"); n != 3 || l.waiting(ring.KindSlow) != 0 {
-			t.Errorf("after a good probe %d of 3 were sent, %d wait", n, l.waiting(ring.KindSlow))
+		if n := l.fire(l.a, 3, "one"); n != 3 || l.s.Messages(ring.KindSlow) != 0 {
+			t.Errorf("after a good probe %d of 3 were sent, %d wait", n, l.s.Messages(ring.KindSlow))
 		}
 	})
 }
@@ -253,13 +245,13 @@ func TestSlowJob(t *testing.T) {
 		}
 		// Its app has two addresses, and neither is late ten times.
 		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
-		l.s.putApp(app)
+		l.s.SaveApp(app)
 		for n := range 20 {
 			at := now + core.Instant(n)
 			f := core.Fire{Run: core.PlannedRun(500, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule, Seq: int64(n)}
 			l.a.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}})
 		}
-		if n := l.waiting(ring.KindSlow); n != 9 {
+		if n := l.s.Messages(ring.KindSlow); n != 9 {
 			t.Errorf("%d of 20 are on the slow lane, want the last 9", n)
 		}
 	})
@@ -273,7 +265,7 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		began := time.Now()
 		for n := range 40 {
 			app := core.App{Name: fmt.Sprintf("app-%d", n), Executors: []string{fmt.Sprintf("http://10.0.1.%d:1", n)}, Rev: 1}
-			l.s.putApp(app)
+			l.s.SaveApp(app)
 		}
 		l.answer = func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}
@@ -305,7 +297,7 @@ func TestSlowLaneBesideALongSend(t *testing.T) {
 				t.Error("a slow run was sent on the normal queue")
 			}
 			wait(time.Second)
-			if n := l.waiting(ring.KindSlow); n != 1 {
+			if n := l.s.Messages(ring.KindSlow); n != 1 {
 				t.Errorf("%d fires are on the slow lane while another is sent, want 1", n)
 			}
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Second}
@@ -330,11 +322,11 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		}
 		l.answer = ours
 		wait(time.Minute) // to the beginning of a minute
-		if n := l.fire(l.a, 30, "one"); n != 30 || l.waiting(ring.KindFires) != 30 || l.waiting(ring.KindSlow) != 0 {
-			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.waiting(ring.KindFires), l.waiting(ring.KindSlow))
+		if n := l.fire(l.a, 30, "one"); n != 30 || l.s.Messages(ring.KindFires) != 30 || l.s.Messages(ring.KindSlow) != 0 {
+			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.s.Messages(ring.KindFires), l.s.Messages(ring.KindSlow))
 		}
 		run := core.PlannedRun(l.job, core.InstantOf(time.Now().Add(-time.Second)))
-		if r := l.s.run(run); r.State != core.Planned || r.Owner != "" {
+		if r := l.s.Run(run); r.State != core.Planned || r.Owner != "" {
 			t.Errorf("the run is %+v", r)
 		}
 		if n := strings.Count(told.String(), "too many open files"); n != 1 || !strings.Contains(told.String(), "run=") {

@@ -150,17 +150,17 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 				if !c.claimed {
 					r.State, r.SentAt = core.Queued, time.Time{}
 				}
-				g.s.create(r)
+				g.s.Create(r)
 				time.Sleep(5 * time.Minute)
 				if c.skips {
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					g.s.putApp(paused)
+					g.s.SaveApp(paused)
 				}
 				g.handle(msg)
 				if len(s.all) != 1 {
 					t.Fatalf("%d journals were written, want 1", len(s.all))
 				}
-				minute := g.s.run(f.Run).Journal.Minute
+				minute := g.s.Run(f.Run).Journal.Minute
 				if c.claimed != (minute == dead.Minute) {
 					t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
 				}
@@ -192,7 +192,7 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 				f := msg[0].Fires[0]
 				if c.beside > 0 {
 					const address = "call:https://h"
-					g.s.app("calls", address)
+					g.s.App("calls", address)
 					msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
 					g.sender.takes[address] = c.beside
 				}
@@ -202,10 +202,10 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 				app := core.App{Name: "one", Rev: 2, WaitForExecutor: time.Hour}
 				if c.edited {
 					r.SentAt, r.Owner = time.Now(), "dead"
-					g.s.edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second) })
+					g.s.Edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second) })
 				}
-				g.s.create(r)
-				g.s.putApp(app)
+				g.s.Create(r)
+				g.s.SaveApp(app)
 				time.Sleep(5 * time.Minute)
 				g.handle(msg)
 				named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
@@ -238,7 +238,7 @@ func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 				if want == core.Recorded {
 					time.Sleep(time.Second)
 					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					g.s.putApp(paused)
+					g.s.SaveApp(paused)
 				}
 				msg[0].Try = 1
 				g.handle(msg)
@@ -255,12 +255,12 @@ func (g *gated) overlapping(id core.JobID) core.Fire {
 	g.t.Helper()
 	now := core.InstantOf(time.Now())
 	j := core.Job{Def: core.Def{ID: id, App: "one", Name: "limited", Handler: "h", Overlap: core.Overlap{Limit: 1, Full: core.FullSkip}}}
-	j = g.s.job(j)
+	j = g.s.Job(j)
 	first := core.PlannedRun(id, now-60)
 	r := core.Run{ID: first, App: "one", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: now - 60, Slot: now - 60, Attempt: 1,
 		First: first, Permit: j.Permit(nil, &core.Run{}), SentAt: time.Now(), Address: firstAddress}
 	p := core.Permits{Name: r.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: first}}}
-	g.s.create(r)
-	g.s.putPermits(p)
+	g.s.Create(r)
+	g.s.SavePermits(p)
 	return planned(id, now)
 }

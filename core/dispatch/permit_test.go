@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -23,6 +25,7 @@ import (
 
 // limited is a dispatcher over a store with jobs whose runs share a limit.
 type limited struct {
+	willing
 	t  *testing.T
 	s  *data
 	d  *dispatch.Dispatcher
@@ -42,22 +45,16 @@ func (l *limited) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answe
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
 
-func (l *limited) Beat(context.Context, *core.App, string) error { return nil }
-
-func (l *limited) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
-	return true, nil
-}
-
 func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 	l := &limited{t: t, s: newData(t, plan.AWS(), memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
 	l.d = l.s.dispatcher(l, dispatch.Options{SendsMin: 1, SendsMax: 1}) // so that sent is in order
-	l.s.app("a", "http://10.0.0.1:1")
+	l.s.App("a", "http://10.0.0.1:1")
 	for id, o := range jobs {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h", Overlap: o}}
 		j.Normalize()
 		must(t, j.Validate())
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-		l.s.job(j)
+		l.s.Job(j)
 	}
 	time.Sleep(30 * time.Second)
 	return l
@@ -66,7 +63,7 @@ func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 // fires dispatches n runs of a job that are due.
 func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
-	rev := l.s.jobOf(job).Sched.Rev
+	rev := l.s.JobOf(job).Sched.Rev
 	for range n {
 		l.at++
 		f := planned(job, l.at)
@@ -99,14 +96,14 @@ func (l *limited) ends(id core.RunID, state core.State) {
 // comes handles all due messages.
 func (l *limited) comes() {
 	for {
-		due, _ := l.s.depth(ring.KindFires)
+		due, _ := l.s.Depth(ring.KindFires)
 		if due == 0 {
 			return
 		}
-		got := l.s.receive(ring.KindFires, 10)
+		got := l.s.Receive(ring.KindFires, 10)
 		for _, x := range got {
 			if v := l.d.Handle(l.t.Context(), []ring.Message{x.Message})[0]; v.Ack {
-				l.s.ack(x)
+				l.s.Ack(x)
 			}
 		}
 	}
@@ -130,7 +127,7 @@ func TestLimitSkips(t *testing.T) {
 		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})
 		ids := l.fires(7, 3)
 		for _, id := range ids[1:] {
-			r := l.s.run(id)
+			r := l.s.Run(id)
 			if r.State != core.Skipped || r.Reason != core.ReasonOverlap {
 				t.Errorf("%s: %s: %s", r.State, r.Reason, r.Message)
 			}
@@ -139,7 +136,7 @@ func TestLimitSkips(t *testing.T) {
 		more := l.fires(8, 5)
 		states := map[string]int{}
 		for _, id := range more {
-			r := l.s.run(id)
+			r := l.s.Run(id)
 			states[strings.TrimSpace(fmt.Sprint(r.State, " ", r.Reason))]++
 			if r.State == core.Skipped {
 				texts.Equal(t, "full queue", r.Message)
@@ -149,8 +146,8 @@ func TestLimitSkips(t *testing.T) {
 			t.Errorf("%v", states)
 		}
 		l.ends(ids[0], core.Succeeded)
-		if id := l.fires(7, 1)[0]; l.s.run(id).State != core.Running {
-			t.Errorf("after the end the next is %s", l.s.run(id).State)
+		if id := l.fires(7, 1)[0]; l.s.Run(id).State != core.Running {
+			t.Errorf("after the end the next is %s", l.s.Run(id).State)
 		}
 	})
 }
@@ -163,19 +160,19 @@ func TestLostPermitsOfAll(t *testing.T) {
 		ids := l.fires(7, 4)
 		time.Sleep(20 * time.Second)
 		l.comes()
-		if len(l.sent) != 1 || l.s.run(ids[1]).State != core.Queued {
-			t.Fatalf("sent %v, the second is %s", l.sent, l.s.run(ids[1]).State)
+		if len(l.sent) != 1 || l.s.Run(ids[1]).State != core.Queued {
+			t.Fatalf("sent %v, the second is %s", l.sent, l.s.Run(ids[1]).State)
 		}
 		// Ends whose releases are lost: closed without finish. No message names the second.
 		clear(l.work)
 		for _, id := range ids[:2] {
-			must(t, l.s.change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
+			must(t, l.s.Change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
 		}
 		time.Sleep(20 * time.Second)
-		got := l.s.receive(ring.KindFires, 10)
+		got := l.s.Receive(ring.KindFires, 10)
 		for _, x := range got {
 			if x.Message.Fires[0].Run == ids[1] || l.d.Handle(t.Context(), []ring.Message{x.Message})[0].Ack {
-				l.s.ack(x)
+				l.s.Ack(x)
 			}
 		}
 		l.comes()
@@ -200,13 +197,13 @@ func TestClosedAsksNoMore(t *testing.T) {
 			return nil
 		}
 		ends := func(id core.RunID) {
-			must(t, l.s.change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
+			must(t, l.s.Change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
 		}
 		ends(ids[0])
 		l.beforePermits(func() { ends(ids[1]) })
-		f := core.Fire{Run: ids[1], Rev: 1, At: l.at - 1, Slot: l.at - 1, Cause: core.CauseSchedule}
+		f := planned(7, l.at-1)
 		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Try: 1, Fires: []core.Fire{f}}})
-		if p := l.s.permits("job/7"); writes != 1 || !p.Holds(ids[2]) || len(p.Queue) > 0 {
+		if p := l.s.PermitsOf("job/7"); writes != 1 || !p.Holds(ids[2]) || len(p.Queue) > 0 {
 			t.Errorf("after %d writes the permits are %+v, want run %d alone", writes, p, ids[2])
 		}
 	})
@@ -224,15 +221,15 @@ func TestNeverBegan(t *testing.T) {
 		}
 		dead, next := fire(), fire()
 		comes := func(f core.Fire) {
-			l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Fires: []core.Fire{f}}})
+			l.d.Handle(t.Context(), []ring.Message{messageOf(f)})
 		}
 		for _, name := range []string{"job/7", "app/a"} { // the process that took these died before its claim
 			p := core.Permits{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: dead.Run, Until: time.Now().Add(-time.Second)}}}
-			l.s.putPermits(p)
+			l.s.SavePermits(p)
 		}
 		// It comes once it has lost its job's permit, before the app's permits are read.
 		l.s.read = func(_ context.Context, k store.Key) error {
-			if p := l.s.permits("job/7"); k.Kind == "permit#app/a" && !p.Holds(dead.Run) {
+			if p := l.s.PermitsOf("job/7"); k.Kind == "permit#app/a" && !p.Holds(dead.Run) {
 				l.s.read = nil
 				comes(dead)
 			}
@@ -250,7 +247,7 @@ func TestNeverBegan(t *testing.T) {
 			}
 		}
 		if len(l.sent) != 2 || l.most != 1 {
-			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.run(next.Run).State, l.s.run(dead.Run).State)
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.Run(next.Run).State, l.s.Run(dead.Run).State)
 		}
 	})
 }
@@ -263,7 +260,7 @@ func (l *limited) edit(id core.JobID, o core.Overlap) {
 
 func (l *limited) define(id core.JobID, change func(j *core.Job)) {
 	l.t.Helper()
-	l.s.edit(id, func(j *core.Job) {
+	l.s.Edit(id, func(j *core.Job) {
 		change(j)
 		j.Normalize()
 		must(l.t, j.Validate())
@@ -311,11 +308,11 @@ func TestKey(t *testing.T) {
 		}
 		l.define(7, func(j *core.Job) { j.Def.Params = `{"tenant": "b"}` })
 		by := func(n uint32, params string) core.RunID {
-			id, j := core.NumberedRun(8, n), l.s.jobOf(8)
-			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: l.at, Slot: l.at, Attempt: 1,
-				First: id, Params: &params}
+			id, j := core.NumberedRun(8, n), l.s.JobOf(8)
+			r := fixture.Trigger("a", id, l.at)
+			r.Params = &params
 			r.Follow(&j.Def)
-			l.s.create(r)
+			l.s.Create(r)
 			l.ring(id, core.CauseAPI)
 			return id
 		}
@@ -330,8 +327,8 @@ func TestKey(t *testing.T) {
 		if !slices.Equal(l.sent[5:], []core.RunID{a[1], given[0]}) || l.most != 5 {
 			t.Errorf("sent %v of %v and %v, %d at once", l.sent[5:], a, given, l.most)
 		}
-		if waits := l.fires(7, 1)[0]; l.s.run(waits).State != core.Queued || l.s.run(waits).Permit != l.s.run(b[0]).Permit {
-			t.Errorf("%+v", l.s.run(waits))
+		if waits := l.fires(7, 1)[0]; l.s.Run(waits).State != core.Queued || l.s.Run(waits).Permit != l.s.Run(b[0]).Permit {
+			t.Errorf("%+v", l.s.Run(waits))
 		}
 	})
 }
@@ -346,7 +343,7 @@ func (l *limited) app(change func(a *core.App)) {
 	change(&a)
 	a.Overlap = a.Overlap.Normal()
 	must(l.t, a.Validate())
-	l.s.putApp(a)
+	l.s.SaveApp(a)
 }
 
 // TestLongLineBesideAHungRun: a hung run holds the only permit of an app while 2,000 runs wait, half of them beside the
@@ -376,9 +373,8 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		}
 		l.purge()
 		for _, id := range ids {
-			r := l.s.run(id)
-			m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}
-			l.s.enqueued(time.Time{}, m)
+			r := l.s.Run(id)
+			l.s.Enqueue(time.Time{}, messageOf(r.Fire()))
 		}
 		l.comes()
 		if len(l.sent) != 1 {
@@ -406,15 +402,15 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 func (l *limited) purge() {
 	l.t.Helper()
 	for {
-		due, ahead := l.s.depth(ring.KindFires)
+		due, ahead := l.s.Depth(ring.KindFires)
 		if due+ahead == 0 {
 			return
 		}
 		for due == 0 {
 			time.Sleep(time.Second)
-			due, _ = l.s.depth(ring.KindFires)
+			due, _ = l.s.Depth(ring.KindFires)
 		}
-		l.s.ack(l.s.receive(ring.KindFires, 10)...)
+		l.s.Ack(l.s.Receive(ring.KindFires, 10)...)
 	}
 }
 
@@ -446,7 +442,7 @@ func TestPerSecond(t *testing.T) {
 			t.Fatalf("sent %v", l.sent)
 		}
 		time.Sleep(time.Second)
-		if l.comes(); len(l.sent) != 10 || l.s.run(l.sent[9]).Attempt != 2 {
+		if l.comes(); len(l.sent) != 10 || l.s.Run(l.sent[9]).Attempt != 2 {
 			t.Errorf("sent %v", l.sent)
 		}
 	})
@@ -467,14 +463,15 @@ func TestGroupRenamed(t *testing.T) {
 		l.edit(7, core.Overlap{})
 		l.ends(ids[1], core.Succeeded)
 		l.comes()
-		if !slices.Contains(l.sent, ids[2]) || l.s.run(ids[2]).Permit != "group/old" {
+		if !slices.Contains(l.sent, ids[2]) || l.s.Run(ids[2]).Permit != "group/old" {
 			t.Errorf("sent %v of %v", l.sent, ids)
 		}
 		// A run made under a name with no stored permits.
-		l.s.create(core.Run{ID: core.NumberedRun(7, 1), App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
-			At: l.at, Slot: l.at, Attempt: 1, First: core.NumberedRun(7, 1), Permit: "group/never"})
-		l.ring(core.NumberedRun(7, 1), core.CauseAPI)
-		if l.sent[len(l.sent)-1] != core.NumberedRun(7, 1) {
+		never := fixture.Trigger("a", core.NumberedRun(7, 1), l.at)
+		never.Permit = "group/never"
+		l.s.Create(never)
+		l.ring(never.ID, core.CauseAPI)
+		if l.sent[len(l.sent)-1] != never.ID {
 			t.Errorf("sent %v", l.sent)
 		}
 	})
@@ -491,11 +488,8 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 			}
 			return nil
 		}
-		limited, plain := core.PlannedRun(7, l.at+1), core.PlannedRun(8, l.at+1)
-		m := ring.Message{Kind: ring.KindFires, Slot: l.at + 1}
-		for _, id := range []core.RunID{limited, plain} {
-			m.Fires = append(m.Fires, core.Fire{Run: id, Rev: 1, At: l.at + 1, Slot: l.at + 1, Cause: core.CauseSchedule})
-		}
+		m := messageOf(planned(7, l.at+1), planned(8, l.at+1))
+		limited, plain := m.Fires[0].Run, m.Fires[1].Run
 		var all sync.WaitGroup
 		all.Go(func() { l.d.Handle(t.Context(), []ring.Message{m}) })
 		synctest.Wait()
@@ -513,7 +507,7 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 // keeps gives a job retries after a minute each, and a retention of one day.
 func (l *limited) keeps(id core.JobID, retries int) {
 	l.t.Helper()
-	l.s.edit(id, func(j *core.Job) {
+	l.s.Edit(id, func(j *core.Job) {
 		j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
 		j.Def.Keep = core.Keep{Days: 1, Log: core.KeepLogNever}
 	})
@@ -543,19 +537,19 @@ func TestPermitOutlivesKeep(t *testing.T) {
 			l.comes()
 		}
 		l.pass(10)
-		if len(l.sent) != 3 || l.s.run(ids[1]).State != core.Queued || l.s.run(ids[0]).ID != ids[0] {
-			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.s.run(ids[1]).State)
+		if len(l.sent) != 3 || l.s.Run(ids[1]).State != core.Queued || l.s.Run(ids[0]).ID != ids[0] {
+			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.s.Run(ids[1]).State)
 		}
 		// Its end releases nothing, and its first run is deleted before the next check.
 		last := l.sent[2]
 		l.mu.Lock()
 		delete(l.work, last)
 		l.mu.Unlock()
-		must(t, l.s.change(core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})))
+		must(t, l.s.Change(core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})))
 		time.Sleep(10 * 24 * time.Hour)
 		_, err := l.s.Sweep(t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
 		must(t, err)
-		if l.s.run(ids[0]).ID == ids[0] {
+		if l.s.Run(ids[0]).ID == ids[0] {
 			t.Fatal("its chain is over, and its first run stays")
 		}
 		l.comes()
@@ -569,14 +563,13 @@ func TestPermitOutlivesKeep(t *testing.T) {
 // and it runs once its message is redriven.
 func TestBuriedRunFreesItsPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble starts in 2000, before valid run IDs
 		o := core.Overlap{Limit: 1, Group: "db"}
 		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o})
 		ids := slices.Concat(l.fires(7, 1), l.fires(8, 1), l.fires(7, 1))
 		l.ends(ids[0], core.Succeeded)
 		l.purge()
-		r := l.s.run(ids[1])
-		body := ring.Encode(ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}})
+		r := l.s.Run(ids[1])
+		body := ring.Encode(messageOf(r.Fire()))
 		_, err := l.s.dead().Record(t.Context(), &core.Letter{ID: "1", Body: string(body), Reason: "job 8 cannot be read"})
 		must(t, err)
 		l.comes()
@@ -587,6 +580,197 @@ func TestBuriedRunFreesItsPermit(t *testing.T) {
 		l.ring(ids[1], core.CauseSchedule)
 		if want := []core.RunID{ids[0], ids[2], ids[1]}; !slices.Equal(l.sent, want) || l.most != 1 {
 			t.Errorf("sent %v, want %v; %d at once", l.sent, want, l.most)
+		}
+	})
+}
+
+// TestGivenASecondAfterWaiting: a queued run that gets a permit starts in the second it is assigned.
+func TestGivenASecondAfterWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {}})
+		l.app(func(a *core.App) { a.Limits = core.Limits{InFlight: 1, PerSecond: 1} })
+		l.fires(7, 30)
+		for range 30 { // they have waited for a while
+			time.Sleep(time.Second)
+			l.comes()
+		}
+		began := time.Now()
+		for len(l.sent) < 6 && time.Since(began) < 3*time.Minute {
+			n, t0 := len(l.sent), time.Now()
+			l.ends(l.sent[n-1], core.Succeeded) // each ends within its second
+			l.comes()
+			for len(l.sent) == n && time.Since(t0) < time.Minute {
+				time.Sleep(200 * time.Millisecond)
+				l.comes()
+			}
+			t.Logf("run %d began %s after the end before", len(l.sent), time.Since(t0))
+			time.Sleep(300 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%d runs took %s, with one a second", len(l.sent), took)
+		}
+	})
+}
+
+// TestRetimedGivesItsPermitBack: a trigger is released because its executor is busy and then moved to a later time. It
+// does not hold its permit until then.
+func TestRetimedGivesItsPermitBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		full := true
+		l.d = l.s.dispatcher(sends(func(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
+			if full {
+				return dispatch.Answer{Kind: dispatch.AnswerBusy}
+			}
+			return l.Send(ctx, s)
+		}), dispatch.Options{})
+		id := core.NumberedRun(7, 1)
+		l.s.Create(fixture.Trigger("a", id, l.at))
+		l.ring(id, core.CauseAPI)
+		r := l.s.Run(id)
+		if r.State != core.Planned || r.Owner != "" {
+			t.Fatalf("%+v", r)
+		}
+		full = false
+		next := r
+		next.Slot = core.InstantOf(time.Now().Add(30 * 24 * time.Hour))
+		next.At = next.Slot
+		must(t, l.s.retime(r.Retime(next, time.Now()), next.Slot.Add(-10*time.Minute)))
+		ids := l.fires(7, 1)
+		for range 4 {
+			time.Sleep(15 * time.Second)
+			l.comes()
+		}
+		if s := l.s.Run(ids[0]).State; s != core.Running {
+			t.Errorf("after a minute it is %s, for run %d, due in 30 days, holds the permit: %+v", s, id, l.s.PermitsOf("job/7"))
+		}
+	})
+}
+
+// TestAskedAndFoundClosed: a dispatcher that asked for a permit and then finds the trigger closed releases the permit.
+func TestAskedAndFoundClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		id := core.NumberedRun(7, 1)
+		l.s.Create(fixture.Trigger("a", id, l.at))
+		l.beforePermits(func() { // a user cancels it
+			must(t, l.s.f.End(t.Context(), []finish.Result{{Run: id, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}})[0])
+		})
+		l.ring(id, core.CauseAPI)
+		if p := l.s.PermitsOf("job/7"); len(l.sent) != 0 || l.s.Run(id).State != core.Skipped || len(p.Holders) > 0 {
+			t.Errorf("sent %v, %s, %+v", l.sent, l.s.Run(id).State, p)
+		}
+	})
+}
+
+// TestManyJobsOfAnApp: the runs of a batch that need an app's permit ask for it together.
+func TestManyJobsOfAnApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := map[core.JobID]core.Overlap{}
+		for id := range core.JobID(200) {
+			jobs[id+7] = core.Overlap{}
+		}
+		l := newLimited(t, jobs)
+		l.app(func(a *core.App) { a.Overlap, a.Limits = core.Overlap{Limit: 1}, core.Limits{InFlight: 1000} })
+		var reads, writes atomic.Int32 // of app/a, with the latencies of DynamoDB
+		slowly := func(k store.Key, of *atomic.Int32, takes time.Duration) error {
+			if strings.HasPrefix(k.Kind, "permit#") {
+				time.Sleep(takes)
+			}
+			if k.Kind == "permit#app/a" {
+				of.Add(1)
+			}
+			return nil
+		}
+		l.s.read = func(_ context.Context, k store.Key) error { return slowly(k, &reads, 5*time.Millisecond) }
+		l.s.write = func(_ context.Context, groups []store.Group) error {
+			return slowly(groups[0].Writes[0].Key, &writes, 7*time.Millisecond)
+		}
+		var msgs []ring.Message
+		at := core.InstantOf(time.Now())
+		for part := range slices.Chunk(slices.Sorted(maps.Keys(jobs)), 25) {
+			var fires []core.Fire
+			for _, id := range part {
+				fires = append(fires, planned(id, at))
+			}
+			msgs = append(msgs, messageOf(fires...))
+		}
+		t0 := time.Now()
+		l.d.Handle(t.Context(), msgs)
+		t.Logf("%d of 200 sent in %s, %d writes of app/a, %d reads", len(l.sent), time.Since(t0), writes.Load(), reads.Load())
+		if len(l.sent) < 200 || writes.Load() > 20 {
+			t.Errorf("%d of 200 sent, with %d writes of app/a", len(l.sent), writes.Load())
+		}
+	})
+}
+
+// TestChangedTriggerLeavesItsApp: a trigger asked before a user changed its limits. While it waits for its job's
+// permit, it releases its app's permit.
+func TestChangedTriggerLeavesItsApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.app(func(a *core.App) { a.Limits.InFlight = 1 })
+		id := core.NumberedRun(7, 1)
+		l.s.Create(fixture.Trigger("a", id, l.at+1))
+		l.s.SavePermits(core.Permits{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}})
+		next := l.fires(7, 1)[0] // it has its job's permit, and waits for the app's
+		l.ring(id, core.CauseAPI)
+		for range 3 {
+			time.Sleep(20 * time.Second)
+			l.comes()
+			for id := range l.work {
+				l.ends(id, core.Succeeded)
+			}
+		}
+		if len(l.sent) != 2 || l.most != 1 {
+			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.Run(next).State, l.s.Run(id).State)
+		}
+	})
+}
+
+// TestLeaveKeepsPermitsOfAHolder: a chain that got its job's permit after it asked keeps the permit of its app. A
+// waiting chain releases it.
+func TestLeaveKeepsPermitsOfAHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, nil)
+		id := core.NumberedRun(7, 1)
+		holds := []core.Holder{{First: id}}
+		l.s.SavePermits(core.Permits{Name: "app/a", V: 1, Limit: 1, Holders: holds})
+		for i, job := range []core.Permits{{Holders: holds}, {Queue: []core.RunID{id}}} {
+			job.Name, job.V, job.Limit = "job/7", int64(i+1), 1
+			l.s.SavePermits(job)
+			must(t, l.s.f.LeaveQueue(t.Context(), id, "job/7", "app/a"))
+			if app := l.s.PermitsOf("app/a"); app.Holds(id) != (i == 0) {
+				t.Errorf("job's permits %+v: app's %+v", job, app)
+			}
+		}
+	})
+}
+
+// TestWaitsAfterItsDeadline: a manual trigger waits for its permit past its job's deadline, without more frequent
+// checks.
+func TestWaitsAfterItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.fires(7, 1)
+		id := core.NumberedRun(7, 1)
+		at := core.InstantOf(time.Now())
+		r := fixture.Trigger("a", id, at)
+		r.Cause = core.CauseManual
+		l.s.Create(r)
+		l.define(7, func(j *core.Job) { j.Sched.Deadline = 10 * time.Second })
+		l.at = at
+		l.ring(id, core.CauseManual)
+		looks := 0
+		for range 120 {
+			time.Sleep(time.Second)
+			if due, _ := l.s.Depth(ring.KindFires); due > 0 {
+				looks++
+			}
+			l.comes()
+		}
+		if r := l.s.Run(id); r.State != core.Queued || looks > 16 {
+			t.Errorf("checked %d times in two minutes: %s", looks, r.State)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answ
 
 func (p *prober) app(name string, addresses ...string) {
 	p.t.Helper()
-	p.s.app(name, addresses...)
+	p.s.App(name, addresses...)
 }
 
 // message returns a message with one due run for each of n new jobs of an app.
@@ -114,7 +114,7 @@ func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.
 	var ids []core.JobID
 	for range n {
 		p.jobs++
-		p.s.job(core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}})
+		p.s.Job(core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}})
 		m.Fires = append(m.Fires, planned(p.jobs, now))
 		ids = append(ids, p.jobs)
 	}
@@ -201,7 +201,7 @@ func TestNobodyAnswers(t *testing.T) {
 		p.app("busy", a)
 		m, ids := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
-		if r := p.s.run(m.Fires[0].Run); r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
+		if r := p.s.Run(m.Fires[0].Run); r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
 			t.Errorf("job %d: %s: %s, want that no executor answered", ids[0], r.State, r.Reason)
 		}
 
@@ -216,7 +216,7 @@ func TestNobodyAnswers(t *testing.T) {
 		if p.most[a] != 1 {
 			t.Errorf("%d requests to the address at once, its gate lets one through", p.most[a])
 		}
-		runs, n := p.s.stored(asks.Fires[0].Run), p.s.messages(ring.KindFires)
+		runs, n := p.s.Stored(asks.Fires[0].Run), p.s.Messages(ring.KindFires)
 		if len(runs) != 0 || n != 1 {
 			t.Errorf("what could not be asked: runs %+v, %d messages", runs, n)
 		}
@@ -245,12 +245,12 @@ func TestSilenceIsNotHearsay(t *testing.T) {
 		m, _ = p.message("fails", 1, core.RouteFailover)
 		began := time.Now()
 		p.handle(m) // no time is left for b
-		if _, waiting := p.s.depth(ring.KindFires); waiting != 1 {
+		if _, waiting := p.s.Depth(ring.KindFires); waiting != 1 {
 			t.Errorf("%d messages wait", waiting)
 		}
 		time.Sleep(time.Second)
 		p.handle(m)
-		if r := p.s.run(m.Fires[0].Run); r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
+		if r := p.s.Run(m.Fires[0].Run); r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
 			t.Errorf("silent again: %s: %s after %s", r.State, r.Reason, time.Since(began))
 		}
 	})
@@ -268,8 +268,8 @@ func TestAskedIsInHand(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { p.handle(m) })
 		time.Sleep(time.Second)
-		due, waiting := p.s.depth(ring.KindFires)
-		got := p.s.receive(ring.KindFires, 10)
+		due, waiting := p.s.Depth(ring.KindFires)
+		got := p.s.Receive(ring.KindFires, 10)
 		if due+waiting != 1 || len(got[0].Message.Fires) != 4 {
 			t.Errorf("%d messages come again: %+v", due+waiting, got)
 		}
@@ -300,7 +300,7 @@ func TestSilentProbesAreSlow(t *testing.T) {
 		}
 		m, ids := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
-		n := p.s.messages(ring.KindSlow)
+		n := p.s.Messages(ring.KindSlow)
 		if _, sent := p.sent[ids[0]]; sent || n != 1 || p.asked["http://10.0.0.1:1"] != 3 {
 			t.Errorf("sent %t, %d messages on the slow lane, %v asked", sent, n, p.asked)
 		}
@@ -320,13 +320,13 @@ func TestCouldNotAsk(t *testing.T) {
 		p.ours = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
 		m, ids := p.message("asks", 1, core.RouteFailover)
 		p.handle(m)
-		runs := p.s.stored(m.Fires[0].Run)
+		runs := p.s.Stored(m.Fires[0].Run)
 		if len(runs) != 0 || len(p.sent) != 0 {
 			t.Fatalf("%+v, sent %v", runs, p.sent)
 		}
 		p.ours = nil
 		time.Sleep(2 * time.Second)
-		got := p.s.receive(ring.KindFires, 10)
+		got := p.s.Receive(ring.KindFires, 10)
 		if len(got) != 1 {
 			t.Fatalf("%d messages came again", len(got))
 		}
@@ -361,7 +361,7 @@ func TestBusyover(t *testing.T) {
 			t.Errorf("two at once, one of three is busy: %v", p.runs)
 		}
 		state := func(m ring.Message) core.Run {
-			return p.s.run(m.Fires[0].Run)
+			return p.s.Run(m.Fires[0].Run)
 		}
 		time.Sleep(500 * time.Millisecond)
 		all := many(1)

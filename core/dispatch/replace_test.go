@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -48,22 +49,22 @@ func (k *killing) checks() {
 	k.t.Helper()
 	for range 3 {
 		k.comes()
-		due, _ := k.s.depth(ring.KindCheck)
+		due, _ := k.s.Depth(ring.KindCheck)
 		if due == 0 {
 			return
 		}
-		got := k.s.receive(ring.KindCheck, 100)
+		got := k.s.Receive(ring.KindCheck, 100)
 		for i := range got {
 			must(k.t, k.w.Check(k.t.Context(), got[i].Message.Check))
 		}
-		k.s.ack(got...)
+		k.s.Ack(got...)
 	}
 	k.comes()
 }
 
 // ended returns the state and the reason of a run.
 func (k *killing) ended(id core.RunID) string {
-	r := k.s.run(id)
+	r := k.s.Run(id)
 	return fmt.Sprint(r.State, " ", r.Reason)
 }
 
@@ -79,8 +80,8 @@ func (k *killing) retries(first core.RunID) core.RunID {
 	k.t.Helper()
 	retry := core.Run{ID: core.NumberedRun(7, 9), App: "a", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: k.at, Slot: k.at + 500,
 		Attempt: 2, First: first, Permit: "job/7"}
-	k.s.create(retry)
-	must(k.t, k.s.change(core.End(first, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})))
+	k.s.Create(retry)
+	must(k.t, k.s.Change(core.End(first, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})))
 	return retry.ID
 }
 
@@ -102,9 +103,9 @@ func TestReplace(t *testing.T) {
 	}
 	in("one", one, func(t *testing.T, k *killing) {
 		first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
-		if r := k.s.run(first); r.State != core.Running || !r.Replaced() || r.KillBy != "run "+second.String() ||
-			k.s.run(second).State != core.Queued {
-			t.Fatalf("%+v, the second is %s", r, k.s.run(second).State)
+		if r := k.s.Run(first); r.State != core.Running || !r.Replaced() || r.KillBy != "run "+second.String() ||
+			k.s.Run(second).State != core.Queued {
+			t.Fatalf("%+v, the second is %s", r, k.s.Run(second).State)
 		}
 		k.checks()
 		if is := k.ended(first); is != "killed replaced" || k.ended(second) != "running " || k.most != 1 || k.kills != 1 {
@@ -135,9 +136,7 @@ func TestReplace(t *testing.T) {
 				t.Errorf("run %d is %s, want %s", i, is, want)
 			}
 		}
-		p, err := k.s.Permits(t.Context(), []string{"job/7"})
-		must(t, err)
-		if of := p["job/7"]; len(of.Holders) != 1 || len(of.Queue) != 0 || k.most != 1 {
+		if of := k.s.PermitsOf("job/7"); len(of.Holders) != 1 || len(of.Queue) != 0 || k.most != 1 {
 			t.Errorf("%+v, %d at once", of, k.most)
 		}
 	})
@@ -146,9 +145,9 @@ func TestReplace(t *testing.T) {
 			params := `{"tenant":"` + tenant + `"}`
 			id := core.NumberedRun(7, n)
 			k.at++
-			r := core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: k.at, Slot: k.at, Attempt: 1, First: id,
-				Params: &params}
-			k.s.create(r)
+			r := fixture.Trigger("a", id, k.at)
+			r.Params = &params
+			k.s.Create(r)
 			time.Sleep(time.Second)
 			k.ring(id, core.CauseAPI)
 			return id
@@ -156,21 +155,18 @@ func TestReplace(t *testing.T) {
 		works, _, waits := trigger(1, "a"), trigger(2, "c"), trigger(3, "c")
 		other := trigger(4, "b")
 		k.ends(other, core.Succeeded)
-		name := k.s.run(other).Permit
-		p, err := k.s.Permits(t.Context(), []string{name})
-		must(t, err)
-		stale := p[name] // both asked for it before
+		stale := k.s.PermitsOf(k.s.Run(other).Permit) // both asked for it before
 		stale.V, stale.Holders, stale.Queue = stale.V+1, []core.Holder{{First: works}}, []core.RunID{waits}
-		k.s.putPermits(stale)
+		k.s.SavePermits(stale)
 		newer := trigger(5, "b")
-		if r := k.s.run(newer); k.s.run(waits).State != core.Queued || !r.State.Open() || r.MayHaveBeenSent() {
+		if r := k.s.Run(newer); k.s.Run(waits).State != core.Queued || !r.State.Open() || r.MayHaveBeenSent() {
 			t.Errorf("the one of another key that waits is %s, the newer %s", k.ended(waits), k.ended(newer))
 		}
 		stale.V, stale.Queue = stale.V+1, nil
-		k.s.putPermits(stale)
+		k.s.SavePermits(stale)
 		time.Sleep(time.Minute)
 		k.comes()
-		if r := k.s.run(works); r.KillBy != "" || k.s.run(newer).State != core.Queued {
+		if r := k.s.Run(works); r.KillBy != "" || k.s.Run(newer).State != core.Queued {
 			t.Errorf("the running one with another key is killed for %q, the newer is %s", r.KillBy, k.ended(newer))
 		}
 		k.ends(works, core.Succeeded)
@@ -204,7 +200,7 @@ func TestReplace(t *testing.T) {
 			if is := k.ended(newer); k.ended(old) != "skipped overlap" || (is == "queued ") != waits {
 				t.Fatalf("%s, the newer is %s", k.ended(old), is)
 			}
-			texts.Equal(t, "a late run", k.s.run(old).Message, newer.String(), "NEWER")
+			texts.Equal(t, "a late run", k.s.Run(old).Message, newer.String(), "NEWER")
 			k.checks()
 			if is := k.ended(newer); is != "running " || k.most != 1 || waits == (k.kills == 0) || waits && k.ended(first) != "killed replaced" {
 				t.Errorf("%s, %d kills, %d at once", is, k.kills, k.most)
@@ -218,7 +214,7 @@ func TestReplace(t *testing.T) {
 		retry := k.retries(newer)
 		old := late(k, at)
 		k.comes()
-		if k.ended(old) != "skipped overlap" || k.s.run(retry).State != core.Planned {
+		if k.ended(old) != "skipped overlap" || k.s.Run(retry).State != core.Planned {
 			t.Errorf("%s, the retry is %s", k.ended(old), k.ended(retry))
 		}
 	})

@@ -28,17 +28,17 @@ func TestRoutesAreDone(t *testing.T) {
 					g.sender.down[a] = true
 				}
 				app := core.App{Name: "three", Executors: addresses, Rev: 1}
-				g.s.putApp(app)
+				g.s.SaveApp(app)
 				j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
 				j.Normalize()
 				if err := j.Validate(); err != nil {
 					t.Error(err)
 				}
 				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				g.s.job(j)
+				g.s.Job(j)
 				f := due(7)
 				g.handle([]ring.Message{messageOf(f)})
-				run := g.s.run(f.Run)
+				run := g.s.Run(f.Run)
 
 				switch route.Asks(r) {
 				case route.AskNothing:
@@ -94,14 +94,14 @@ func TestFailoverWithoutBeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGated(t, dispatch.Options{})
 				app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
-				g.s.putApp(app)
+				g.s.SaveApp(app)
 				if c.beat > 0 {
 					must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
 				}
-				g.s.job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
+				g.s.Job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
 				f := due(7)
 				g.handle([]ring.Message{messageOf(f)})
-				if run := g.s.run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
+				if run := g.s.Run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
 					t.Errorf("sent to %s, asked %v, noted %+v", run.Address, g.sender.beats, run.Tries)
 				}
 			})
@@ -123,7 +123,7 @@ func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 			g.s.PutExecutor(t.Context(), core.Executor{App: "new", Address: firstAddress, Beat: time.Now()})))
 		msgs := g.messages(5, 1, "new")
 		g.handle(msgs)
-		if r := g.s.run(msgs[0].Fires[0].Run); r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
+		if r := g.s.Run(msgs[0].Fires[0].Run); r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
 			t.Errorf("%s: %s at %q", r.State, r.Reason, r.Address)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -64,9 +65,9 @@ func newScripting(t *testing.T) *scripting {
 	s := newData(t, plan.Local(), memory.Options{})
 	f := &scripting{T: t, s: s}
 	f.d, s.faults.read = s.dispatcher(sends(f.send), dispatch.Options{}), f.read
-	s.app("one", firstAddress)
+	s.App("one", firstAddress)
 	for id := core.JobID(1); id <= 2; id++ {
-		s.job(core.Job{Def: core.Def{ID: id, App: "one", Name: id.String(), Handler: "h"}})
+		s.Job(core.Job{Def: core.Def{ID: id, App: "one", Name: id.String(), Handler: "h"}})
 	}
 	f.edit("one", 2)
 	return f
@@ -75,7 +76,7 @@ func newScripting(t *testing.T) *scripting {
 // edit gives job 1 another version.
 func (f *scripting) edit(source string, rev int64) {
 	must(f.T, f.s.PutSource(f.Context(), 1, source, time.Now()))
-	f.s.edit(1, func(j *core.Job) {
+	f.s.Edit(1, func(j *core.Job) {
 		j.Sched.Rev, j.Def.Handler, j.Def.Script = rev, "", core.ScriptOf(core.ScriptShell, "", source)
 		j.Def.Script.Version, j.Def.Script.Rev = int(rev-1), rev
 	})
@@ -89,12 +90,12 @@ func (f *scripting) trigger(job core.JobID, times int) []core.Run {
 		f.n++
 		id := core.NumberedRun(job, f.n)
 		ids = append(ids, id)
-		f.s.trigger(core.Run{ID: id, App: "one", State: core.Planned, Cause: core.CauseManual, Rev: 1, At: m.Slot,
-			Slot: m.Slot, Attempt: 1, First: id})
-		m.Fires = append(m.Fires, core.Fire{Run: id, Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseManual, Seq: 1})
+		r := fixture.Trigger("one", id, m.Slot)
+		f.s.trigger(r)
+		m.Fires = append(m.Fires, r.Fire())
 	}
 	f.d.Handle(f.Context(), []ring.Message{m})
-	found := f.s.stored(ids...)
+	found := f.s.Stored(ids...)
 	var runs []core.Run
 	for _, id := range ids {
 		runs = append(runs, found[id])
@@ -150,7 +151,7 @@ func TestSourceCannotBeRead(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		again := f.s.receive(ring.KindFires, 10)
+		again := f.s.Receive(ring.KindFires, 10)
 		for _, m := range again {
 			f.d.Handle(t.Context(), []ring.Message{m.Message})
 		}

@@ -42,7 +42,7 @@ func (l *limited) job(id core.JobID, change func(*core.Job)) {
 	j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-24*time.Hour)
 	change(&j)
 	j.Normalize()
-	l.s.job(j)
+	l.s.Job(j)
 }
 
 // TestLooksKeepPlainJobsWaitingBriefly: if PutLooks hangs, plain jobs of the batch wait at most a second. Jobs with
@@ -54,20 +54,15 @@ func TestLooksKeepPlainJobsWaitingBriefly(t *testing.T) {
 		l.job(8, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"x"}, On: []core.Event{core.EventSlow}, Slow: time.Minute}
 		})
-		now := core.InstantOf(time.Now())
-		var fires []core.Fire
-		for _, job := range []core.JobID{7, 8} {
-			fires = append(fires, planned(job, now))
-		}
-		began := time.Now()
-		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: fires}})
+		plain, began := due(7), time.Now()
+		l.d.Handle(t.Context(), []ring.Message{messageOf(plain, due(8))})
 		if took := time.Since(began); took > 1500*time.Millisecond {
 			t.Errorf("the batch took %s", took)
 		}
-		if len(l.sent) != 1 || l.sent[0] != fires[0].Run {
-			t.Errorf("sent %v, want the plain job's run %d", l.sent, fires[0].Run)
+		if len(l.sent) != 1 || l.sent[0] != plain.Run {
+			t.Errorf("sent %v, want the plain job's run %d", l.sent, plain.Run)
 		}
-		if due, waiting := l.s.depth(ring.KindFires); due+waiting != 1 {
+		if due, waiting := l.s.Depth(ring.KindFires); due+waiting != 1 {
 			t.Errorf("%d messages come again", due+waiting)
 		}
 	})
@@ -77,22 +72,20 @@ func TestLooksKeepPlainJobsWaitingBriefly(t *testing.T) {
 // which stays pending.
 func TestSkippedFixedDelayGoesOnUntold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(30 * 24 * time.Hour) // fake time: a bubble starts before valid run IDs
 		l := newMute(t, false)
 		at := core.InstantOf(time.Now().Add(-2 * time.Hour))
-		id := core.PlannedRun(7, at)
+		f := planned(7, at)
 		l.job(7, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"x"}, On: []core.Event{core.EventSkipped}}
 			j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Minute}}}
 			j.Sched.Misfire = core.MisfireSkip
-			j.Sched.Next, j.Sched.Tail, j.Sched.PlanAt = at, id, core.InstantOf(time.Now().Add(time.Hour))
+			j.Sched.Next, j.Sched.Tail, j.Sched.PlanAt = at, f.Run, core.InstantOf(time.Now().Add(time.Hour))
 		})
-		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
-			Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
-		if r := l.s.run(id); r.State != core.Skipped || !r.OwesPostRun().Notice {
+		l.d.Handle(t.Context(), []ring.Message{messageOf(f)})
+		if r := l.s.Run(f.Run); r.State != core.Skipped || !r.OwesPostRun().Notice {
 			t.Fatalf("%+v", r)
 		}
-		if s := l.s.jobOf(7).Sched; s.Tail == id {
+		if s := l.s.JobOf(7).Sched; s.Tail == f.Run {
 			t.Errorf("its chain still waits for the run that was skipped: %+v", s)
 		}
 	})

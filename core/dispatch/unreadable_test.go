@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,41 +10,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
-
-// TestUnreadableHoldsUpNoOther: a run whose job or app cannot be decoded is retried, and is then moved to the dead-letter queue. The
-// other runs of its message are sent.
-func TestUnreadableHoldsUpNoOther(t *testing.T) {
-	for what, app := range map[string]string{"job 2 ": "one", "app two ": "two"} {
-		synctest.Test(t, func(t *testing.T) {
-			wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
-			g := newGated(t, dispatch.Options{})
-			s := g.s.damage(2, false)
-			if app == "two" {
-				s = g.s.damage(0, false)
-				memory.DamageApp(t, g.s.Records, app)
-			}
-			msgs := append(g.messages(1, 1, "one"), g.messages(2, 1, app)...)
-			sent, held := msgs[0].Fires[0], msgs[1].Fires[0]
-			g.handle(msgs)
-			runs := g.s.stored(sent.Run, held.Run)
-			if len(runs) != 1 || runs[sent.Run].Address == "" || len(s.msgs) != 1 || len(s.msgs[0].Fires) != 1 || s.msgs[0].Fires[0] != held {
-				t.Fatalf("runs %+v, again %+v", runs, s.msgs)
-			}
-			tries := 1
-			for ; len(s.msgs) > 0 && tries < 100; tries++ {
-				again := s.msgs
-				s.msgs = nil
-				g.handle(again)
-			}
-			if tries != 21 || len(s.buried) != 1 || !strings.HasPrefix(s.buried[0], what) {
-				t.Errorf("%d tries, buried %q", tries, s.buried)
-			}
-		})
-	}
-}
 
 // unreadable makes one run unreadable for dispatchers.
 func (s *data) unreadable(bad core.RunID) {
@@ -65,7 +31,7 @@ func TestUnreadableBroadcastHoldsUpNoOther(t *testing.T) {
 		for range 2 {
 			id, m := b.fire()
 			b.handle(m)
-			r := b.s.run(id)
+			r := b.s.Run(id)
 			shards, whole = append(shards, r.ShardFires()...), append(whole, id)
 		}
 		b.s.unreadable(whole[0])
@@ -82,7 +48,7 @@ func TestUnreadableRunIsNotClaimed(t *testing.T) {
 		b := newSpreading(t, 1, func(d *core.Def) { d.Route = core.RouteFirst })
 		id, m := b.fire()
 		other, n := b.fire()
-		b.s.create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: id})
+		b.s.Create(core.Run{ID: id, App: "a", State: core.Planned, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: id})
 		b.s.unreadable(id)
 		again := b.s.damage(0, false)
 		b.d.Handle(t.Context(), []ring.Message{messageOf(append(m.Fires, n.Fires...)...)})
@@ -99,7 +65,7 @@ func TestUnreadableRunOfALetter(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		m := g.messages(1, 2, "one")[0]
 		bad := m.Fires[0].Run
-		g.s.create(core.Run{ID: bad, App: "a", State: core.Planned, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: bad})
+		g.s.Create(core.Run{ID: bad, App: "a", State: core.Planned, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: bad})
 		g.s.unreadable(bad)
 		n, err := g.s.dead().Record(t.Context(), &core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "received too often"})
 		if n != len(m.Fires)-1 || err != nil {

@@ -66,7 +66,7 @@ func TestLFU(t *testing.T) {
 		fire(p) // writes the counts
 		time.Sleep(11 * time.Second)
 		p.runs = nil
-		p.s.putApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
+		p.s.SaveApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
 		other := newProber(t, dispatch.Options{})
 		other.s, other.busy = p.s, p.busy
 		other.d = p.s.dispatcher(other, dispatch.Options{})

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -27,7 +28,7 @@ type waiting struct {
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.send = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
-	w.s.app("away")
+	w.s.App("away")
 	w.registry(nil)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
@@ -50,15 +51,15 @@ func alone(t *testing.T, change func(*core.Job)) *waiting {
 
 // registry creates a registry that calls came when the first executor of an app registers.
 func (w *waiting) registry(came func(context.Context, string)) {
-	w.reg = registry.New(w.s.Store, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
+	w.reg = registry.New(w.s.Store.Store, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
 }
 
 // purge removes all messages from the delay queue.
 func (w *waiting) purge() {
 	w.t.Helper()
 	for w.out() > 0 {
-		got := w.s.receive(ring.KindFires, 10)
-		w.s.ack(got...)
+		got := w.s.Receive(ring.KindFires, 10)
+		w.s.Ack(got...)
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -78,7 +79,7 @@ func (w *waiting) after(d time.Duration) core.Run {
 			break
 		}
 	}
-	return w.s.run(w.run)
+	return w.s.Run(w.run)
 }
 
 func (w *waiting) register() {
@@ -87,9 +88,7 @@ func (w *waiting) register() {
 }
 
 // out returns the number of messages in the delay queue.
-func (w *waiting) out() int {
-	return w.s.messages(ring.KindFires)
-}
+func (w *waiting) out() int { return w.s.Messages(ring.KindFires) }
 
 // TestWakes: the first executor of an app wakes only its waiting runs, at once. Without wake they are checked within 15
 // seconds. Only one message waits, however often executors come and go.
@@ -151,7 +150,7 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 				w := rig(t, nil)
 				w.after(time.Minute)
 				w.purge()
-				w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+				w.enqueue(planned(7, w.at))
 				if name == "alone, unread at first" {
 					w.s.read = func(context.Context, store.Key) error { return core.ErrThrottled }
 					if n, acked := w.deliver(); n != 1 || acked != 1 {
@@ -230,20 +229,16 @@ func TestWakesByPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := alone(t, nil)
 		w.after(5 * time.Second) // after a few checks, with the next one not due soon
-		w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, w.at.Time().Add(-time.Second) })
-		w.enqueue(core.Fire{Run: w.run, Rev: 2, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+		w.s.Edit(7, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, w.at.Time().Add(-time.Second) })
+		newer := planned(7, w.at)
+		newer.Rev = 2
+		w.enqueue(newer)
 		w.after(time.Minute)
 		w.register()
 		if r := w.after(15 * time.Second); r.State != core.Running {
 			t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
 		}
 	})
-}
-
-// change changes the schedule of the job.
-func (w *waiting) change(to func(*core.Sched)) {
-	w.t.Helper()
-	w.s.edit(7, func(j *core.Job) { to(&j.Sched) })
 }
 
 // TestLastLookIsASecondAhead: a queue that rounds times down to seconds does not deliver the last check repeatedly
@@ -265,11 +260,13 @@ func TestLastLookIsASecondAhead(t *testing.T) {
 func TestWaitIsOfTheSlotOfTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := waits(t, nil)
-		trigger := core.Run{ID: core.NumberedRun(7, 1), App: "away", Cause: core.CauseAPI, Rev: 1, At: w.at, Slot: w.at, Seq: 1, Attempt: 1,
-			First: core.NumberedRun(7, 1), State: core.Queued, Retries: 2}
-		w.s.create(trigger)
+		trigger := fixture.Trigger("away", core.NumberedRun(7, 1), w.at)
+		trigger.State = core.Queued
+		w.s.Create(trigger)
 		w.run = trigger.ID
-		w.enqueue(core.Fire{Run: trigger.ID, Rev: 1, At: w.at, Slot: w.at - 900, Seq: 1, Cause: core.CauseAPI})
+		old := trigger.Fire()
+		old.Slot -= 900
+		w.enqueue(old)
 		if r := w.after(time.Second); r.State != core.Queued {
 			t.Errorf("%s %s while it may wait", r.State, r.Reason)
 		}

@@ -21,7 +21,7 @@ func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int,
 			x.SentAt, x.Journal, x.Retries = at, k, 0
 			change(m, x)
 		})
-		r.must(r.s.PutJournal(r.t.Context(),
+		r.Must(r.PutJournal(r.t.Context(),
 			core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
 		ids = append(ids, id)
 	}
@@ -31,7 +31,7 @@ func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int,
 // walked runs one pass of the watchdog each minute from begin on.
 func (r *watchRig) walked(minutes int) {
 	r.t.Helper()
-	r.must(r.s.MoveCursor(r.t.Context(), 0, begin.Unix()/60-1))
+	r.Must(r.MoveCursor(r.t.Context(), 0, begin.Unix()/60-1))
 	for m := range minutes {
 		r.now = begin.Add(11*time.Minute + time.Duration(m)*time.Minute)
 		r.pass()
@@ -84,7 +84,7 @@ func TestAnOlderWindowEndsNothing(t *testing.T) {
 	r.older = func(x *core.Run) { x.State, x.EndedAt, x.Owner, x.Code = core.Running, time.Time{}, "nonce", 0 }
 	r.walked(minutes)
 	for _, id := range ids {
-		if got := r.stored(id); got.State != core.Succeeded {
+		if got := r.Run(id); got.State != core.Succeeded {
 			t.Errorf("%s is %s", id, got.State)
 		}
 	}
@@ -105,7 +105,7 @@ func TestWindowThatCannotBeRead(t *testing.T) {
 	})
 	r.faults.faults["span"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}, {err: core.ErrThrottled}}
 	r.walked(minutes)
-	if got := r.stored(ids[2]); got.State != core.Lost {
+	if got := r.Run(ids[2]); got.State != core.Lost {
 		t.Errorf("the open run is %s", got.State)
 	}
 }

@@ -49,8 +49,8 @@ func (r *rig) born() (jobs []core.JobID) {
 	}
 	for job := core.JobID(100); job < 400; job++ {
 		first, last := core.NumberedRange(job)
-		runs, err := r.s.Runs.Span(r.t.Context(), first, last, 100)
-		r.must(err)
+		runs, err := r.Runs.Span(r.t.Context(), first, last, 100)
+		r.Must(err)
 		for i := range runs {
 			c := &runs[i]
 			if c.Parent != id || c.Cause != core.CauseParent || c.State != core.Planned || c.First != c.ID || c.Attempt != 1 ||
@@ -105,22 +105,22 @@ func TestChildrenOfAnEnd(t *testing.T) {
 			r := newRig(t)
 			r.family(3)
 			if c.job != nil {
-				changed := r.is(1)
+				changed := r.JobOf(1)
 				c.job(&changed)
 				changed.Sched.Rev++
-				r.must(r.s.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: 1, Job: changed}}})[0])
+				r.Must(r.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: 1, Job: changed}}})[0])
 			}
 			r.parent(c.parent)
 			c.end.Run = id
 			for range 3 {
-				r.must(r.end(c.end))
+				r.Must(r.end(c.end))
 			}
 			got := r.born()
 			slices.Sort(got)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("made %v, want %v", got, c.want)
 			}
-			if run := r.stored(id); len(run.Owes) > 0 || run.OwesChildren() || len(c.want) > 0 && run.Place != 0 {
+			if run := r.Run(id); len(run.Owes) > 0 || run.OwesChildren() || len(c.want) > 0 && run.Place != 0 {
 				t.Errorf("in the end it is %+v", run)
 			}
 		})
@@ -136,8 +136,7 @@ func TestChildOfAListThatChanges(t *testing.T) {
 	faults := make([]fault, 3) // the first piece is created
 	faults[2] = fault{err: core.ErrThrottled, between: func() {
 		for _, gone := range []core.JobID{100, 101, 127, 300} {
-			stone := core.Tombstone{Job: gone, App: "orders", Name: "job-" + gone.String(), Rev: 2, RevAt: begin}
-			r.must(r.deleteJob(1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: gone}))
+			r.Delete(gone, begin)
 		}
 		r.job(99, func(j *core.Job) { j.Def.After = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponClose}} })
 		r.job(150, func(j *core.Job) {
@@ -149,7 +148,7 @@ func TestChildOfAListThatChanges(t *testing.T) {
 	if err := r.end(result); !errors.Is(err, core.ErrThrottled) {
 		t.Fatalf("got %v", err)
 	}
-	r.must(r.end(result))
+	r.Must(r.end(result))
 	got := r.born()
 	slices.Sort(got)
 	// 100 and 101 were created before they were removed, 127 and 300 were not. 99 came too late.
@@ -162,8 +161,8 @@ func TestChildOfAListThatChanges(t *testing.T) {
 func TestChildrenOfAJobThatIsGone(t *testing.T) {
 	r := newRig(t)
 	r.parent(nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
-	if run := r.stored(id); run.Owing() || run.Place != 0 {
+	r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
+	if run := r.Run(id); run.Owing() || run.Place != 0 {
 		t.Errorf("in the end it is %+v", run)
 	}
 }
@@ -178,10 +177,9 @@ func TestChildDeletedWhileItIsOwed(t *testing.T) {
 	if r.end(result) == nil {
 		t.Fatal("it was done")
 	}
-	stone := core.Tombstone{Job: 100, App: "orders", Name: "job-100", Rev: 2, RevAt: begin}
-	r.must(r.deleteJob(1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: 100}))
-	r.must(r.end(result))
-	child := r.stored(core.NumberedRun(100, 1))
+	r.Delete(100, begin)
+	r.Must(r.end(result))
+	child := r.Run(core.NumberedRun(100, 1))
 	if child.App != "orders" || child.Parent != id {
 		t.Errorf("its run is %+v", child)
 	}
@@ -196,9 +194,9 @@ func TestChildFollowsItsJob(t *testing.T) {
 		j.Def.PauseAfter, j.Def.Overlap = 1, core.Overlap{Limit: 1}
 	})
 	r.parent(nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
+	r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
 	child := core.NumberedRun(100, 1)
-	if c := r.stored(child); !c.PauseAfter || c.Permit != "" { // the permit is set at the first send
+	if c := r.Run(child); !c.PauseAfter || c.Permit != "" { // the permit is set at the first send
 		t.Fatalf("%+v", c)
 	}
 }
@@ -214,11 +212,11 @@ func TestDataOfAParent(t *testing.T) {
 		})
 	}
 	r.parent(nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "{{runId}}"}))
-	if c := r.stored(core.NumberedRun(2, 1)); c.Params == nil || *c.Params != "2027: {{runId}}" {
+	r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "{{runId}}"}))
+	if c := r.Run(core.NumberedRun(2, 1)); c.Params == nil || *c.Params != "2027: {{runId}}" {
 		t.Errorf("params %v", c.Params)
 	}
-	if c := r.stored(core.NumberedRun(3, 1)); c.Params != nil {
+	if c := r.Run(core.NumberedRun(3, 1)); c.Params != nil {
 		t.Errorf("params %q", *c.Params)
 	}
 }
@@ -237,15 +235,15 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 	r.damaged = 400
 	end := finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "data"}
 	for range 3 {
-		r.must(r.end(end)) // a report gets nil once its end is stored
+		r.Must(r.end(end)) // a report gets nil once its end is stored
 		if err := r.end(finish.Result{Run: id, State: core.Succeeded}); err == nil {
 			t.Fatal("nothing is owed, and one child is not made")
 		}
-		if owes := r.stored(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and deleted at this point
+		if owes := r.Run(id).Owes; len(owes) != 1 || owes[0].Run.Job() != 400 { // a sibling may be over and deleted at this point
 			t.Fatalf("it owes %+v: children would be created again", owes)
 		}
 	}
-	if made := r.numbered(400); len(made) > 0 {
+	if made := r.Numbered(400); len(made) > 0 {
 		t.Fatalf("made without its job: %+v", made)
 	}
 	if got := r.born(); !slices.Equal(got, []core.JobID{100, 300}) {
@@ -256,11 +254,11 @@ func TestChildrenWaitForUnreadableJob(t *testing.T) {
 		r.now = r.now.Add(time.Minute)
 		r.pass()
 	}
-	made := r.numbered(400)
+	made := r.Numbered(400)
 	if len(made) != 1 || made[0].Params == nil || *made[0].Params != "data" || made[0].Retries != 2 {
 		t.Errorf("once its job can be read: %+v", made)
 	}
-	if run := r.stored(id); run.OwesChildren() {
+	if run := r.Run(id); run.OwesChildren() {
 		t.Errorf("it still owes %+v", run)
 	}
 }

@@ -42,12 +42,12 @@ func TestLostAnswerIsTold(t *testing.T) {
 			if c.told == 0 {
 				r.faults.faults["close"][0].between = func() {
 					put := core.End(id, core.Run{State: core.Lost, Reason: core.ReasonNoReport, EndedAt: begin})
-					r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{put})[0])
+					r.Must(r.Change(put))
 				}
 			}
-			r.must(r.end(result))
+			r.Must(r.end(result))
 			r.now = r.now.Add(time.Minute)
-			r.must(r.end(result))
+			r.Must(r.end(result))
 			if len(r.closed) != c.told {
 				t.Errorf("%s, %s: told %d times", result.State, what, len(r.closed))
 			}
@@ -92,16 +92,16 @@ func TestEndListsUnclaimedRuns(t *testing.T) {
 				t.Errorf("without a journal: %v", errs)
 			}
 			r.faults.faults["journal"] = []fault{down}
-			r.must(r.end(cancel))
-			got := r.stored(id)
+			r.Must(r.end(cancel))
+			got := r.Run(id)
 			if is := got.Journal != c.journal; got.State != core.Skipped || is != c.named {
 				t.Fatalf("it was closed as %s with journal %s", got.State, got.Journal)
 			}
 			if !c.named {
 				return
 			}
-			found, err := r.s.Journals(t.Context(), []core.JournalKey{got.Journal})
-			r.must(err)
+			found, err := r.Journals(t.Context(), []core.JournalKey{got.Journal})
+			r.Must(err)
 			j := found[got.Journal]
 			if e, is := j.Find(id); !is || e.Outcome != core.Recorded || j.Key.Minute != begin.Unix()/60 {
 				t.Errorf("the journal says %+v", j)
@@ -134,8 +134,8 @@ func TestCloseWithoutClearAnswer(t *testing.T) {
 		if (err == nil) != ok || !ok && (core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), errUnknown.Error())) {
 			t.Errorf("%d answers are lost: %v", lost, err)
 		}
-		r.must(r.end(end))
-		if got := r.stored(id).State; got != core.Succeeded {
+		r.Must(r.end(end))
+		if got := r.Run(id).State; got != core.Succeeded {
 			t.Errorf("%d answers are lost: it is %s", lost, got)
 		}
 	}
@@ -185,8 +185,8 @@ func TestMessageIsCutAtACharacter(t *testing.T) {
 	for i, n := range []int{core.MessageMax, core.MessageMax + 1} {
 		run := core.NumberedRun(1, uint32(i))
 		r.run(run, nil)
-		r.must(r.end(finish.Result{Run: run, State: core.Succeeded, Message: strings.Repeat("é", n)}))
-		if m := r.stored(run).Message; utf8.RuneCountInString(m) != core.MessageMax || !utf8.ValidString(m) {
+		r.Must(r.end(finish.Result{Run: run, State: core.Succeeded, Message: strings.Repeat("é", n)}))
+		if m := r.Run(run).Message; utf8.RuneCountInString(m) != core.MessageMax || !utf8.ValidString(m) {
 			t.Errorf("of %d characters %d were kept", n, utf8.RuneCountInString(m))
 		}
 	}
@@ -244,7 +244,7 @@ func TestWhoMayEnd(t *testing.T) {
 			if err := r.end(res); !errors.Is(err, c.err) {
 				t.Errorf("answered %v, want %v", err, c.err)
 			}
-			got := r.stored(id)
+			got := r.Run(id)
 			if c.state == "" && !got.State.Open() || c.state != "" && (got.State != c.state || got.Reason != c.reason) {
 				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
 			}
@@ -257,8 +257,8 @@ func TestWhoMayEnd(t *testing.T) {
 func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
-			run := r.stored(id)
-			r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "taker", Until: begin.Add(time.Hour)}, "", begin,
+			run := r.Run(id)
+			r.Must(r.ChangeRuns(t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "taker", Until: begin.Add(time.Hour)}, "", begin,
 				nil)})[0])
 		}
 	}
@@ -276,14 +276,14 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 		r.faults.faults["close"] = []fault{{between: taken(r)}}
 		if c.res.Reported { // the claim is released in between
 			r.faults.faults["close"] = []fault{{between: func() {
-				run := r.stored(id)
-				r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{run.GiveBack()})[0])
+				run := r.Run(id)
+				r.Must(r.Change(run.GiveBack()))
 			}}}
 		}
 		if err := r.end(c.res); !errors.Is(err, c.err) {
 			t.Errorf("%s: answered %v, want %v", c.name, err, c.err)
 		}
-		if got := r.stored(id); !got.State.Open() {
+		if got := r.Run(id); !got.State.Open() {
 			t.Errorf("%s: a run that another process took is closed as %s", c.name, got.State)
 		}
 	}
@@ -320,8 +320,8 @@ func TestWhatOwesARetry(t *testing.T) {
 				x.KillBy, x.KillAt = "ann", begin
 			}
 		})
-		r.must(r.end(finish.Result{Run: id, State: c.state, Reason: c.reason}))
-		if got := len(r.numbered(1)); got > 1 || got == 1 != c.want {
+		r.Must(r.end(finish.Result{Run: id, State: c.state, Reason: c.reason}))
+		if got := len(r.Numbered(1)); got > 1 || got == 1 != c.want {
 			t.Errorf("%+v: %d retries", c, got)
 		}
 		if m := r.messages(ring.KindFires); len(m) > 1 || len(m) == 1 != c.want {
@@ -338,8 +338,8 @@ func TestRetry(t *testing.T) {
 		x.Params, x.Addresses, x.By, x.Attempt, x.Retries, x.First = &params, []string{"http://a:1"}, "ann", 2, 3, core.NumberedRun(1, 1<<20)
 	})
 	r.now = begin.Add(200 * time.Millisecond)
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
-	list := r.numbered(1)
+	r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+	list := r.Numbered(1)
 	if len(list) != 1 {
 		t.Fatalf("%d retries", len(list))
 	}
@@ -352,7 +352,7 @@ func TestRetry(t *testing.T) {
 	if !reflect.DeepEqual(retry, want) {
 		t.Errorf("the retry is\n%+v, want\n%+v", retry, want)
 	}
-	if got := r.stored(id); got.Then != retry.ID || len(got.Owes) != 0 {
+	if got := r.Run(id); got.Then != retry.ID || len(got.Owes) != 0 {
 		t.Errorf("the first is followed by %d and owes %v, want %d and nothing", got.Then, got.Owes, retry.ID)
 	}
 	fire := core.Fire{Run: retry.ID, Rev: 1, At: first.At, Slot: slot, Cause: core.CauseRetry, Seq: first.Seq}
@@ -361,9 +361,9 @@ func TestRetry(t *testing.T) {
 	}
 	// More reports create no second retry and no second message.
 	for range 3 {
-		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+		r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
 	}
-	if n, m := len(r.numbered(1)), r.messages(ring.KindFires); n != 1 || m != nil {
+	if n, m := len(r.Numbered(1)), r.messages(ring.KindFires); n != 1 || m != nil {
 		t.Errorf("after more reports %d retries, and on the ring %+v", n, m)
 	}
 }
@@ -373,9 +373,9 @@ func TestRetry(t *testing.T) {
 func TestRetryOfAJobThatIsGone(t *testing.T) {
 	r := newRig(t)
 	r.run(id, nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+	r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
 	r.now = begin.Add(20 * time.Second)
-	if list := r.numbered(1); len(list) != 1 || list[0].Slot != core.InstantOf(begin) {
+	if list := r.Numbered(1); len(list) != 1 || list[0].Slot != core.InstantOf(begin) {
 		t.Errorf("retries: %+v", list)
 	}
 }
@@ -385,14 +385,14 @@ func TestFarRetryWaitsInTheDueIndex(t *testing.T) {
 	r := newRig(t)
 	r.job(1, func(j *core.Job) { j.Def.Retry.Delay = time.Hour })
 	r.run(id, nil)
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+	r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
 	if m := r.messages(ring.KindFires); m != nil {
 		t.Errorf("on the ring: %+v", m)
 	}
-	retry := r.numbered(1)[0]
+	retry := r.Numbered(1)[0]
 	slot := core.InstantOf(begin) + 3600
-	due, err := r.s.Jobs.Due(t.Context(), 0, core.Horizon, core.DueItem{}, 10)
-	r.must(err)
+	due, err := r.Jobs.Due(t.Context(), 0, core.Horizon, core.DueItem{}, 10)
+	r.Must(err)
 	if want := []core.DueItem{{PlanAt: slot - 2, Job: 1, Run: retry.ID}}; retry.Slot != slot || !reflect.DeepEqual(due, want) {
 		t.Errorf("slot %s, entries %+v, want %s and %+v", retry.Slot, due, slot, want)
 	}
@@ -408,7 +408,7 @@ func TestTwoReportsInOneCall(t *testing.T) {
 			t.Errorf("report %d: %v", i, err)
 		}
 	}
-	if n, m := len(r.numbered(1)), r.messages(ring.KindFires); n != 1 || len(m) != 1 || len(r.closed) != 1 {
+	if n, m := len(r.Numbered(1)), r.messages(ring.KindFires); n != 1 || len(m) != 1 || len(r.closed) != 1 {
 		t.Errorf("%d retries, %d messages, closed %d times", n, len(m), len(r.closed))
 	}
 }
@@ -422,7 +422,7 @@ func TestClosesComeFirst(t *testing.T) {
 	for _, of := range []core.RunID{succeeds, seen, over} {
 		r.run(of, func(run *core.Run) { run.Place = 1 })
 	}
-	run := r.stored(seen)
+	run := r.Run(seen)
 	if err := r.end(finish.Result{Run: over, State: core.Succeeded}); err != nil { // its children exist after this
 		t.Fatal(err)
 	}
@@ -452,15 +452,15 @@ func TestLateResult(t *testing.T) {
 	for _, state := range []core.State{core.Lost, core.TimedOut, core.Failed} {
 		r := newRig(t)
 		r.run(id, func(x *core.Run) { x.Retries = 0 })
-		r.must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "given up"}))
-		r.must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "again"}))
-		if got := r.stored(id); got.Late != nil {
+		r.Must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "given up"}))
+		r.Must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "again"}))
+		if got := r.Run(id); got.Late != nil {
 			t.Errorf("%s: a second look at it is kept as %+v", state, got.Late)
 		}
 		r.now = begin.Add(time.Minute)
-		r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done"}))
-		r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done twice"}))
-		got := r.stored(id)
+		r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done"}))
+		r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done twice"}))
+		got := r.Run(id)
 		want := &core.LateResult{At: r.now, Code: 200, Message: "done"}
 		if state == core.Failed {
 			want = nil
@@ -485,7 +485,7 @@ func TestFixedDelayWithoutAnAnswer(t *testing.T) {
 		if s := r.sched(1); s.Tail != run.ID {
 			t.Fatalf("the fault was not met: tail %d", s.Tail)
 		}
-		r.must(r.end(res))
+		r.Must(r.end(res))
 		if s := r.sched(1); s.Tail != 0 {
 			t.Errorf("tail %d after the second report", s.Tail)
 		}
@@ -524,7 +524,7 @@ func TestSuccessIsClosedUnread(t *testing.T) {
 			if n := r.calls["runs"]; n != c.reads {
 				t.Errorf("%d reads, want %d", n, c.reads)
 			}
-			if got := r.stored(id); got.State != c.state || c.state == core.Succeeded && (got.Code != 200 || !got.EndedAt.Equal(begin)) {
+			if got := r.Run(id); got.State != c.state || c.state == core.Succeeded && (got.Code != 200 || !got.EndedAt.Equal(begin)) {
 				t.Errorf("it is %s: %d, ended at %s; want %s", got.State, got.Code, got.EndedAt, c.state)
 			}
 		})
@@ -535,12 +535,12 @@ func TestSuccessIsClosedUnread(t *testing.T) {
 func TestSeenSavesARead(t *testing.T) {
 	r := newRig(t)
 	run := r.run(id, func(x *core.Run) { x.Retries = 0 })
-	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Seen: &run}))
+	r.Must(r.end(finish.Result{Run: id, State: core.Succeeded, Seen: &run}))
 	if n := r.calls["runs"]; n != 0 {
 		t.Errorf("%d reads", n)
 	}
-	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Seen: &run}))
-	if got := r.stored(id); got.State != core.Succeeded {
+	r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Seen: &run}))
+	if got := r.Run(id); got.State != core.Succeeded {
 		t.Errorf("an old sight closed it again as %s", got.State)
 	}
 	if len(r.closed) != 1 {
@@ -560,7 +560,7 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })
-			r.must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])
+			r.Must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])
 			fast, slow := len(r.messages(ring.KindFires)), len(r.messages(ring.KindSlow))
 			// The failed run was attempt n, so its retry is number n.
 			if want := lane && attempt > 2; fast+slow != 1 || slow == 1 != want {

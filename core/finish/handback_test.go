@@ -45,7 +45,7 @@ func TestHandBack(t *testing.T) {
 				t.Fatalf("the permits of %q are %q", run.Permit, got)
 			}
 			for _, name := range names {
-				r.must(r.s.PutPermits(t.Context(), []core.Permits{{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}}})[0])
+				r.SavePermits(core.Permits{Name: name, V: 1, Limit: 1, Holders: []core.Holder{{First: id}}})
 			}
 			if c.op != "" {
 				faults := make([]fault, c.nth+1)
@@ -56,14 +56,14 @@ func TestHandBack(t *testing.T) {
 			}
 			r.f.ReleasePermits(t.Context(), &run, names)
 			for k, name := range names {
-				if got := r.permits(name); got.Holds(id) != c.has[k] {
+				if got := r.PermitsOf(name); got.Holds(id) != c.has[k] {
 					t.Errorf("it has %s: %t", name, got.Holds(id))
 				}
 			}
 			r.now = r.now.Add(time.Minute) // too old for any claim
-			again := r.stored(id)
+			again := r.Run(id)
 			r.f.ReleasePermits(t.Context(), &again, names)
-			if got := r.permits(group); got.Holds(id) == c.next {
+			if got := r.PermitsOf(group); got.Holds(id) == c.next {
 				t.Errorf("after another look it has it: %t", got.Holds(id))
 			}
 		})
@@ -72,28 +72,20 @@ func TestHandBack(t *testing.T) {
 
 // claim claims a run as read, as a dispatcher does after it asked for the run's permits.
 func (r *rig) claim(run *core.Run) error {
-	return r.s.ChangeRuns(r.t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)},
-		"http://a:1", r.now, nil)})[0]
+	return r.Change(run.Take(core.Claim{Owner: "other", Until: r.now.Add(30 * time.Second)}, "http://a:1", r.now, nil))
 }
 
 // asks asks for permits of a run that names none.
 func (r *rig) asks(first core.RunID, names ...string) {
 	for _, name := range names {
-		p := r.permits(name)
+		p := r.PermitsOf(name)
 		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
 			core.PermitGranted || !changed {
 			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
 		}
 		p.V++
-		r.must(r.s.PutPermits(r.t.Context(), []core.Permits{p})[0])
+		r.SavePermits(p)
 	}
-}
-
-func (r *rig) permits(name string) core.Permits {
-	r.t.Helper()
-	found, err := r.s.Permits(r.t.Context(), []string{name})
-	r.must(err)
-	return found[name]
 }
 
 // TestOverLooksAtHoldersInTurn: each holder is checked within n/25 turns. The chains that have
@@ -115,7 +107,7 @@ func TestOverLooksAtHoldersInTurn(t *testing.T) {
 		seen := map[core.RunID]bool{}
 		for range (n + most - 1) / most {
 			over, err := r.f.EndedChains(t.Context(), &p)
-			r.must(err)
+			r.Must(err)
 			if len(over) != 2*most {
 				t.Errorf("of %d holders it checked %d", n, len(over))
 			}
@@ -139,10 +131,10 @@ func TestUnreadableRunKeepsItsSlot(t *testing.T) {
 		r.run(chain, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
 		p.Holders = append(p.Holders, core.Holder{First: chain})
 	}
-	s := *r.s
+	s := *r.Store.Store
 	s.Runs = hook.Unreadable(s.Runs, p.Holders[0].First)
 	over, err := finish.New(&s, finish.Options{Now: func() time.Time { return r.now }}).EndedChains(t.Context(), &p)
-	if r.must(err); over[p.Holders[0].First] || !over[p.Holders[1].First] {
+	if r.Must(err); over[p.Holders[0].First] || !over[p.Holders[1].First] {
 		t.Errorf("%v", over)
 	}
 }
@@ -156,13 +148,13 @@ func TestOverFreesChainsOfUnreadableJobs(t *testing.T) {
 		r.job(1, nil)
 		r.damaged, r.damagedSched = 1, sched
 		holders := []core.Holder{{First: id, Until: begin.Add(-time.Minute)}}
-		r.must(r.f.PutPermits(t.Context(), core.PermitOfApp("orders"), nil, func(p *core.Permits) (bool, error) {
+		r.Must(r.f.PutPermits(t.Context(), core.PermitOfApp("orders"), nil, func(p *core.Permits) (bool, error) {
 			p.Limit, p.Holders = 1, holders
 			return true, nil
 		}))
 		over, err := r.f.EndedChains(t.Context(), &core.Permits{Name: "group/db", Limit: 1, Holders: holders})
-		r.must(err)
-		p := r.permits(core.PermitOfApp("orders"))
+		r.Must(err)
+		p := r.PermitsOf(core.PermitOfApp("orders"))
 		if over[id] != (sched == 0) || p.Holds(id) == over[id] {
 			t.Errorf("schedule of job %d is damaged: over %t, app %+v", sched, over[id], p)
 		}

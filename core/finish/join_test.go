@@ -52,7 +52,7 @@ func (r *rig) joins() (sent, await, skipped int) {
 			}
 		}
 	}
-	for _, c := range r.numbered(joinJob) {
+	for _, c := range r.Numbered(joinJob) {
 		switch {
 		case c.State == core.Skipped && c.Reason == core.ReasonJoin:
 			skipped++
@@ -81,12 +81,12 @@ func TestJoinWaitsForUnreadableJob(t *testing.T) {
 	r.join(2, nil)
 	first := r.closes(1, 0)
 	r.damaged = joinJob
-	r.must(first())
+	r.Must(first())
 	r.wantJoins("unreadable", 0, 0, 0)
 	r.damaged = 0
-	r.must(first())
+	r.Must(first())
 	r.wantJoins("one is missing", 0, 1, 0)
-	r.must(r.closes(2, 0)())
+	r.Must(r.closes(2, 0)())
 	r.wantJoins("all", 1, 0, 0)
 }
 
@@ -94,14 +94,14 @@ func TestJoinWaitsForUnreadableJob(t *testing.T) {
 func TestJoinOfAsked(t *testing.T) {
 	r := newRig(t)
 	r.join(2, func(j *core.Job) { j.Def.After[1].When = core.UponFailure })
-	r.must(r.closes(1, 0)())
-	r.must(r.closes(2, 0)())
+	r.Must(r.closes(1, 0)())
+	r.Must(r.closes(2, 0)())
 	r.wantJoins("a success", 0, 1, 0)
 }
 
 func (r *rig) due() error {
 	r.t.Helper()
-	for _, run := range r.numbered(joinJob) {
+	for _, run := range r.Numbered(joinJob) {
 		if run.AwaitsJoin() {
 			return r.f.JoinDue(r.t.Context(), &run)
 		}
@@ -115,7 +115,7 @@ func TestJoinOver(t *testing.T) {
 	for _, byNote := range []bool{true, false} {
 		r := newRig(t)
 		r.join(2, nil)
-		r.must(r.closes(1, 0)())
+		r.Must(r.closes(1, 0)())
 		if r.due() == nil {
 			t.Error("it was judged before the end of its window")
 		}
@@ -123,13 +123,13 @@ func TestJoinOver(t *testing.T) {
 		r.now = r.now.Add(time.Hour)
 		if !byNote {
 			for range 2 {
-				r.must(r.due())
+				r.Must(r.due())
 			}
 			r.wantJoins("over", 0, 0, 1)
 		}
-		r.must(r.closes(2, 0)())
+		r.Must(r.closes(2, 0)())
 		r.wantJoins("the next", 0, 1, 1)
-		for _, run := range r.numbered(joinJob) {
+		for _, run := range r.Numbered(joinJob) {
 			if run.State == core.Skipped {
 				texts.Equal(t, "skipped", run.Message)
 			}
@@ -140,25 +140,25 @@ func TestJoinOver(t *testing.T) {
 // TestJoinIsEdited: the current parents count, even if no parent closes after the edit.
 func TestJoinIsEdited(t *testing.T) {
 	edit := func(r *rig, change func(*core.Def)) {
-		job := r.is(joinJob)
+		job := r.JobOf(joinJob)
 		change(&job.Def)
 		job.Sched.Rev++
-		r.must(r.s.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: job.Sched.Rev - 1, Job: job}}})[0])
+		r.Must(r.Jobs.Put(t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: job.Sched.Rev - 1, Job: job}}})[0])
 	}
 	r := newRig(t)
 	r.join(3, nil)
-	r.must(errors.Join(r.closes(1, 0)(), r.closes(2, 0)()))
+	r.Must(errors.Join(r.closes(1, 0)(), r.closes(2, 0)()))
 	edit(r, func(d *core.Def) { d.After = d.After[:2] })
-	r.must(r.due())
+	r.Must(r.due())
 	r.wantJoins("fewer", 1, 0, 0)
 
 	r = newRig(t)
 	r.join(2, nil)
-	r.must(r.closes(1, 0)())
+	r.Must(r.closes(1, 0)())
 	edit(r, func(d *core.Def) { d.Within = 0 })
-	r.must(r.closes(2, 0)())
+	r.Must(r.closes(2, 0)())
 	r.now = r.now.Add(time.Hour)
-	r.must(r.due())
+	r.Must(r.due())
 	r.wantJoins("a list", 1, 0, 1)
 }
 
@@ -167,11 +167,11 @@ func TestJoinIsEdited(t *testing.T) {
 func TestJoinGetsDataOfRunsThatAreGone(t *testing.T) {
 	r := newRig(t)
 	r.join(2, func(j *core.Job) { j.Def.Params, j.Def.Template = "{{parent.data}}", true })
-	r.must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)()))
+	r.Must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)()))
 	last := core.PlannedRun(1, core.InstantOf(begin)+1)
-	r.drop(r.stored(last))
-	r.must(r.closes(2, 5)())
-	run := r.numbered(joinJob)[0]
+	r.Drop(r.Run(last))
+	r.Must(r.closes(2, 5)())
+	run := r.Numbered(joinJob)[0]
 	if want := `{"orders/job-1":"1 of 1","orders/job-2":"5 of 2"}`; run.Params == nil || *run.Params != want {
 		t.Errorf("params %v", run.Params)
 	}
@@ -200,7 +200,7 @@ func TestSkippedJoinIsToldThoughTheLaneRefused(t *testing.T) {
 		if n := len(r.messages(ring.KindPostRun)); n != 0 {
 			t.Fatalf("%d messages", n)
 		}
-		r.must(second())
+		r.Must(second())
 		if n := len(r.messages(ring.KindPostRun)); n != 1 {
 			t.Errorf("awaited %v: the lane is asked %d times", awaited, n)
 		}

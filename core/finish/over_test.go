@@ -30,13 +30,12 @@ func lasting(t *testing.T, change func(*core.Run)) *watchRig {
 // after the longest timeout that a job can have.
 func TestTimeoutOfADeletedJob(t *testing.T) {
 	r := lasting(t, nil)
-	r.must(r.deleteJob(1, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 2, RevAt: begin},
-		core.Change{ID: 2, App: "orders", Job: 1}))
+	r.Delete(1, begin)
 	for _, age := range []time.Duration{core.MaxTimeout, core.MaxTimeout + 5*time.Second} {
 		r.now = begin.Add(age)
 		r.registered(0)
-		r.must(r.check(false))
-		if got := r.stored(id); (got.State == core.TimedOut) != (age > core.MaxTimeout) {
+		r.Must(r.check(false))
+		if got := r.Run(id); (got.State == core.TimedOut) != (age > core.MaxTimeout) {
 			t.Errorf("after %s: %+v, %d kills sent", age, got, r.p.kills)
 		}
 	}
@@ -52,8 +51,8 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	r.run(core.PlannedRun(1, core.InstantOf(begin)+21), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" })
 	r.run(core.PlannedRun(1, core.InstantOf(begin)+22), func(x *core.Run) { x.State, x.Owner = core.Queued, "" })
 	for range 3 {
-		r.must(r.check(false))
-		if got := r.stored(id); got.State != core.Running || !got.PastTimeout() || r.p.kills != 0 {
+		r.Must(r.check(false))
+		if got := r.Run(id); got.State != core.Running || !got.PastTimeout() || r.p.kills != 0 {
 			t.Fatalf("one of two: %+v, %d kills sent", got, r.p.kills)
 		}
 		m := r.messages(ring.KindCheck)
@@ -61,14 +60,14 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 			t.Fatalf("asked for again: %+v", m)
 		}
 	}
-	r.must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
+	r.Must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
 	third := core.PlannedRun(1, core.InstantOf(begin)+23)
 	r.run(third, func(x *core.Run) { x.KillAt = begin }) // past its timeout too, and waits to be alone
-	r.must(r.check(false))
-	if got := r.stored(third); got.State != core.TimedOut || got.Reason != core.ReasonTimeout {
+	r.Must(r.check(false))
+	if got := r.Run(third); got.State != core.TimedOut || got.Reason != core.ReasonTimeout {
 		t.Errorf("another past its timeout there: %+v", got)
 	}
-	if got := r.stored(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
+	if got := r.Run(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
 		t.Errorf("alone: %+v, %d kills sent", got, r.p.kills)
 	}
 }
@@ -88,9 +87,9 @@ func TestTimeoutEndsBehindQueuedRuns(t *testing.T) {
 			waits = append(waits, core.Run{ID: run, App: "orders", State: core.Queued, Cause: core.CauseSchedule, Rev: 1, Attempt: 1, First: run,
 				Permit: "job/1"})
 		}
-		r.must(errors.Join(r.s.CreateRuns(t.Context(), waits)...))
-		r.must(r.check(false))
-		if got := r.stored(id); (got.State == core.TimedOut) != alone || r.p.kills == 1 != alone {
+		r.Must(errors.Join(r.CreateRuns(t.Context(), waits)...))
+		r.Must(r.check(false))
+		if got := r.Run(id); (got.State == core.TimedOut) != alone || r.p.kills == 1 != alone {
 			t.Errorf("alone there %t: it is %s, its executor got %d kills", alone, got.State, r.p.kills)
 		}
 	}
@@ -123,13 +122,13 @@ func TestTimeoutIsNotTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := lasting(t, nil)
 			r.p.killErr = errors.New("refused")
-			r.must(r.check(false))
-			if got := r.stored(id); got.State != core.Running || !got.PastTimeout() {
+			r.Must(r.check(false))
+			if got := r.Run(id); got.State != core.Running || !got.PastTimeout() {
 				t.Fatalf("%+v", got)
 			}
 			c.end.Run = id
-			r.must(r.end(c.end))
-			if got := r.stored(id); got.State != c.state || (got.Then != 0) != c.retry {
+			r.Must(r.end(c.end))
+			if got := r.Run(id); got.State != c.state || (got.Then != 0) != c.retry {
 				t.Errorf("it is %s: %s, its retry %d", got.State, got.Reason, got.Then)
 			}
 		})
@@ -140,20 +139,20 @@ func TestTimeoutIsNotTaken(t *testing.T) {
 // timeout.
 func TestTimeoutAndAPerson(t *testing.T) {
 	r := lasting(t, func(x *core.Run) { x.KillBy, x.KillAt = "ann", begin.Add(time.Second) })
-	r.must(r.check(false))
-	if got := r.stored(id); got.State != core.Killed || got.KillBy != "ann" || got.Then != 0 || r.p.kills != 1 {
+	r.Must(r.check(false))
+	if got := r.Run(id); got.State != core.Killed || got.KillBy != "ann" || got.Then != 0 || r.p.kills != 1 {
 		t.Errorf("before: %+v", got)
 	}
 	r = lasting(t, nil)
 	r.p.killErr = errors.New("refused")
-	r.must(r.check(false))
+	r.Must(r.check(false))
 	failed := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
 	r.faults.faults["close"] = []fault{{between: func() {
-		got := r.stored(id)
-		r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{got.Kill("ann", r.now)})[0])
+		got := r.Run(id)
+		r.Must(r.Change(got.Kill("ann", r.now)))
 	}}}
-	r.must(r.end(failed))
-	if got := r.stored(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.numbered(1)) != 0 {
+	r.Must(r.end(failed))
+	if got := r.Run(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.Numbered(1)) != 0 {
 		t.Errorf("after, while it was ended: %+v", got)
 	}
 }
@@ -163,8 +162,8 @@ func TestTimeoutAndAPerson(t *testing.T) {
 func TestTimeoutAtAQueue(t *testing.T) {
 	r := lasting(t, func(x *core.Run) { x.Address = "queue:slow" })
 	r.fixed("queue:slow")
-	r.must(r.check(false))
-	if got := r.stored(id); got.State != core.Running || !got.KillAt.IsZero() || r.p.idles != 1 {
+	r.Must(r.check(false))
+	if got := r.Run(id); got.State != core.Running || !got.KillAt.IsZero() || r.p.idles != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -30,8 +30,8 @@ func (r *rig) fragile(n int, change func(*core.Job)) {
 // pauses returns the changes that paused job 7.
 func (r *rig) pauses() (list []core.Change) {
 	r.t.Helper()
-	all, err := r.s.Changes(r.t.Context(), "", 7, math.MaxInt64, 100)
-	r.must(err)
+	all, err := r.Changes(r.t.Context(), "", 7, math.MaxInt64, 100)
+	r.Must(err)
 	for _, c := range all {
 		if c.Verb == core.VerbPaused {
 			list = append(list, c)
@@ -102,7 +102,7 @@ func TestPauseAfter(t *testing.T) {
 				case 'x':
 					res = finish.Result{Run: id, State: core.Skipped, Reason: core.ReasonOverlap}
 				}
-				r.must(r.end(res))
+				r.Must(r.end(res))
 				last = id
 			}
 			for i, letter := range tt.ends {
@@ -111,17 +111,17 @@ func TestPauseAfter(t *testing.T) {
 				switch letter {
 				case '-': // all ended runs are deleted
 					low, high := planned-core.RunID(i), planned
-					runs, err := r.s.Runs.Span(t.Context(), low, high, 1000)
+					runs, err := r.Runs.Span(t.Context(), low, high, 1000)
 					for i := range runs { // after their logs are kept
-						err = errors.Join(err, errors.Join(r.s.ChangeRuns(t.Context(), []core.RunPut{runs[i].ClearPostRun(core.PostRun{})})...))
+						err = errors.Join(err, errors.Join(r.ChangeRuns(t.Context(), []core.RunPut{runs[i].ClearPostRun(core.PostRun{})})...))
 					}
-					r.must(err)
-					r.drop(runs...)
+					r.Must(err)
+					r.Drop(runs...)
 				case '!':
 					s := r.sched(7)
 					a := s.Stay()
 					a.NewRev, a.NewRevAt = s.Rev+1, r.now
-					r.must(r.s.Advance(t.Context(), []core.Advance{a})[0])
+					r.Must(r.Advance(t.Context(), []core.Advance{a})[0])
 				case 'F', 'S':
 					end(numbered, letter, numbered)
 				case '4': // a chain of four attempts, the first three of which are retried
@@ -132,7 +132,7 @@ func TestPauseAfter(t *testing.T) {
 						}
 						run := r.run(id, func(x *core.Run) { x.Attempt, x.First, x.PauseAfter = k+1, planned, true })
 						c := core.End(run.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: r.now, Then: id + 1})
-						r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{c})[0])
+						r.Must(r.Change(c))
 					}
 				default:
 					end(planned, letter, planned)
@@ -142,8 +142,8 @@ func TestPauseAfter(t *testing.T) {
 			if (s.State == core.Paused) != tt.paused || (len(pauses) == 1) != tt.paused || len(pauses) > 1 {
 				t.Fatalf("%s, paused %d times: %+v", s.State, len(pauses), pauses)
 			}
-			if !strings.HasSuffix(tt.ends, "-") && len(r.stored(last).Owes) > 0 {
-				t.Errorf("it still owes %v", r.stored(last).Owes)
+			if !strings.HasSuffix(tt.ends, "-") && len(r.Run(last).Owes) > 0 {
+				t.Errorf("it still owes %v", r.Run(last).Owes)
 			}
 			if !tt.paused {
 				return
@@ -181,9 +181,9 @@ func TestPauseIsOwed(t *testing.T) {
 					}
 					told = r.end(fail)
 				}
-				skips, err := r.s.Skips(t.Context(), 7, core.InstantOf(begin)-100, core.InstantOf(begin)+100)
-				r.must(err)
-				if s := r.sched(7); s.State != core.Paused || len(r.pauses()) != 1 || len(r.stored(id).Owes) > 0 || len(skips) != 1 ||
+				skips, err := r.Skips(t.Context(), 7, core.InstantOf(begin)-100, core.InstantOf(begin)+100)
+				r.Must(err)
+				if s := r.sched(7); s.State != core.Paused || len(r.pauses()) != 1 || len(r.Run(id).Owes) > 0 || len(skips) != 1 ||
 					skips[0].First != core.InstantOf(begin)-60 || skips[0].Reason != core.ReasonPaused {
 					t.Errorf("%+v\nchanges %+v\nskips %+v", s, r.pauses(), skips)
 				}
@@ -201,7 +201,7 @@ func TestPauseAfterMeets(t *testing.T) {
 		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
 		r.faults.faults[op] = []fault{{between: func() { between(r) }}}
 		check.OK(t, r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
-		if owes := r.stored(id).Owes; len(owes) > 0 {
+		if owes := r.Run(id).Owes; len(owes) > 0 {
 			t.Errorf("it still owes %v", owes)
 		}
 		return r
@@ -211,7 +211,7 @@ func TestPauseAfterMeets(t *testing.T) {
 			s := r.sched(7)
 			a := s.Stay()
 			change(&s, &a)
-			r.must(r.s.Advance(r.t.Context(), []core.Advance{a})[0])
+			r.Must(r.Advance(r.t.Context(), []core.Advance{a})[0])
 		}
 	}
 	t.Run("a tick moves it on", func(t *testing.T) {
@@ -238,8 +238,7 @@ func TestPauseAfterMeets(t *testing.T) {
 	})
 	t.Run("it is deleted", func(t *testing.T) {
 		r := meet(t, "close", func(r *rig) {
-			r.must(r.deleteJob(1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
-				core.Change{ID: 2, App: "orders", Job: 7}))
+			r.Delete(7, begin)
 		})
 		if len(r.pauses()) != 0 {
 			t.Errorf("%+v", r.pauses())
@@ -253,11 +252,11 @@ func TestPauseOfAFixedDelay(t *testing.T) {
 	j, _ := r.delayed(7, 10*time.Second, func(j *core.Job) { j.Def.PauseAfter, j.Def.Retry.Max = 1, 0 })
 	second := core.PlannedRun(7, core.InstantOf(begin)-2)
 	r.run(second, func(x *core.Run) { x.FixedDelay, x.PauseAfter, x.Retries = true, true, 0 })
-	r.must(r.end(finish.Result{Run: second, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+	r.Must(r.end(finish.Result{Run: second, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
 	if s := r.sched(7); s.State != core.Paused || s.Tail != j.Sched.Tail || len(r.pauses()) != 1 {
 		t.Fatalf("%+v", s)
 	}
-	r.must(r.end(finish.Result{Run: j.Sched.Tail, State: core.Succeeded}))
+	r.Must(r.end(finish.Result{Run: j.Sched.Tail, State: core.Succeeded}))
 	if s := r.sched(7); s.State != core.Paused || s.Tail != 0 || s.PlanAt != 0 || s.Next <= core.InstantOf(begin) {
 		t.Errorf("%+v", s)
 	}
@@ -281,11 +280,11 @@ func TestPauseUntold(t *testing.T) {
 				r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
 			}
 			err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
-			if run := r.stored(id); (err != nil) != tells || (len(run.Owes) > 0) != tells || len(r.pauses()) != 1 {
+			if run := r.Run(id); (err != nil) != tells || (len(run.Owes) > 0) != tells || len(r.pauses()) != 1 {
 				t.Fatalf("%v; it owes %+v, with %d pauses", err, run.Owes, len(r.pauses()))
 			}
-			run := r.stored(id)
-			r.must(r.f.Mend(t.Context(), &run))
+			run := r.Run(id)
+			r.Must(r.f.Mend(t.Context(), &run))
 			var notes []ring.Note
 			for _, m := range r.messages(ring.KindPostRun) {
 				notes = append(notes, m.PostRun.Notes...)
@@ -294,7 +293,7 @@ func TestPauseUntold(t *testing.T) {
 				!tells && len(notes) > 0 {
 				t.Errorf("told of %+v", notes)
 			}
-			if run := r.stored(id); len(run.Owes) > 0 || len(r.pauses()) != 1 {
+			if run := r.Run(id); len(run.Owes) > 0 || len(r.pauses()) != 1 {
 				t.Errorf("it owes %+v, with %d pauses", run.Owes, len(r.pauses()))
 			}
 		})
@@ -315,18 +314,18 @@ func TestRowEndsWithASuccessNobodyRepeats(t *testing.T) {
 	}
 	failed, succeeded := finish.Result{State: core.Failed, Reason: core.ReasonHandler}, finish.Result{State: core.Succeeded}
 	failure, err := ran(1, failed)
-	r.must(err)
+	r.Must(err)
 	r.faults.faults["permits"] = []fault{{err: core.ErrThrottled}}
 	success, err := ran(2, succeeded)
-	if err == nil || r.stored(success).State != core.Succeeded {
-		t.Fatalf("%v; %+v", err, r.stored(success))
+	if err == nil || r.Run(success).State != core.Succeeded {
+		t.Fatalf("%v; %+v", err, r.Run(success))
 	}
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
-	kept := r.stored(failure)
-	r.must(r.s.ChangeRuns(t.Context(), []core.RunPut{kept.ClearPostRun(core.PostRun{})})[0])
-	r.drop(r.stored(failure), r.stored(success))
+	r.Must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{success}}))
+	kept := r.Run(failure)
+	r.Must(r.Change(kept.ClearPostRun(core.PostRun{})))
+	r.Drop(r.Run(failure), r.Run(success))
 	_, err = ran(3, failed)
-	r.must(err)
+	r.Must(err)
 	if s := r.sched(7); s.State != core.Started {
 		t.Errorf("%s: %s", s.State, s.PauseWhy)
 	}
@@ -341,11 +340,10 @@ func TestRowOfADeletedJobIsForgotten(t *testing.T) {
 		id := core.NumberedRun(7, n+1)
 		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
 		if n == 1 {
-			r.must(r.deleteJob(1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
-				core.Change{ID: 2, App: "orders", Job: 7}))
+			r.Delete(7, begin)
 		}
-		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
-		if p := r.permits("row/7"); len(p.Holders) != 1-int(n) {
+		r.Must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+		if p := r.PermitsOf("row/7"); len(p.Holders) != 1-int(n) {
 			t.Errorf("after %d failures: %+v", n+1, p)
 		}
 	}

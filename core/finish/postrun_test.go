@@ -50,9 +50,9 @@ func TestLogsOwed(t *testing.T) {
 				end := c.end
 				end.Run = id
 				for range 2 { // a second report asks again, which is harmless
-					r.must(r.end(end))
+					r.Must(r.end(end))
 				}
-				run := r.stored(id)
+				run := r.Run(id)
 				if owes := run.OwesPostRun().Log; owes != want {
 					t.Errorf("it is %s: %s, keeps %q, and owes its log: %t", run.State, run.Reason, keep, owes)
 				}
@@ -65,7 +65,7 @@ func TestLogsOwed(t *testing.T) {
 						t.Errorf("asked for %+v", m.PostRun)
 					}
 				}
-				for _, retry := range r.numbered(1) {
+				for _, retry := range r.Numbered(1) {
 					if retry.KeepLog != keep || retry.PostRun != (core.PostRun{}) {
 						t.Errorf("its retry keeps %q and owes %+v", retry.KeepLog, retry.PostRun)
 					}
@@ -86,7 +86,7 @@ func TestPostRunNotAsked(t *testing.T) {
 			return r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
 		},
 		"the walk": func(r *rig) error {
-			run := r.stored(id)
+			run := r.Run(id)
 			return r.f.Mend(r.t.Context(), &run)
 		},
 	} {
@@ -98,10 +98,10 @@ func TestPostRunNotAsked(t *testing.T) {
 			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
 				t.Error("it is reported as done")
 			}
-			if run := r.stored(id); run.State != core.Failed || !run.OwesPostRun().Log || len(r.messages(ring.KindPostRun)) > 0 {
+			if run := r.Run(id); run.State != core.Failed || !run.OwesPostRun().Log || len(r.messages(ring.KindPostRun)) > 0 {
 				t.Errorf("it is %s and owes %+v", run.State, run.OwesPostRun())
 			}
-			r.must(next(r))
+			r.Must(next(r))
 			if asked := r.messages(ring.KindPostRun); len(asked) != 1 || asked[0].PostRun.Run != id || asked[0].Slot != core.InstantOf(begin) {
 				t.Errorf("asked for by %+v", asked)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -51,14 +51,86 @@ type faults struct {
 	damagedSched core.JobID // whose schedule cannot be decoded
 }
 
-// over returns a store with the faults.
-func (x *faults) over(s *store.Store) *store.Store {
-	with := *s
-	with.Records, with.Jobs, with.Runs = records{s.Records, x}, jobs{s.Jobs, x}, runs{s.Runs, x}
-	with.Queue = hook.Queue{Queue: s.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
-		return many(x, "enqueue", out, func() []error { return s.Queue.Enqueue(ctx, out) })
-	}}
-	return &with
+// op returns the name of a call; empty: it has no faults.
+func op(c *hook.Call) string {
+	switch {
+	case c.Get != nil:
+		return map[string]string{"permit": "permits", store.KindApp: "apps"}[kind(c.Get[0])]
+	case c.Write != nil:
+		return map[string]string{"permit": "put permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
+			store.CursorKey.Kind: "cursor"}[kind(c.Write[0].Writes[0].Key)]
+	case c.Jobs != nil && c.Part != store.Planning:
+		return "jobs"
+	case c.Put != nil && c.Put[0].Enter != nil:
+		return "entries"
+	case c.Put != nil:
+		return "advance"
+	case c.Number != 0:
+		return "numbers"
+	case c.Runs != nil:
+		return "runs"
+	case c.Span:
+		return "span"
+	case c.Out != nil:
+		return "enqueue"
+	case c.PutRun == nil:
+		return ""
+	}
+	switch change := c.PutRun[0].Change; {
+	case change == nil:
+		return "create"
+	case change.Ends():
+		return "close"
+	}
+	return "clear owed"
+}
+
+// kind returns the kind of a record up to the first "#".
+func kind(k store.Key) string {
+	is, _, _ := strings.Cut(k.Kind, "#")
+	return is
+}
+
+// do makes a call with the faults.
+func (x *faults) do(ctx context.Context, c *hook.Call, next func() []error) []error {
+	f := x.next(op(c))
+	single := f.done && (c.Get != nil || c.Runs != nil || c.Jobs != nil && errors.Is(f.err, core.ErrThrottled)) // each item fails
+	if f.err != nil && !f.done {
+		return hook.Fail(f.err, max(1, len(c.Write), len(c.Put), len(c.PutRun), len(c.Out)))
+	}
+	errs := next()
+	switch {
+	case f.err == nil:
+	case single:
+		x.unread(c, f.err)
+	default:
+		return hook.Fail(f.err, len(errs))
+	}
+	for id := range c.GotJobs {
+		if c.Part == store.Planning && id == x.damagedSched || c.Part != store.Planning && id == x.damaged {
+			c.GotJobs[id] = store.Got[*core.Job]{Err: errors.New("of a newer version")}
+		}
+	}
+	for i := range c.InSpan {
+		if x.older != nil && glance.Of(ctx) != nil {
+			x.older(&c.InSpan[i])
+		}
+	}
+	return errs
+}
+
+// unread makes each item of a read unreadable.
+func (x *faults) unread(c *hook.Call, err error) {
+	for key, r := range c.GotRecords {
+		r.Err = err
+		c.GotRecords[key] = r
+	}
+	for id := range c.GotJobs {
+		c.GotJobs[id] = store.Got[*core.Job]{Err: err}
+	}
+	for id := range c.GotRuns {
+		c.GotRuns[id] = store.Got[*core.Run]{Err: err}
+	}
 }
 
 func (x *faults) next(op string) fault {
@@ -79,144 +151,16 @@ func (x *faults) next(op string) fault {
 	return f
 }
 
-func many[T any](x *faults, op string, items []T, do func() []error) []error {
-	f := x.next(op)
-	var errs []error
-	if f.err == nil || f.done {
-		errs = do()
-	}
-	if f.err == nil {
-		return errs
-	}
-	return slices.Repeat([]error{f.err}, len(items))
-}
-
-type (
-	records struct {
-		store.Records
-		x *faults
-	}
-	jobs struct {
-		store.Jobs
-		x *faults
-	}
-	runs struct {
-		store.Runs
-		x *faults
-	}
-)
-
-func (s records) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	op := map[string]string{"permit": "permits", store.KindApp: "apps"}[kind(keys[0])]
-	switch f := s.x.next(op); {
-	case f.err == nil:
-	case op == "apps":
-		found := map[store.Key]store.Record{}
-		for _, k := range keys {
-			found[k] = store.Record{Key: k, V: 1, Err: f.err}
-		}
-		return found, nil
-	default:
-		return nil, f.err
-	}
-	return s.Records.Get(ctx, keys...)
-}
-
-func (s records) Write(ctx context.Context, groups ...store.Group) []error {
-	op := map[string]string{"permit": "put permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
-		store.CursorKey.Kind: "cursor"}[kind(groups[0].Writes[0].Key)]
-	return many(s.x, op, groups, func() []error { return s.Records.Write(ctx, groups...) })
-}
-
-// kind returns the kind of a record up to the first "#".
-func kind(k store.Key) string {
-	is, _, _ := strings.Cut(k.Kind, "#")
-	return is
-}
-
-func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	op, damaged := "jobs", s.x.damaged
-	if part == store.Planning {
-		op, damaged = "", s.x.damagedSched
-	}
-	fail := s.x.next(op).err
-	if fail != nil && !errors.Is(fail, core.ErrThrottled) {
-		return nil, fail
-	}
-	found, err := s.Jobs.Get(ctx, part, ids)
-	for id := range found {
-		switch {
-		case fail != nil:
-			found[id] = store.Got[*core.Job]{Err: fail}
-		case id == damaged:
-			found[id] = store.Got[*core.Job]{Err: errors.New("of a newer version")}
-		}
-	}
-	return found, err
-}
-
-func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	op := "advance"
-	if puts[0].Enter != nil {
-		op = "entries"
-	}
-	return many(s.x, op, puts, func() []error { return s.Jobs.Put(ctx, puts) })
-}
-
-func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (int64, error) {
-	if f := s.x.next("numbers"); f.err != nil {
-		return 0, f.err
-	}
-	return s.Jobs.Numbers(ctx, job, n)
-}
-
-func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	f := s.x.next("runs")
-	switch {
-	case f.err == nil:
-		return s.Runs.Get(ctx, ids)
-	case !f.done:
-		return nil, f.err
-	}
-	found := map[core.RunID]store.Got[*core.Run]{}
-	for _, id := range ids {
-		found[id] = store.Got[*core.Run]{Err: f.err}
-	}
-	return found, nil
-}
-
-func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
-	op := "create"
-	if c := puts[0].Change; c != nil && c.Ends() {
-		op = "close"
-	} else if c != nil {
-		op = "clear owed"
-	}
-	return many(s.x, op, puts, func() []error { return s.Runs.Put(ctx, puts) })
-}
-
-func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	if f := s.x.next("span"); f.err != nil {
-		return nil, f.err
-	}
-	list, err := s.Runs.Span(ctx, first, last, limit)
-	for i := range list {
-		if s.x.older != nil && glance.Of(ctx) != nil {
-			s.x.older(&list[i])
-		}
-	}
-	return list, err
-}
-
 // rig is a Finish over a store, with a clock that the test moves.
 type rig struct {
-	t *testing.T
+	*fixture.Store
 	*faults
-	s, with *store.Store // the store, and the one with faults, over which f is
-	f       *finish.Finish
-	clock   sync.Mutex // guards now in tests with concurrent work
-	now     time.Time
-	closed  []core.Run
+	t      *testing.T
+	with   *store.Store // the one with faults, over which f is
+	f      *finish.Finish
+	clock  sync.Mutex // guards now in tests with concurrent work
+	now    time.Time
+	closed []core.Run
 }
 
 func newRig(t *testing.T) *rig {
@@ -226,17 +170,12 @@ func newRig(t *testing.T) *rig {
 		defer r.clock.Unlock()
 		return r.now
 	}
-	r.s = memory.Open(t, memory.Options{Now: clock})
-	r.with = r.faults.over(r.s)
+	r.Store = fixture.New(t, memory.Options{Now: clock})
+	r.with = hook.Over(r.Store.Store, r.faults.do)
 	r.f = finish.New(r.with, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
-	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: begin, App: "orders"}))
+	r.App("orders")
 	return r
-}
-
-func (r *rig) must(err error) {
-	r.t.Helper()
-	check.OK(r.t, err)
 }
 
 // job stores a started job after change has edited it.
@@ -248,9 +187,7 @@ func (r *rig) job(id core.JobID, change func(*core.Job)) core.Job {
 	if change != nil {
 		change(&j)
 	}
-	j.Normalize()
-	r.must(r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, At: begin, App: "orders", Job: id}}}})[0])
-	return j
+	return r.Job(j)
 }
 
 // run stores a run that was sent a second ago.
@@ -263,78 +200,30 @@ func (r *rig) run(id core.RunID, change func(*core.Run)) core.Run {
 	if change != nil {
 		change(&run)
 	}
-	r.must(r.s.CreateRuns(r.t.Context(), []core.Run{run})[0])
+	r.Create(run)
 	return run
 }
 
-func (r *rig) stored(id core.RunID) core.Run {
-	r.t.Helper()
-	found, err := store.Complete(r.s.Runs.Get(r.t.Context(), []core.RunID{id}))
-	r.must(err)
-	if found[id] == nil {
-		r.t.Fatalf("run %d does not exist", id)
-	}
-	return *found[id]
-}
-
-// is returns a job as it is stored.
-func (r *rig) is(id core.JobID) core.Job {
-	r.t.Helper()
-	found, err := store.Complete(r.s.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{id}))
-	r.must(err)
-	if found[id] == nil {
-		return core.Job{}
-	}
-	return *found[id]
-}
-
-func (r *rig) sched(id core.JobID) core.Sched { return r.is(id).Sched }
-
-func (r *rig) deleteJob(seen int64, t core.Tombstone, c core.Change) error {
-	return r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: seen, Tombstone: t}, Changes: []core.Change{c}}})[0]
-}
-
-// drop removes runs.
-func (r *rig) drop(list ...core.Run) {
-	r.t.Helper()
-	for i := range list {
-		r.must(r.s.Runs.Put(r.t.Context(), []store.RunPut{{Drop: &list[i]}})[0])
-	}
-}
+func (r *rig) sched(id core.JobID) core.Sched { return r.JobOf(id).Sched }
 
 func (r *rig) end(res finish.Result) error {
 	r.t.Helper()
 	return r.f.End(r.t.Context(), []finish.Result{res})[0]
 }
 
-// numbered returns all runs of a job that have a record of their own: its retries.
-func (r *rig) numbered(job core.JobID) []core.Run {
-	r.t.Helper()
-	first, last := core.NumberedRange(job)
-	list, err := r.s.Runs.Span(r.t.Context(), first, last, 100)
-	r.must(err)
-	return list
-}
-
 // messages receives the ring's messages of a kind that are due within an hour.
-func (r *rig) messages(kind ring.Kind) []ring.Message {
+func (r *rig) messages(kind ring.Kind) (out []ring.Message) {
 	r.t.Helper()
 	before := r.now
 	r.now = r.now.Add(time.Hour)
 	defer func() { r.now = before }()
-	due, waiting, _, err := r.s.Queue.Depth(r.t.Context(), kind)
-	r.must(err)
-	if due+waiting == 0 {
+	if due, waiting := r.Depth(kind); due+waiting == 0 {
 		return nil
 	}
-	got, err := r.s.Queue.Receive(r.t.Context(), kind, 100)
-	r.must(err)
-	var out []ring.Message
+	got := r.Receive(kind, 100)
+	r.Ack(got...)
 	for _, d := range got {
 		out = append(out, d.Message)
-	}
-	for _, err := range r.s.Queue.Ack(r.t.Context(), got) {
-		r.must(err)
 	}
 	return out
 }

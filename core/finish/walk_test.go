@@ -16,9 +16,9 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/store"
 )
 
 // executors answer by the prefix of their address. A question takes at most 3 s, as in
@@ -86,30 +86,11 @@ func (x *executors) questions(address string) int {
 	return x.asked[address]
 }
 
-// slowRuns reads a limited number of runs a second.
-type slowRuns struct {
-	store.Runs
-	rate int
-}
-
-func (s *slowRuns) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
-	if s.rate > 0 {
-		t := time.NewTimer(time.Duration(len(ids)) * time.Second / time.Duration(s.rate))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return s.Runs.Get(ctx, ids)
-}
-
 // walkRig is a Watchdog in a synctest bubble, woken as functions/tick wakes it.
 type walkRig struct {
+	*fixture.Store
 	t      *testing.T
-	s      *store.Store
-	slow   *slowRuns // the runs of s
+	rate   int // how many runs the watchdog reads a second; 0: all at once
 	x      *executors
 	w      *finish.Watchdog
 	beats  []string // addresses that send heartbeats
@@ -122,33 +103,35 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	s := *memory.Open(t, memory.Options{})
-	r := &walkRig{t: t, s: &s, slow: &slowRuns{Runs: s.Runs}, x: &executors{}, claims: map[core.RunID]time.Time{},
+	r := &walkRig{t: t, Store: fixture.New(t, memory.Options{}), x: &executors{}, claims: map[core.RunID]time.Time{},
 		closed: map[core.RunID]time.Time{}}
-	s.Runs = r.slow
-	f := finish.New(r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
+	slow := hook.Over(r.Store.Store, func(ctx context.Context, c *hook.Call, next func() []error) []error {
+		if r.rate > 0 && c.Runs != nil {
+			select {
+			case <-time.After(time.Duration(len(c.Runs)) * time.Second / time.Duration(r.rate)):
+			case <-ctx.Done():
+				return []error{ctx.Err()}
+			}
+		}
+		return next()
+	})
+	f := finish.New(slow, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {
 			r.x.mu.Lock()
 			defer r.x.mu.Unlock()
 			r.closed[run.ID] = time.Now()
 		}})
 	r.w = finish.NewWatchdog(f, r.x, o)
-	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: walked, Rev: 1}, core.Change{ID: 1, App: walked}))
+	r.App(walked)
 	r.pass()
 	return r
-}
-
-func (r *walkRig) must(err error) {
-	r.t.Helper()
-	check.OK(r.t, err)
 }
 
 func (r *walkRig) job(id core.JobID) {
 	r.t.Helper()
 	j := core.Job{Def: core.Def{ID: id, App: walked, Name: "j" + id.String(), Handler: "h"}}
 	j.Sched.Rev, j.Sched.RevAt = 1, begin
-	j.Normalize()
-	r.must(r.s.Jobs.Put(r.t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: walked, Job: id}}}})[0])
+	r.Job(j)
 }
 
 // sent stores runs that were accepted at addresses now, in one journal.
@@ -169,10 +152,8 @@ func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
 		j.Entries = append(j.Entries, core.Entry{Run: id, Address: address, Outcome: core.Accepted})
 		ids = append(ids, id)
 	}
-	for _, err := range r.s.CreateRuns(r.t.Context(), list) {
-		r.must(err)
-	}
-	r.must(r.s.PutJournal(r.t.Context(), j))
+	r.Create(list...)
+	r.Must(r.PutJournal(r.t.Context(), j))
 	return ids
 }
 
@@ -180,7 +161,7 @@ func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
 func (r *walkRig) pass() {
 	r.t.Helper()
 	for _, address := range r.beats {
-		r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: walked, Address: address, Beat: time.Now(), Since: begin}))
+		r.Must(r.PutExecutor(r.t.Context(), core.Executor{App: walked, Address: address, Beat: time.Now(), Since: begin}))
 	}
 	ctx, cancel := context.WithTimeout(r.t.Context(), 50*time.Second)
 	defer cancel()
@@ -195,36 +176,18 @@ func (r *walkRig) pass() {
 // checks delivers the due check messages to the watchdog, as functions/dispatch does.
 func (r *walkRig) checks() {
 	r.t.Helper()
-	for {
-		due, _, _, err := r.s.Queue.Depth(r.t.Context(), ring.KindCheck)
-		r.must(err)
-		if due == 0 {
-			return
-		}
-		got, err := r.s.Queue.Receive(r.t.Context(), ring.KindCheck, 10)
-		r.must(err)
-		for _, m := range got {
-			r.must(r.w.Check(r.t.Context(), m.Message.Check))
-		}
-		for _, err := range r.s.Queue.Ack(r.t.Context(), got) {
-			r.must(err)
-		}
+	for got := r.Due(ring.KindCheck); got != nil; got = r.Due(ring.KindCheck) {
+		r.Must(r.w.Check(r.t.Context(), got[0].Message.Check))
+		r.Ack(got...)
 	}
 }
 
 // behind returns the age of the oldest minute of claims that is not scanned.
 func (r *walkRig) behind() time.Duration {
 	r.t.Helper()
-	at, err := r.s.Cursor(r.t.Context())
-	r.must(err)
+	at, err := r.Cursor(r.t.Context())
+	r.Must(err)
 	return time.Since(time.Unix((at+1)*60, 0))
-}
-
-func (r *walkRig) state(id core.RunID) core.Run {
-	r.t.Helper()
-	found, err := r.slow.Runs.Get(r.t.Context(), []core.RunID{id})
-	r.must(err)
-	return *found[id].Is
 }
 
 // walkBound is the bound that claim protocol section 6 promises.
@@ -235,7 +198,7 @@ const walkBound = 14 * time.Minute
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
-		r.slow.rate, r.x.slow = 20_000, 2900*time.Millisecond
+		r.rate, r.x.slow = 20_000, 2900*time.Millisecond
 		const silent = 12
 		r.beats = []string{"http://well"}
 		for i := range silent {
@@ -284,7 +247,7 @@ func TestSilence(t *testing.T) {
 				}
 				n++
 				if at, ok := r.closed[id]; !ok || at.Sub(r.claims[id]) > bound {
-					t.Fatalf("%s: run sent at %s is %s after %s", what, r.claims[id], r.state(id).State, at.Sub(r.claims[id]))
+					t.Fatalf("%s: run sent at %s is %s after %s", what, r.claims[id], r.Run(id).State, at.Sub(r.claims[id]))
 				}
 			}
 			t.Logf("%s: %d runs closed in time", what, n)
@@ -292,7 +255,7 @@ func TestSilence(t *testing.T) {
 		within("gone", gone, walkBound)
 		within("forgotten", forgotten, walkBound+3*time.Minute) // the second check comes a minute later, after a delivery
 		for i := range silent {
-			if at := r.state(core.PlannedRun(core.JobID(1+i), core.InstantOf(begin))); !at.State.Open() {
+			if at := r.Run(core.PlannedRun(core.JobID(1+i), core.InstantOf(begin))); !at.State.Open() {
 				t.Errorf("at %s: a long run without any known status is %s: %s", r.beats[1+i], at.State, at.Reason)
 			}
 		}
@@ -337,16 +300,16 @@ func TestStoredBeforeItAsks(t *testing.T) {
 		time.Sleep(11*time.Minute + time.Second)
 		ctx, die := context.WithCancel(t.Context())
 		r.x.before = func() {
-			at, err := r.s.Cursor(t.Context())
-			r.must(err)
-			keys, err := r.s.Revisits(t.Context(), minute+10, core.JournalKey{}, 10)
-			r.must(err)
+			at, err := r.Cursor(t.Context())
+			r.Must(err)
+			keys, err := r.Revisits(t.Context(), minute+10, core.JournalKey{}, 10)
+			r.Must(err)
 			if at != minute || len(keys) != 1 {
 				t.Errorf("it asks: the cursor is at %d, want %d; %v are to be read again", at, minute, keys)
 			}
 			die()
 		}
-		r.must(r.s.PutExecutor(t.Context(), core.Executor{App: walked, Address: "http://well", Beat: time.Now(), Since: begin}))
+		r.Must(r.PutExecutor(t.Context(), core.Executor{App: walked, Address: "http://well", Beat: time.Now(), Since: begin}))
 		_, _ = r.w.Pass(ctx)
 		if n := r.x.questions("http://well"); n != 1 {
 			t.Fatalf("%d questions", n)
@@ -357,7 +320,7 @@ func TestStoredBeforeItAsks(t *testing.T) {
 			r.pass()
 			r.checks()
 		}
-		if got := r.state(id); got.State != core.Lost {
+		if got := r.Run(id); got.State != core.Lost {
 			t.Errorf("it is %s", got.State)
 		}
 	})
@@ -369,14 +332,14 @@ func TestOurOwnTimeIsNoAnswer(t *testing.T) {
 	for address, want := range map[string]core.State{"http://deaf": core.Lost, "http://hung": core.Running} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newWalkRig(t, finish.WatchOptions{})
-			r.must(r.s.PutApp(t.Context(), 1, core.App{Name: walked, Rev: 2, Executors: []string{address}}, core.Change{ID: 2, App: walked}))
+			r.SaveApp(core.App{Name: walked, Rev: 2, Executors: []string{address}})
 			r.job(1)
 			id := r.sent(map[core.JobID]string{1: address})[0]
 			for range 60 {
 				time.Sleep(time.Minute)
 				r.pass()
 			}
-			if got := r.state(id); got.State != want {
+			if got := r.Run(id); got.State != want {
 				t.Errorf("%s: it is %s, want %s", address, got.State, want)
 			}
 			if n := r.x.questions(address); want.Open() && n < 4 {
@@ -416,7 +379,7 @@ func TestAllHaveTheirTurn(t *testing.T) {
 		for _, id := range lost {
 			const bound = walkBound + 3*time.Minute + 2*20*time.Minute // three times the addresses of a pass
 			if at, ok := r.closed[id]; time.Since(r.claims[id]) > bound && (!ok || at.Sub(r.claims[id]) > bound) {
-				t.Errorf("sent at %s it is %s after %s", r.claims[id].Sub(begin), r.state(id).State, at.Sub(r.claims[id]))
+				t.Errorf("sent at %s it is %s after %s", r.claims[id].Sub(begin), r.Run(id).State, at.Sub(r.claims[id]))
 			}
 		}
 		asked := make([]int, silent)
@@ -435,7 +398,7 @@ func TestAllHaveTheirTurn(t *testing.T) {
 func TestMoreThanCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{PageJournals: 5})
-		r.slow.rate = 20
+		r.rate = 20
 		var all []core.RunID
 		for i := range 1000 { // 50 s of reading
 			r.job(core.JobID(1 + i))
@@ -462,7 +425,7 @@ func TestMoreThanCanBeRead(t *testing.T) {
 			t.Errorf("the run of the minute after it was closed after %s", at)
 		}
 		for _, id := range all {
-			if got := r.state(id); got.State != core.Lost {
+			if got := r.Run(id); got.State != core.Lost {
 				t.Fatalf("%d of %d are closed", len(r.closed), len(all)+1)
 			}
 		}
@@ -474,23 +437,23 @@ func TestMoreThanCanBeRead(t *testing.T) {
 func TestWatchdogPassesOverRunsThatJournalsOnlyList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{})
-		r.slow.rate = 1
+		r.rate = 1
 		j := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "n"}, V: 1}
 		for i, o := range []core.Outcome{core.Done, core.Recorded} {
 			r.job(core.JobID(1 + i))
 			j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(1+i), core.InstantOf(begin)), Outcome: o})
 		}
-		r.must(r.s.PutJournal(t.Context(), j))
+		r.Must(r.PutJournal(t.Context(), j))
 		time.Sleep(12 * time.Minute)
 		began := time.Now()
 		looked, err := r.w.Pass(t.Context())
-		r.must(err)
+		r.Must(err)
 		if took := time.Since(began); looked != 0 || took != 0 || r.behind() > walkBound {
 			t.Errorf("it checked %d runs and read for %s, and is %s behind", looked, took, r.behind())
 		}
 		for minute := j.Key.Minute; minute < j.Key.Minute+60; minute++ {
-			again, err := r.s.Revisits(t.Context(), minute, core.JournalKey{}, 10)
-			r.must(err)
+			again, err := r.Revisits(t.Context(), minute, core.JournalKey{}, 10)
+			r.Must(err)
 			if len(again) > 0 {
 				t.Errorf("%v are checked again", again)
 			}

@@ -55,12 +55,12 @@ func newWatchRig(t *testing.T) *watchRig {
 // registered stores an executor whose last heartbeat is age old.
 func (r *watchRig) registered(age time.Duration) {
 	r.t.Helper()
-	r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: address, Beat: r.now.Add(-age), Since: begin.Add(-time.Hour)}))
+	r.Must(r.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: address, Beat: r.now.Add(-age), Since: begin.Add(-time.Hour)}))
 }
 
 func (r *watchRig) fixed(list ...string) {
 	r.t.Helper()
-	r.must(r.s.PutApp(r.t.Context(), 1, core.App{Name: "orders", Rev: 2, Executors: list}, core.Change{ID: 2, At: begin, App: "orders"}))
+	r.SaveApp(core.App{Name: "orders", Rev: 2, Executors: list})
 }
 
 var key = core.JournalKey{Minute: begin.Unix() / 60, Suffix: 3, Nonce: "nonce"}
@@ -68,7 +68,7 @@ var key = core.JournalKey{Minute: begin.Unix() / 60, Suffix: 3, Nonce: "nonce"}
 // journal stores the dispatcher's journal entry of the run.
 func (r *watchRig) journal(k core.JournalKey, outcome core.Outcome) {
 	r.t.Helper()
-	r.must(r.s.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: outcome}}}))
+	r.Must(r.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: outcome}}}))
 }
 
 // sent stores a run whose send was accepted at begin, and its journal.
@@ -86,7 +86,7 @@ func (r *watchRig) sent(change func(*core.Run)) {
 func (r *watchRig) pass() {
 	r.t.Helper()
 	_, err := r.w.Pass(r.t.Context())
-	r.must(err)
+	r.Must(err)
 }
 
 func (r *watchRig) check(idle bool) error {
@@ -108,7 +108,7 @@ func TestLost(t *testing.T) {
 	polled := func(age time.Duration) func(*watchRig) {
 		return func(r *watchRig) {
 			r.fixed("queue:q")
-			r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: "queue:q", Beat: r.now.Add(-age), Since: begin}))
+			r.Must(r.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: "queue:q", Beat: r.now.Add(-age), Since: begin}))
 		}
 	}
 	timeout := func(d time.Duration) func(*core.Job) { return func(j *core.Job) { j.Def.Timeout = d } }
@@ -128,7 +128,7 @@ func TestLost(t *testing.T) {
 		{"last beat just in time", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(90 * time.Second) }, open, true, false},
 		{"we were away ourselves", 10 * time.Minute, nil, nil, func(r *watchRig) {
 			r.registered(100 * time.Second)
-			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
+			r.Must(r.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
 		}, open, true, false},
 		{"lostAfter of the job", time.Hour - time.Millisecond, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, open, false, false},
 		{"lostAfter of the job over", time.Hour, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, gone, false, false},
@@ -172,7 +172,7 @@ func TestLost(t *testing.T) {
 			false},
 		{"queue that was polled before our outage", 10 * time.Minute, nil, queued, func(r *watchRig) {
 			polled(100 * time.Second)(r)
-			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
+			r.Must(r.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
 		}, open, true, false},
 		{"queue of which nothing is known", 20 * time.Hour, nil, queued, func(r *watchRig) { r.fixed("queue:q") }, open, true, false},
 		{"queue that was never polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone,
@@ -191,8 +191,8 @@ func TestLost(t *testing.T) {
 			if c.set != nil {
 				c.set(r)
 			}
-			r.must(r.check(false))
-			if got := r.stored(id); (is{got.State, got.Reason}) != c.want {
+			r.Must(r.check(false))
+			if got := r.Run(id); (is{got.State, got.Reason}) != c.want {
 				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.want.state, c.want.reason)
 			}
 			if asked := r.p.beats+r.p.idles > 0; asked != c.asked {
@@ -221,16 +221,16 @@ func TestGivenAddressOfARegisteredExecutor(t *testing.T) {
 	r.run(given, func(x *core.Run) {
 		x.SentAt, x.Journal, x.Retries, x.Addresses = begin, key, 0, []string{address}
 	})
-	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, V: 2, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted},
+	r.Must(r.PutJournal(t.Context(), core.Journal{Key: key, V: 2, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted},
 		{Run: given, Address: address, Outcome: core.Accepted}}}))
 	r.now = begin.Add(20 * time.Minute)
 	r.registered(0)
 	r.p.beat, r.p.idle = errUnknown, true
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id, given}}))
-	if got := r.stored(given); got.State != core.Lost || got.Reason != core.ReasonGone {
+	r.Must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id, given}}))
+	if got := r.Run(given); got.State != core.Lost || got.Reason != core.ReasonGone {
 		t.Errorf("the run that was given the address is %s: %s", got.State, got.Reason)
 	}
-	if got := r.stored(id); !got.State.Open() {
+	if got := r.Run(id); !got.State.Open() {
 		t.Errorf("the other one is %s: %s, and its executor beats", got.State, got.Reason)
 	}
 }
@@ -253,8 +253,8 @@ func TestIdleTwice(t *testing.T) {
 		r.now = begin.Add(11 * time.Minute)
 		r.registered(0)
 		r.p.idle = c.idle
-		r.must(r.check(true))
-		if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
+		r.Must(r.check(true))
+		if got := r.Run(id); got.State != c.state || got.Reason != c.reason {
 			t.Errorf("idle %t, timeout %s: it is %s: %s", c.idle, c.timeout, got.State, got.Reason)
 		}
 	}
@@ -268,7 +268,7 @@ func TestLeft(t *testing.T) {
 	// too.
 	waiting := func(r *watchRig, since time.Time) {
 		slot := core.InstantOf(since)
-		r.must(r.s.Queue.Enqueue(r.t.Context(),
+		r.Must(r.Queue.Enqueue(r.t.Context(),
 			[]ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot,
 				Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
 	}
@@ -278,7 +278,7 @@ func TestLeft(t *testing.T) {
 	back := func(r *watchRig, slots ...core.Instant) {
 		for _, slot := range slots {
 			m := ring.Message{Kind: ring.KindFires, Slot: slot, Try: 9, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}
-			r.must(r.s.Queue.Enqueue(r.t.Context(), []ring.Out{{NotBefore: r.now.Add(time.Minute), Message: m}})[0])
+			r.Must(r.Queue.Enqueue(r.t.Context(), []ring.Out{{NotBefore: r.now.Add(time.Minute), Message: m}})[0])
 		}
 	}
 	jitter := func(j *core.Job) { j.Sched.Schedule.Jitter = time.Minute }
@@ -295,11 +295,10 @@ func TestLeft(t *testing.T) {
 		{"changed", nil, false, unsent, nil, core.Skipped, core.ReasonChanged},
 		{"paused", func(j *core.Job) { j.Sched.State = core.Paused }, false, unsent, nil, core.Skipped, core.ReasonPaused},
 		{"in a pause of its app that is over", nil, false, unsent, func(r *watchRig) {
-			r.must(r.s.PutApp(r.t.Context(), 1, core.App{Name: "orders", Rev: 2,
-				Pause: core.Pause{From: at.Time(), To: begin.Add(time.Second)}}, core.Change{ID: 2, App: "orders"}))
+			r.SaveApp(core.App{Name: "orders", Rev: 2, Pause: core.Pause{From: at.Time(), To: begin.Add(time.Second)}})
 		}, core.Skipped, core.ReasonPaused},
 		{"in a pause of everything", nil, false, unsent, func(r *watchRig) {
-			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at.Time()}}))
+			r.Must(r.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at.Time()}}))
 		}, core.Skipped, core.ReasonPaused},
 		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
 		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
@@ -333,9 +332,9 @@ func TestLeft(t *testing.T) {
 			if c.set != nil {
 				c.set(r)
 			}
-			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+			r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 			r.pass()
-			if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
+			if got := r.Run(id); got.State != c.state || got.Reason != c.reason {
 				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
 			}
 		})
@@ -349,17 +348,17 @@ func TestClockSetBack(t *testing.T) {
 		r := newWatchRig(t)
 		r.job(1, nil)
 		ahead := key.Minute + int64(back/time.Minute) - 11
-		r.must(r.s.MoveCursor(t.Context(), 0, ahead))
+		r.Must(r.MoveCursor(t.Context(), 0, ahead))
 		r.sent(nil)
 		r.pass()
-		if at, err := r.s.Cursor(t.Context()); err != nil || at < ahead != want {
+		if at, err := r.Cursor(t.Context()); err != nil || at < ahead != want {
 			t.Errorf("clock set back by %s: the cursor went from %d to %d", back, ahead-key.Minute, at-key.Minute)
 		}
 		for range 15 {
 			r.now = r.now.Add(time.Minute)
 			r.pass()
 		}
-		if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
+		if got := r.Run(id); got.State != core.Lost || got.Reason != core.ReasonGone {
 			t.Errorf("clock set back by %s: it is %s", back, got.State)
 		}
 	}
@@ -377,17 +376,17 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		r.sent(nil)
 		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // the right position of the cursor
 		cursor := end + int64(ahead/time.Minute)
-		r.must(r.s.MoveCursor(t.Context(), 0, cursor))
+		r.Must(r.MoveCursor(t.Context(), 0, cursor))
 		other := key
 		other.Suffix++
 		for _, k := range []core.JournalKey{key, other} { // two pages
-			r.must(r.s.PutRevisits(t.Context(), cursor+200, []core.JournalKey{k}))
+			r.Must(r.PutRevisits(t.Context(), cursor+200, []core.JournalKey{k}))
 		}
 		passes := 0
 		for at := cursor; at > end+5; passes++ {
 			r.pass()
 			var err error
-			if at, err = r.s.Cursor(t.Context()); err != nil {
+			if at, err = r.Cursor(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if passes > 3000 {
@@ -396,8 +395,8 @@ func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
 		}
 		found := map[int64]int{}
 		for m := end; m < cursor+300; m++ {
-			keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-			r.must(err)
+			keys, err := r.Revisits(t.Context(), m, core.JournalKey{}, 10)
+			r.Must(err)
 			if len(keys) > 0 {
 				found[m-end] = len(keys)
 			}
@@ -414,13 +413,13 @@ func TestCheckOfAClockThatWasAhead(t *testing.T) {
 	r.job(1, nil)
 	r.sent(nil)
 	now := r.now.Unix() / 60
-	r.must(r.s.MoveCursor(t.Context(), 0, now-11))
+	r.Must(r.MoveCursor(t.Context(), 0, now-11))
 	ahead := core.JournalKey{Minute: now + 1800, Suffix: 3, Nonce: "nonce"}
 	j := core.Journal{Key: ahead, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	r.Must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	for m := now - 11; m < now+20; m++ {
-		keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
-		r.must(err)
+		keys, err := r.Revisits(t.Context(), m, core.JournalKey{}, 10)
+		r.Must(err)
 		if len(keys) == 1 {
 			return
 		}
@@ -449,20 +448,20 @@ func TestPassAfterALongTime(t *testing.T) {
 	r := newWatchRig(t)
 	r.job(1, nil)
 	r.sent(nil)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.now = begin.Add(5 * time.Hour)
 	total := 0
 	for range 4 {
 		n, err := r.w.Pass(t.Context())
-		r.must(err)
+		r.Must(err)
 		total += n
 	}
-	cursor, err := r.s.Cursor(t.Context())
-	r.must(err)
+	cursor, err := r.Cursor(t.Context())
+	r.Must(err)
 	if want := r.now.Add(-10*time.Minute).Unix()/60 - 1; cursor != want || total == 0 {
 		t.Errorf("the cursor is at %d, want %d; %d runs were checked", cursor, want, total)
 	}
-	if got := r.stored(id); got.State != core.Lost {
+	if got := r.Run(id); got.State != core.Lost {
 		t.Errorf("it is %s", got.State)
 	}
 }
@@ -470,13 +469,13 @@ func TestPassAfterALongTime(t *testing.T) {
 // TestTwoWatchdogs: the cursor moves once, and the second watchdog stops.
 func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.now = begin.Add(20 * time.Minute)
-	r.faults.faults["cursor"] = []fault{{between: func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}}
+	r.faults.faults["cursor"] = []fault{{between: func() { r.Must(r.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}}
 	if _, err := r.w.Pass(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if at, err := r.s.Cursor(t.Context()); err != nil || at != key.Minute+3 || r.calls["cursor"] != 1 {
+	if at, err := r.Cursor(t.Context()); err != nil || at != key.Minute+3 || r.calls["cursor"] != 1 {
 		t.Errorf("after %d moves the cursor went back to %d", r.calls["cursor"], at-key.Minute)
 	}
 }
@@ -489,15 +488,15 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 	r.run(id, func(x *core.Run) { x.SentAt, x.Journal, x.Retries = begin, key, 0 })
 	r.now = begin.Add(3 * time.Minute)
 	r.registered(0)
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
-	r.faults.faults["revisits"] = []fault{{between: func() { r.must(r.s.MoveCursor(t.Context(), key.Minute+5, key.Minute+8)) }}}
+	r.Must(r.MoveCursor(t.Context(), 0, key.Minute+5))
+	r.faults.faults["revisits"] = []fault{{between: func() { r.Must(r.MoveCursor(t.Context(), key.Minute+5, key.Minute+8)) }}}
 	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
-	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	r.Must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
 	r.now = begin.Add(30 * time.Minute) // its executor is gone
 	for range 3 {
 		r.pass()
 	}
-	if got := r.stored(id); got.State != core.Lost {
+	if got := r.Run(id); got.State != core.Lost {
 		t.Errorf("it is %s: the journal was stored in the wrong place", got.State)
 	}
 }
@@ -566,13 +565,13 @@ func TestLaterRuns(t *testing.T) {
 			if c.set != nil {
 				c.set(r)
 			}
-			r.must(r.check(true))
-			if got := r.stored(id); !got.State.Open() || r.calls["span"] > 0 {
+			r.Must(r.check(true))
+			if got := r.Run(id); !got.State.Open() || r.calls["span"] > 0 {
 				t.Errorf("a check, which may read no later runs: it is %s", got.State)
 			}
-			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+			r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 			r.pass()
-			if got := r.stored(id); got.State != c.want || c.want == core.Lost && got.Reason != core.ReasonForgotten {
+			if got := r.Run(id); got.State != c.want || c.want == core.Lost && got.Reason != core.ReasonForgotten {
 				t.Errorf("it is %s: %s, want %s", got.State, got.Reason, c.want)
 			}
 		})
@@ -583,7 +582,7 @@ func TestLaterRuns(t *testing.T) {
 // decided in this pass.
 func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	r := newWatchRig(t)
-	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, At: begin, App: "ledger"}))
+	r.App("ledger")
 	r.job(1, nil)
 	r.job(2, func(j *core.Job) { j.Def.App = "ledger" })
 	other := core.PlannedRun(2, core.InstantOf(begin))
@@ -591,14 +590,14 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	r.run(id, left)
 	r.run(other, func(x *core.Run) { left(x); x.App = "ledger" })
 	entries := []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}
-	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: entries}))
-	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
-	memory.DamageApp(t, r.s.Records, "ledger")
+	r.Must(r.PutJournal(t.Context(), core.Journal{Key: key, Entries: entries}))
+	r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
+	memory.DamageApp(t, r.Records, "ledger")
 	for range 30 {
 		r.now = r.now.Add(time.Minute)
 		r.pass()
 	}
-	if a, b := r.stored(id), r.stored(other); a.State.Open() || !b.State.Open() {
+	if a, b := r.Run(id), r.Run(other); a.State.Open() || !b.State.Open() {
 		t.Errorf("they are %s and %s", a.State, b.State)
 	}
 }
@@ -611,21 +610,21 @@ func TestUnreadIsNotGone(t *testing.T) {
 		r.job(1, nil)
 		r.run(id, func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} })
 		r.journal(key, core.Left)
-		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+		r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 		r.now = begin.Add(11*time.Minute + time.Second)
 		r.faults.faults[what] = []fault{{err: core.ErrThrottled, done: true}}
 		if what == "runs" { // they are read a second time, strongly
 			r.faults.faults[what] = append(r.faults.faults[what], r.faults.faults[what][0])
 		}
 		r.pass()
-		if got := r.stored(id); !got.State.Open() || len(r.faults.faults[what]) > 0 {
+		if got := r.Run(id); !got.State.Open() || len(r.faults.faults[what]) > 0 {
 			t.Errorf("%s were not read: it is %s: %s", what, got.State, got.Reason)
 		}
 		for range 25 {
 			r.now = r.now.Add(time.Minute)
 			r.pass()
 		}
-		if got := r.stored(id); got.State != core.Skipped || got.Reason != core.ReasonChanged {
+		if got := r.Run(id); got.State != core.Skipped || got.Reason != core.ReasonChanged {
 			t.Errorf("%s were not read once: it is %s: %s", what, got.State, got.Reason)
 		}
 	}
@@ -640,7 +639,7 @@ func TestLostBeforeTheWalk(t *testing.T) {
 	r.sent(nil)
 	again := func(want int) {
 		t.Helper()
-		r.must(r.check(false))
+		r.Must(r.check(false))
 		m := r.messages(ring.KindCheck)
 		if len(m) != want || want == 1 && (len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Check.Idle) {
 			t.Errorf("%s after the send %d looks are asked for: %+v", r.now.Sub(begin), len(m), m)
@@ -654,14 +653,14 @@ func TestLostBeforeTheWalk(t *testing.T) {
 	r.now, r.p.idleErr = begin.Add(10*time.Minute), nil
 	r.registered(0)
 	again(0)
-	if got := r.stored(id); got.State != core.Running {
+	if got := r.Run(id); got.State != core.Running {
 		t.Fatalf("%+v", got)
 	}
 	r.registered(91 * time.Second)
 	r.now = begin.Add(4 * time.Minute)
 	r.registered(91 * time.Second)
 	again(0)
-	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
+	if got := r.Run(id); got.State != core.Lost || got.Reason != core.ReasonGone {
 		t.Errorf("its executor is gone: %+v", got)
 	}
 }
@@ -684,9 +683,9 @@ func TestBusyReadsTheNewestLaterRuns(t *testing.T) {
 		}
 		r.now = begin.Add(2 * time.Hour)
 		r.registered(0)
-		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+		r.Must(r.MoveCursor(t.Context(), 0, key.Minute-1))
 		r.pass()
-		if got := r.stored(id); got.State != want {
+		if got := r.Run(id); got.State != want {
 			t.Errorf("%d runs are newer than the proof: %s, want %s", newer, got.State, want)
 		}
 	}

@@ -50,16 +50,16 @@ func TestWordOnTheRetry(t *testing.T) {
 			})
 			reason := map[core.State]core.Reason{core.Failed: core.ReasonHandler, core.TimedOut: core.ReasonTimeout}[c.state]
 			for range 2 { // a second report creates nothing again
-				r.must(r.end(finish.Result{Run: id, State: c.state, Reason: reason, Message: "said", RetryAfter: c.after}))
+				r.Must(r.end(finish.Result{Run: id, State: c.state, Reason: reason, Message: "said", RetryAfter: c.after}))
 			}
-			got := r.stored(id)
+			got := r.Run(id)
 			if got.Reason != c.want || !strings.HasSuffix(got.Message, "said") {
 				t.Errorf("it is %s: %s %q", got.State, got.Reason, got.Message)
 			}
 			if got.Message != "said" {
 				texts.Equal(t, c.name, got.Message)
 			}
-			list := r.numbered(1)
+			list := r.Numbered(1)
 			if c.left < 0 {
 				if len(list) > 0 {
 					t.Errorf("followed by %+v", list)

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // look requests checks of the rig's job, as a pass does.
@@ -19,6 +19,12 @@ func (r *rig) look(at ...core.Instant) ring.Message {
 		list = append(list, ring.CheckRequest{At: a, Job: 7})
 	}
 	return ring.Checked(list, time.Now()).Message
+}
+
+// putLook puts a check of the rig's job into the index.
+func (r *rig) putLook(in time.Duration) {
+	r.t.Helper()
+	r.must(r.e.PutLooks(r.t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(in)), Job: 7}}))
 }
 
 // indexed returns the checks in the index up to some time from now.
@@ -36,7 +42,7 @@ func TestLookAheadOfTheClock(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.putLook(2 * time.Minute)
 		r.minutes(3)
 		at := r.state().Look
 		time.Sleep(time.Until(at.Time()) - 50*time.Millisecond)
@@ -57,11 +63,9 @@ func TestLookFails(t *testing.T) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
 		})
 		r.noChannel = errors.New("written by a newer version")
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.putLook(0)
 		r.minutes(90)
-		if due, waiting, inFlight, err := r.e.Queue.Depth(t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
-			t.Fatalf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
-		}
+		check.Equal(t, r.e.Messages(ring.KindPostRun), 0, "messages on the lane")
 		if got := r.indexed(0); len(got) != 1 {
 			t.Fatalf("the index has %v, want the look that failed", got)
 		}
@@ -78,13 +82,12 @@ func TestLookFails(t *testing.T) {
 func TestOverdueToLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 120, Job: 7}}))
+		r.putLook(2 * time.Minute)
 		r.minutes(10 * 60)
 		if v := r.state().V; v > 11 {
 			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
 		}
-		r.must(r.e.PutApp(t.Context(), 1, core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}}, core.Change{ID: 5,
-			App: "shop"}))
+		r.e.SaveApp(core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}})
 		r.minutes(62)
 		r.heard("a", "overdue 1")
 	})
@@ -99,10 +102,7 @@ func TestFailingEnds(t *testing.T) {
 		days int
 		want []string
 	}{
-		"deleted": {func(r *rig) {
-			tomb := core.Tombstone{Job: 7, App: "shop", Name: "nightly", Rev: 2, RevAt: time.Now()}
-			r.must(r.e.Jobs.Put(r.t.Context(), []store.JobPut{{Delete: &store.JobDelete{Seen: 1, Tombstone: tomb}}})...)
-		}, 1, []string{"failed 1"}},
+		"deleted":     {func(r *rig) { r.e.Delete(7, time.Now()) }, 1, []string{"failed 1"}},
 		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
 		"in the last hours": {func(r *rig) {
 			r.minutes(int((budget.FailingFor - 2*time.Hour) / time.Minute))

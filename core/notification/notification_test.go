@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -28,7 +28,7 @@ import (
 // rig is a job, its channels, and the messages that they receive.
 type rig struct {
 	t    *testing.T
-	e    *store.Store
+	e    *fixture.Store
 	s    *store.Store // the engine's store, with these faults
 	n    *notification.Notices
 	mu   sync.Mutex
@@ -42,7 +42,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
-	r := &rig{t: t, e: memory.Open(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
+	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
 	r.s = r.faulty()
 	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
@@ -52,68 +52,49 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 	if change != nil {
 		change(&j)
 	}
-	j.Normalize()
-	r.must(r.e.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	r.must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: "shop", Job: 7}}}})...)
+	r.e.App("shop")
+	r.e.Job(j)
 	return r
 }
 
 func (r *rig) faulty() *store.Store {
-	data, s := r.e, *r.e
 	for _, name := range []string{"a", "b"} {
-		r.must(data.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
+		r.must(r.e.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
 	}
-	s.Records = hook.Records{Records: s.Records, DoGet: func(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-		if r.noChannel != nil && keys[0].Kind == "channel" {
-			return nil, r.noChannel
+	return hook.Over(r.e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		switch {
+		case r.noChannel != nil && c.Get != nil && c.Get[0].Kind == "channel":
+			return []error{r.noChannel}
+		case r.unread != nil && c.Jobs != nil:
+			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread}}
+			return []error{nil}
+		case r.refuse != nil && c.PutRun != nil:
+			return hook.Fail(r.refuse, len(c.PutRun))
 		}
-		return data.Records.Get(ctx, keys...)
-	}}
-	s.Jobs = hook.Jobs{Jobs: s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
-		if r.unread != nil {
-			return hook.JobMap{ids[0]: {Err: r.unread}}, nil
-		}
-		return data.Jobs.Get(ctx, part, ids)
-	}}
-	s.Runs = hook.Runs{Runs: s.Runs, DoPut: func(ctx context.Context, puts []store.RunPut) []error {
-		if r.refuse != nil {
-			return slices.Repeat([]error{r.refuse}, len(puts))
-		}
-		return data.Runs.Put(ctx, puts)
-	}, DoSpan: func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-		runs, err := data.Runs.Span(ctx, first, last, limit)
-		if f := r.meanwhile; f != nil && len(runs) > 0 {
+		errs := next()
+		if f := r.meanwhile; f != nil && len(c.InSpan) > 0 {
 			r.meanwhile = nil
 			f()
 		}
-		return runs, err
-	}}
-	return &s
+		return errs
+	})
 }
 
 // run returns the run of a message.
-func (r *rig) run(m ring.Message) core.Run {
-	r.t.Helper()
-	found, err := r.e.Runs.Get(r.t.Context(), []core.RunID{m.PostRun.Run})
-	r.must(err)
-	return *found[m.PostRun.Run].Is
-}
+func (r *rig) run(m ring.Message) core.Run { return r.e.Run(m.PostRun.Run) }
 
 // update changes the rig's job.
 func (r *rig) update(change func(j *core.Job)) {
 	r.t.Helper()
-	found, err := r.e.Jobs.Get(r.t.Context(), store.Whole, []core.JobID{7})
-	r.must(err)
-	j := *found[7].Is
-	seen := j.Sched.Rev
-	j.Sched.Rev++
-	change(&j)
-	r.must(r.e.Jobs.Put(r.t.Context(), []store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}}})...)
+	r.e.Edit(7, func(j *core.Job) {
+		j.Sched.Rev++
+		change(j)
+	})
 }
 
 func (r *rig) must(errs ...error) {
 	r.t.Helper()
-	check.OK(r.t, errors.Join(errs...))
+	r.e.Must(errs...)
 }
 
 // oneByOne returns f for channels that are sent to at the same time: f may count.
@@ -153,7 +134,7 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	run := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseManual, Attempt: 1, First: id, Notice: true,
 		At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), EndedAt: time.Now(), Code: 500, Message: "boom"}
 	run.PostRun.Notice = core.EndEvent(&run) != ""
-	r.must(r.e.CreateRuns(r.t.Context(), []core.Run{run})...)
+	r.e.Create(run)
 	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
 		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
 }
@@ -170,16 +151,9 @@ func (r *rig) minutes(n int) {
 	for range n {
 		time.Sleep(time.Minute)
 		check.Call(r.t)(r.n.Pass(r.t.Context()))
-		for {
-			due, _, _, err := r.e.Queue.Depth(r.t.Context(), ring.KindPostRun)
-			r.must(err)
-			if due == 0 {
-				break
-			}
-			got, err := r.e.Queue.Receive(r.t.Context(), ring.KindPostRun, 100)
-			r.must(err)
-			r.handle(poller.Messages(got)...)
-			r.must(r.e.Queue.Ack(r.t.Context(), got)...)
+		for got := r.e.Due(ring.KindPostRun); got != nil; got = r.e.Due(ring.KindPostRun) {
+			r.handle(got[0].Message)
+			r.e.Ack(got...)
 		}
 	}
 }
@@ -199,14 +173,14 @@ func (r *rig) heard(channel string, want ...string) {
 }
 
 func (r *rig) state() notification.State {
-	found, err := notification.States(r.t.Context(), r.e, notification.JobName(7))
+	found, err := notification.States(r.t.Context(), r.e.Store, notification.JobName(7))
 	r.must(err)
 	return found[notification.JobName(7)]
 }
 
 func (r *rig) trouble(channel string) *notification.Trouble {
 	name := notification.ChannelName(channel)
-	found, err := notification.States(r.t.Context(), r.e, name)
+	found, err := notification.States(r.t.Context(), r.e.Store, name)
 	r.must(err)
 	return found[name].Trouble
 }
@@ -611,7 +585,7 @@ func TestOverdueBy(t *testing.T) {
 				if c.change != nil {
 					r.update(func(j *core.Job) { c.change(r, j) })
 				}
-				r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+				r.putLook(time.Minute)
 				r.until(at(3, 0))
 				if c.run != "" {
 					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
@@ -634,7 +608,7 @@ func TestOverdueWithin(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
 		})
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()) + 60, Job: 7}}))
+		r.putLook(time.Minute)
 		r.minutes(20 * 60)
 		r.ends(core.Succeeded)
 		r.minutes(25*60 + 58)
@@ -666,13 +640,13 @@ func TestSlow(t *testing.T) {
 			id := core.NumberedRun(7, 1001+i)
 			runs = append(runs, core.Run{ID: id, App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1, First: id})
 		}
-		r.must(r.e.CreateRuns(t.Context(), runs)...)
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(45 * time.Minute)), Job: 7}}))
+		r.e.Create(runs...)
+		r.putLook(45 * time.Minute)
 		r.minutes(44)
 		r.heard("a")
 		r.minutes(2)
 		r.heard("a", "slow 1")
-		r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+		r.putLook(0)
 		r.minutes(60)
 		r.heard("a", "slow 1")
 	})
@@ -754,7 +728,7 @@ func TestOverdueOnce(t *testing.T) {
 		})
 		for range 3 * 26 * 2 {
 			time.Sleep(29 * time.Minute)
-			r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.putLook(0)
 			r.minutes(1)
 		}
 		r.minutes(1)
@@ -773,10 +747,10 @@ func TestSlowOnce(t *testing.T) {
 			id := core.NumberedRun(7, n)
 			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
 				Address: "http://x", SentAt: time.Now()}
-			r.must(r.e.CreateRuns(r.t.Context(), []core.Run{run})...)
+			r.e.Create(run)
 		}
 		look := func() {
-			r.must(r.e.PutLooks(t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now()), Job: 7}}))
+			r.putLook(0)
 			r.minutes(1)
 		}
 		// More runs than the item remembers.

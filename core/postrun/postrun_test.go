@@ -18,6 +18,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -52,8 +54,8 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 // rig runs a lane on SQLite in memory, as a server does.
 type rig struct {
 	t    *testing.T
-	s    *store.Store
-	with store.Store // the one of the lane
+	s    *fixture.Store
+	with *store.Store // the one of the lane
 	x    *executors
 	lane *postrun.Worker
 	mu   sync.Mutex
@@ -65,8 +67,8 @@ type rig struct {
 const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
 
 func newRig(t *testing.T) *rig {
-	s := memory.Open(t, memory.Options{})
-	r := &rig{t: t, s: s, with: *s, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
+	s := fixture.New(t, memory.Options{})
+	r := &rig{t: t, s: s, with: s.Store, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
 			switch address {
@@ -79,13 +81,13 @@ func newRig(t *testing.T) *rig {
 			return fmt.Sprintf("the log of run %d\n", run.ID), nil
 		}}
 	for _, app := range []string{"a", "b"} {
-		check.OK(t, s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+		s.App(app)
 	}
 	return r
 }
 
 func (r *rig) drive() {
-	r.lane = postrun.New(&r.with, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
+	r.lane = postrun.New(r.with, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
 		Made: func(run *core.Run, o postrun.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -120,18 +122,16 @@ func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Ru
 	if change != nil {
 		change(&run)
 	}
-	check.OK(r.t, r.s.CreateRuns(r.t.Context(), []core.Run{run})[0])
-	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: run.ID, PostRun: core.PostRun{Log: true}}}
-	check.OK(r.t, r.s.Queue.Enqueue(r.t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
+	r.s.Create(run)
+	r.asked(run.ID)
 	return run
 }
 
-func (r *rig) stored(id core.RunID) core.Run {
+// asked enqueues a message that asks for the log of a run.
+func (r *rig) asked(id core.RunID) {
 	r.t.Helper()
-	found, err := store.Complete(r.s.Runs.Get(r.t.Context(), []core.RunID{id}))
-	check.OK(r.t, err)
-	return *found[id]
+	r.s.Enqueue(time.Now(), ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
+		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Log: true}}})
 }
 
 func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
@@ -148,9 +148,7 @@ func (r *rig) kept(id core.RunID) (core.KeptLog, string) {
 // nothing checks that no message is queued.
 func (r *rig) nothing() {
 	r.t.Helper()
-	if due, waiting, inFlight, err := r.s.Queue.Depth(r.t.Context(), ring.KindPostRun); err != nil || due+waiting+inFlight > 0 {
-		r.t.Errorf("on the lane: %d due, %d waiting, %d in flight, %v", due, waiting, inFlight, err)
-	}
+	check.Equal(r.t, r.s.Messages(ring.KindPostRun), 0, "messages on the lane")
 }
 
 // TestKept checks that the end of a log is kept and the run owes nothing. Copies of a message, and messages
@@ -166,32 +164,29 @@ func TestKept(t *testing.T) {
 			run.State, run.Reason, run.PostRun, run.KeepLog = core.Succeeded, "", core.PostRun{}, core.KeepLogAlways
 		})
 		again := r.run(4, "a", good, func(run *core.Run) { run.KeepLog, run.Then = core.KeepLogAlways, core.NumberedRun(1, 5) })
-		copied := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-			PostRun: &ring.PostRun{Run: 99 << 32, PostRun: core.PostRun{Log: true}}}
-		r.s.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		r.asked(99 << 32)
 		time.Sleep(time.Second)
 		r.nothing()
 		for _, id := range []core.RunID{run.ID, always.ID, again.ID} {
 			if k, text := r.kept(id); text != fmt.Sprintf("the log of run %d\n", id) || !k.Whole() || k.From != 1 {
 				t.Errorf("kept %q, %+v", text, k)
 			}
-			if now := r.stored(id); now.Owing() {
+			if now := r.s.Run(id); now.Owing() {
 				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
 			}
 		}
-		check.Equal(t, r.stored(again.ID).KeepLog, core.KeepLogAlways, "the log of the retry was removed with the log of an attempt")
+		check.Equal(t, r.s.Run(again.ID).KeepLog, core.KeepLogAlways, "the log of the retry was removed with the log of an attempt")
 		if _, is, _ := r.s.KeptLog(t.Context(), none.ID); is {
 			t.Error("a log that no run owed is kept")
 		}
 		asked := r.x.asked[good]
-		copied.PostRun.Run = run.ID
-		r.s.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: copied}})
+		r.asked(run.ID)
 		time.Sleep(time.Second)
 		r.nothing()
 		if r.x.asked[good] != asked || len(r.made) != 3 {
 			t.Errorf("a copy asked once more; made %v", r.made)
 		}
-		tail, err := postrun.KeptLines(t.Context(), r.s, run.ID, 3)
+		tail, err := postrun.KeptLines(t.Context(), r.s.Store, run.ID, 3)
 		if err != nil || !slices.Equal(tail, []string{fmt.Sprintf("the log of run %d", run.ID)}) {
 			t.Errorf("its last lines: %q, %v", tail, err)
 		}
@@ -251,7 +246,7 @@ func TestHung(t *testing.T) {
 				r.made[id] != postrun.Failed {
 				t.Errorf("kept %q, why %q, sent %q", text, k.Why, r.made[id])
 			}
-			if now := r.stored(id); now.Owing() {
+			if now := r.s.Run(id); now.Owing() {
 				t.Errorf("run %d owes %+v", id, now.OwesPostRun())
 			}
 		}
@@ -292,30 +287,21 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// logWrites and runWrites call a function before each write, which fails with its error.
-type (
-	logWrites struct {
-		store.Records
-		do func() error
-	}
-	runWrites struct {
-		store.Runs
-		do func() error
-	}
-)
-
-func (w logWrites) Write(ctx context.Context, groups ...store.Group) []error {
-	if err := w.do(); err != nil {
-		return slices.Repeat([]error{err}, len(groups))
-	}
-	return w.Records.Write(ctx, groups...)
-}
-
-func (w runWrites) Put(ctx context.Context, puts []store.RunPut) []error {
-	if err := w.do(); err != nil {
-		return slices.Repeat([]error{err}, len(puts))
-	}
-	return w.Runs.Put(ctx, puts)
+// writes calls log before each write of a record, and run before each write of a run. The write fails with its error.
+func (r *rig) writes(log, run func() error) {
+	r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		var err error
+		switch {
+		case c.Write != nil:
+			err = log()
+		case c.PutRun != nil:
+			err = run()
+		}
+		if err != nil {
+			return hook.Fail(err, len(c.Write)+len(c.PutRun))
+		}
+		return next()
+	})
 }
 
 // TestStoreFails checks that a log stays pending, and is retried, until it is stored.
@@ -331,17 +317,17 @@ func TestStoreFails(t *testing.T) {
 				return nil
 			}
 		}
-		r.with.Records, r.with.Runs = logWrites{r.s.Records, fails(time.Minute)}, runWrites{r.s.Runs, fails(2 * time.Minute)}
+		r.writes(fails(time.Minute), fails(2*time.Minute))
 		r.drive()
 		defer func() { r.stop() }()
 		run := r.run(1, "a", good, nil)
 		time.Sleep(time.Minute)
-		if now := r.stored(run.ID); !now.Owing() {
+		if now := r.s.Run(run.ID); !now.Owing() {
 			t.Error("it owes nothing, and nothing is kept")
 		}
 		time.Sleep(2 * time.Minute)
 		r.nothing()
-		if now := r.stored(run.ID); now.Owing() || r.made[run.ID] != postrun.Kept {
+		if now := r.s.Run(run.ID); now.Owing() || r.made[run.ID] != postrun.Kept {
 			t.Errorf("it owes %+v, sent %q", now.OwesPostRun(), r.made[run.ID])
 		}
 	})
@@ -354,20 +340,20 @@ func TestKeptBesideNotice(t *testing.T) {
 		r := newRig(t)
 		id := core.NumberedRun(1, 1)
 		var once sync.Once
-		r.with.Runs = runWrites{r.s.Runs, func() error {
+		r.writes(func() error { return nil }, func() error {
 			once.Do(func() {
-				run := r.stored(id)
-				check.NoError(t, r.s.ChangeRuns(t.Context(), []core.RunPut{run.ClearPostRun(core.PostRun{Log: true})})[0])
+				run := r.s.Run(id)
+				check.NoError(t, r.s.Change(run.ClearPostRun(core.PostRun{Log: true})))
 			})
 			return nil
-		}}
+		})
 		r.drive()
 		defer func() { r.stop() }()
 		r.run(1, "a", good, func(run *core.Run) { run.PostRun.Notice = true })
 		time.Sleep(time.Minute)
 		r.nothing()
 		r.kept(id)
-		if run := r.stored(id); run.Owing() {
+		if run := r.s.Run(id); run.Owing() {
 			t.Fatalf("the run owes %+v yet", run.OwesPostRun())
 		}
 	})

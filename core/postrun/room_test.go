@@ -3,12 +3,13 @@ package postrun_test
 import (
 	"context"
 	"fmt"
-	"github.com/tickring/tickring/internal/poller"
 	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/poller"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pullqueue"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -25,15 +26,15 @@ var queue = store.PullQueue{App: "reports", Name: "nightly"}
 
 type rig struct {
 	*testing.T
-	e *store.Store
+	e *fixture.Store
 	p *pullqueue.Puller
 	n uint32
 }
 
 func newRig(t *testing.T, o pullqueue.Options) *rig {
-	e := memory.Open(t, memory.Options{})
+	e := fixture.New(t, memory.Options{})
 	o.Log = slog.New(slog.DiscardHandler)
-	return &rig{T: t, e: e, p: pullqueue.New(e, finish.New(e, finish.Options{}), o)}
+	return &rig{T: t, e: e, p: pullqueue.New(e.Store, finish.New(e.Store, finish.Options{}), o)}
 }
 
 // run stores a run that the queue accepted, and adds it to the queue.
@@ -43,7 +44,7 @@ func (r *rig) run() core.RunID {
 	id := core.NumberedRun(7, r.n)
 	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1,
 		First: id, SentAt: time.Now()}
-	check.OK(r, r.e.CreateRuns(r.Context(), []core.Run{x})[0])
+	r.e.Create(x)
 	r.put(id)
 	return id
 }
@@ -51,13 +52,6 @@ func (r *rig) run() core.RunID {
 func (r *rig) put(id core.RunID) {
 	r.Helper()
 	check.OK(r, r.p.Put(r.Context(), store.PullItem{Queue: queue, Run: id, Body: []byte(id.String())}))
-}
-
-func (r *rig) stored(id core.RunID) core.Run {
-	r.Helper()
-	found, err := store.Complete(r.e.Runs.Get(r.Context(), []core.RunID{id}))
-	check.OK(r, err)
-	return *found[id]
 }
 
 func (r *rig) receive(wait time.Duration) []store.Held {
@@ -152,20 +146,20 @@ func TestKill(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		before, during := r.run(), r.run()
 		kill := func(id core.RunID) {
-			check.OK(t, r.e.ChangeRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0])
+			check.OK(t, r.e.Change((&core.Run{ID: id}).Kill("ann", time.Now())))
 		}
 		kill(before)
 		held := r.receive(0)
 		if len(held) != 1 || held[0].Receipt.Run != during {
 			t.Fatalf("%v", held)
 		}
-		if x := r.stored(before); x.State != core.Killed || x.Reason != core.ReasonPerson {
+		if x := r.e.Run(before); x.State != core.Killed || x.Reason != core.ReasonPerson {
 			t.Errorf("killed before: %s %s", x.State, x.Reason)
 		}
 		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateHeld, "not killed yet")
 		kill(during)
 		check.Equal(t, r.extend(held[0], time.Minute), pullqueue.StateKilled, "killed")
-		if x := r.stored(during); !x.State.Open() {
+		if x := r.e.Run(during); !x.State.Open() {
 			t.Errorf("it is for its executor to end it: %s", x.State)
 		}
 		if idle, _ := r.p.Idle(t.Context(), queue, 7); idle {
@@ -180,8 +174,7 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			check.OK(t, finish.New(r.e, finish.Options{}).End(t.Context(),
-				[]finish.Result{{Run: id, State: core.Succeeded}})[0])
+			check.OK(t, finish.New(r.e.Store, finish.Options{}).End(t.Context(), []finish.Result{{Run: id, State: core.Succeeded}})[0])
 		}
 		first := r.run()
 		end(first)
@@ -202,7 +195,7 @@ func TestEnded(t *testing.T) {
 		if held := r.receive(0); len(held) > 0 {
 			t.Errorf("a fourth time: %v", held)
 		}
-		if x := r.stored(poison); x.State != core.Lost || x.Reason != core.ReasonNoReport || !strings.Contains(x.Message, "3 times") {
+		if x := r.e.Run(poison); x.State != core.Lost || x.Reason != core.ReasonNoReport || !strings.Contains(x.Message, "3 times") {
 			t.Errorf("%s %s %q", x.State, x.Reason, x.Message)
 		}
 		open, over := r.run(), r.run()
@@ -221,7 +214,7 @@ func TestFailedReadIsNoDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 2})
 		r.run()
-		s := *r.e
+		s := *r.e.Store
 		s.Runs = unreadable{}
 		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		for range 20 {
@@ -240,7 +233,7 @@ func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 2})
 		bad, good := r.run(), r.run()
-		s := *r.e
+		s := *r.e.Store
 		s.Runs = hook.Unreadable(s.Runs, bad)
 		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		held, err := p.Receive(t.Context(), queue, pullqueue.Want{Max: 2, Visibility: time.Hour})
@@ -347,7 +340,7 @@ func TestGoneWhileTaking(t *testing.T) {
 		r := newRig(t, pullqueue.Options{})
 		r.run()
 		ctx, cancel := context.WithCancel(t.Context())
-		s := *r.e
+		s := *r.e.Store
 		s.Pull = stopping{s.Pull, cancel}
 		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		if _, err := p.Receive(ctx, queue, pullqueue.Want{Max: 1, Visibility: time.Hour}); err == nil {

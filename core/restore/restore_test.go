@@ -12,9 +12,10 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/store"
 )
 
 var (
@@ -24,75 +25,64 @@ var (
 
 const here = "eu-west-1/state-2"
 
-type fixture struct {
-	t   testing.TB
+type rig struct {
+	*fixture.Store
 	now time.Time
-	s   *store.Store
 	o   restore.Options
 }
 
-// newFixture returns a copy of tables that eu-central-1 used, an hour after it was made.
-func newFixture(t testing.TB, jobs int) *fixture {
-	f := &fixture{t: t, now: made.Add(time.Hour)}
-	f.s = memory.Open(t, memory.Options{Now: func() time.Time { return f.now }})
+// newRig returns a copy of tables that eu-central-1 used, an hour after it was made.
+func newRig(t testing.TB, jobs int) *rig {
+	f := &rig{now: made.Add(time.Hour)}
+	f.Store = fixture.New(t, memory.Options{Now: func() time.Time { return f.now }})
 	f.o = restore.Options{Deployment: here, Now: func() time.Time { return f.now }}
-	err := f.s.Alive(ctx, made.Add(30*time.Second))
-	f.ok(err)
-	f.ok(f.s.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
+	f.Must(f.Alive(ctx, made.Add(30*time.Second)))
+	f.Must(f.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
 	if jobs == 0 {
 		return f
 	}
-	f.ok(f.s.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	first, err := f.s.JobIDs(ctx, jobs)
-	f.ok(err)
-	list := make([]store.JobPut, jobs)
-	for i := range list {
-		id := first + core.JobID(i)
-		list[i].Create = &core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)},
-			Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: made}}
-	}
-	for _, err := range f.s.Jobs.Put(ctx, list) {
-		f.ok(err)
+	f.App("shop")
+	first, err := f.JobIDs(ctx, jobs)
+	f.Must(err)
+	for id := first; id < first+core.JobID(jobs); id++ {
+		j := core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)}}
+		j.Sched.Rev, j.Sched.RevAt = 1, made
+		f.Job(j)
 	}
 	return f
 }
 
-func (f *fixture) ok(err error) {
-	f.t.Helper()
-	check.OK(f.t, err)
-}
+func (f *rig) restorer() *restore.Restorer { return restore.New(f.Store.Store, f.o) }
 
-func (f *fixture) restorer() *restore.Restorer { return restore.New(f.s, f.o) }
-
-func (f *fixture) do(req restore.Request) restore.Result {
-	f.t.Helper()
+func (f *rig) do(req restore.Request) restore.Result {
+	f.T.Helper()
 	req.By = "ann"
 	res, err := f.restorer().Do(ctx, req)
-	f.ok(err)
+	f.Must(err)
 	return res
 }
 
-func (f *fixture) admitted(deployment string) error {
-	f.t.Helper()
-	g, err := f.s.Global(ctx)
-	f.ok(err)
+func (f *rig) admitted(deployment string) error {
+	f.T.Helper()
+	g, err := f.Global(ctx)
+	f.Must(err)
 	return g.Admits(deployment)
 }
 
 // TestLifts checks that IDs that may have been allocated after the copy are not allocated again.
 func TestLifts(t *testing.T) {
-	f := newFixture(t, 1)
-	_, err := f.s.RunNumbers(ctx, 1, 7)
-	f.ok(err)
+	f := newRig(t, 1)
+	_, err := f.RunNumbers(ctx, 1, 7)
+	f.Must(err)
 	res := f.do(restore.Request{})
 	if want := made.Add(-30 * time.Second); !res.From.Equal(want) || res.LiftJobs != 100_000+100*3630 || res.LiftRuns != 10_000+1000*3630 ||
 		res.Next != 0 || res.Generation != 2 {
 		t.Errorf("%+v; from %s", res, want)
 	}
-	if id, err := f.s.JobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
+	if id, err := f.JobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
 		t.Errorf("the next job has the number %d, %v", id, err)
 	}
-	if n, err := f.s.RunNumbers(ctx, 1, 1); err != nil || int(n) != 7+res.LiftRuns+1 {
+	if n, err := f.RunNumbers(ctx, 1, 1); err != nil || int(n) != 7+res.LiftRuns+1 {
 		t.Errorf("the next run has the number %d, %v", n, err)
 	}
 	again := f.do(restore.Request{Again: true, LiftJobs: 5, LiftRuns: 3})
@@ -116,14 +106,14 @@ func TestLiftBounds(t *testing.T) {
 
 // TestUsedUp checks that a job without run numbers is listed, and that a store without job IDs is rejected.
 func TestUsedUp(t *testing.T) {
-	f := newFixture(t, 2)
-	_, err := f.s.RunNumbers(ctx, 2, core.MaxNumber-1000)
-	f.ok(err)
+	f := newRig(t, 2)
+	_, err := f.RunNumbers(ctx, 2, core.MaxNumber-1000)
+	f.Must(err)
 	if res := f.do(restore.Request{}); !slices.Equal(res.Full, []core.JobID{2}) {
 		t.Errorf("full: %v", res.Full)
 	}
-	_, err = f.s.JobIDs(ctx, 1<<31-700_000)
-	f.ok(err)
+	_, err = f.JobIDs(ctx, 1<<31-700_000)
+	f.Must(err)
 	_, err = f.restorer().Do(ctx, restore.Request{By: "ann", Again: true})
 	golden.New(t).Equal(t, "no job numbers", fmt.Sprint(err))
 	if f.admitted(here) == nil {
@@ -133,8 +123,8 @@ func TestUsedUp(t *testing.T) {
 
 // TestGenerations checks that no deployment works during a restore, and only the new one afterwards.
 func TestGenerations(t *testing.T) {
-	f := newFixture(t, 250)
-	f.ok(f.s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
+	f := newRig(t, 250)
+	f.Must(f.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
 	if f.admitted(here) == nil || f.admitted("eu-central-1/state") != nil {
 		t.Fatal("a copy is its new deployment's before it was restored")
 	}
@@ -161,14 +151,14 @@ func TestGenerations(t *testing.T) {
 	if err := f.admitted(here); err != nil || f.admitted("eu-central-1/state") == nil {
 		t.Errorf("after it: %v", err)
 	}
-	if list, err := f.s.Leases(ctx); err != nil || len(list) > 0 {
+	if list, err := f.Leases(ctx); err != nil || len(list) > 0 {
 		t.Errorf("leases %+v, %v", list, err)
 	}
-	g, err := f.s.Global(ctx)
+	g, err := f.Global(ctx)
 	if err != nil || !g.DownAt.Equal(made.Add(-30*time.Second)) || g.UpSince.Before(f.now) || g.Partitions != 2 {
 		t.Errorf("%+v, %v: executors are to have time to beat again", g, err)
 	}
-	list, err := f.s.Changes(ctx, "", 0, math.MaxInt64, 2)
+	list, err := f.Changes(ctx, "", 0, math.MaxInt64, 2)
 	if err != nil || len(list) != 2 || list[0].Verb != core.VerbRestored || list[1].Verb != core.VerbFenced || list[0].By != "ann" {
 		t.Errorf("changes %+v, %v", list, err)
 	}
@@ -177,14 +167,14 @@ func TestGenerations(t *testing.T) {
 // TestRuns checks that every open run is due again or in a journal, and so are pending follow-ups of ended
 // runs.
 func TestRuns(t *testing.T) {
-	f := newFixture(t, 1)
+	f := newRig(t, 1)
 	run := func(n uint32, state core.State, change func(*core.Run)) core.RunID {
-		r := core.Run{ID: core.NumberedRun(1, n), App: "shop", State: state, Cause: core.CauseManual, At: core.InstantOf(made),
-			Slot: core.InstantOf(made), Attempt: 1, First: core.NumberedRun(1, n)}
+		r := fixture.Trigger("shop", core.NumberedRun(1, n), core.InstantOf(made))
+		r.State = state
 		if change != nil {
 			change(&r)
 		}
-		f.ok(f.s.CreateRuns(ctx, []core.Run{r})[0])
+		f.Create(r)
 		return r.ID
 	}
 	owned := func(r *core.Run) { r.Owner, r.Until, r.Address = "old", made.Add(time.Second), "http://10.0.0.1:9999/" }
@@ -200,7 +190,7 @@ func TestRuns(t *testing.T) {
 		at := core.InstantOf(made.Add(-before))
 		r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
 			First: core.PlannedRun(1, at)}
-		f.ok(f.s.CreateRuns(ctx, []core.Run{r})[0])
+		f.Create(r)
 		return r.ID
 	}
 	given := planned(time.Minute, core.Planned)  // released, its message is lost
@@ -212,8 +202,8 @@ func TestRuns(t *testing.T) {
 	}
 	due := map[core.RunID]core.Instant{}
 	for p := range 2 {
-		list, err := f.s.Jobs.Due(ctx, p, core.InstantOf(f.now.Add(2*time.Hour)), core.DueItem{}, 100)
-		f.ok(err)
+		list, err := f.Jobs.Due(ctx, p, core.InstantOf(f.now.Add(2*time.Hour)), core.DueItem{}, 100)
+		f.Must(err)
 		for _, d := range list {
 			if d.Run != 0 {
 				due[d.Run] = d.PlanAt
@@ -228,8 +218,8 @@ func TestRuns(t *testing.T) {
 		check.Equal(t, due[c.run], c.at, "run %d is due at", c.run)
 	}
 	check.Equal(t, len(due), 5, "entries")
-	journals, err := f.s.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
-	f.ok(err)
+	journals, err := f.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
+	f.Must(err)
 	seen := map[core.RunID]core.Outcome{}
 	for _, j := range journals {
 		for _, e := range j.Entries {
@@ -242,7 +232,7 @@ func TestRuns(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	f := newFixture(t, 1)
+	f := newRig(t, 1)
 	for _, c := range []struct {
 		req  restore.Request
 		code core.Code
@@ -259,14 +249,14 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", c.req, err, c.code)
 		}
 	}
-	if g, err := f.s.Global(ctx); err != nil || g.Generation != 1 {
+	if g, err := f.Global(ctx); err != nil || g.Generation != 1 {
 		t.Errorf("%+v, %v: a rejected request changed something", g, err)
 	}
 	f.do(restore.Request{})
 	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("a deployment restores its own tables: %v", err)
 	}
-	empty := &fixture{t: t, now: made, s: memory.Open(t, memory.Options{}), o: f.o}
+	empty := &rig{Store: fixture.New(t, memory.Options{}), now: made, o: f.o}
 	if _, err := empty.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeInvalid {
 		t.Errorf("nothing ever worked, and no moment is given: %v", err)
 	}
@@ -274,7 +264,7 @@ func TestRefusals(t *testing.T) {
 
 // TestFence checks that a fence keeps all deployments out until a takeover.
 func TestFence(t *testing.T) {
-	f := newFixture(t, 1)
+	f := newRig(t, 1)
 	for range 2 {
 		if g, err := f.restorer().Fence(ctx, "ann"); err != nil || g.Holder != core.Nobody || g.Generation != 1 {
 			t.Fatalf("%+v, %v", g, err)
@@ -295,89 +285,16 @@ type failing struct {
 
 var errLost = errors.New("no answer")
 
-// store returns a copy of a store whose calls x counts.
-func (x *failing) store(s store.Store) *store.Store {
-	s.Records, s.Jobs, s.Runs = failingRecords{s.Records, x}, failingJobs{s.Jobs, x}, failingRuns{s.Runs, x}
-	return &s
-}
-
-func call[T any](x *failing, do func() (T, error)) (v T, err error) {
-	x.left--
-	if x.left == 0 && !x.after {
-		return v, errLost
+// do makes a call, which x counts.
+func (x *failing) do(_ context.Context, _ *hook.Call, next func() []error) []error {
+	if x.left--; x.left == 0 && !x.after {
+		return []error{errLost}
 	}
-	if v, err = do(); x.left == 0 {
-		err = errLost
-	}
-	return v, err
-}
-
-// calls is call for n writes.
-func calls(x *failing, n int, do func() []error) []error {
-	errs, err := call(x, func() ([]error, error) { return do(), nil })
-	if err != nil {
-		return slices.Repeat([]error{err}, n)
+	errs := next()
+	if x.left == 0 {
+		return hook.Fail(errLost, len(errs))
 	}
 	return errs
-}
-
-type (
-	failingRecords struct {
-		store.Records
-		x *failing
-	}
-	failingJobs struct {
-		store.Jobs
-		x *failing
-	}
-	failingRuns struct {
-		store.Runs
-		x *failing
-	}
-)
-
-func (f failingRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	return call(f.x, func() (map[store.Key]store.Record, error) { return f.Records.Get(ctx, keys...) })
-}
-
-func (f failingRecords) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	return call(f.x, func() ([]store.Record, error) { return f.Records.List(ctx, kind, after, before, limit) })
-}
-
-func (f failingRecords) Write(ctx context.Context, groups ...store.Group) []error {
-	return calls(f.x, len(groups), func() []error { return f.Records.Write(ctx, groups...) })
-}
-
-func (f failingJobs) List(ctx context.Context, app string, after core.JobID, limit int) (
-	l []store.Got[*core.Job], next core.JobID, err error,
-) {
-	l, err = call(f.x, func() ([]store.Got[*core.Job], error) {
-		l, next, err = f.Jobs.List(ctx, app, after, limit)
-		return l, err
-	})
-	return l, next, err
-}
-
-func (f failingJobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	return calls(f.x, len(puts), func() []error { return f.Jobs.Put(ctx, puts) })
-}
-
-func (f failingJobs) Numbers(ctx context.Context, job core.JobID, n int) (int64, error) {
-	return call(f.x, func() (int64, error) { return f.Jobs.Numbers(ctx, job, n) })
-}
-
-func (f failingRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	return call(f.x, func() ([]core.Run, error) { return f.Runs.Span(ctx, first, last, limit) })
-}
-
-func (f failingRuns) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (
-	l []core.Run, next core.RunID, err error,
-) {
-	l, err = call(f.x, func() ([]core.Run, error) {
-		l, next, err = f.Runs.Open(ctx, first, last, waiting, limit)
-		return l, err
-	})
-	return l, next, err
 }
 
 // TestEveryFault checks that no deployment works on a partial restore, whichever call fails, and that the
@@ -385,22 +302,20 @@ func (f failingRuns) Open(ctx context.Context, first, last core.RunID, waiting b
 func TestEveryFault(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n := 1; ; n++ {
-			f := newFixture(t, 2)
-			f.ok(f.s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
+			f := newRig(t, 2)
+			f.Must(f.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
 			id := core.NumberedRun(2, 1)
-			f.ok(f.s.CreateRuns(ctx,
-				[]core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, At: 1, Slot: core.InstantOf(made), Attempt: 1,
-					First: id}})[0])
+			f.Create(fixture.Trigger("shop", id, core.InstantOf(made)))
 			x := &failing{n, after}
-			r := restore.New(x.store(*f.s), f.o)
+			r := restore.New(hook.Over(f.Store.Store, x.do), f.o)
 			res, err := r.Do(ctx, restore.Request{By: "ann"})
 			if err == nil {
 				if x.left > 0 {
 					break // there are fewer calls
 				}
 			} else {
-				g, gerr := f.s.Global(ctx)
-				f.ok(gerr)
+				g, gerr := f.Global(ctx)
+				f.Must(gerr)
 				done := g.Holder == here && !g.Opening
 				if f.admitted(here) == nil && !done {
 					t.Fatalf("call %d: half restored, and it works", n)
@@ -413,10 +328,10 @@ func TestEveryFault(t *testing.T) {
 			if err := f.admitted(here); err != nil || res.Next != 0 {
 				t.Fatalf("call %d: %v, %+v", n, err, res)
 			}
-			if first, err := f.s.RunNumbers(ctx, 2, 1); err != nil || int(first) <= res.LiftRuns {
+			if first, err := f.RunNumbers(ctx, 2, 1); err != nil || int(first) <= res.LiftRuns {
 				t.Fatalf("call %d: the next run has the number %d, %v", n, first, err)
 			}
-			list, err := f.s.Jobs.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
+			list, err := f.Jobs.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
 			if err != nil || len(list) == 0 || list[0].Run != id {
 				t.Fatalf("call %d: the run that waited is not due: %+v, %v", n, list, err)
 			}
@@ -428,10 +343,10 @@ func TestEveryFault(t *testing.T) {
 // the table of runs is lost. Earlier runs then do not count as missing.
 func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
 	for lost, want := range map[bool]core.Instant{true: core.InstantOf(made), false: 0} {
-		f := newFixture(t, 2)
+		f := newRig(t, 2)
 		f.do(restore.Request{From: made, RunsLost: lost})
 		for job := range core.JobID(2) {
-			if upTo, err := f.s.Cleaned(ctx, job+1); err != nil || upTo != want {
+			if upTo, err := f.Cleaned(ctx, job+1); err != nil || upTo != want {
 				t.Errorf("lost %t: job %d is cleaned up to %s, %v", lost, job+1, upTo, err)
 			}
 		}
@@ -440,23 +355,21 @@ func TestRestoreWithoutRunsSendsNoneAgain(t *testing.T) {
 
 // TestOldTriggerBehindMany checks that an old open trigger is found before many later ended ones.
 func TestOldTriggerBehindMany(t *testing.T) {
-	f := newFixture(t, 1)
+	f := newRig(t, 1)
 	run := func(n uint32, state core.State, slot time.Time) core.Run {
-		id := core.NumberedRun(1, n)
-		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseAPI, At: core.InstantOf(slot), Slot: core.InstantOf(slot), Attempt: 1,
-			First: id, EndedAt: slot}
+		r := fixture.Trigger("shop", core.NumberedRun(1, n), core.InstantOf(slot))
+		r.State, r.EndedAt = state, slot
+		return r
 	}
 	list := []core.Run{run(1, core.Planned, made.Add(time.Minute))}
 	for n := range 2500 {
 		list = append(list, run(uint32(n)+2, core.Succeeded, made.Add(-72*time.Hour)))
 	}
-	for _, err := range f.s.CreateRuns(ctx, list) {
-		f.ok(err)
-	}
+	f.Create(list...)
 	if res := f.do(restore.Request{}); res.Waiting != 1 {
 		t.Errorf("%+v", res)
 	}
-	if entries, err := f.s.Jobs.Entries(ctx, 1); err != nil || len(entries) != 1 || entries[0].Run != list[0].ID {
+	if entries, err := f.Jobs.Entries(ctx, 1); err != nil || len(entries) != 1 || entries[0].Run != list[0].ID {
 		t.Errorf("%+v, %v", entries, err)
 	}
 }
