@@ -209,7 +209,12 @@ func (a *ask) fail(err error) {
 
 // again shows the page of a rejected form again, with the error and the input.
 func (a *ask) again(err error, name string, data any) (string, core.Text, error) {
-	a.render(a.problemOf(err).Status, name, data)
+	return a.shown(a.problemOf(err).Status, name, data)
+}
+
+// shown answers a form with a page.
+func (a *ask) shown(status int, name string, data any) (string, core.Text, error) {
+	a.render(status, name, data)
 	return "", core.Text{}, errShown
 }
 

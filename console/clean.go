@@ -41,7 +41,7 @@ func (a *ask) clean() (any, error) {
 		return nil, errShown
 	}
 	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
-		err = a.countClean(p)
+		err = caught(func() error { return a.countClean(p) })
 	}
 	return a.orWrong(err, "clean", p, &p.Wrong)
 }
@@ -52,13 +52,7 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 	if p.Asked.Job != "" {
 		p.Asked.App = ""
 	}
-	back := url.Values{}
-	if p.Asked.Job != "" {
-		back.Set("job", p.Asked.Job)
-	} else {
-		back.Set("app", p.Asked.App)
-	}
-	p.Back = Root + "runs?" + back.Encode()
+	p.Back = addressOf(Root+"runs", url.Values{"job": {p.Asked.Job}, "app": {p.Asked.App}}, []string{"job", "app"})
 	if p.Asked.Job == "" && p.Asked.App == "" {
 		return core.Errorf(core.CodeInvalid, "required: a job or an app")
 	}
@@ -93,10 +87,7 @@ func (a *ask) countClean(p *cleanPage) error {
 	body, sum := p.Asked, client.CleanResult{}
 	body.DryRun = true
 	for end := time.Now().Add(countWithin); ; {
-		page, err := a.Clean(a.Ctx(), body)
-		if err != nil {
-			return err
-		}
+		page := need(a.Clean(a.Ctx(), body))
 		sum.Cleaned, sum.Held = sum.Cleaned+page.Cleaned, sum.Held+page.Held
 		if body.After = page.Next; body.After == "" || page.Failed != "" {
 			break
@@ -131,22 +122,18 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p.Asked.After = q.Get("next")
 	res, err := a.Clean(a.Ctx(), p.Asked)
 	if err != nil {
-		problem := a.problemOf(err)
-		p.Wrong, p.Form = problem.Message, q
-		a.render(problem.Status, "clean", p)
-		return "", core.Text{}, errShown
+		p.Wrong, p.Form = a.problemOf(err).Message, q
+		return a.again(err, "clean", p)
 	}
 	p.Done, p.Held, p.Wrong = p.Done+res.Cleaned, p.Held+res.Held, res.Failed
-	if res.Next != "" || res.Failed != "" {
-		p.Form = q
-		q.Set("next", res.Next)
-		q.Set("done", strconv.FormatInt(p.Done, 10))
-		q.Set("held", strconv.FormatInt(p.Held, 10))
-	} else {
+	if res.Next == "" && res.Failed == "" {
 		return p.Back, core.Say("runs deleted: %d, kept: %d", p.Done, p.Held), nil
 	}
-	a.render(http.StatusOK, "clean", p)
-	return "", core.Text{}, errShown
+	p.Form = q
+	q.Set("next", res.Next)
+	q.Set("done", strconv.FormatInt(p.Done, 10))
+	q.Set("held", strconv.FormatInt(p.Held, 10))
+	return a.shown(http.StatusOK, "clean", p)
 }
 
 func (a *ask) EndStates() (list []core.State) {

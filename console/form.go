@@ -109,16 +109,11 @@ func (a *ask) newJob() (any, error) {
 		a.render(http.StatusOK, "jobtext", &jobPage{Text: exampleJob})
 		return nil, errShown
 	}
-	o, set := object{}, ""
+	o := object{}
 	if from := a.Q("from"); from != "" {
 		app, name, _ := strings.Cut(from, "/")
-		j, err := a.GetJob(a.Ctx(), app, name)
-		if err != nil {
-			return nil, err
-		}
-		if o, _, err = a.objectOf(j); err != nil {
-			return nil, err
-		}
+		j := need(a.GetJob(a.Ctx(), app, name))
+		o, _ = a.objectOf(j)
 		o["name"] = j.Name + "-copy"
 	} else if app := a.Q("app"); app != "" {
 		o["app"] = app
@@ -127,15 +122,12 @@ func (a *ask) newJob() (any, error) {
 	if a.Q("from") == "" {
 		v.Set("kind.0", "crontab")
 	}
-	return a.shownForm(v, o, set, subject{From: a.Q("from")})
+	return a.shownForm(v, o, "", subject{From: a.Q("from")}), nil
 }
 
 // editJob returns the form of an existing job.
-func (a *ask) editJob(j client.Job) (*jobForm, error) {
-	o, set, err := a.objectOf(j)
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) editJob(j client.Job) *jobForm {
+	o, set := a.objectOf(j)
 	return a.shownForm(valuesOf(o), o, set, subject{Ref: j.App + "/" + j.Name, Rev: j.Rev})
 }
 
@@ -180,13 +172,8 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	}
 	if from != "" { // fields that the form does not show stay
 		app, name, _ := strings.Cut(from, "/")
-		j, err := a.GetJob(a.Ctx(), app, name)
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		if base, set, err = a.objectOf(j); err != nil {
-			return "", core.Text{}, err
-		}
+		j := need(a.GetJob(a.Ctx(), app, name))
+		base, set = a.objectOf(j)
 		if of.Ref == "" {
 			set = ""
 		}
@@ -202,10 +189,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		v.Set("expr."+strconv.Itoa(n), expr)
 	}
 	o, own := objectFrom(v, base, a)
-	f, spec, err := a.judged(v, o, set, of, own)
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	f, spec := a.judged(v, o, set, of, own)
 	f.Typed = true
 	if do := a.Form("do"); do != "" && (do != "manifest" || spec != nil) || a.Partial() {
 		switch n := len(f.Rules); {
@@ -216,12 +200,10 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		case do == "manifest":
 			return a.shownAsManifest(spec, of.Rev)
 		}
-		a.render(http.StatusOK, "jobform", f)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusOK, "jobform", f)
 	}
 	if spec == nil {
-		a.render(http.StatusBadRequest, "jobform", f)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusBadRequest, "jobform", f)
 	}
 	if f.Made = a.Form("newapp") != ""; f.Made {
 		none := int64(0)
@@ -237,12 +219,9 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	if isConflict(err) && of.Ref != "" {
 		now, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 		if gone == nil && now.Rev != of.Rev {
-			if f.Clash, err = a.clash(&now, of.Rev, new(asJob(spec))); err != nil {
-				return "", core.Text{}, err
-			}
+			f.Clash = a.clash(&now, of.Rev, new(asJob(spec)))
 			f.Rev = now.Rev
-			a.render(http.StatusConflict, "jobform", f)
-			return "", core.Text{}, errShown
+			return a.shown(http.StatusConflict, "jobform", f)
 		}
 	}
 	return a.refuseForm(f, err)
@@ -250,10 +229,10 @@ func (a *ask) saveJob() (string, core.Text, error) {
 
 // refuseForm shows the form with an error of the API.
 func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Status >= http.StatusInternalServerError {
+	if !rejected(err) {
 		return "", core.Text{}, err
 	}
+	e, _ := errors.AsType[*client.Error](err)
 	message := e.Message
 	if e.Value != "" {
 		message = fmt.Sprintf("%q: %s", e.Value, e.Message)
@@ -262,30 +241,23 @@ func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
 		f.NewApp = true
 	}
 	f.wrong(e.Field, message, "")
-	a.render(e.Status, "jobform", f)
-	return "", core.Text{}, errShown
+	return a.shown(e.Status, "jobform", f)
 }
 
 // shownForm returns the form of a job without errors for fields that are still empty.
-func (a *ask) shownForm(v url.Values, o object, set string, of subject) (*jobForm, error) {
+func (a *ask) shownForm(v url.Values, o object, set string, of subject) *jobForm {
 	a.still = true
-	f, _, err := a.judged(v, o, set, of, nil)
-	if f != nil && of.Ref == "" && of.From == "" { // the user has not typed anything yet
+	f, _ := a.judged(v, o, set, of, nil)
+	if of.Ref == "" && of.From == "" { // the user has not typed anything yet
 		f.quiet()
 	}
-	return f, err
+	return f
 }
 
 // judged returns the form with its errors, and the spec if there are none.
-func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec, error) {
+func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec) {
 	f := a.filled(v, of)
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range apps.Apps {
-		f.Apps = append(f.Apps, apps.Apps[i].Name)
-	}
+	f.Apps = need(a.appNames())
 	if !a.Partial() { // the preview while the user types has no lists
 		a.offer(f, v.Get("app"))
 	}
@@ -298,18 +270,15 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 			f.wrong(strings.TrimPrefix(strings.TrimPrefix(e.Path, "jobs[0]"), "."), words.Say(a.Lang, e.Reason), caretOf(e.Reason))
 		}
 	} else if err != nil {
-		return nil, nil, err
+		fail(err)
 	}
-	if err := a.previewOf(f, o); err != nil {
-		return nil, nil, err
-	}
+	a.previewOf(f, o)
 	f.Command = commandOf(o, of.Ref)
 	if f.Errors > 0 {
-		return f, nil, nil
+		return f, nil
 	}
-	text, err := manifest.Export(nil, []client.Job{asJob(&spec)})
-	f.Text = string(text)
-	return f, &spec, err
+	f.Text = string(need(manifest.Export(nil, []client.Job{asJob(&spec)})))
+	return f, &spec
 }
 
 // maxOffered is the maximum number of jobs in the list of parents: the app's jobs come first. Users can type any
@@ -344,13 +313,13 @@ func (a *ask) offer(f *jobForm, app string) {
 }
 
 // previewOf describes the schedule, even if other fields are wrong.
-func (a *ask) previewOf(f *jobForm, o object) error {
+func (a *ask) previewOf(f *jobForm, o object) {
 	if o["schedule"] == nil {
-		return nil
+		return
 	}
 	spec, err := readObject(object{"app": "x", "name": "x", "handler": "x", "schedule": o["schedule"]}, "")
 	if err != nil {
-		return nil // its field shows the error
+		return // its field shows the error
 	}
 	s := api.JobSpecOf(spec).Schedule
 	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext}
@@ -360,13 +329,11 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		}
 	}
 	p, err := a.Preview(a.Ctx(), q)
-	if err != nil {
-		if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
-			f.wrong("schedule", e.Message, "")
-			return nil
-		}
-		return err
+	if e, _ := errors.AsType[*client.Error](err); rejected(err) {
+		f.wrong("schedule", e.Message, "")
+		return
 	}
+	need(p, err)
 	shown, loc, before := &shownPreview{Words: p.Description, Ends: p.Ends, Traps: p.Warnings}, locationOf(s.Timezone), a.Now
 	for _, at := range p.Next {
 		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
@@ -377,7 +344,6 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 			"times here are an example. With the offset 0s, jobs with the same period fire together."))
 	}
 	f.Preview = shown
-	return nil
 }
 
 // spreads reports whether the times of a schedule depend on the number of its job.
@@ -1008,20 +974,17 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 type object = map[string]any
 
 // objectOf returns the manifest of a job, and its set.
-func (a *ask) objectOf(j client.Job) (object, string, error) {
-	text, err := a.manifest(j)
-	if err != nil {
-		return nil, "", err
-	}
+func (a *ask) objectOf(j client.Job) (object, string) {
+	text := a.manifest(j)
 	var doc struct {
 		Set  string   `yaml:"set"`
 		Jobs []object `yaml:"jobs"`
 	}
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
-		return nil, "", fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected")))
+		fail(fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected"))))
 	}
 	delete(doc.Jobs[0], "paused") // the form does not change the state
-	return doc.Jobs[0], doc.Set, nil
+	return doc.Jobs[0], doc.Set
 }
 
 // readObject is read for a job from the form.

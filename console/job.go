@@ -70,51 +70,29 @@ const (
 func (a *ask) ref() string { return a.Path("app") + "/" + a.Path("name") }
 
 func (a *ask) job() (any, error) {
-	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return nil, err
-	}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
 	if a.Q("view") == "edit" {
-		f, err := a.editJob(j)
-		if err != nil {
-			return nil, err
-		}
-		a.render(http.StatusOK, "jobform", f)
+		a.render(http.StatusOK, "jobform", a.editJob(j))
 		return nil, errShown
 	}
-	return a.jobPage(j)
+	return a.jobPage(j), nil
 }
 
-func (a *ask) jobPage(j client.Job) (*jobPage, error) {
+func (a *ask) jobPage(j client.Job) *jobPage {
 	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
-	var err error
 	if a.still = p.View == "manifest"; a.still {
-		if p.Text, err = a.manifest(j); err != nil {
-			return nil, err
-		}
+		p.Text = a.manifest(j)
 	}
-	runs, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})
-	if err != nil {
-		return nil, err
-	}
-	p.Runs = runs.Runs
-	if p.Next, err = a.nextOf(&j); err != nil {
-		return nil, err
-	}
-	if p.Of, err = a.GetApp(a.Ctx(), j.App); err != nil {
-		return nil, err
-	}
+	p.Runs = need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})).Runs
+	p.Next = a.nextOf(&j)
+	p.Of = need(a.GetApp(a.Ctx(), j.App))
 	p.AtWork = a.atWork(p)
 	if j.Command.Line == "" {
-		list, err := a.ListExecutors(a.Ctx(), j.App)
-		if err != nil {
-			return nil, err
-		}
-		p.Executors = list.Executors
+		p.Executors = need(a.ListExecutors(a.Ctx(), j.App)).Executors
 	}
 	p.Answer = a.answer(p)
-	return p, nil
+	return p
 }
 
 // atWork returns the unfinished runs of a job, which can be older than the newest runs: a hanging run has many
@@ -167,11 +145,8 @@ func isHeld(r *client.Run) bool {
 }
 
 // nextOf returns the upcoming runs of a job, as the engine plans them.
-func (a *ask) nextOf(j *client.Job) ([]coming, error) {
-	page, err := a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext})
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) nextOf(j *client.Job) []coming {
+	page := need(a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext}))
 	loc := locationOf(j.Schedule.Timezone)
 	if len(page.Upcoming) == 0 { // none within that time
 		for _, at := range j.Next {
@@ -186,7 +161,7 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 		}
 		before = c.ScheduledAt
 	}
-	return list, nil
+	return list
 }
 
 // Waits describes a waiting run by its cause.
@@ -286,19 +261,7 @@ func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 func (a *ask) Barred(runs []client.Run) template.HTML {
 	list := make([]Bar, len(runs))
 	for i := range runs {
-		r := &runs[len(runs)-1-i]
-		b := Bar{Shape: shapes[core.State(r.State)]}
-		if r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
-			b.Shape = "late"
-		}
-		if !r.SentAt.IsZero() {
-			end := r.EndedAt
-			if end.IsZero() {
-				end = a.Now
-			}
-			b.Took = end.Sub(r.SentAt)
-		}
-		list[i] = b
+		list[i] = a.barOf(&runs[len(runs)-1-i])
 	}
 	return a.Bars(list)
 }

@@ -26,27 +26,21 @@ func (a *ask) Key() string { return "console-" + rand.Text() }
 
 // act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.
 func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, core.Text, error) {
-	to, said, err := do()
+	to, said, err := tried(do)
 	if err == nil {
 		return to, said, nil
 	}
 	e, isClient := errors.AsType[*client.Error](err)
 	own, isOwn := errors.AsType[*core.Error](err)
 	switch {
-	case isClient && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized:
+	case rejected(err) && e.Status != http.StatusUnauthorized:
 	case isOwn && own.Code != core.CodeInternal:
 	default:
 		return "", said, err
 	}
-	j, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if gone != nil {
-		return "", said, gone
-	}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
-	page, bad := a.jobPage(j)
-	if bad != nil {
-		return "", said, bad
-	}
+	page := a.jobPage(j)
 	p := a.problemOf(err)
 	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
 	if seen := a.seen(); isConflict(err) && seen != nil && *seen != j.Rev {
@@ -54,9 +48,7 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 		if panel == "label" {
 			mine := j
 			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // valid, or there would be no conflict
-			if page.Clash, bad = a.clash(&j, *seen, &mine); bad != nil {
-				return "", said, bad
-			}
+			page.Clash = a.clash(&j, *seen, &mine)
 			page.F.Error = ""
 		}
 	}
@@ -65,8 +57,7 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	} else {
 		page.F.Field = own.Field
 	}
-	a.render(p.Status, "job", page)
-	return "", said, errShown
+	return a.shown(p.Status, "job", page)
 }
 
 // seen returns the job's revision when the form was shown; nil if the form has none.
@@ -129,10 +120,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 				body.Addresses = append(body.Addresses, address)
 			}
 		}
-		var err error
-		if body.At, err = a.when("at", a.Form("at"), a.typedBy()); err != nil {
-			return "", core.Text{}, err
-		}
+		body.At = need(a.when("at", a.Form("at"), a.typedBy()))
 		if text := strings.TrimSpace(a.Form("retries")); text != "" {
 			n, err := strconv.Atoi(text)
 			if err != nil {
@@ -140,10 +128,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			}
 			body.Retries = &n
 		}
-		res, err := a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body)
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		res := need(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
 		if res.Existing {
 			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
 		}
@@ -189,10 +174,7 @@ func notJSON(text string) core.Text {
 
 func (a *ask) pauseJob() (string, core.Text, error) {
 	return a.act("pause", func() (string, core.Text, error) {
-		until, err := a.when("until", a.Form("until"), a.typedBy())
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		until := need(a.when("until", a.Form("until"), a.typedBy()))
 		if strings.TrimSpace(a.Form("reason")) == "" {
 			return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
 		}
@@ -201,9 +183,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		if isConflict(err) && a.pausedSo(until) { // the form was sent twice
 			err = nil
 		}
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		need(res, err)
 		said := core.Say("%s is paused", a.ref())
 		if !res.Changed {
 			said = core.Say("%s was already paused", a.ref())
@@ -211,11 +191,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		if a.Form("running") != "kill" {
 			return jobPath(a.ref()), said, nil
 		}
-		killed, err := a.killAll()
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		return jobPath(a.ref()), core.Say("%s; %s", said, killed), nil
+		return jobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
 	})
 }
 
@@ -230,18 +206,14 @@ func (a *ask) pausedSo(until time.Time) bool {
 
 func (a *ask) resumeJob() (string, core.Text, error) {
 	return a.act("resume", func() (string, core.Text, error) {
-		_, err := a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")})
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		need(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
 		return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 	})
 }
 
 func (a *ask) killJob() (string, core.Text, error) {
 	return a.act("kill", func() (string, core.Text, error) {
-		said, err := a.killAll()
-		return jobPath(a.ref()), said, err
+		return jobPath(a.ref()), a.killAll(), nil
 	})
 }
 
@@ -249,13 +221,10 @@ func (a *ask) killJob() (string, core.Text, error) {
 const maxKills = 20
 
 // killAll kills the unfinished runs of the job in the path, page by page.
-func (a *ask) killAll() (core.Text, error) {
+func (a *ask) killAll() core.Text {
 	killed, cancelled, after, problem := 0, 0, "", ""
 	for range maxKills {
-		res, err := a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after})
-		if err != nil {
-			return core.Text{}, err
-		}
+		res := need(a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" {
@@ -274,31 +243,20 @@ func (a *ask) killAll() (core.Text, error) {
 	if after != "" {
 		said = core.Say("more runs of the job remain: repeat the kill; %s", said)
 	}
-	return said, nil
+	return said
 }
 
 func (a *ask) labelJob() (string, core.Text, error) {
 	return a.act("label", func() (string, core.Text, error) {
-		j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		labels, err := pairsOf("labels", a.Form("labels"))
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+		labels := need(pairsOf("labels", a.Form("labels")))
 		said := core.Say("the labels of %s are saved", a.ref())
 		if maps.Equal(labels, j.Labels) {
 			return jobPath(a.ref()), said, nil
 		}
-		spec, err := sameSpec(&j)
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		spec := need(sameSpec(&j))
 		spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
-		if _, err := a.PutJob(a.Ctx(), j.App, j.Name, spec); err != nil {
-			return "", core.Text{}, err
-		}
+		need(a.PutJob(a.Ctx(), j.App, j.Name, spec))
 		return jobPath(a.ref()), said, nil
 	})
 }
@@ -336,10 +294,7 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 		if strings.TrimSpace(a.Form("name")) != a.ref() {
 			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
 		}
-		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()})
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		res := need(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
 		if res.Withheld {
 			return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
 				a.ref()), nil
@@ -350,9 +305,7 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
 	return a.act("return-to-code", func() (string, core.Text, error) {
-		if _, err := a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
-			return "", core.Text{}, err
-		}
+		need(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
 		return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 	})
 }

@@ -66,14 +66,12 @@ const (
 // lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
-	err := a.late(p)
+	err := caught(func() error { return a.late(p) })
 	return a.orWrong(err, "lateness", p, &p.Wrong)
 }
 
 func (a *ask) late(p *latenessPage) (err error) {
-	if p.Span, err = a.spanOf(); err != nil {
-		return err
-	}
+	p.Span = need(a.spanOf())
 	switch {
 	case p.Span.When != "" || !p.Span.From.IsZero():
 	case p.Span.To.IsZero():
@@ -89,9 +87,7 @@ func (a *ask) late(p *latenessPage) (err error) {
 	if p.Asked.Job != "" {
 		p.Asked.App, p.Asked.Each = "", "job"
 	}
-	if p.Answer, err = a.GetLateness(a.Ctx(), p.Asked); err != nil {
-		return err
-	}
+	p.Answer = need(a.GetLateness(a.Ctx(), p.Asked))
 	if p.Width, err = time.ParseDuration(p.Answer.Width); err != nil || p.Width <= 0 {
 		return core.Errorf(core.CodeInternal, "the width of a bucket is %q", p.Answer.Width)
 	}

@@ -52,14 +52,12 @@ func (r reportRow) Rate() string {
 // reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
-	err := a.report(p)
+	err := caught(func() error { return a.report(p) })
 	return a.orWrong(err, "reports", p, &p.Wrong)
 }
 
-func (a *ask) report(p *reportsPage) (err error) {
-	if p.Span, err = a.spanOf(); err != nil {
-		return err
-	}
+func (a *ask) report(p *reportsPage) error {
+	p.Span = need(a.spanOf())
 	end := p.Span.To
 	if end.IsZero() {
 		end = a.Now
@@ -81,9 +79,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 	if by == "hour" && end.Sub(p.Span.From) > 40*24*time.Hour {
 		return core.Invalid("by", by, "at most 40 days can be shown by hour")
 	}
-	if p.Report, err = a.GetReport(a.Ctx(), p.Asked); err != nil {
-		return err
-	}
+	p.Report = need(a.GetReport(a.Ctx(), p.Asked))
 	p.Whole = emptyStretches(&p.Report)
 	at := map[int64]int{}
 	for i := range p.Whole {
@@ -131,10 +127,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 }
 
 func emptyStretches(r *client.Report) (list []stretch) {
-	loc, err := time.LoadLocation(r.Zone)
-	if err != nil {
-		loc = time.UTC
-	}
+	loc := locationOf(r.Zone)
 	for at := r.From.In(loc); at.Before(r.To) && len(list) < 1200; {
 		next := at.Add(time.Hour)
 		if r.By == "day" {
