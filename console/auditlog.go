@@ -64,13 +64,7 @@ func (p *changesPage) Command() string {
 			command += " --" + flag[0] + " " + quoted(flag[1])
 		}
 	}
-	if !f.From.IsZero() {
-		command += " --from " + f.From.Format(time.RFC3339)
-	}
-	if !f.To.IsZero() {
-		command += " --to " + f.To.Format(time.RFC3339)
-	}
-	return command
+	return command + rangeFlags(f.From, f.To)
 }
 
 type change struct {

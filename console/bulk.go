@@ -50,14 +50,7 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) *bulkPanel {
 }
 
 func bulkFilter(q url.Values) *client.BulkFilter {
-	f := &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text"))}
-	if label := q.Get("label"); label != "" {
-		f.Label = []string{label}
-	}
-	if is := q.Get("status"); is != "" {
-		f.Status = []string{is}
-	}
-	return f
+	return &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Label: given(q, "label"), Status: given(q, "status")}
 }
 
 type bulkPage struct {

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +46,7 @@ func (a *ask) clean() (any, error) {
 }
 
 func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
-	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: slices.DeleteFunc(slices.Clone(q["state"]),
-		func(s string) bool { return s == "" })}
+	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state")}
 	if p.Asked.Job != "" {
 		p.Asked.App = ""
 	}
@@ -56,26 +54,26 @@ func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
 	if p.Asked.Job == "" && p.Asked.App == "" {
 		return core.Errorf(core.CodeInvalid, "required: a job or an app")
 	}
-	if given := q.Get("keep"); given != "" {
-		n, err := strconv.Atoi(given)
+	if keep := q.Get("keep"); keep != "" {
+		n, err := strconv.Atoi(keep)
 		if err != nil || n < 0 {
-			return core.Invalid("keep", given, "must be a whole number, %d or more", 0)
+			return core.Invalid("keep", keep, "must be a whole number, %d or more", 0)
 		}
 		p.Asked.Keep = n
 	}
-	given := q.Get("older")
-	if given == "" {
+	older := q.Get("older")
+	if older == "" {
 		return nil
 	}
-	if days, is := strings.CutSuffix(given, "d"); is {
+	if days, is := strings.CutSuffix(older, "d"); is {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			p.Asked.Before = a.Now.AddDate(0, 0, -int(n)).Truncate(time.Second)
 			return nil
 		}
 	}
-	at, bare, err := momentOf("older", given, a.typedIn(q))
+	at, bare, err := momentOf("older", older, a.typedIn(q))
 	if err != nil {
-		return core.Invalid("older", given, "must be a number of days such as 90d, or a time such as 2026-11-20")
+		return core.Invalid("older", older, "must be a number of days such as 90d, or a time such as 2026-11-20")
 	}
 	if p.Asked.Before = at; bare {
 		p.Older = at.Format(time.RFC3339)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -130,25 +131,6 @@ func (a *ask) editJob(j client.Job) *jobForm {
 	o, set := a.objectOf(j)
 	return a.shownForm(valuesOf(o), o, set, subject{Ref: j.App + "/" + j.Name, Rev: j.Rev})
 }
-
-// fieldView and groupView pass a part of the form to templates, together with the ask.
-type (
-	fieldView struct {
-		Ask   *ask
-		Field shownField
-	}
-	groupView struct {
-		Ask   *ask
-		Form  *jobForm
-		Group shownGroup
-	}
-)
-
-// FieldOf returns the data with which the template shows a field.
-func (a *ask) FieldOf(d shownField) fieldView { return fieldView{a, d} }
-
-// GroupOf returns the data with which the template shows a group.
-func (a *ask) GroupOf(f *jobForm, g shownGroup) groupView { return groupView{a, f, g} }
 
 // A subject is the job that a form edits (Ref) or copies (From), with its revision.
 type subject struct {
@@ -423,13 +405,24 @@ func (a *ask) parent(n int, job, when string) shownParent {
 	return p
 }
 
+// fields returns the fields of the form, each with its group.
+func (f *jobForm) fields() iter.Seq2[*shownGroup, *shownField] {
+	return func(yield func(*shownGroup, *shownField) bool) {
+		for i := range f.Groups {
+			for k := range f.Groups[i].Fields {
+				if !yield(&f.Groups[i], &f.Groups[i].Fields[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // template puts the template of a language into the script field.
 func (f *jobForm) template(kind string) {
-	for i := range f.Groups {
-		for k := range f.Groups[i].Fields {
-			if d := &f.Groups[i].Fields[k]; d.Name == "script.source" {
-				d.Value, d.Error = templateOfKind(kind), ""
-			}
+	for _, d := range f.fields() {
+		if d.Name == "script.source" {
+			d.Value, d.Error = templateOfKind(kind), ""
 		}
 	}
 }
@@ -497,22 +490,19 @@ func (f *jobForm) BadRule() bool {
 
 // Elsewhere reports whether a field outside the schedules has an error.
 func (f *jobForm) Elsewhere() bool {
-	n := f.Errors
-	for i := range f.Rules {
-		if f.Rules[i].Error != "" {
-			n--
+	wrong := 0
+	for _, r := range f.Rules {
+		if r.Error != "" {
+			wrong++
 		}
 	}
-	return n > 0
+	return f.Errors > wrong
 }
 
 // quiet removes the errors of a form without input.
 func (f *jobForm) quiet() {
-	for i := range f.Groups {
-		f.Groups[i].Wrong = false
-		for k := range f.Groups[i].Fields {
-			f.Groups[i].Fields[k].Error = ""
-		}
+	for g, d := range f.fields() {
+		g.Wrong, d.Error = false, ""
 	}
 	for i := range f.Rules {
 		f.Rules[i].Error, f.Rules[i].Caret = "", ""
@@ -572,16 +562,13 @@ func (f *jobForm) wrong(path, why, caret string) {
 	}
 	// An error of a path without a field, such as call.auth.basic, goes to the first field below it.
 	for _, exact := range []bool{true, false} {
-		for i := range f.Groups {
-			for k := range f.Groups[i].Fields {
-				d := &f.Groups[i].Fields[k]
-				if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
-					if !exact {
-						d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
-					}
-					f.Groups[i].Wrong = true
-					return
+		for g, d := range f.fields() {
+			if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
+				if !exact {
+					d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
 				}
+				g.Wrong = true
+				return
 			}
 		}
 	}

@@ -510,12 +510,3 @@ func (a *ask) Told(p *jobPage) (list []told) {
 func (a *ask) plainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }
-
-// beside passes a part of a page to templates that take one value, together with the ask.
-type beside struct {
-	Ask   *ask
-	Clash *clash
-}
-
-// Beside returns the data with which the template shows a conflict with another user's change.
-func (a *ask) Beside(c *clash) beside { return beside{a, c} }

@@ -72,16 +72,11 @@ func (a *ask) jobs() (any, error) {
 
 func (a *ask) jobsList(q url.Values) *jobsPage {
 	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"),
-		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after")}
+		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after"),
+		Label: given(q, "label"), Status: given(q, "status")}
 	p.Limit = need(rowsOf(q))
 	columns := need(a.columns(q["cols"], p.Sort, p.Reverse))
 	is := q.Get("status")
-	if is != "" {
-		p.Status = []string{is}
-	}
-	if label := q.Get("label"); label != "" {
-		p.Label = []string{label}
-	}
 	page := need(a.ListJobs(a.Ctx(), p))
 	if page.Partial {
 		a.unsure()

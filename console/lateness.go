@@ -124,15 +124,10 @@ func (a *ask) late(p *latenessPage) (err error) {
 
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
-	switch {
-	case r.Job != "":
-		q.Set("job", r.Job)
-	case r.JobID != 0:
-		q.Set("job", fmt.Sprint(r.JobID))
-	case r.App != "":
-		q.Set("app", r.App)
-	case p.Asked.App != "":
-		q.Set("app", p.Asked.App)
+	if job, app := jobIn(r.Job, r.JobID), cmp.Or(r.App, p.Asked.App); job != "" {
+		q.Set("job", job)
+	} else if app != "" {
+		q.Set("app", app)
 	}
 	return Root + "runs?" + q.Encode()
 }

@@ -90,15 +90,8 @@ func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, err
 }
 
 func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
-	all := func(name string) (list []string) {
-		for _, v := range q[name] {
-			if v != "" {
-				list = append(list, v)
-			}
-		}
-		return list
-	}
-	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: all("state"), Cause: all("cause"),
+	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state"),
+		Cause:  given(q, "cause"),
 		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.last(),
 		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late")),
 		Text: strings.TrimSpace(q.Get("text"))}
@@ -108,16 +101,26 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
+// given returns the values of a name in a query that are not empty.
+func given(q url.Values, name string) (list []string) {
+	for _, v := range q[name] {
+		if v != "" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
 // draws at once.
 func rowsOf(q url.Values) (int, error) {
-	given := q.Get("rows")
-	if given == "" {
+	rows := q.Get("rows")
+	if rows == "" {
 		return rowsShown, nil
 	}
-	n, err := strconv.Atoi(given)
+	n, err := strconv.Atoi(rows)
 	if err != nil || !slices.Contains(rowsMay, n) {
-		return 0, core.Invalid("rows", given, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
+		return 0, core.Invalid("rows", rows, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
 	}
 	return n, nil
 }
@@ -261,9 +264,8 @@ func (a *ask) RunSaid(r *client.Run) string {
 	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
 }
 
-// Causes and States return the values of the filters by cause and by state.
+// Causes returns the values of the filter by cause.
 func (a *ask) Causes() []core.Cause { return core.Causes }
-func (a *ask) States() []core.State { return core.States }
 
 // Has reports whether a list contains a text.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
@@ -373,8 +375,8 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	q := a.r.PostForm
 	s := span{}
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
-		if given := q.Get(name); given != "" {
-			when, _, err := momentOf(name, given, time.UTC)
+		if text := q.Get(name); text != "" {
+			when, _, err := momentOf(name, text, time.UTC)
 			*at = need(when, err)
 		}
 	}

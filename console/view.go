@@ -60,10 +60,8 @@ type zone struct {
 
 func zoneOf(r *http.Request) zone {
 	z := zone{mode: "job", mine: time.UTC}
-	if k, err := r.Cookie(tzCookie); err == nil && len(k.Value) <= 64 {
-		if loc, err := time.LoadLocation(strings.ReplaceAll(k.Value, "%2F", "/")); err == nil && k.Value != "Local" {
-			z.mine = loc
-		}
+	if k, err := r.Cookie(tzCookie); err == nil {
+		z.mine = locationOf(strings.ReplaceAll(k.Value, "%2F", "/"))
 	}
 	if k, err := r.Cookie(zoneCookie); err == nil && (k.Value == "mine" || k.Value == "utc") {
 		z.mode = k.Value
@@ -82,12 +80,8 @@ func (a *ask) In(name string) *time.Location {
 	switch {
 	case a.zone.mode == "utc":
 		return time.UTC
-	case a.zone.mode == "job" && name != "" && name != "Local" && len(name) <= 64:
-		if loc, err := time.LoadLocation(name); err == nil {
-			return loc
-		}
 	case a.zone.mode == "job" && name != "":
-		return time.UTC
+		return locationOf(name)
 	}
 	return a.zone.mine
 }
