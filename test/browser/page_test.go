@@ -47,7 +47,6 @@ type page struct {
 	wg    sync.WaitGroup
 
 	mu       sync.Mutex
-	clicks   int
 	requests []string           // URLs, in their order
 	arrived  map[string]float64 // bytes received so far, by request
 	finished map[string]float64 // the same for finished requests
@@ -227,13 +226,6 @@ func (p *page) count() (requests []string, bytes float64) {
 	return requests, bytes
 }
 
-// clicked is the clicks since the last time it was asked.
-func (p *page) clicked() int {
-	n := p.clicks
-	p.clicks = 0
-	return n
-}
-
 // open opens a path of the server, or a URL.
 func (p *page) open(path string) {
 	p.tb.Helper()
@@ -348,7 +340,6 @@ func (p *page) at(path string) {
 // clicks again if the page moved under the mouse.
 func (p *page) click(what string, with ...kb.Modifier) {
 	p.tb.Helper()
-	p.clicks++
 	for range 5 {
 		p.aim(what, with...)
 		if missed, _ := ask[bool](p, "tickringTest.missed"); p.still || !missed { // the next page has no answer
@@ -360,16 +351,13 @@ func (p *page) click(what string, with ...kb.Modifier) {
 
 func (p *page) aim(what string, with ...kb.Modifier) {
 	p.tb.Helper()
-	var place struct {
+	type found struct {
 		X, Y float64
-		Why  string
+		Why  string // it cannot be clicked
 	}
+	var place found
 	if err := harness.Eventually(patience, func() (err error) {
-		place.Why = ""
-		if place, err = ask[struct {
-			X, Y float64
-			Why  string
-		}](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
+		if place, err = ask[found](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
 			err = errors.New(place.Why)
 		}
 		return err
