@@ -62,7 +62,7 @@ var programs = map[string]func(){
 func runMain(t *testing.T, url, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	env := map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame"}
+	env := map[string]string{"TICKRING_ENDPOINT": url, "TICKRING_TOKEN": "sesame", "HOME": t.TempDir()}
 	code = Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 	return code, stdout.String(), stderr.String()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,16 +14,11 @@ import (
 
 func TestCompletionIsBounded(t *testing.T) {
 	run := func(endpoint, stdin string, args ...string) string {
-		env := map[string]string{"TICKRING_ENDPOINT": endpoint, "TICKRING_TOKEN": "sesame", "HOME": t.TempDir()}
-		var stdout, stderr bytes.Buffer
-		code := Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(name string) (string, bool) {
-			value, ok := env[name]
-			return value, ok
-		})
-		if code != exitDone || stderr.Len() > 0 {
-			t.Fatalf("%q: exit code %d: %s", args, code, &stderr)
+		code, out, errs := runMain(t, endpoint, stdin, args...)
+		if code != exitDone || errs != "" {
+			t.Fatalf("%q: exit code %d: %s", args, code, errs)
 		}
-		return stdout.String()
+		return out
 	}
 	usual := completeFor
 	defer func() { completeFor = usual }()

@@ -169,10 +169,8 @@ func TestStrangerSaysLittle(t *testing.T) {
 	}))
 	defer s.Close()
 	for _, args := range [][]string{{"get"}, {"get", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"}} {
-		var out bytes.Buffer
-		Main(t.Context(), append(args, "--endpoint", s.URL, "--token", "sesame"), strings.NewReader(""), &out, &out,
-			func(string) (string, bool) { return "", false })
-		if text := out.String(); text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
+		_, out, errs := runMain(t, s.URL, "", args...)
+		if text := out + errs; text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
 			args[0] == "get" && !strings.Contains(text, `\u001b]0;mine\u0007\u202eoh`) {
 			t.Errorf("%v: %d bytes: %.300q", args, len(text), text)
 		}
@@ -527,11 +525,9 @@ func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
 				io.WriteString(w, tt.body)
 			}))
 			defer s.Close()
-			var out strings.Builder
-			none := func(string) (string, bool) { return "", false }
-			code := Main(t.Context(), []string{"health", "--endpoint", s.URL}, strings.NewReader(""), &out, &out, none)
+			code, out, errs := runMain(t, "", "", "health", "--endpoint", s.URL)
 			check.Equal(t, code, tt.code, "exit code")
-			texts.Equal(t, tt.name, out.String(), s.URL, "URL")
+			texts.Equal(t, tt.name, out+errs, s.URL, "URL")
 		})
 	}
 }
