@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/words"
 )
 
 // bulkPanel is the form of a bulk operation on the selected jobs, or on all jobs that match the filters of the list.
@@ -208,18 +209,8 @@ func addressOf(page string, q url.Values, names []string) string {
 	return page + "?" + kept.Encode()
 }
 
-func (a *ask) BulkTitle(verb string) string {
-	switch verb {
-	case "pause":
-		return a.Say("Pause jobs")
-	case "resume":
-		return a.Say("Resume jobs")
-	case "trigger":
-		return a.Say("Run jobs now")
-	case "kill":
-		return a.Say("Kill runs of jobs")
-	case "label":
-		return a.Say("Label jobs")
-	}
-	return a.Say("Delete jobs")
-}
+var bulkTitles = map[string]core.Text{"pause": core.Say("Pause jobs"), "resume": core.Say("Resume jobs"),
+	"trigger": core.Say("Run jobs now"), "kill": core.Say("Kill runs of jobs"), "label": core.Say("Label jobs"),
+	"delete": core.Say("Delete jobs")}
+
+func (a *ask) BulkTitle(verb string) string { return words.Say(a.Lang, bulkTitles[verb]) }

@@ -221,10 +221,12 @@ func caught(do func() error) (err error) {
 	return do()
 }
 
+// A formFunc handles a form. It returns the next page and a message for it.
+type formFunc = func(*ask) (to string, said core.Text, err error)
+
 // form registers the handler of a form. It reads the form only if the user has the permission for the app in the
-// path, or for some app if the path has none. do returns the next page and a message for it. An error is shown on a
-// page of its own, unless do has shown it.
-func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to string, said core.Text, err error)) {
+// path, or for some app if the path has none. An error is shown on a page of its own, unless do has shown it.
+func (c *Console) form(pattern string, deed access.Deed, do formFunc) {
 	c.handle(pattern, func(a *ask) error {
 		if app := a.Path("app"); app != "" || !a.who.MaySome(deed) {
 			if err := a.who.May(deed, app); err != nil {
@@ -248,9 +250,9 @@ var errShown = errors.New("shown")
 
 // tried calls a form function. It also returns an error with which need ended the function, so that the form can be
 // shown again.
-func tried(do func() (string, core.Text, error)) (to string, said core.Text, err error) {
+func tried(a *ask, do formFunc) (to string, said core.Text, err error) {
 	err = caught(func() (err error) {
-		to, said, err = do()
+		to, said, err = do(a)
 		return err
 	})
 	return to, said, err

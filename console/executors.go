@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -80,15 +79,7 @@ func (a *ask) executorsPage() *executorsPage {
 		list.Apps = slices.DeleteFunc(list.Apps, func(x client.App) bool { return !has(x.Name, p.Text) && !has(x.Title, p.Text) })
 	}
 	p.All = len(list.Apps)
-	from, _ := slices.BinarySearchFunc(list.Apps, a.Q("after")+"\x00", func(x client.App, after string) int {
-		return cmp.Compare(x.Name+"\x00", after)
-	})
-	if a.Q("after") == "" {
-		from = 0
-	} else if from < len(list.Apps) && list.Apps[from].Name == a.Q("after") {
-		from++
-	}
-	apps := list.Apps[from:]
+	apps := slices.DeleteFunc(list.Apps, func(x client.App) bool { return x.Name <= a.Q("after") })
 	if len(apps) > appsAPage {
 		apps = apps[:appsAPage]
 		p.Next = a.With("after", apps[len(apps)-1].Name)
@@ -173,11 +164,7 @@ func later(a, b time.Time) time.Time {
 
 // address returns the URL by which the browser reaches this server, because executors may use it too.
 func (a *ask) address() string {
-	scheme := "http"
-	if a.secure() {
-		scheme = "https"
-	}
-	return scheme + "://" + a.r.Host
+	return map[bool]string{false: "http://", true: "https://"}[a.secure()] + a.r.Host
 }
 
 type appPage struct {
@@ -376,7 +363,7 @@ var appForms = []string{"edit", "pause", "resume", "delete"}
 
 func (a *ask) appDo() (string, core.Text, error) {
 	name := a.Path("app")
-	to, said, err := tried(a.appAct)
+	to, said, err := tried(a, (*ask).appAct)
 	if err == nil {
 		return to, said, nil
 	}

@@ -159,19 +159,24 @@ func (s *site) post(path string, form url.Values) *httptest.ResponseRecorder {
 	return s.do(r)
 }
 
-// gets requests a page that must have a status, and returns it.
-func (s *site) gets(path string, status int) string {
+// gets requests a page that must have a status and the texts, and returns it.
+func (s *site) gets(path string, status int, texts ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
-	w := s.get(path)
-	check.Equal(s.t, w.Code, status, "%s", path)
-	return w.Body.String()
+	return s.answered(s.get(path), path, status, texts)
 }
 
-// posts sends a form whose answer must have a status.
-func (s *site) posts(path string, form url.Values, status int) *httptest.ResponseRecorder {
+// posts sends a form whose answer must have a status and the texts.
+func (s *site) posts(path string, form url.Values, status int, texts ...string) *httptest.ResponseRecorder {
 	s.t.Helper()
-	w := s.post(path, form)
-	check.Equal(s.t, w.Code, status, "%s %.200v: %s", path, form, w.Body)
+	return s.answered(s.post(path, form), fmt.Sprintf("%s %.200v", path, form), status, texts)
+}
+
+func (s *site) answered(w *httptest.ResponseRecorder, what string, status int, texts []string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	check.Equal(s.t, w.Code, status, "%s: %s", what, w.Body)
+	for _, text := range texts {
+		check.Contains(s.t, w.Body.String(), text, "%s", what)
+	}
 	return w
 }
 

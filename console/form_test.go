@@ -329,9 +329,7 @@ func TestNearlyJSON(t *testing.T) {
 	s := goldenConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h", "params", "{\"since\": 1,\n \"é\": 2,}")
 	const why = "line 2, column 9:"
-	if body := s.typing("/console/jobs/new", form); !strings.Contains(body, why) {
-		t.Errorf("it does not say %q: %s", why, body)
-	}
+	check.Contains(t, s.typing("/console/jobs/new", form), why)
 	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, `name="asis"`)
 	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6:")
 	s.done("/console/jobs/new", with(form, "asis", "1"))
@@ -433,9 +431,7 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	w = s.post("/console/jobs/new", with(form, "do", "manifest"))
 	back := fields(w.Body.String()).Get("text")
 	for _, said := range []string{"set: nightly", "k-1", "X-Key]", "b-1", "paused: true"} {
-		if !strings.Contains(back, said) {
-			t.Errorf("%s is lost:\n%s", said, back)
-		}
+		check.Contains(t, back, said)
 	}
 	s.done("/console/jobs/new", with(form, "do", ""))
 	stored := func(set, key, bearer string, state core.JobState) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
 type jobPage struct {
@@ -164,17 +165,12 @@ func (a *ask) nextOf(j *client.Job) []coming {
 	return list
 }
 
+var waitTexts = map[core.Cause]core.Text{core.CauseRetry: core.Say("waiting retry"), core.CauseManual: core.Say("waiting manual run"),
+	core.CauseAPI: core.Say("waiting API run")}
+
 // Waits describes a waiting run by its cause.
 func (a *ask) Waits(cause string) string {
-	switch core.Cause(cause) {
-	case core.CauseRetry:
-		return a.Say("waiting retry")
-	case core.CauseManual:
-		return a.Say("waiting manual run")
-	case core.CauseAPI:
-		return a.Say("waiting API run")
-	}
-	return a.Say("waiting run")
+	return cmp.Or(words.Say(a.Lang, waitTexts[core.Cause(cause)]), a.Say("waiting run"))
 }
 
 // clockChange returns a message if the clocks of a zone change between two times, otherwise an empty text.
@@ -212,12 +208,11 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	if since := failingSince(p.Runs); !since.IsZero() {
 		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
 	}
-	sep := a.Say("; ")
-	texts := make([]string, len(parts))
-	for i := range parts {
-		texts[i] = string(parts[i])
+	out := parts[0] // each part was escaped
+	for _, part := range parts[1:] {
+		out += text(a.Say("; ")) + part
 	}
-	return template.HTML(strings.Join(texts, sep)) // each part was escaped
+	return out
 }
 
 // failingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
@@ -237,10 +232,7 @@ func failingSince(runs []client.Run) (since time.Time) {
 
 // PauseText describes a pause: its author, the paused object, its end and its reason.
 func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
-	by := p.By
-	if by == "" {
-		by = "–"
-	}
+	by := cmp.Or(p.By, "–")
 	note := a.Mark("paused by %s since %s", text(by), a.Time(p.From, zone))
 	switch p.Of {
 	case "app":

@@ -24,19 +24,26 @@ import (
 // Key returns a new idempotency key for a trigger form. The form creates one run, even if it is sent twice.
 func (a *ask) Key() string { return "console-" + rand.Text() }
 
-// act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.
-func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, core.Text, error) {
-	to, said, err := tried(do)
-	if err == nil {
-		return to, said, nil
+// onJob returns the function of a form with an action on the job in the path. If the action is rejected, the panel shows
+// the error and the input.
+func onJob(panel string, do formFunc) formFunc {
+	return func(a *ask) (string, core.Text, error) {
+		to, said, err := tried(a, do)
+		if err == nil {
+			return to, said, nil
+		}
+		return a.jobAgain(panel, err)
 	}
+}
+
+func (a *ask) jobAgain(panel string, err error) (string, core.Text, error) {
 	e, isClient := errors.AsType[*client.Error](err)
 	own, isOwn := errors.AsType[*core.Error](err)
 	switch {
 	case rejected(err) && e.Status != http.StatusUnauthorized:
 	case isOwn && own.Code != core.CodeInternal:
 	default:
-		return "", said, err
+		return "", core.Text{}, err
 	}
 	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
@@ -107,33 +114,31 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 }
 
 func (a *ask) triggerJob() (string, core.Text, error) {
-	return a.act("run", func() (string, core.Text, error) {
-		body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
-		if params := keptText(a.Form("params"), a.Form("was")); params != a.Form("was") {
-			if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
-				return "", core.Text{}, err
-			}
-			body.Params = &params
+	body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
+	if params := keptText(a.Form("params"), a.Form("was")); params != a.Form("was") {
+		if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
+			return "", core.Text{}, err
 		}
-		for _, address := range append(a.r.PostForm["address"], strings.Fields(a.Form("other"))...) {
-			if address != "" {
-				body.Addresses = append(body.Addresses, address)
-			}
+		body.Params = &params
+	}
+	for _, address := range append(a.r.PostForm["address"], strings.Fields(a.Form("other"))...) {
+		if address != "" {
+			body.Addresses = append(body.Addresses, address)
 		}
-		body.At = need(a.when("at", a.Form("at"), a.typedBy()))
-		if text := strings.TrimSpace(a.Form("retries")); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				return "", core.Text{}, core.Invalid("retries", core.Truncate(text), "a whole number is expected")
-			}
-			body.Retries = &n
+	}
+	body.At = need(a.when("at", a.Form("at"), a.typedBy()))
+	if text := strings.TrimSpace(a.Form("retries")); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return "", core.Text{}, core.Invalid("retries", core.Truncate(text), "a whole number is expected")
 		}
-		res := need(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
-		if res.Existing {
-			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
-		}
-		return a.RunPath(res.Run.ID), core.Text{}, nil
-	})
+		body.Retries = &n
+	}
+	res := need(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
+	if res.Existing {
+		return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
+	}
+	return a.RunPath(res.Run.ID), core.Text{}, nil
 }
 
 // stillJSON rejects params that are invalid JSON if the job's params are JSON.
@@ -173,26 +178,24 @@ func notJSON(text string) core.Text {
 }
 
 func (a *ask) pauseJob() (string, core.Text, error) {
-	return a.act("pause", func() (string, core.Text, error) {
-		until := need(a.when("until", a.Form("until"), a.typedBy()))
-		if strings.TrimSpace(a.Form("reason")) == "" {
-			return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
-		}
-		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
-			IfRev: a.seen()})
-		if isConflict(err) && a.pausedSo(until) { // the form was sent twice
-			err = nil
-		}
-		need(res, err)
-		said := core.Say("%s is paused", a.ref())
-		if !res.Changed {
-			said = core.Say("%s was already paused", a.ref())
-		}
-		if a.Form("running") != "kill" {
-			return jobPath(a.ref()), said, nil
-		}
-		return jobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
-	})
+	until := need(a.when("until", a.Form("until"), a.typedBy()))
+	if strings.TrimSpace(a.Form("reason")) == "" {
+		return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
+	}
+	res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
+		IfRev: a.seen()})
+	if isConflict(err) && a.pausedSo(until) { // the form was sent twice
+		err = nil
+	}
+	need(res, err)
+	said := core.Say("%s is paused", a.ref())
+	if !res.Changed {
+		said = core.Say("%s was already paused", a.ref())
+	}
+	if a.Form("running") != "kill" {
+		return jobPath(a.ref()), said, nil
+	}
+	return jobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
 }
 
 // pausedSo reports whether the user has already paused the job in the path as the form requests. If the form has a
@@ -205,16 +208,12 @@ func (a *ask) pausedSo(until time.Time) bool {
 }
 
 func (a *ask) resumeJob() (string, core.Text, error) {
-	return a.act("resume", func() (string, core.Text, error) {
-		need(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
-		return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
-	})
+	need(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
+	return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 }
 
 func (a *ask) killJob() (string, core.Text, error) {
-	return a.act("kill", func() (string, core.Text, error) {
-		return jobPath(a.ref()), a.killAll(), nil
-	})
+	return jobPath(a.ref()), a.killAll(), nil
 }
 
 // maxKills is the maximum number of pages of runs that one form kills.
@@ -247,18 +246,16 @@ func (a *ask) killAll() core.Text {
 }
 
 func (a *ask) labelJob() (string, core.Text, error) {
-	return a.act("label", func() (string, core.Text, error) {
-		j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
-		labels := need(pairsOf("labels", a.Form("labels")))
-		said := core.Say("the labels of %s are saved", a.ref())
-		if maps.Equal(labels, j.Labels) {
-			return jobPath(a.ref()), said, nil
-		}
-		spec := need(sameSpec(&j))
-		spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
-		need(a.PutJob(a.Ctx(), j.App, j.Name, spec))
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	labels := need(pairsOf("labels", a.Form("labels")))
+	said := core.Say("the labels of %s are saved", a.ref())
+	if maps.Equal(labels, j.Labels) {
 		return jobPath(a.ref()), said, nil
-	})
+	}
+	spec := need(sameSpec(&j))
+	spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
+	need(a.PutJob(a.Ctx(), j.App, j.Name, spec))
+	return jobPath(a.ref()), said, nil
 }
 
 // sameSpec returns the spec with which a PUT leaves a job unchanged; it has the hash of the script.
@@ -290,22 +287,18 @@ func pairsOf(field, text string) (map[string]string, error) {
 }
 
 func (a *ask) deleteJob() (string, core.Text, error) {
-	return a.act("delete", func() (string, core.Text, error) {
-		if strings.TrimSpace(a.Form("name")) != a.ref() {
-			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
-		}
-		res := need(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
-		if res.Withheld {
-			return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
-				a.ref()), nil
-		}
-		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore the job from its changes", a.ref()), nil
-	})
+	if strings.TrimSpace(a.Form("name")) != a.ref() {
+		return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
+	}
+	res := need(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
+	if res.Withheld {
+		return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
+			a.ref()), nil
+	}
+	return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore the job from its changes", a.ref()), nil
 }
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
-	return a.act("return-to-code", func() (string, core.Text, error) {
-		need(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
-		return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
-	})
+	need(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
+	return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 }

@@ -30,9 +30,7 @@ func TestRowsOfJobs(t *testing.T) {
 	s.compare("two jobs", ".chip,.why")
 	row := cutOut(body, `<tr id="job-1"`, "</tr>")
 	for _, text := range []string{`class="s pause"`, `class="s fail"`} {
-		if !strings.Contains(row, text) {
-			t.Errorf("the row of a paused job has no %s:\n%s", text, row)
-		}
+		check.Contains(t, row, text)
 	}
 	s.never(s.shows(".cli", "/console/jobs?status=started", "shop/other"), "shop/ledger<")
 }
@@ -56,9 +54,7 @@ func TestColumnsOfJobs(t *testing.T) {
 	s.says("/console/jobs", `href="/console/jobs?`+cols+`&rows=25">Mine`)
 	for path, names := range map[string]string{"/console/jobs?cols=moon": "number, job", "/console/jobs?rows=1000": "10, 25, 50, 100",
 		"/console/runs?rows=x": "10, 25, 50, 100"} {
-		if w := s.get(path); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), names) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
-		}
+		s.gets(path, http.StatusBadRequest, names)
 	}
 }
 

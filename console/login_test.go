@@ -65,9 +65,7 @@ func TestLogInAsAPerson(t *testing.T) {
 	s.gets("/console/jobs", http.StatusOK)
 	s.post("/console/logout", nil)
 	s.cookies["tickring_session"] = secret
-	if w := s.get("/console/jobs"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `name="password"`) {
-		t.Errorf("a session that was ended: %d", w.Code)
-	}
+	s.gets("/console/jobs", http.StatusUnauthorized, `name="password"`)
 	clear(s.cookies)
 	for _, form := range []url.Values{{"name": {"ann"}, "password": {"wrong"}}, {"name": {"nobody"}, "password": {goodPassword}}, {},
 		{"token": {"wrong"}}, {"name": {"<script>"}, "password": {"x"}}} {
@@ -120,9 +118,7 @@ func TestSharedMachine(t *testing.T) {
 	s.says("/console/login", `name="shared" value="1" checked`)
 	s.cookies = map[string]string{}
 	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})
-	if !strings.Contains(w.Body.String(), `name="shared" value="1" checked`) {
-		t.Error("after a wrong password it has forgotten that others use the machine")
-	}
+	check.Contains(t, w.Body.String(), `name="shared" value="1" checked`)
 }
 
 // TestSessionCookieIsOfThisHost: over TLS, with the server or with a proxy, the cookies are secure and the session's is for
@@ -363,13 +359,9 @@ func TestUnsentByProvider(t *testing.T) {
 	if body := w.Body.String(); !strings.Contains(body, `target="_blank"`) || !strings.Contains(body, `name="elsewhere"`) {
 		t.Errorf("%d %s", w.Code, body)
 	}
-	if w := s.post("/console/login", form); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "name=pay") {
-		t.Errorf("not logged in yet: %d %s", w.Code, w.Body)
-	}
+	s.posts("/console/login", form, http.StatusUnauthorized, "name=pay")
 	s.logInAs("ann")
-	if w := s.post("/console/login", form); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `name="name" value="pay"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	s.posts("/console/login", form, http.StatusOK, `name="name" value="pay"`)
 }
 
 // firstForm returns the target and the values of the first form of a page.
@@ -400,9 +392,7 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 		_, in := firstForm(w.Body.String())
 		in.Set("password", "wrong")
 		in.Set("name", "ann")
-		if w = s.post("/console/login", in); w.Code != http.StatusUnauthorized {
-			t.Fatalf("%d", w.Code)
-		}
+		w = s.posts("/console/login", in, http.StatusUnauthorized)
 		_, in = firstForm(w.Body.String())
 		for field, values := range way {
 			in[field] = values
@@ -418,9 +408,7 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 		if to != "/console/executors?panel=new" || asSent(again) != form.Encode() {
 			t.Fatalf("%s %v", to, again)
 		}
-		if w = s.post(to, again); w.Code != http.StatusSeeOther {
-			t.Fatalf("%d %s", w.Code, w.Body)
-		}
+		w = s.posts(to, again, http.StatusSeeOther)
 		s.says("/console/executors/"+name, "Größe <b>\"'+%")
 	}
 }
@@ -445,9 +433,7 @@ func TestUnsentIsOfHere(t *testing.T) {
 	w := s.post("/console/jobs/new", big)
 	_, in := firstForm(w.Body.String())
 	in.Set("token", adminToken)
-	if w = s.post("/console/login", in); w.Code != http.StatusOK {
-		t.Fatalf("%d", w.Code)
-	}
+	w = s.posts("/console/login", in, http.StatusOK)
 	if _, again := firstForm(w.Body.String()); asSent(again) != big.Encode() {
 		t.Error("a big form does not come through whole")
 	}

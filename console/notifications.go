@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
 )
 
 type noticesPage struct {
@@ -49,33 +50,11 @@ func (a *ask) noticesPage() *noticesPage {
 	if rest := need(a.GetStatus(a.Ctx())).Notify; rest != nil {
 		p.Rest = *rest
 	}
-	for _, app := range need(a.ListApps(a.Ctx())).Apps {
-		if len(app.Notify.To) > 0 {
-			p.Apps = append(p.Apps, app)
-		}
-	}
+	p.Apps = slices.DeleteFunc(need(a.ListApps(a.Ctx())).Apps, func(app client.App) bool { return len(app.Notify.To) == 0 })
 	jobs := need(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked}))
 	p.Looked, p.More = len(jobs.Jobs), jobs.Next != 0
-	for i := range jobs.Jobs {
-		if len(jobs.Jobs[i].Notify.To) > 0 {
-			p.Jobs = append(p.Jobs, jobs.Jobs[i])
-		}
-	}
+	p.Jobs = slices.DeleteFunc(jobs.Jobs, func(j client.Job) bool { return len(j.Notify.To) == 0 })
 	return p
-}
-
-func (p *noticesPage) tells(channel string) (apps []client.App, jobs []client.Job) {
-	for _, app := range p.Apps {
-		if slices.Contains(app.Notify.To, channel) {
-			apps = append(apps, app)
-		}
-	}
-	for _, j := range p.Jobs {
-		if slices.Contains(j.Notify.To, channel) {
-			jobs = append(jobs, j)
-		}
-	}
-	return apps, jobs
 }
 
 type channelPage struct {
@@ -102,7 +81,8 @@ func (a *ask) channelPage(name string) *channelPage {
 	one := need(a.GetChannel(a.Ctx(), name))
 	all := a.noticesPage()
 	p := &channelPage{Channel: one, Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
-	p.Apps, p.Jobs = all.tells(name)
+	p.Apps = slices.DeleteFunc(all.Apps, func(app client.App) bool { return !slices.Contains(app.Notify.To, name) })
+	p.Jobs = slices.DeleteFunc(all.Jobs, func(j client.Job) bool { return !slices.Contains(j.Notify.To, name) })
 	return p
 }
 
@@ -297,16 +277,13 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	return a.again(err, "channel", p)
 }
 
+// kindTexts has the names of the kinds whose name is not their value.
+var kindTexts = map[core.ChannelKind]core.Text{core.ChannelEmail: core.Say("mail"), core.ChannelFeishu: core.Say("Feishu"),
+	core.ChannelDingTalk: core.Say("DingTalk"), core.ChannelWeCom: core.Say("WeCom")}
+
 func (a *ask) KindName(kind string) string {
-	switch core.ChannelKind(kind) {
-	case core.ChannelEmail:
-		return a.Say("mail")
-	case core.ChannelFeishu:
-		return a.Say("Feishu")
-	case core.ChannelDingTalk:
-		return a.Say("DingTalk")
-	case core.ChannelWeCom:
-		return a.Say("WeCom")
+	if text, is := kindTexts[core.ChannelKind(kind)]; is {
+		return words.Say(a.Lang, text)
 	}
 	return kind
 }

@@ -205,37 +205,26 @@ func TestMenuDoesNotWaitForACount(t *testing.T) {
 	check.Equal(t, asked, 1, "it was asked for N times")
 }
 
-// TestOverviewSaysWhatItRead: if the runs of some jobs were not read, the overview page shows that, and does not claim that
-// no job is late.
-func TestHomeSaysWhatItRead(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
-	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
-	s.stub("/v1/overview", func(w http.ResponseWriter, r *http.Request) {
-		of := httptest.NewRecorder()
-		s.api.ServeHTTP(of, r)
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, strings.Replace(of.Body.String(), "{", `{"unread": true, `, 1))
-	})
-	s.shows(".head,.hint", "/console/", `href="/console/jobs?status=late"`)
-}
-
-// TestPagesSayWhatTheyDidNotCheck: if more jobs may be failing than a page checks, the overview page and the job list
-// show how many, with a link. They do not claim that no job fails.
+// TestPagesSayWhatTheyDidNotCheck: if the runs of some jobs were not read, the overview page shows that, and does not claim that no
+// job is late. If more jobs may be failing than a page checks, the overview page and the job list show how many, with a link. They
+// do not claim that no job fails.
 func TestPagesSayWhatTheyDidNotCheck(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/apps/shop", `{"executors": ["http://10.0.0.7:9999"]}`)
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m", "offset": "0s"}}`)
+	with := strings.NewReplacer(`"long":`, `"unread": true, "long":`)
 	s.remade(func(o *console.Options) {
 		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			of := httptest.NewRecorder()
 			s.api.ServeHTTP(of, r)
 			maps.Copy(w.Header(), of.Header())
 			w.WriteHeader(of.Code)
-			fmt.Fprint(w, strings.NewReplacer(`"long":`, `"unchecked": 9800, "long":`, `"counts":{`, `"counts":{"unchecked": 9800,`).
-				Replace(of.Body.String()))
+			fmt.Fprint(w, with.Replace(of.Body.String()))
 		})
 	})
+	s.says("/console/", `href="/console/jobs?status=late"`)
+	s.compare("runs were not read", ".head,.hint")
+	with = strings.NewReplacer(`"long":`, `"unchecked": 9800, "long":`, `"counts":{`, `"counts":{"unchecked": 9800,`)
 	for _, path := range []string{"/console/", "/console/jobs", "/console/jobs?status=failing"} {
 		s.shows(".head,.hint", path)
 	}

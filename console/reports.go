@@ -182,8 +182,6 @@ func (a *ask) ReportChart(p *reportsPage) template.HTML {
 	})
 }
 
-func (a *ask) Spark(list []stretch) template.HTML { return spark(list) }
-
 func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 	from, to := r.At, r.To
 	if from.IsZero() {

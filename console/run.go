@@ -252,10 +252,7 @@ func (a *ask) killRun() (string, core.Text, error) {
 	var killed, cancelled int
 	problem := ""
 	for after, n := "", 0; ; n++ {
-		res, err := a.KillRun(a.Ctx(), id, client.KillRunParams{After: after})
-		if err != nil {
-			return "", core.Text{}, a.refused("kill", err)
-		}
+		res := need(a.KillRun(a.Ctx(), id, client.KillRunParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" || n == 100 {
@@ -292,10 +289,7 @@ func killedUntold(killed int, problem string) core.Text {
 
 // cancelRun cancels a run that is not sent yet.
 func (a *ask) cancelRun() (string, core.Text, error) {
-	res, err := a.CancelRun(a.Ctx(), a.Path("run"))
-	if err != nil {
-		return "", core.Text{}, a.refused("cancel", err)
-	}
+	res := need(a.CancelRun(a.Ctx(), a.Path("run")))
 	if len(res.Cancelled) == 0 {
 		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: the run was already sent, or had ended"), nil
 	}
@@ -316,12 +310,9 @@ func (a *ask) rerun() (string, core.Text, error) {
 		body.Addresses = []string{where}
 	}
 	body.Addresses = append(body.Addresses, strings.Fields(a.Form("other"))...)
-	res, err := a.Rerun(a.Ctx(), body)
-	if err == nil && len(res.Runs) == 1 && res.Runs[0].Why != "" {
-		err = &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
-	}
-	if err != nil {
-		return "", core.Text{}, a.refused("rerun", err)
+	res := need(a.Rerun(a.Ctx(), body))
+	if len(res.Runs) == 1 && res.Runs[0].Why != "" {
+		return "", core.Text{}, &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
 	}
 	if len(res.Runs) == 0 || res.Runs[0].As == nil {
 		return a.RunPath(a.Path("run")), core.Text{}, nil
@@ -341,16 +332,25 @@ func (a *ask) otherParams() (string, bool) {
 	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
 }
 
-// refused shows the page of the run again with its panel, the input and the API's error. If the run is gone, it returns
-// the error.
-func (a *ask) refused(panel string, refusal error) error {
-	r, err := a.GetRun(a.Ctx(), a.Path("run"))
-	if err != nil {
-		return refusal
+// onRun returns the function of a form with an action on the run in the path. If the action is rejected, the page of the
+// run shows its panel with the error and the input.
+func onRun(panel string, do formFunc) formFunc {
+	return func(a *ask) (string, core.Text, error) {
+		to, said, err := tried(a, do)
+		if err == nil {
+			return to, said, nil
+		}
+		r, gone := a.GetRun(a.Ctx(), a.Path("run"))
+		if gone != nil {
+			return "", core.Text{}, err
+		}
+		return a.runAgain(r, panel, err)
 	}
+}
+
+func (a *ask) runAgain(r client.Run, panel string, err error) (string, core.Text, error) {
 	p := a.runPage(r)
-	problem := a.problemOf(refusal)
-	p.Panel, p.Wrong = panel, problem.Message
+	p.Panel, p.Wrong = panel, a.problemOf(err).Message
 	if panel == "rerun" {
 		p.Key, p.Where, p.Elsewhere = a.Form("key"), a.Form("where"), a.Form("other")
 		p.Live, p.MoreLive = a.liveOf(r.App)
@@ -358,8 +358,7 @@ func (a *ask) refused(panel string, refusal error) error {
 			p.Params, p.Other = params, true
 		}
 	}
-	a.render(problem.Status, "run", p)
-	return errShown
+	return a.again(err, "run", p)
 }
 
 func (a *ask) AtPath(job string, at time.Time) string {

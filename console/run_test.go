@@ -171,9 +171,7 @@ func TestLogIsText(t *testing.T) {
 	page := "/console/runs/" + r.ID.String() + "/log"
 	raw := s.get(page).Body.String()
 	for _, want := range []string{">red<", "&lt;script&gt;alert", `bell\x07 and \x00 and \u202eturned`, `class="t-late"`, `id="L5"`, "log.js"} {
-		if !strings.Contains(raw, want) {
-			t.Errorf("the page has no %q: %s", want, raw)
-		}
+		check.Contains(t, raw, want)
 	}
 	if strings.Contains(raw, "<script>alert") || strings.ContainsAny(raw, "\x1b\x00\a\u202e") {
 		t.Error("the page has control characters")

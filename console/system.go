@@ -179,7 +179,7 @@ func (a *ask) workForm() workForm {
 
 // operate handles the forms of the page.
 func (a *ask) operate() (string, core.Text, error) {
-	to, said, err := tried(a.operateAs)
+	to, said, err := tried(a, (*ask).operateAs)
 	if err == nil {
 		return to, said, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -457,11 +458,10 @@ func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Se
 
 // short returns the start of a text that is too long for its place.
 func short(text string, n int) string {
-	runes := []rune(text)
-	if len(runes) <= n {
+	if utf8.RuneCountInString(text) <= n {
 		return text
 	}
-	return string(runes[:n-1]) + "…"
+	return clip(text, n-1)
 }
 
 func (p *upcomingPage) UpcomingCommand() string {
