@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
@@ -13,7 +16,7 @@ func TestJobsListCold(t *testing.T) {
 	_, p := entered(t)
 	p.may("favicon.ico")
 	p.open("/healthz") // a page that asks for nothing else
-	p.clearCache()
+	call(p, network.ClearBrowserCache, cdp.Empty{})
 	p.count()
 	p.open("/console/jobs")
 	p.wait("tickringTest.usable > 0 && document.readyState === 'complete'")

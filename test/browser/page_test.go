@@ -103,7 +103,7 @@ func tab(tb testing.TB, base string, m manner, of context.Context, o ...chromedp
 		p.quiet()
 	})
 	tb.Cleanup(p.end)
-	p.do(chromedp.Do(ctx))
+	check.OK(p.tb, chromedp.Do(ctx))
 	listen(p, chromedp.Console(ctx), p.said)
 	listen(p, chromedp.Events(ctx, network.RequestWillBeSent), func(e network.EventRequestWillBeSent) {
 		if !strings.HasPrefix(e.Request.URL, "data:") {
@@ -142,11 +142,6 @@ func (p *page) answered() int {
 	return eval[int](p, "performance.getEntriesByType('navigation')[0].responseStatus")
 }
 
-func (p *page) clearCache() {
-	p.tb.Helper()
-	call(p, network.ClearBrowserCache, cdp.Empty{})
-}
-
 func (p *page) size(width, height int64) {
 	p.tb.Helper()
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
@@ -170,13 +165,8 @@ func call[P, R any](p *page, c cdp.Command[P, R], params P) R {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	r, err := chromedp.Call(ctx, c, params)
-	p.do(err)
-	return r
-}
-
-func (p *page) do(err error) {
-	p.tb.Helper()
 	check.OK(p.tb, err)
+	return r
 }
 
 // said records errors in a page's console.
@@ -382,7 +372,7 @@ func (p *page) press(keys string, with ...kb.Modifier) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
-	p.do(chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
+	check.OK(p.tb, chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
 }
 
 // fill replaces the text of the field with this name. It focuses the field without a click, like a user who presses Tab.
