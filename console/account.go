@@ -32,11 +32,8 @@ func (a *ask) accountDo() (string, core.Text, error) {
 	if err == nil || errors.Is(err, errShown) {
 		return to, said, err
 	}
-	me, meErr := a.GetMe(a.Ctx())
-	if meErr != nil {
-		return "", core.Text{}, meErr
-	}
-	return a.again(err, "account", &accountPage{Me: me, Token: token, Wrong: a.problemOf(err).Message})
+	page := &accountPage{Me: need(a.GetMe(a.Ctx())), Token: token, Wrong: a.problemOf(err).Message}
+	return a.again(err, "account", page)
 }
 
 func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
@@ -63,12 +60,8 @@ func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
 		if err != nil {
 			return to, said, err
 		}
-		me, err := a.GetMe(a.Ctx())
-		if err != nil {
-			return to, said, err
-		}
-		a.render(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
-		return to, said, errShown
+		me := need(a.GetMe(a.Ctx()))
+		return a.shown(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
 	case "revoke-token":
 		_, err = a.RevokeToken(a.Ctx(), t.Name)
 		return to, core.Say("token %s is revoked", t.Name), err

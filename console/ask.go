@@ -136,8 +136,7 @@ func (a *ask) remember(said core.Text) {
 	if said.Code() == "" {
 		return
 	}
-	http.SetCookie(a.w, &http.Cookie{Name: saidCookie, Value: base64.RawURLEncoding.EncodeToString([]byte(words.Say(a.Lang, said))),
-		Path: Root, MaxAge: 20, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: a.secure()})
+	http.SetCookie(a.w, a.cookie(saidCookie, base64.RawURLEncoding.EncodeToString([]byte(words.Say(a.Lang, said))), 20))
 }
 
 // said returns the result of the form before this page, once.
@@ -146,8 +145,7 @@ func (a *ask) said() string {
 	if err != nil || a.Partial() {
 		return ""
 	}
-	http.SetCookie(a.w, &http.Cookie{Name: saidCookie, Path: Root, MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		Secure: a.secure()})
+	http.SetCookie(a.w, a.cookie(saidCookie, "", -1))
 	b, err := base64.RawURLEncoding.DecodeString(k.Value)
 	if err != nil || len(b) > 2000 {
 		return ""
@@ -209,7 +207,12 @@ func (a *ask) fail(err error) {
 
 // again shows the page of a rejected form again, with the error and the input.
 func (a *ask) again(err error, name string, data any) (string, core.Text, error) {
-	a.render(a.problemOf(err).Status, name, data)
+	return a.shown(a.problemOf(err).Status, name, data)
+}
+
+// shown answers a form with a page.
+func (a *ask) shown(status int, name string, data any) (string, core.Text, error) {
+	a.render(status, name, data)
 	return "", core.Text{}, errShown
 }
 

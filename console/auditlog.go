@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -65,13 +64,7 @@ func (p *changesPage) Command() string {
 			command += " --" + flag[0] + " " + quoted(flag[1])
 		}
 	}
-	if !f.From.IsZero() {
-		command += " --from " + f.From.Format(time.RFC3339)
-	}
-	if !f.To.IsZero() {
-		command += " --to " + f.To.Format(time.RFC3339)
-	}
-	return command
+	return command + rangeFlags(f.From, f.To)
 }
 
 type change struct {
@@ -168,10 +161,7 @@ const (
 
 func (a *ask) auditLog() (any, error) {
 	p := &changesPage{Verbs: core.Verbs}
-	s, err := a.spanOf()
-	if err != nil {
-		return nil, err
-	}
+	s := need(a.spanOf())
 	p.Filter = client.ListChangesParams{Job: strings.TrimSpace(a.Q("job")), App: a.Q("app"), By: strings.TrimSpace(a.Q("by")),
 		Verb: a.Q("verb"), Operation: a.Q("operation"), Channel: a.Q("channel"), User: a.Q("user"), From: s.From, To: s.To,
 		After: a.Q("after")}
@@ -179,20 +169,12 @@ func (a *ask) auditLog() (any, error) {
 		p.Filter.Job = a.ref()
 		a.page = "audit-log"
 	}
-	if apps, err := a.ListApps(a.Ctx()); err == nil {
-		for i := range apps.Apps {
-			p.Apps = append(p.Apps, apps.Apps[i].Name)
-		}
-	}
-	if err := a.findChanges(p); err != nil {
-		return nil, err
-	}
+	p.Apps, _ = a.appNames() // the page works without it
+	a.findChanges(p)
 	if rev := a.Q("diff"); rev != "" {
 		if p.open(rev); p.Open == nil && p.Filter.Job != "" { // it is on a later page: start the page with it
 			p.Filter.To, p.Filter.After = madeBy(rev), ""
-			if err := a.findChanges(p); err != nil {
-				return nil, err
-			}
+			a.findChanges(p)
 			p.open(rev)
 		}
 	}
@@ -201,26 +183,22 @@ func (a *ask) auditLog() (any, error) {
 	}
 	app, name, _ := strings.Cut(p.Filter.Job, "/")
 	now, err := a.GetJob(a.Ctx(), app, name)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == http.StatusNotFound {
+	if status(err) == http.StatusNotFound {
 		p.Gone = true
 		return p, nil
-	} else if err != nil {
-		return nil, err
 	}
+	need(now, err)
 	old, _ := manifest.Recorded(p.Open.Old)
 	p.NowRev, p.Back = now.Rev, differences(manifest.Diff(&now, old))
 	return p, nil
 }
 
-func (a *ask) findChanges(p *changesPage) error {
+func (a *ask) findChanges(p *changesPage) {
 	f := p.Filter
 	f.Limit = changesShown
 	p.Changes, p.People, p.Next, p.Looked = nil, nil, "", time.Time{}
 	for range changesAsked {
-		list, err := a.ListChanges(a.Ctx(), f)
-		if err != nil {
-			return err
-		}
+		list := need(a.ListChanges(a.Ctx(), f))
 		for i := range list.Changes {
 			c := &list.Changes[i]
 			if !slices.Contains(p.People, c.By) {
@@ -241,7 +219,6 @@ func (a *ask) findChanges(p *changesPage) error {
 		}
 	}
 	slices.Sort(p.People)
-	return nil
 }
 
 // madeBy returns a time just after a revision was made, computed from its number.
@@ -368,32 +345,24 @@ func recordText(record json.RawMessage) string {
 func (a *ask) restoreJob() (string, core.Text, error) {
 	rev := a.Form("change")
 	f := client.ListChangesParams{Job: a.ref(), To: madeBy(rev), Limit: changesShown}
-	list, err := a.ListChanges(a.Ctx(), f)
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	list := need(a.ListChanges(a.Ctx(), f))
 	for i := range list.Changes {
 		c := a.changeOf(&list.Changes[i])
 		if !c.Restore || itoa(c.Rev) != rev {
 			continue
 		}
 		old, _ := manifest.Recorded(c.Old)
-		spec, err := sameSpec(old)
-		if err != nil {
-			return "", core.Text{}, err
-		}
+		spec := need(sameSpec(old))
 		now, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 		rev := now.Rev
-		if e, ok := errors.AsType[*client.Error](err); err != nil && (!ok || e.Status != http.StatusNotFound) {
+		if err != nil && status(err) != http.StatusNotFound {
 			return "", core.Text{}, err
 		}
 		spec.App, spec.Name, spec.IfRev = a.Path("app"), a.Path("name"), &rev
 		if seen := a.Form("rev"); seen != "" && seen != itoa(rev) {
 			return "", core.Text{}, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: review its changes again", a.ref())
 		}
-		if _, err := a.PutJob(a.Ctx(), spec.App, spec.Name, spec); err != nil {
-			return "", core.Text{}, err
-		}
+		need(a.PutJob(a.Ctx(), spec.App, spec.Name, spec))
 		return jobPath(a.ref()), core.Say("%s is restored to its state before that change", a.ref()), nil
 	}
 	return "", core.Text{}, core.Errorf(core.CodeNotFound, "%s: the change was not found or cannot be restored", a.ref())

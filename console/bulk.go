@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/words"
 )
 
 // bulkPanel is the form of a bulk operation on the selected jobs, or on all jobs that match the filters of the list.
@@ -38,29 +39,19 @@ var filterFields = []string{"app", "text", "label", "status"}
 var shownFields = []string{"sort", "reverse", "cols", "rows"}
 
 // bulkPanel counts the jobs that match the filters; nil if the page has no such panel.
-func (a *ask) bulkPanel(verb string, picked []string, q url.Values) (*bulkPanel, error) {
+func (a *ask) bulkPanel(verb string, picked []string, q url.Values) *bulkPanel {
 	if !slices.Contains(bulkVerbs, verb) {
-		return nil, nil
+		return nil
 	}
 	p := &bulkPanel{Verb: verb, Picked: picked, Filter: bulkFilter(q), Held: held(q, shownFields), Act: "console-" + rand.Text()[:16]}
-	res, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true})
-	if err != nil {
-		return nil, err
-	}
+	res := need(a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true}))
 	p.Found, p.Sample = res.Found, res.Sample
 	p.Some = q.Get("app") == "" && a.who.May(bulk.Verb(verb).Deed(), "") != nil
-	return p, nil
+	return p
 }
 
 func bulkFilter(q url.Values) *client.BulkFilter {
-	f := &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text"))}
-	if label := q.Get("label"); label != "" {
-		f.Label = []string{label}
-	}
-	if is := q.Get("status"); is != "" {
-		f.Status = []string{is}
-	}
-	return f
+	return &client.BulkFilter{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Label: given(q, "label"), Status: given(q, "status")}
 }
 
 type bulkPage struct {
@@ -100,22 +91,20 @@ func (a *ask) bulk() (string, core.Text, error) {
 	}
 	if q.Get("stop") != "" {
 		p.Halted, a.page = true, "jobs"
-		a.render(http.StatusOK, "bulk", p)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusOK, "bulk", p)
 	}
-	err := a.bulkForm(&req)
 	var res client.BulkResult
-	if err == nil {
+	err := caught(func() (err error) {
+		a.bulkForm(&req)
 		res, err = a.Bulk(a.Ctx(), req)
-	}
+		return err
+	})
 	switch {
 	case err != nil && req.After == 0 && req.Undo == "": // nothing is done yet: show the input again
 		return a.bulkAgain(err, req.Verb)
 	case err != nil:
-		problem := a.problemOf(err)
-		p.Form, p.Wrong = q, problem.Message
-		a.render(problem.Status, "bulk", p)
-		return "", core.Text{}, errShown
+		p.Form, p.Wrong = q, a.problemOf(err).Message
+		return a.again(err, "bulk", p)
 	}
 	p.Found = max(p.Found, res.Found)
 	p.Done, p.Same, p.Fail = p.Done+res.Done, p.Same+res.Same, p.Fail+res.Fail
@@ -139,8 +128,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 		}
 	}
 	a.page = "jobs"
-	a.render(http.StatusOK, "bulk", p)
-	return "", core.Text{}, errShown
+	return a.shown(http.StatusOK, "bulk", p)
 }
 
 // failuresKept is the number of failures of an operation that are named, over all its parts; further ones are only
@@ -157,13 +145,13 @@ func failuresOf(q url.Values) (list []client.BulkFailure) {
 }
 
 // bulkForm reads the fields that depend on the verb.
-func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
+func (a *ask) bulkForm(req *client.BulkRequest) {
 	switch req.Verb {
 	case "pause":
 		if req.Reason == "" {
-			return core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
+			fail(core.Invalid("reason", "", "required: the reason is shown to users who see the paused job"))
 		}
-		req.Until, err = a.when("until", a.Form("until"), a.typedBy())
+		req.Until = need(a.when("until", a.Form("until"), a.typedBy()))
 	case "trigger":
 		req.Cause = string(core.CauseManual)
 		if params := a.Form("params"); params != "" {
@@ -177,35 +165,24 @@ func (a *ask) bulkForm(req *client.BulkRequest) (err error) {
 			}
 		}
 	case "delete":
-		n := len(req.Jobs)
+		n, _ := strconv.Atoi(a.Form("counted"))
+		n = cmp.Or(len(req.Jobs), n)
 		if req.Filter != nil && req.After == 0 { // it can match other jobs than when the panel was shown
-			now, err := a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true})
-			if err != nil {
-				return err
-			}
-			n = now.Found
+			now := need(a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true}))
+			n = cmp.Or(now.Found, n)
 		}
-		if strings.TrimSpace(a.Form("count")) != strconv.Itoa(cmp.Or(n, a.foundIn())) {
-			return core.Invalid("count", core.Truncate(a.Form("count")), "type the number of jobs to delete, to confirm")
+		if strings.TrimSpace(a.Form("count")) != strconv.Itoa(n) {
+			fail(core.Invalid("count", core.Truncate(a.Form("count")), "type the number of jobs to delete, to confirm"))
 		}
 	}
-	return err
-}
-
-func (a *ask) foundIn() int {
-	n, _ := strconv.Atoi(a.Form("counted"))
-	return n
 }
 
 // bulkAgain shows the list with the rejected panel.
 func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
-	page, lerr := a.jobsList(a.r.PostForm)
-	if lerr != nil {
-		return "", core.Text{}, lerr
-	}
-	panel, lerr := a.bulkPanel(verb, a.r.PostForm["pick"], a.r.PostForm)
-	if lerr != nil || panel == nil {
-		return "", core.Text{}, cmp.Or(lerr, err)
+	page := a.jobsList(a.r.PostForm)
+	panel := a.bulkPanel(verb, a.r.PostForm["pick"], a.r.PostForm)
+	if panel == nil {
+		return "", core.Text{}, err
 	}
 	panel.Back = listOf(a.r.PostForm)
 	panel.F = typed{Error: a.problemOf(err).Message, Of: a.r.PostForm}
@@ -232,18 +209,8 @@ func addressOf(page string, q url.Values, names []string) string {
 	return page + "?" + kept.Encode()
 }
 
-func (a *ask) BulkTitle(verb string) string {
-	switch verb {
-	case "pause":
-		return a.Say("Pause jobs")
-	case "resume":
-		return a.Say("Resume jobs")
-	case "trigger":
-		return a.Say("Run jobs now")
-	case "kill":
-		return a.Say("Kill runs of jobs")
-	case "label":
-		return a.Say("Label jobs")
-	}
-	return a.Say("Delete jobs")
-}
+var bulkTitles = map[string]core.Text{"pause": core.Say("Pause jobs"), "resume": core.Say("Resume jobs"),
+	"trigger": core.Say("Run jobs now"), "kill": core.Say("Kill runs of jobs"), "label": core.Say("Label jobs"),
+	"delete": core.Say("Delete jobs")}
+
+func (a *ask) BulkTitle(verb string) string { return words.Say(a.Lang, bulkTitles[verb]) }

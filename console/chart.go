@@ -96,8 +96,8 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 	return html(`%s%s`, template.HTML(b.String()), a.axis(list[0].From, list[len(list)-1].To))
 }
 
-// spark returns a small chart without text. It fits into a table row.
-func spark(list []stretch) template.HTML {
+// Spark returns a small chart without text. It fits into a table row.
+func (a *ask) Spark(list []stretch) template.HTML {
 	most := int64(1)
 	for i := range list {
 		most = max(most, list[i].N.all())

@@ -4,7 +4,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,47 +40,40 @@ func (a *ask) clean() (any, error) {
 		return nil, errShown
 	}
 	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
-		err = a.countClean(p)
+		err = caught(func() error { return a.countClean(p) })
 	}
 	return a.orWrong(err, "clean", p, &p.Wrong)
 }
 
 func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
-	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: slices.DeleteFunc(slices.Clone(q["state"]),
-		func(s string) bool { return s == "" })}
+	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state")}
 	if p.Asked.Job != "" {
 		p.Asked.App = ""
 	}
-	back := url.Values{}
-	if p.Asked.Job != "" {
-		back.Set("job", p.Asked.Job)
-	} else {
-		back.Set("app", p.Asked.App)
-	}
-	p.Back = Root + "runs?" + back.Encode()
+	p.Back = addressOf(Root+"runs", url.Values{"job": {p.Asked.Job}, "app": {p.Asked.App}}, []string{"job", "app"})
 	if p.Asked.Job == "" && p.Asked.App == "" {
 		return core.Errorf(core.CodeInvalid, "required: a job or an app")
 	}
-	if given := q.Get("keep"); given != "" {
-		n, err := strconv.Atoi(given)
+	if keep := q.Get("keep"); keep != "" {
+		n, err := strconv.Atoi(keep)
 		if err != nil || n < 0 {
-			return core.Invalid("keep", given, "must be a whole number, %d or more", 0)
+			return core.Invalid("keep", keep, "must be a whole number, %d or more", 0)
 		}
 		p.Asked.Keep = n
 	}
-	given := q.Get("older")
-	if given == "" {
+	older := q.Get("older")
+	if older == "" {
 		return nil
 	}
-	if days, is := strings.CutSuffix(given, "d"); is {
+	if days, is := strings.CutSuffix(older, "d"); is {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			p.Asked.Before = a.Now.AddDate(0, 0, -int(n)).Truncate(time.Second)
 			return nil
 		}
 	}
-	at, bare, err := momentOf("older", given, a.typedIn(q))
+	at, bare, err := momentOf("older", older, a.typedIn(q))
 	if err != nil {
-		return core.Invalid("older", given, "must be a number of days such as 90d, or a time such as 2026-11-20")
+		return core.Invalid("older", older, "must be a number of days such as 90d, or a time such as 2026-11-20")
 	}
 	if p.Asked.Before = at; bare {
 		p.Older = at.Format(time.RFC3339)
@@ -93,10 +85,7 @@ func (a *ask) countClean(p *cleanPage) error {
 	body, sum := p.Asked, client.CleanResult{}
 	body.DryRun = true
 	for end := time.Now().Add(countWithin); ; {
-		page, err := a.Clean(a.Ctx(), body)
-		if err != nil {
-			return err
-		}
+		page := need(a.Clean(a.Ctx(), body))
 		sum.Cleaned, sum.Held = sum.Cleaned+page.Cleaned, sum.Held+page.Held
 		if body.After = page.Next; body.After == "" || page.Failed != "" {
 			break
@@ -131,22 +120,18 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p.Asked.After = q.Get("next")
 	res, err := a.Clean(a.Ctx(), p.Asked)
 	if err != nil {
-		problem := a.problemOf(err)
-		p.Wrong, p.Form = problem.Message, q
-		a.render(problem.Status, "clean", p)
-		return "", core.Text{}, errShown
+		p.Wrong, p.Form = a.problemOf(err).Message, q
+		return a.again(err, "clean", p)
 	}
 	p.Done, p.Held, p.Wrong = p.Done+res.Cleaned, p.Held+res.Held, res.Failed
-	if res.Next != "" || res.Failed != "" {
-		p.Form = q
-		q.Set("next", res.Next)
-		q.Set("done", strconv.FormatInt(p.Done, 10))
-		q.Set("held", strconv.FormatInt(p.Held, 10))
-	} else {
+	if res.Next == "" && res.Failed == "" {
 		return p.Back, core.Say("runs deleted: %d, kept: %d", p.Done, p.Held), nil
 	}
-	a.render(http.StatusOK, "clean", p)
-	return "", core.Text{}, errShown
+	p.Form = q
+	q.Set("next", res.Next)
+	q.Set("done", strconv.FormatInt(p.Done, 10))
+	q.Set("held", strconv.FormatInt(p.Held, 10))
+	return a.shown(http.StatusOK, "clean", p)
 }
 
 func (a *ask) EndStates() (list []core.State) {

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -63,13 +64,18 @@ func runsWords(f client.ListRunsParams, address string) string {
 	add("--shorter", f.Shorter)
 	add("--late", f.Late)
 	add("--text", f.Text)
-	if !f.From.IsZero() {
-		add("--from", rfc(f.From))
+	return b.String() + rangeFlags(f.From, f.To)
+}
+
+// rangeFlags returns the flags of a time range.
+func rangeFlags(from, to time.Time) (flags string) {
+	if !from.IsZero() {
+		flags += " --from " + rfc(from)
 	}
-	if !f.To.IsZero() {
-		add("--to", rfc(f.To))
+	if !to.IsZero() {
+		flags += " --to " + rfc(to)
 	}
-	return b.String()
+	return flags
 }
 
 func (a *ask) PersonCommand(f personForm) string {

@@ -173,54 +173,90 @@ var crossOrigin = http.NewCrossOriginProtection()
 
 // page registers a page that fills pages/NAME.html with the result of get.
 func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
+	c.handle(pattern, func(a *ask) error {
+		a.render(http.StatusOK, name, need(get(a)))
+		return nil
+	})
+}
+
+// handle registers a function for logged-in users. Its error is shown on a page of its own, unless the function has
+// already written its answer.
+func (c *Console) handle(pattern string, do func(*ask) error) {
 	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		a, ok := c.begin(w, r)
 		if !ok {
 			return
 		}
-		switch data, err := get(a); {
-		case errors.Is(err, errShown):
-		case err != nil:
+		if err := caught(func() error { return do(a) }); err != nil && !errors.Is(err, errShown) {
 			a.fail(err)
-		default:
-			a.render(http.StatusOK, name, data)
 		}
 	})
 }
 
-// form registers the handler of a form. It reads the form only if the user has the permission for the app in the
-// path, or for some app if the path has none. do returns the next page and a message for it. An error is shown on a
-// page of its own, unless do has shown it.
-func (c *Console) form(pattern string, deed access.Deed, do func(*ask) (to string, said core.Text, err error)) {
-	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-		a, ok := c.begin(w, r)
-		if !ok {
-			return
+// A failure is the error with which need ends the work on a request.
+type failure struct{ err error }
+
+// need returns the result of a call. If the call failed, need panics with a failure: the work on the request ends, and
+// the console shows the error. Only the goroutine of the request may use it.
+func need[T any](result T, err error) T {
+	if err != nil {
+		panic(failure{err})
+	}
+	return result
+}
+
+// fail ends the work on the request with an error, as need does.
+func fail(err error) { panic(failure{err}) }
+
+// caught returns the error of a function, or the error with which need ended the function.
+func caught(do func() error) (err error) {
+	defer func() {
+		p := recover()
+		if f, is := p.(failure); is {
+			err = f.err
+		} else if p != nil {
+			panic(p)
 		}
+	}()
+	return do()
+}
+
+// A formFunc handles a form. It returns the next page and a message for it.
+type formFunc = func(*ask) (to string, said core.Text, err error)
+
+// form registers the handler of a form. It reads the form only if the user has the permission for the app in the
+// path, or for some app if the path has none. An error is shown on a page of its own, unless do has shown it.
+func (c *Console) form(pattern string, deed access.Deed, do formFunc) {
+	c.handle(pattern, func(a *ask) error {
 		if app := a.Path("app"); app != "" || !a.who.MaySome(deed) {
 			if err := a.who.May(deed, app); err != nil {
-				a.fail(err)
-				return
+				return err
 			}
 		}
 		if err := a.r.ParseForm(); err != nil {
-			a.fail(badForm(err))
-			return
+			return badForm(err)
 		}
 		to, said, err := do(a)
-		switch {
-		case errors.Is(err, errShown):
-		case err != nil:
-			a.fail(err)
-		default:
+		if err == nil {
 			a.remember(said)
-			http.Redirect(w, r, here(to), http.StatusSeeOther)
+			http.Redirect(a.w, a.r, here(to), http.StatusSeeOther)
 		}
+		return err
 	})
 }
 
 // errShown is the error of a page or form function that has already written its answer.
 var errShown = errors.New("shown")
+
+// tried calls a form function. It also returns an error with which need ended the function, so that the form can be
+// shown again.
+func tried(a *ask, do formFunc) (to string, said core.Text, err error) {
+	err = caught(func() (err error) {
+		to, said, err = do(a)
+		return err
+	})
+	return to, said, err
+}
 
 func badForm(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -149,7 +149,5 @@ func TestAddressesOfForms(t *testing.T) {
 			t.Errorf("%s goes on to %s: %d", path, to, w.Code)
 		}
 	}
-	if body := s.get("/console/jobs/shop/never-was").Body.String(); !strings.Contains(body, "data-still") {
-		t.Error("an open page of a job that is not there asks again and again")
-	}
+	check.Contains(t, s.get("/console/jobs/shop/never-was").Body.String(), "data-still")
 }

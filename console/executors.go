@@ -1,8 +1,6 @@
 package console
 
 import (
-	"cmp"
-	"context"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -67,35 +65,21 @@ func (r *appRow) State() string {
 }
 
 func (a *ask) executors() (any, error) {
-	p, err := a.executorsPage()
-	if err != nil {
-		return nil, err
-	}
+	p := a.executorsPage()
 	if p.Panel = a.Q("panel"); p.Panel == "new" {
 		p.Form = appForm{Name: a.Q("name")}
 	}
 	return p, nil
 }
 
-func (a *ask) executorsPage() (*executorsPage, error) {
-	list, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) executorsPage() *executorsPage {
+	list := need(a.ListApps(a.Ctx()))
 	p := &executorsPage{Text: strings.TrimSpace(a.Q("text")), Failed: list.Failed, Address: a.address()}
 	if p.Text != "" {
 		list.Apps = slices.DeleteFunc(list.Apps, func(x client.App) bool { return !has(x.Name, p.Text) && !has(x.Title, p.Text) })
 	}
 	p.All = len(list.Apps)
-	from, _ := slices.BinarySearchFunc(list.Apps, a.Q("after")+"\x00", func(x client.App, after string) int {
-		return cmp.Compare(x.Name+"\x00", after)
-	})
-	if a.Q("after") == "" {
-		from = 0
-	} else if from < len(list.Apps) && list.Apps[from].Name == a.Q("after") {
-		from++
-	}
-	apps := list.Apps[from:]
+	apps := slices.DeleteFunc(list.Apps, func(x client.App) bool { return x.Name <= a.Q("after") })
 	if len(apps) > appsAPage {
 		apps = apps[:appsAPage]
 		p.Next = a.With("after", apps[len(apps)-1].Name)
@@ -138,7 +122,7 @@ func (a *ask) executorsPage() (*executorsPage, error) {
 			p.Empty++
 		}
 	}
-	return p, nil
+	return p
 }
 
 // recentOf returns the newest runs of an app; if the store charges for reads, the last run of each of the app's first jobs.
@@ -180,11 +164,7 @@ func later(a, b time.Time) time.Time {
 
 // address returns the URL by which the browser reaches this server, because executors may use it too.
 func (a *ask) address() string {
-	scheme := "http"
-	if a.secure() {
-		scheme = "https"
-	}
-	return scheme + "://" + a.r.Host
+	return map[bool]string{false: "http://", true: "https://"}[a.secure()] + a.r.Host
 }
 
 type appPage struct {
@@ -311,36 +291,21 @@ func clockSaid(said core.Text, aheadMs *int64) core.Text {
 }
 
 func (a *ask) app() (any, error) {
-	p, err := a.appPage(a.Path("app"))
-	if err != nil {
-		return nil, err
-	}
+	p := a.appPage(a.Path("app"))
 	p.Panel, p.Form, a.page = a.Q("panel"), formOf(p.App), "executors"
 	return p, nil
 }
 
-func (a *ask) appPage(name string) (*appPage, error) {
-	app, err := a.GetApp(a.Ctx(), name)
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) appPage(name string) *appPage {
+	app := need(a.GetApp(a.Ctx(), name))
 	app.Pause = a.holds(app.Pause)
 	p := &appPage{App: app, Address: a.address()}
-	found, err := a.ListExecutors(a.Ctx(), name)
-	if err != nil {
-		return nil, err
-	}
+	found := need(a.ListExecutors(a.Ctx(), name))
 	p.Refused = found.Refused
-	recent, err := a.recentOf(name, lookedAt)
-	if err != nil {
-		return nil, err
-	}
+	recent := need(a.recentOf(name, lookedAt))
 	running := slices.DeleteFunc(slices.Clone(recent), func(r client.Run) bool { return r.State != string(core.Running) })
 	if a.c.o.Newest == nil {
-		page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt})
-		if err != nil {
-			return nil, err
-		}
+		page := need(a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt}))
 		running = page.Runs
 	}
 	p.Runs, p.OfJobs = len(recent), a.c.o.Newest != nil
@@ -351,12 +316,9 @@ func (a *ask) appPage(name string) (*appPage, error) {
 			p.Live++
 		}
 	}
-	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20})
-	if err != nil {
-		return nil, err
-	}
+	jobs := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20}))
 	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0 || jobs.Cursor != ""
-	return p, nil
+	return p
 }
 
 // rowOf summarizes the runs of an executor.
@@ -401,17 +363,14 @@ var appForms = []string{"edit", "pause", "resume", "delete"}
 
 func (a *ask) appDo() (string, core.Text, error) {
 	name := a.Path("app")
-	said, to, err := a.appAct(a.Ctx(), name)
+	to, said, err := tried(a, (*ask).appAct)
 	if err == nil {
 		return to, said, nil
 	}
 	if a.problemOf(err).Status == http.StatusNotFound || !slices.Contains(appForms, a.Form("do")) {
 		return "", said, err
 	}
-	p, gone := a.appPage(name)
-	if gone != nil {
-		return "", said, err
-	}
+	p := a.appPage(name)
 	p.Panel, p.Form, p.Typed, p.Wrong = a.Form("do"), a.appForm(), a.pauseForm(), a.problemOf(err).Message
 	if now := itoa(p.App.Rev); p.Panel == "edit" && isConflict(err) && p.Form.Rev != now {
 		p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.App)}, ""
@@ -421,56 +380,39 @@ func (a *ask) appDo() (string, core.Text, error) {
 	return a.again(err, "app", p)
 }
 
-func (a *ask) appAct(ctx context.Context, name string) (said core.Text, to string, err error) {
+func (a *ask) appAct() (to string, said core.Text, err error) {
+	ctx, name := a.Ctx(), a.Path("app")
 	to = appPath(name)
 	switch a.Form("do") {
 	case "edit":
-		app, err := a.GetApp(ctx, name)
-		if err != nil {
-			return said, to, err
-		}
+		app := need(a.GetApp(ctx, name))
 		spec := specOf(app)
 		if err := a.appForm().into(&spec); err != nil {
-			return said, to, err
+			return to, said, err
 		}
-		res, err := a.PutApp(ctx, name, spec)
-		if err != nil {
-			return said, to, err
-		}
+		res := need(a.PutApp(ctx, name, spec))
 		if res.Change == "unchanged" {
-			return core.Say("%s is unchanged", name), to, nil
+			return to, core.Say("%s is unchanged", name), nil
 		}
-		return core.Say("%s is saved", name), to, nil
+		return to, core.Say("%s is saved", name), nil
 	case "pause":
-		body, err := a.pauseForm().request(a)
-		if err != nil {
-			return said, to, err
-		}
-		if _, err = a.PauseApp(ctx, name, body); err != nil {
-			return said, to, err
-		}
-		return core.Say("%s is paused: its schedules do not fire", name), to, nil
+		body := need(a.pauseForm().request(a))
+		need(a.PauseApp(ctx, name, body))
+		return to, core.Say("%s is paused: its schedules do not fire", name), nil
 	case "resume":
-		if _, err = a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}); err != nil {
-			return said, to, err
-		}
-		return core.Say("%s is resumed; missed runs do not run later", name), to, nil
+		need(a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}))
+		return to, core.Say("%s is resumed; missed runs do not run later", name), nil
 	case "test":
-		res, err := a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")})
-		switch {
-		case err != nil:
-			return said, to, err
-		case res.Ok:
-			return clockSaid(core.Say("%s is live and answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), to, nil
+		res := need(a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")}))
+		if res.Ok {
+			return to, clockSaid(core.Say("%s is live and answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), nil
 		}
-		return core.Say("%s did not answer the test (%d ms): %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), to, nil
+		return to, core.Say("%s did not answer the test (%d ms): %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), nil
 	case "delete":
-		if _, err = a.DeleteApp(ctx, name); err != nil {
-			return said, to, err
-		}
-		return core.Say("%s is deleted", name), Root + "executors", nil
+		need(a.DeleteApp(ctx, name))
+		return Root + "executors", core.Say("%s is deleted", name), nil
 	}
-	return said, to, core.Invalid("do", a.Form("do"), "this page has no form with this name")
+	return to, said, core.Invalid("do", a.Form("do"), "this page has no form with this name")
 }
 
 func (a *ask) appNew() (string, core.Text, error) {
@@ -486,10 +428,7 @@ func (a *ask) appNew() (string, core.Text, error) {
 	if err == nil {
 		return appPath(f.Name), core.Say("%s is created; its executors can register now", f.Name), nil
 	}
-	p, gone := a.executorsPage()
-	if gone != nil {
-		return "", core.Text{}, err
-	}
+	p := a.executorsPage()
 	p.Panel, p.Form, p.Wrong = "new", f, a.problemOf(err).Message
 	return a.again(err, "executors", p)
 }

@@ -1,9 +1,7 @@
 package console
 
 import (
-	"errors"
 	"html/template"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -30,23 +28,14 @@ type hit struct{ Path, Name, Note, Kind string }
 
 func (a *ask) find() (any, error) {
 	p := findPage{Text: strings.TrimSpace(cut(a.Q("text"), findText)), Over: a.r.Header.Get("X-Panel") != ""}
-	var err error
-	p.Found, err = a.found(p.Text)
-	return p, err
+	p.Found = a.found(p.Text)
+	return p, nil
 }
 
 // findList returns only the list of results, while the user types.
-func (c *Console) findList(w http.ResponseWriter, r *http.Request) {
-	a, ok := c.begin(w, r)
-	if !ok {
-		return
-	}
-	p, err := a.find()
-	if err != nil {
-		a.fail(err)
-		return
-	}
-	a.part("find", "found", p)
+func (a *ask) findList() error {
+	a.part("find", "found", need(a.find()))
+	return nil
 }
 
 // NamesOf returns the HTML attributes with which an input field suggests names of jobs or apps. The suggestions come
@@ -58,50 +47,42 @@ func (a *ask) NamesOf(kind string) template.HTMLAttr {
 }
 
 // findNames suggests jobs or apps for a filter field while the user types.
-func (c *Console) findNames(w http.ResponseWriter, r *http.Request) {
-	a, ok := c.begin(w, r)
-	if !ok {
-		return
-	}
+func (a *ask) findNames() error {
 	of := a.Q("of")
 	text, names := strings.TrimSpace(cut(a.Q(of), findText)), []string{}
-	var err error
 	if of == "app" {
-		var list client.AppList
-		list, err = a.ListApps(a.Ctx())
-		for _, app := range list.Apps {
-			if len(names) < findMany && has(app.Name, text) {
-				names = append(names, app.Name)
+		for _, name := range need(a.appNames()) {
+			if len(names) < findMany && has(name, text) {
+				names = append(names, name)
 			}
 		}
 	} else {
-		var jobs []client.Job
-		jobs, err = a.findJobs(text)
-		for _, j := range jobs {
+		for _, j := range a.findJobs(text) {
 			names = append(names, j.App+"/"+j.Name)
 		}
 	}
-	if err != nil {
-		a.fail(err)
-		return
-	}
 	a.part("find", "named", names)
+	return nil
 }
 
-func (a *ask) found(text string) (list []hit, err error) {
+func (a *ask) appNames() (names []string, err error) {
+	list, err := a.ListApps(a.Ctx())
+	for i := range list.Apps {
+		names = append(names, list.Apps[i].Name)
+	}
+	return names, err
+}
+
+func (a *ask) found(text string) (list []hit) {
 	if text != "" {
 		list = append(list, a.exactly(text)...)
 	}
 	do, rest := a.command(text)
 	list = append(list, a.actions(text)...)
 	if text == "" {
-		return list, nil
+		return list
 	}
-	jobs, err := a.findJobs(rest)
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
+	for _, j := range a.findJobs(rest) {
 		name := j.App + "/" + j.Name
 		switch {
 		case do == nil || !a.May(string(do.deed), j.App):
@@ -112,18 +93,14 @@ func (a *ask) found(text string) (list []hit, err error) {
 			list = append(list, hit{jobPath(name) + do.page, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
 		}
 	}
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
 	n := 0
-	for _, app := range apps.Apps {
+	for _, app := range need(a.ListApps(a.Ctx())).Apps {
 		if n < findMany && (has(app.Name, text) || has(app.Title, text)) {
 			list = append(list, hit{appPath(app.Name), app.Name, app.Title, a.Say("app")})
 			n++
 		}
 	}
-	return list, nil
+	return list
 }
 
 // cut returns the first n bytes of a text.
@@ -132,16 +109,16 @@ func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, le
 // has reports whether s contains text, ignoring case.
 func has(s, text string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(text)) }
 
-func (a *ask) findJobs(text string) ([]client.Job, error) {
+func (a *ask) findJobs(text string) []client.Job {
 	p := client.ListJobsParams{Text: text, Limit: findMany}
 	if app, name, ok := strings.Cut(text, "/"); ok && core.CheckAppName("app", app) == nil {
 		p.App, p.Text = app, name
 	}
 	page, err := a.ListJobs(a.Ctx(), p)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
-		return nil, nil // the text cannot be a job name
+	if rejected(err) { // the text cannot be a job name
+		return nil
 	}
-	return page.Jobs, err
+	return need(page, err).Jobs
 }
 
 // exactly returns exact matches: a run by its ID, a job by its number, a run by its scheduled time.

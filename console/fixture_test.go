@@ -3,14 +3,19 @@ package console_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	nethtml "golang.org/x/net/html"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
@@ -21,6 +26,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/password"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/words"
@@ -85,11 +91,31 @@ func newConsole(t *testing.T) *site {
 			doctor.Gather(ctx, f.E, f.Clock, l, &facts, slog.New(slog.DiscardHandler), nil)
 			return facts
 		}})
-	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: log, Now: now})
+	s.remade(func(*console.Options) {})
 	if r := s.post("/console/login", url.Values{"token": {adminToken}}); r.Code != http.StatusSeeOther {
 		t.Fatalf("log in: %d %s", r.Code, r.Body)
 	}
 	return s
+}
+
+// remade replaces the console by one with other options.
+func (s *site) remade(change func(*console.Options)) {
+	o := console.Options{API: s.api, Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock }}
+	change(&o)
+	s.h = console.New(o)
+}
+
+// stub lets answer handle the requests of the console to one path of the API.
+func (s *site) stub(path string, answer http.HandlerFunc) {
+	s.remade(func(o *console.Options) {
+		o.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == path {
+				answer(w, r)
+			} else {
+				s.api.ServeHTTP(w, r)
+			}
+		})
+	})
 }
 
 func (s *site) do(r *http.Request) *httptest.ResponseRecorder {
@@ -133,6 +159,27 @@ func (s *site) post(path string, form url.Values) *httptest.ResponseRecorder {
 	return s.do(r)
 }
 
+// gets requests a page that must have a status and the texts, and returns it.
+func (s *site) gets(path string, status int, texts ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.answered(s.get(path), path, status, texts)
+}
+
+// posts sends a form whose answer must have a status and the texts.
+func (s *site) posts(path string, form url.Values, status int, texts ...string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	return s.answered(s.post(path, form), fmt.Sprintf("%s %.200v", path, form), status, texts)
+}
+
+func (s *site) answered(w *httptest.ResponseRecorder, what string, status int, texts []string) *httptest.ResponseRecorder {
+	s.t.Helper()
+	check.Equal(s.t, w.Code, status, "%s: %s", what, w.Body)
+	for _, text := range texts {
+		check.Contains(s.t, w.Body.String(), text, "%s", what)
+	}
+	return w
+}
+
 // says requests a page and checks that it has all of the texts.
 func (s *site) says(path string, texts ...string) string {
 	s.t.Helper()
@@ -158,4 +205,110 @@ func (s *site) ask(method, path, body string) {
 	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
 		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
+}
+
+// goldenConsole is newConsole, in English, with the golden file of the test.
+func goldenConsole(t *testing.T) *site {
+	s := newConsole(t)
+	s.texts, s.keys = golden.New(t), map[string]int{}
+	s.in("en")
+	return s
+}
+
+// compare compares the text of elements of the last page with the golden file.
+func (s *site) compare(key, find string) {
+	s.t.Helper()
+	text := varies.ReplaceAllString(textOf(s.t, s.page, find), "$1 N")
+	if text == "" {
+		s.t.Errorf("%s: the page has no %s: %s", key, find, s.page)
+	}
+	s.equal(key, text)
+}
+
+// equal compares a text with the golden file. A key that is used again gets a number.
+func (s *site) equal(key, text string) {
+	s.t.Helper()
+	key = strings.Replace(key, "/console", "", 1)
+	if s.keys[key]++; s.keys[key] > 1 {
+		key += fmt.Sprintf(" (%d)", s.keys[key])
+	}
+	s.texts.Equal(s.t, key, text)
+}
+
+// messages compares the elements of the last page that show a result, an error or a warning, if the test has a golden file.
+func (s *site) messages(key string) {
+	s.t.Helper()
+	const all = "[role=status],[role=alert],.error,.warn"
+	if s.texts != nil && textOf(s.t, s.page, all) != "" {
+		s.compare(key, all)
+	}
+}
+
+// shows requests a page, checks that it has the texts, and compares elements with the golden file.
+func (s *site) shows(find, path string, texts ...string) string {
+	s.t.Helper()
+	body := s.says(path, texts...)
+	s.compare("GET "+path, find)
+	return body
+}
+
+var (
+	varies = regexp.MustCompile(`\b(at rev|answered in|test message in|answer the test \(|not accepted, after|line with the ID) ?[0-9a-f]+`)
+	blocks = regexp.MustCompile(`^(p|div|li|h\d|tr|dt|option|label|legend|fieldset|form|pre|br|ul|ol|table|dl|button|section)$`)
+	apart  = regexp.MustCompile("\x00+([,;:.)，。：])") // the end of an element and punctuation
+	unread = regexp.MustCompile(`^(script|style|datalist|textarea|input)$`)
+)
+
+// textOf returns the text of the elements that find selects: tags, #id, .class or [attribute=value], with commas
+// between them. Each block is a line. A title follows its element in brackets.
+func textOf(t *testing.T, page, find string) string {
+	t.Helper()
+	root, err := nethtml.ParseWithOptions(strings.NewReader(page), nethtml.ParseOptionEnableScripting(false))
+	check.OK(t, err)
+	var out strings.Builder
+	var walk func(n *nethtml.Node, inside bool)
+	walk = func(n *nethtml.Node, inside bool) {
+		has := map[string]string{}
+		for _, a := range n.Attr {
+			has[a.Key] = a.Val
+		}
+		in, gap := inside || n.Type == nethtml.ElementNode && selected(n.Data, has, find), ""
+		switch {
+		case n.Type == nethtml.ElementNode && unread.MatchString(n.Data):
+			return
+		case in && n.Type == nethtml.TextNode:
+			out.WriteString(n.Data)
+		case in && inside && !blocks.MatchString(n.Data):
+			gap = "\x00"
+		case in:
+			gap = "\n"
+		}
+		out.WriteString(gap)
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c, in)
+		}
+		if has["title"] != "" && in && n.Data != "time" {
+			out.WriteString(" [" + has["title"] + "]")
+		}
+		out.WriteString(gap)
+	}
+	walk(root, false)
+	var text strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(apart.ReplaceAllString(out.String(), "$1"), "\x00", " ")) {
+		if words := strings.Fields(line); len(words) > 0 {
+			text.WriteString(strings.Join(words, " ") + "\n")
+		}
+	}
+	return text.String()
+}
+
+func selected(tag string, has map[string]string, find string) bool {
+	for f := range strings.SplitSeq(find, ",") {
+		name, value, _ := strings.Cut(strings.Trim(f, "[]"), "=")
+		if tag == f || "#"+has["id"] == f || f[0] == '[' && has[name] == value ||
+			f[0] == '.' && slices.Contains(strings.Fields(has["class"]), f[1:]) {
+			return true
+		}
+	}
+	return false
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -109,16 +110,11 @@ func (a *ask) newJob() (any, error) {
 		a.render(http.StatusOK, "jobtext", &jobPage{Text: exampleJob})
 		return nil, errShown
 	}
-	o, set := object{}, ""
+	o := object{}
 	if from := a.Q("from"); from != "" {
 		app, name, _ := strings.Cut(from, "/")
-		j, err := a.GetJob(a.Ctx(), app, name)
-		if err != nil {
-			return nil, err
-		}
-		if o, _, err = a.objectOf(j); err != nil {
-			return nil, err
-		}
+		j := need(a.GetJob(a.Ctx(), app, name))
+		o, _ = a.objectOf(j)
 		o["name"] = j.Name + "-copy"
 	} else if app := a.Q("app"); app != "" {
 		o["app"] = app
@@ -127,36 +123,14 @@ func (a *ask) newJob() (any, error) {
 	if a.Q("from") == "" {
 		v.Set("kind.0", "crontab")
 	}
-	return a.shownForm(v, o, set, subject{From: a.Q("from")})
+	return a.shownForm(v, o, "", subject{From: a.Q("from")}), nil
 }
 
 // editJob returns the form of an existing job.
-func (a *ask) editJob(j client.Job) (*jobForm, error) {
-	o, set, err := a.objectOf(j)
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) editJob(j client.Job) *jobForm {
+	o, set := a.objectOf(j)
 	return a.shownForm(valuesOf(o), o, set, subject{Ref: j.App + "/" + j.Name, Rev: j.Rev})
 }
-
-// fieldView and groupView pass a part of the form to templates, together with the ask.
-type (
-	fieldView struct {
-		Ask   *ask
-		Field shownField
-	}
-	groupView struct {
-		Ask   *ask
-		Form  *jobForm
-		Group shownGroup
-	}
-)
-
-// FieldOf returns the data with which the template shows a field.
-func (a *ask) FieldOf(d shownField) fieldView { return fieldView{a, d} }
-
-// GroupOf returns the data with which the template shows a group.
-func (a *ask) GroupOf(f *jobForm, g shownGroup) groupView { return groupView{a, f, g} }
 
 // A subject is the job that a form edits (Ref) or copies (From), with its revision.
 type subject struct {
@@ -180,13 +154,8 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	}
 	if from != "" { // fields that the form does not show stay
 		app, name, _ := strings.Cut(from, "/")
-		j, err := a.GetJob(a.Ctx(), app, name)
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		if base, set, err = a.objectOf(j); err != nil {
-			return "", core.Text{}, err
-		}
+		j := need(a.GetJob(a.Ctx(), app, name))
+		base, set = a.objectOf(j)
 		if of.Ref == "" {
 			set = ""
 		}
@@ -202,10 +171,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		v.Set("expr."+strconv.Itoa(n), expr)
 	}
 	o, own := objectFrom(v, base, a)
-	f, spec, err := a.judged(v, o, set, of, own)
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	f, spec := a.judged(v, o, set, of, own)
 	f.Typed = true
 	if do := a.Form("do"); do != "" && (do != "manifest" || spec != nil) || a.Partial() {
 		switch n := len(f.Rules); {
@@ -216,12 +182,10 @@ func (a *ask) saveJob() (string, core.Text, error) {
 		case do == "manifest":
 			return a.shownAsManifest(spec, of.Rev)
 		}
-		a.render(http.StatusOK, "jobform", f)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusOK, "jobform", f)
 	}
 	if spec == nil {
-		a.render(http.StatusBadRequest, "jobform", f)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusBadRequest, "jobform", f)
 	}
 	if f.Made = a.Form("newapp") != ""; f.Made {
 		none := int64(0)
@@ -237,12 +201,9 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	if isConflict(err) && of.Ref != "" {
 		now, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 		if gone == nil && now.Rev != of.Rev {
-			if f.Clash, err = a.clash(&now, of.Rev, new(asJob(spec))); err != nil {
-				return "", core.Text{}, err
-			}
+			f.Clash = a.clash(&now, of.Rev, new(asJob(spec)))
 			f.Rev = now.Rev
-			a.render(http.StatusConflict, "jobform", f)
-			return "", core.Text{}, errShown
+			return a.shown(http.StatusConflict, "jobform", f)
 		}
 	}
 	return a.refuseForm(f, err)
@@ -250,10 +211,10 @@ func (a *ask) saveJob() (string, core.Text, error) {
 
 // refuseForm shows the form with an error of the API.
 func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Status >= http.StatusInternalServerError {
+	if !rejected(err) {
 		return "", core.Text{}, err
 	}
+	e, _ := errors.AsType[*client.Error](err)
 	message := e.Message
 	if e.Value != "" {
 		message = fmt.Sprintf("%q: %s", e.Value, e.Message)
@@ -262,30 +223,23 @@ func (a *ask) refuseForm(f *jobForm, err error) (string, core.Text, error) {
 		f.NewApp = true
 	}
 	f.wrong(e.Field, message, "")
-	a.render(e.Status, "jobform", f)
-	return "", core.Text{}, errShown
+	return a.shown(e.Status, "jobform", f)
 }
 
 // shownForm returns the form of a job without errors for fields that are still empty.
-func (a *ask) shownForm(v url.Values, o object, set string, of subject) (*jobForm, error) {
+func (a *ask) shownForm(v url.Values, o object, set string, of subject) *jobForm {
 	a.still = true
-	f, _, err := a.judged(v, o, set, of, nil)
-	if f != nil && of.Ref == "" && of.From == "" { // the user has not typed anything yet
+	f, _ := a.judged(v, o, set, of, nil)
+	if of.Ref == "" && of.From == "" { // the user has not typed anything yet
 		f.quiet()
 	}
-	return f, err
+	return f
 }
 
 // judged returns the form with its errors, and the spec if there are none.
-func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec, error) {
+func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec) {
 	f := a.filled(v, of)
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range apps.Apps {
-		f.Apps = append(f.Apps, apps.Apps[i].Name)
-	}
+	f.Apps = need(a.appNames())
 	if !a.Partial() { // the preview while the user types has no lists
 		a.offer(f, v.Get("app"))
 	}
@@ -298,18 +252,15 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 			f.wrong(strings.TrimPrefix(strings.TrimPrefix(e.Path, "jobs[0]"), "."), words.Say(a.Lang, e.Reason), caretOf(e.Reason))
 		}
 	} else if err != nil {
-		return nil, nil, err
+		fail(err)
 	}
-	if err := a.previewOf(f, o); err != nil {
-		return nil, nil, err
-	}
+	a.previewOf(f, o)
 	f.Command = commandOf(o, of.Ref)
 	if f.Errors > 0 {
-		return f, nil, nil
+		return f, nil
 	}
-	text, err := manifest.Export(nil, []client.Job{asJob(&spec)})
-	f.Text = string(text)
-	return f, &spec, err
+	f.Text = string(need(manifest.Export(nil, []client.Job{asJob(&spec)})))
+	return f, &spec
 }
 
 // maxOffered is the maximum number of jobs in the list of parents: the app's jobs come first. Users can type any
@@ -344,13 +295,13 @@ func (a *ask) offer(f *jobForm, app string) {
 }
 
 // previewOf describes the schedule, even if other fields are wrong.
-func (a *ask) previewOf(f *jobForm, o object) error {
+func (a *ask) previewOf(f *jobForm, o object) {
 	if o["schedule"] == nil {
-		return nil
+		return
 	}
 	spec, err := readObject(object{"app": "x", "name": "x", "handler": "x", "schedule": o["schedule"]}, "")
 	if err != nil {
-		return nil // its field shows the error
+		return // its field shows the error
 	}
 	s := api.JobSpecOf(spec).Schedule
 	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext}
@@ -360,13 +311,11 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 		}
 	}
 	p, err := a.Preview(a.Ctx(), q)
-	if err != nil {
-		if e, ok := errors.AsType[*client.Error](err); ok && e.Status < http.StatusInternalServerError {
-			f.wrong("schedule", e.Message, "")
-			return nil
-		}
-		return err
+	if e, _ := errors.AsType[*client.Error](err); rejected(err) {
+		f.wrong("schedule", e.Message, "")
+		return
 	}
+	need(p, err)
 	shown, loc, before := &shownPreview{Words: p.Description, Ends: p.Ends, Traps: p.Warnings}, locationOf(s.Timezone), a.Now
 	for _, at := range p.Next {
 		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
@@ -377,7 +326,6 @@ func (a *ask) previewOf(f *jobForm, o object) error {
 			"times here are an example. With the offset 0s, jobs with the same period fire together."))
 	}
 	f.Preview = shown
-	return nil
 }
 
 // spreads reports whether the times of a schedule depend on the number of its job.
@@ -457,13 +405,24 @@ func (a *ask) parent(n int, job, when string) shownParent {
 	return p
 }
 
+// fields returns the fields of the form, each with its group.
+func (f *jobForm) fields() iter.Seq2[*shownGroup, *shownField] {
+	return func(yield func(*shownGroup, *shownField) bool) {
+		for i := range f.Groups {
+			for k := range f.Groups[i].Fields {
+				if !yield(&f.Groups[i], &f.Groups[i].Fields[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // template puts the template of a language into the script field.
 func (f *jobForm) template(kind string) {
-	for i := range f.Groups {
-		for k := range f.Groups[i].Fields {
-			if d := &f.Groups[i].Fields[k]; d.Name == "script.source" {
-				d.Value, d.Error = templateOfKind(kind), ""
-			}
+	for _, d := range f.fields() {
+		if d.Name == "script.source" {
+			d.Value, d.Error = templateOfKind(kind), ""
 		}
 	}
 }
@@ -531,22 +490,19 @@ func (f *jobForm) BadRule() bool {
 
 // Elsewhere reports whether a field outside the schedules has an error.
 func (f *jobForm) Elsewhere() bool {
-	n := f.Errors
-	for i := range f.Rules {
-		if f.Rules[i].Error != "" {
-			n--
+	wrong := 0
+	for _, r := range f.Rules {
+		if r.Error != "" {
+			wrong++
 		}
 	}
-	return n > 0
+	return f.Errors > wrong
 }
 
 // quiet removes the errors of a form without input.
 func (f *jobForm) quiet() {
-	for i := range f.Groups {
-		f.Groups[i].Wrong = false
-		for k := range f.Groups[i].Fields {
-			f.Groups[i].Fields[k].Error = ""
-		}
+	for g, d := range f.fields() {
+		g.Wrong, d.Error = false, ""
 	}
 	for i := range f.Rules {
 		f.Rules[i].Error, f.Rules[i].Caret = "", ""
@@ -606,16 +562,13 @@ func (f *jobForm) wrong(path, why, caret string) {
 	}
 	// An error of a path without a field, such as call.auth.basic, goes to the first field below it.
 	for _, exact := range []bool{true, false} {
-		for i := range f.Groups {
-			for k := range f.Groups[i].Fields {
-				d := &f.Groups[i].Fields[k]
-				if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
-					if !exact {
-						d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
-					}
-					f.Groups[i].Wrong = true
-					return
+		for g, d := range f.fields() {
+			if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
+				if !exact {
+					d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
 				}
+				g.Wrong = true
+				return
 			}
 		}
 	}
@@ -1008,20 +961,17 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 type object = map[string]any
 
 // objectOf returns the manifest of a job, and its set.
-func (a *ask) objectOf(j client.Job) (object, string, error) {
-	text, err := a.manifest(j)
-	if err != nil {
-		return nil, "", err
-	}
+func (a *ask) objectOf(j client.Job) (object, string) {
+	text := a.manifest(j)
 	var doc struct {
 		Set  string   `yaml:"set"`
 		Jobs []object `yaml:"jobs"`
 	}
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
-		return nil, "", fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected")))
+		fail(fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected"))))
 	}
 	delete(doc.Jobs[0], "paused") // the form does not change the state
-	return doc.Jobs[0], doc.Set, nil
+	return doc.Jobs[0], doc.Set
 }
 
 // readObject is read for a job from the form.

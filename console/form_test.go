@@ -1,11 +1,14 @@
 package console_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,10 +52,11 @@ func fields(body string) url.Values {
 			}
 		case strings.HasPrefix(tag, "input"):
 			value := html.UnescapeString(cutOut(tag, ` value="`, `"`))
-			if !strings.Contains(tag, `type="hidden"`) {
-				value = strings.ReplaceAll(value, "\n", "")
+			if strings.Contains(tag, `type="hidden"`) {
+				v.Add(name, value)
+			} else {
+				v.Set(name, strings.ReplaceAll(value, "\n", ""))
 			}
-			v.Set(name, value)
 		}
 	}
 	return v
@@ -325,9 +329,7 @@ func TestNearlyJSON(t *testing.T) {
 	s := goldenConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h", "params", "{\"since\": 1,\n \"é\": 2,}")
 	const why = "line 2, column 9:"
-	if body := s.typing("/console/jobs/new", form); !strings.Contains(body, why) {
-		t.Errorf("it does not say %q: %s", why, body)
-	}
+	check.Contains(t, s.typing("/console/jobs/new", form), why)
 	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, `name="asis"`)
 	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6:")
 	s.done("/console/jobs/new", with(form, "asis", "1"))
@@ -355,9 +357,7 @@ func TestCommonSchedules(t *testing.T) {
 	for _, preset := range presets {
 		value, _, _ := strings.Cut(preset, `"`)
 		kind, expr, _ := strings.Cut(value, " ")
-		if body := s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)); strings.Contains(body, `class="error"`) {
-			t.Errorf("%s: %s", value, cutOut(body, `id="check"`, "</form>"))
-		}
+		s.never(s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)), `class="error"`)
 	}
 	w := s.post("/console/jobs/new", with(form, "kind.1", "every", "expr.1", "1h", "do", "common", "common", "cron 0 0 18 L * ?"))
 	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "cron" || again.Get("expr.1") != "0 0 18 L * ?" ||
@@ -431,9 +431,7 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	w = s.post("/console/jobs/new", with(form, "do", "manifest"))
 	back := fields(w.Body.String()).Get("text")
 	for _, said := range []string{"set: nightly", "k-1", "X-Key]", "b-1", "paused: true"} {
-		if !strings.Contains(back, said) {
-			t.Errorf("%s is lost:\n%s", said, back)
-		}
+		check.Contains(t, back, said)
 	}
 	s.done("/console/jobs/new", with(form, "do", ""))
 	stored := func(set, key, bearer string, state core.JobState) {
@@ -470,9 +468,7 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	// If two users change only a secret, the second gets a conflict.
 	form = s.form("/console/jobs/web/ping?view=edit")
 	s.done(edit, with(form, "call.auth.bearer", "b-3"))
-	if w := s.post(edit, with(form, "call.auth.bearer", "b-4")); w.Code != http.StatusConflict {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	s.posts(edit, with(form, "call.auth.bearer", "b-4"), http.StatusConflict)
 	stored("nightly", "k-1", "b-3", core.Started)
 }
 
@@ -535,6 +531,116 @@ func TestUnchangedTextsKeepTheirBytes(t *testing.T) {
 		panel.Set("with", with)
 		if r := run(s.post(at+"/rerun", panel)); r.Params == nil || *r.Params != crlf {
 			t.Errorf("run again with %s params sends %v", with, r.Params)
+		}
+	}
+}
+
+// TestScripts: scripts are read, edited, compared and restored. The slower of two editors loses no input.
+func TestScripts(t *testing.T) {
+	s := goldenConsole(t)
+	s.shows("#first,.cli", "/console/scripts")
+	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
+	s.ask("PUT", "/v1/jobs/shop/sweep", `{"title":"<i>T</i>","script":{"kind":"shell","source":"echo </textarea><b>one</b>\n","note":"first"}}`)
+	s.never(s.shows("#live", "/console/scripts", "shop/sweep"), "shop/plain")
+	const at = "/console/jobs/shop/sweep/script"
+	s.shows("#live", at, "echo </textarea><b>one</b>")
+	s.never(s.get(at).Body.String(), "<b>one", "<i>T")
+	form := s.form(at)
+	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "echo two", "second")
+	s.compare("two versions", ".rows,.cli")
+	s.done(at, form)
+	s.shows(".warn", at+"?version=1", "<b>one</b>")
+	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)
+	s.never(cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"), "<form")
+	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "aria-current")
+	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // it would run the current version
+	s.shows("td", at+"?diff=2", "d-add", "d-del", "+echo two")
+	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two")
+	s.compare("the conflict", "p,.buttons")
+	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")
+	s.done(at, url.Values{"rev": {s.form(at).Get("rev")}, "version": {"1"}}, "<b>one</b>")
+	s.compare("three versions", ".rows")
+	s.loses(at+"?version=x", http.StatusBadRequest)
+	s.loses(at+"?version=99", http.StatusNotFound)
+	s.shows(".head,.warn", "/console/jobs/shop/plain/script?kind=python", "import sys")
+	s.done("/console/jobs/shop/plain/script", s.form("/console/jobs/shop/plain/script?kind=python"))
+	s.compare("the first version", ".head")
+	s.loses("/console/jobs/shop/none/script", http.StatusNotFound)
+}
+
+var clockNamed = regexp.MustCompile(`Time zone: ([A-Za-z/_]+)`)
+
+// answer reads an answer of the API into v.
+func (s *site) answer(path string, v any) {
+	s.t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil)
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	w := httptest.NewRecorder()
+	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
+		s.t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	}
+	check.OK(s.t, json.Unmarshal(w.Body.Bytes(), v))
+}
+
+// TestTypedTimes: a time field names a zone beside it, and its input is parsed in that zone. Neither the zone of the
+// page nor a later selection changes that.
+func TestTypedTimes(t *testing.T) {
+	const typed = "2026-12-24 18:00"
+	for _, f := range []struct{ page, action, stored string }{
+		{"jobs/shop/JOB?panel=pause", "jobs/shop/JOB/pause", "/v1/jobs/shop/JOB"},
+		{"jobs/shop/JOB?panel=run", "jobs/shop/JOB/trigger", ""}, // in the new run
+		{"jobs?panel=pause&pick=shop/JOB", "jobs/bulk", "/v1/jobs/shop/JOB"},
+		{"executors/shop?panel=pause", "executors/shop?panel=pause", "/v1/apps/shop"},
+		{"system?panel=pause", "system?panel=pause", "/v1/status"},
+	} {
+		for job, zone := range map[string]string{"here": `, "timezone": "Europe/Berlin"`, "nowhere": ""} {
+			for _, mode := range []string{"job", "mine", "utc"} {
+				s := newConsole(t)
+				s.ask("PUT", "/v1/jobs/shop/"+job, `{"handler": "x", "schedule": {"crontab": "0 3 * * *"`+zone+`}}`)
+				of := func(path string) string { return strings.ReplaceAll(path, "JOB", job) }
+				s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "Asia%2FShanghai", mode
+				panel := cutOut(s.says("/console/"+of(f.page)), "<dialog", "</dialog>")
+				named := clockNamed.FindStringSubmatch(panel)
+				if named == nil {
+					t.Fatalf("%s of %s: no clock is named: %s", f.page, job, panel)
+				}
+				loc, err := time.LoadLocation(named[1])
+				check.OK(t, err)
+				s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "America%2FNew_York", "mine"
+				form := with(fields(panel), "until", typed, "at", typed, "reason", "why", "which", "picked")
+				w := s.post("/console/"+of(f.action), form)
+				var state struct {
+					DueAt time.Time
+					Pause struct{ Until time.Time }
+				}
+				s.answer(cmp.Or(of(f.stored), "/v1/runs/"+path.Base(w.Header().Get("Location"))), &state)
+				got := state.Pause.Until
+				if f.stored == "" {
+					got = state.DueAt
+				}
+				want, _ := time.ParseInLocation("2006-01-02 15:04", typed, loc)
+				if !got.Equal(want) {
+					t.Errorf("%s of %s, times %s: by the clock of %s it is %v, and %v is stored", f.page, job, mode, loc, want, got)
+				}
+			}
+		}
+	}
+}
+
+// TestOnceAtIsOfItsZone: the time of a schedule is in the zone of the form.
+func TestOnceAtIsOfItsZone(t *testing.T) {
+	for zone, want := range map[string]string{"Europe/Berlin": "2026-12-24T17:00:00Z", "": "2026-12-24T18:00:00Z"} {
+		for _, mode := range []string{"job", "mine", "utc"} {
+			s := newConsole(t)
+			s.cookies["tickring_tz"], s.cookies["tickring_zone"] = "Asia%2FShanghai", mode
+			s.says("/console/jobs/new", `class="hint at"`)
+			form := s.form("/console/jobs/new?app=shop", "name", "once", "handler", "x", "kind.0", "at", "expr.0", "2026-12-24 18:00",
+				"timezone", zone)
+			s.done("/console/jobs/new", form)
+			var job struct{ Schedule struct{ At time.Time } }
+			if s.answer("/v1/jobs/shop/once", &job); job.Schedule.At.UTC().Format(time.RFC3339) != want {
+				t.Errorf("in %q, times %s: %v is stored", zone, mode, job.Schedule.At)
+			}
 		}
 	}
 }

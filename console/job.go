@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/words"
 )
 
 type jobPage struct {
@@ -70,51 +71,29 @@ const (
 func (a *ask) ref() string { return a.Path("app") + "/" + a.Path("name") }
 
 func (a *ask) job() (any, error) {
-	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return nil, err
-	}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
 	if a.Q("view") == "edit" {
-		f, err := a.editJob(j)
-		if err != nil {
-			return nil, err
-		}
-		a.render(http.StatusOK, "jobform", f)
+		a.render(http.StatusOK, "jobform", a.editJob(j))
 		return nil, errShown
 	}
-	return a.jobPage(j)
+	return a.jobPage(j), nil
 }
 
-func (a *ask) jobPage(j client.Job) (*jobPage, error) {
+func (a *ask) jobPage(j client.Job) *jobPage {
 	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
-	var err error
 	if a.still = p.View == "manifest"; a.still {
-		if p.Text, err = a.manifest(j); err != nil {
-			return nil, err
-		}
+		p.Text = a.manifest(j)
 	}
-	runs, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})
-	if err != nil {
-		return nil, err
-	}
-	p.Runs = runs.Runs
-	if p.Next, err = a.nextOf(&j); err != nil {
-		return nil, err
-	}
-	if p.Of, err = a.GetApp(a.Ctx(), j.App); err != nil {
-		return nil, err
-	}
+	p.Runs = need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})).Runs
+	p.Next = a.nextOf(&j)
+	p.Of = need(a.GetApp(a.Ctx(), j.App))
 	p.AtWork = a.atWork(p)
 	if j.Command.Line == "" {
-		list, err := a.ListExecutors(a.Ctx(), j.App)
-		if err != nil {
-			return nil, err
-		}
-		p.Executors = list.Executors
+		p.Executors = need(a.ListExecutors(a.Ctx(), j.App)).Executors
 	}
 	p.Answer = a.answer(p)
-	return p, nil
+	return p
 }
 
 // atWork returns the unfinished runs of a job, which can be older than the newest runs: a hanging run has many
@@ -167,11 +146,8 @@ func isHeld(r *client.Run) bool {
 }
 
 // nextOf returns the upcoming runs of a job, as the engine plans them.
-func (a *ask) nextOf(j *client.Job) ([]coming, error) {
-	page, err := a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext})
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) nextOf(j *client.Job) []coming {
+	page := need(a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext}))
 	loc := locationOf(j.Schedule.Timezone)
 	if len(page.Upcoming) == 0 { // none within that time
 		for _, at := range j.Next {
@@ -186,20 +162,15 @@ func (a *ask) nextOf(j *client.Job) ([]coming, error) {
 		}
 		before = c.ScheduledAt
 	}
-	return list, nil
+	return list
 }
+
+var waitTexts = map[core.Cause]core.Text{core.CauseRetry: core.Say("waiting retry"), core.CauseManual: core.Say("waiting manual run"),
+	core.CauseAPI: core.Say("waiting API run")}
 
 // Waits describes a waiting run by its cause.
 func (a *ask) Waits(cause string) string {
-	switch core.Cause(cause) {
-	case core.CauseRetry:
-		return a.Say("waiting retry")
-	case core.CauseManual:
-		return a.Say("waiting manual run")
-	case core.CauseAPI:
-		return a.Say("waiting API run")
-	}
-	return a.Say("waiting run")
+	return cmp.Or(words.Say(a.Lang, waitTexts[core.Cause(cause)]), a.Say("waiting run"))
 }
 
 // clockChange returns a message if the clocks of a zone change between two times, otherwise an empty text.
@@ -237,12 +208,11 @@ func (a *ask) answer(p *jobPage) template.HTML {
 	if since := failingSince(p.Runs); !since.IsZero() {
 		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
 	}
-	sep := a.Say("; ")
-	texts := make([]string, len(parts))
-	for i := range parts {
-		texts[i] = string(parts[i])
+	out := parts[0] // each part was escaped
+	for _, part := range parts[1:] {
+		out += text(a.Say("; ")) + part
 	}
-	return template.HTML(strings.Join(texts, sep)) // each part was escaped
+	return out
 }
 
 // failingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
@@ -262,10 +232,7 @@ func failingSince(runs []client.Run) (since time.Time) {
 
 // PauseText describes a pause: its author, the paused object, its end and its reason.
 func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
-	by := p.By
-	if by == "" {
-		by = "–"
-	}
+	by := cmp.Or(p.By, "–")
 	note := a.Mark("paused by %s since %s", text(by), a.Time(p.From, zone))
 	switch p.Of {
 	case "app":
@@ -286,19 +253,7 @@ func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 func (a *ask) Barred(runs []client.Run) template.HTML {
 	list := make([]Bar, len(runs))
 	for i := range runs {
-		r := &runs[len(runs)-1-i]
-		b := Bar{Shape: shapes[core.State(r.State)]}
-		if r.State == string(core.Succeeded) && r.LatenessMs != nil && *r.LatenessMs >= lateMs {
-			b.Shape = "late"
-		}
-		if !r.SentAt.IsZero() {
-			end := r.EndedAt
-			if end.IsZero() {
-				end = a.Now
-			}
-			b.Took = end.Sub(r.SentAt)
-		}
-		list[i] = b
+		list[i] = a.barOf(&runs[len(runs)-1-i])
 	}
 	return a.Bars(list)
 }
@@ -547,12 +502,3 @@ func (a *ask) Told(p *jobPage) (list []told) {
 func (a *ask) plainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }
-
-// beside passes a part of a page to templates that take one value, together with the ask.
-type beside struct {
-	Ask   *ask
-	Clash *clash
-}
-
-// Beside returns the data with which the template shows a conflict with another user's change.
-func (a *ask) Beside(c *clash) beside { return beside{a, c} }

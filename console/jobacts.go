@@ -24,29 +24,30 @@ import (
 // Key returns a new idempotency key for a trigger form. The form creates one run, even if it is sent twice.
 func (a *ask) Key() string { return "console-" + rand.Text() }
 
-// act runs an action on the job in the path. If the API rejects it, the panel shows the error and the input.
-func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, core.Text, error) {
-	to, said, err := do()
-	if err == nil {
-		return to, said, nil
+// onJob returns the function of a form with an action on the job in the path. If the action is rejected, the panel shows
+// the error and the input.
+func onJob(panel string, do formFunc) formFunc {
+	return func(a *ask) (string, core.Text, error) {
+		to, said, err := tried(a, do)
+		if err == nil {
+			return to, said, nil
+		}
+		return a.jobAgain(panel, err)
 	}
+}
+
+func (a *ask) jobAgain(panel string, err error) (string, core.Text, error) {
 	e, isClient := errors.AsType[*client.Error](err)
 	own, isOwn := errors.AsType[*core.Error](err)
 	switch {
-	case isClient && e.Status < http.StatusInternalServerError && e.Status != http.StatusUnauthorized:
+	case rejected(err) && e.Status != http.StatusUnauthorized:
 	case isOwn && own.Code != core.CodeInternal:
 	default:
-		return "", said, err
+		return "", core.Text{}, err
 	}
-	j, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if gone != nil {
-		return "", said, gone
-	}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
-	page, bad := a.jobPage(j)
-	if bad != nil {
-		return "", said, bad
-	}
+	page := a.jobPage(j)
 	p := a.problemOf(err)
 	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
 	if seen := a.seen(); isConflict(err) && seen != nil && *seen != j.Rev {
@@ -54,9 +55,7 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 		if panel == "label" {
 			mine := j
 			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // valid, or there would be no conflict
-			if page.Clash, bad = a.clash(&j, *seen, &mine); bad != nil {
-				return "", said, bad
-			}
+			page.Clash = a.clash(&j, *seen, &mine)
 			page.F.Error = ""
 		}
 	}
@@ -65,8 +64,7 @@ func (a *ask) act(panel string, do func() (string, core.Text, error)) (string, c
 	} else {
 		page.F.Field = own.Field
 	}
-	a.render(p.Status, "job", page)
-	return "", said, errShown
+	return a.shown(p.Status, "job", page)
 }
 
 // seen returns the job's revision when the form was shown; nil if the form has none.
@@ -116,39 +114,31 @@ func (a *ask) when(field, text string, loc *time.Location) (time.Time, error) {
 }
 
 func (a *ask) triggerJob() (string, core.Text, error) {
-	return a.act("run", func() (string, core.Text, error) {
-		body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
-		if params := keptText(a.Form("params"), a.Form("was")); params != a.Form("was") {
-			if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
-				return "", core.Text{}, err
-			}
-			body.Params = &params
-		}
-		for _, address := range append(a.r.PostForm["address"], strings.Fields(a.Form("other"))...) {
-			if address != "" {
-				body.Addresses = append(body.Addresses, address)
-			}
-		}
-		var err error
-		if body.At, err = a.when("at", a.Form("at"), a.typedBy()); err != nil {
+	body := client.TriggerRequest{Key: a.Form("key"), Cause: string(core.CauseManual)}
+	if params := keptText(a.Form("params"), a.Form("was")); params != a.Form("was") {
+		if err := stillJSON(a.Form("was"), params); err != nil && a.Form("asis") == "" {
 			return "", core.Text{}, err
 		}
-		if text := strings.TrimSpace(a.Form("retries")); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				return "", core.Text{}, core.Invalid("retries", core.Truncate(text), "a whole number is expected")
-			}
-			body.Retries = &n
+		body.Params = &params
+	}
+	for _, address := range append(a.r.PostForm["address"], strings.Fields(a.Form("other"))...) {
+		if address != "" {
+			body.Addresses = append(body.Addresses, address)
 		}
-		res, err := a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body)
+	}
+	body.At = need(a.when("at", a.Form("at"), a.typedBy()))
+	if text := strings.TrimSpace(a.Form("retries")); text != "" {
+		n, err := strconv.Atoi(text)
 		if err != nil {
-			return "", core.Text{}, err
+			return "", core.Text{}, core.Invalid("retries", core.Truncate(text), "a whole number is expected")
 		}
-		if res.Existing {
-			return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
-		}
-		return a.RunPath(res.Run.ID), core.Text{}, nil
-	})
+		body.Retries = &n
+	}
+	res := need(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
+	if res.Existing {
+		return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
+	}
+	return a.RunPath(res.Run.ID), core.Text{}, nil
 }
 
 // stillJSON rejects params that are invalid JSON if the job's params are JSON.
@@ -188,35 +178,24 @@ func notJSON(text string) core.Text {
 }
 
 func (a *ask) pauseJob() (string, core.Text, error) {
-	return a.act("pause", func() (string, core.Text, error) {
-		until, err := a.when("until", a.Form("until"), a.typedBy())
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		if strings.TrimSpace(a.Form("reason")) == "" {
-			return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
-		}
-		res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
-			IfRev: a.seen()})
-		if isConflict(err) && a.pausedSo(until) { // the form was sent twice
-			err = nil
-		}
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		said := core.Say("%s is paused", a.ref())
-		if !res.Changed {
-			said = core.Say("%s was already paused", a.ref())
-		}
-		if a.Form("running") != "kill" {
-			return jobPath(a.ref()), said, nil
-		}
-		killed, err := a.killAll()
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		return jobPath(a.ref()), core.Say("%s; %s", said, killed), nil
-	})
+	until := need(a.when("until", a.Form("until"), a.typedBy()))
+	if strings.TrimSpace(a.Form("reason")) == "" {
+		return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
+	}
+	res, err := a.PauseJob(a.Ctx(), a.Path("app"), a.Path("name"), client.PauseRequest{Reason: a.Form("reason"), Until: until,
+		IfRev: a.seen()})
+	if isConflict(err) && a.pausedSo(until) { // the form was sent twice
+		err = nil
+	}
+	need(res, err)
+	said := core.Say("%s is paused", a.ref())
+	if !res.Changed {
+		said = core.Say("%s was already paused", a.ref())
+	}
+	if a.Form("running") != "kill" {
+		return jobPath(a.ref()), said, nil
+	}
+	return jobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
 }
 
 // pausedSo reports whether the user has already paused the job in the path as the form requests. If the form has a
@@ -229,33 +208,22 @@ func (a *ask) pausedSo(until time.Time) bool {
 }
 
 func (a *ask) resumeJob() (string, core.Text, error) {
-	return a.act("resume", func() (string, core.Text, error) {
-		_, err := a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")})
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
-	})
+	need(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
+	return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 }
 
 func (a *ask) killJob() (string, core.Text, error) {
-	return a.act("kill", func() (string, core.Text, error) {
-		said, err := a.killAll()
-		return jobPath(a.ref()), said, err
-	})
+	return jobPath(a.ref()), a.killAll(), nil
 }
 
 // maxKills is the maximum number of pages of runs that one form kills.
 const maxKills = 20
 
 // killAll kills the unfinished runs of the job in the path, page by page.
-func (a *ask) killAll() (core.Text, error) {
+func (a *ask) killAll() core.Text {
 	killed, cancelled, after, problem := 0, 0, "", ""
 	for range maxKills {
-		res, err := a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after})
-		if err != nil {
-			return core.Text{}, err
-		}
+		res := need(a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" {
@@ -274,33 +242,20 @@ func (a *ask) killAll() (core.Text, error) {
 	if after != "" {
 		said = core.Say("more runs of the job remain: repeat the kill; %s", said)
 	}
-	return said, nil
+	return said
 }
 
 func (a *ask) labelJob() (string, core.Text, error) {
-	return a.act("label", func() (string, core.Text, error) {
-		j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		labels, err := pairsOf("labels", a.Form("labels"))
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		said := core.Say("the labels of %s are saved", a.ref())
-		if maps.Equal(labels, j.Labels) {
-			return jobPath(a.ref()), said, nil
-		}
-		spec, err := sameSpec(&j)
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
-		if _, err := a.PutJob(a.Ctx(), j.App, j.Name, spec); err != nil {
-			return "", core.Text{}, err
-		}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	labels := need(pairsOf("labels", a.Form("labels")))
+	said := core.Say("the labels of %s are saved", a.ref())
+	if maps.Equal(labels, j.Labels) {
 		return jobPath(a.ref()), said, nil
-	})
+	}
+	spec := need(sameSpec(&j))
+	spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
+	need(a.PutJob(a.Ctx(), j.App, j.Name, spec))
+	return jobPath(a.ref()), said, nil
 }
 
 // sameSpec returns the spec with which a PUT leaves a job unchanged; it has the hash of the script.
@@ -332,27 +287,18 @@ func pairsOf(field, text string) (map[string]string, error) {
 }
 
 func (a *ask) deleteJob() (string, core.Text, error) {
-	return a.act("delete", func() (string, core.Text, error) {
-		if strings.TrimSpace(a.Form("name")) != a.ref() {
-			return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
-		}
-		res, err := a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()})
-		if err != nil {
-			return "", core.Text{}, err
-		}
-		if res.Withheld {
-			return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
-				a.ref()), nil
-		}
-		return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore the job from its changes", a.ref()), nil
-	})
+	if strings.TrimSpace(a.Form("name")) != a.ref() {
+		return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
+	}
+	res := need(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
+	if res.Withheld {
+		return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
+			a.ref()), nil
+	}
+	return Root + "jobs", core.Say("%s is deleted; its runs are kept, and you can restore the job from its changes", a.ref()), nil
 }
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
-	return a.act("return-to-code", func() (string, core.Text, error) {
-		if _, err := a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")); err != nil {
-			return "", core.Text{}, err
-		}
-		return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
-	})
+	need(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
+	return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 }

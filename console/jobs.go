@@ -65,47 +65,24 @@ func (p *jobsPage) On(name string) bool {
 
 func (a *ask) jobs() (any, error) {
 	q := a.r.URL.Query()
-	page, err := a.jobsList(q)
-	if err != nil {
-		return nil, err
-	}
-	page.Panel, err = a.bulkPanel(q.Get("panel"), q["pick"], q)
-	return page, err
+	page := a.jobsList(q)
+	page.Panel = a.bulkPanel(q.Get("panel"), q["pick"], q)
+	return page, nil
 }
 
-func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
+func (a *ask) jobsList(q url.Values) *jobsPage {
 	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"),
-		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after")}
-	var err error
-	if p.Limit, err = rowsOf(q); err != nil {
-		return nil, err
-	}
-	columns, err := a.columns(q["cols"], p.Sort, p.Reverse)
-	if err != nil {
-		return nil, err
-	}
+		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after"),
+		Label: given(q, "label"), Status: given(q, "status")}
+	p.Limit = need(rowsOf(q))
+	columns := need(a.columns(q["cols"], p.Sort, p.Reverse))
 	is := q.Get("status")
-	if is != "" {
-		p.Status = []string{is}
-	}
-	if label := q.Get("label"); label != "" {
-		p.Label = []string{label}
-	}
-	page, err := a.ListJobs(a.Ctx(), p)
-	if err != nil {
-		return nil, err
-	}
+	page := need(a.ListJobs(a.Ctx(), p))
 	if page.Partial {
 		a.unsure()
 	}
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	out := &jobsPage{JobPage: page, Columns: columns, Filter: p.App+p.Text+is+q.Get("label") != "", Command: jobsCommand(p)}
-	for i := range apps.Apps {
-		out.Apps = append(out.Apps, apps.Apps[i].Name)
-	}
+	out := &jobsPage{JobPage: page, Columns: columns, Apps: need(a.appNames()), Filter: p.App+p.Text+is+q.Get("label") != "",
+		Command: jobsCommand(p)}
 	if page.Cursor != "" {
 		out.Next = a.With("after", page.Cursor)
 	}
@@ -124,7 +101,7 @@ func (a *ask) jobsList(q url.Values) (*jobsPage, error) {
 		stand(a.Say("Never ran"), "never-ran", n.NeverRan)
 		stand(a.Say("Finished"), "ended", n.Ended)
 	}
-	return out, nil
+	return out
 }
 
 // filterWords returns the flags that select jobs.

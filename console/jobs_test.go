@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
@@ -28,9 +30,7 @@ func TestRowsOfJobs(t *testing.T) {
 	s.compare("two jobs", ".chip,.why")
 	row := cutOut(body, `<tr id="job-1"`, "</tr>")
 	for _, text := range []string{`class="s pause"`, `class="s fail"`} {
-		if !strings.Contains(row, text) {
-			t.Errorf("the row of a paused job has no %s:\n%s", text, row)
-		}
+		check.Contains(t, row, text)
 	}
 	s.never(s.shows(".cli", "/console/jobs?status=started", "shop/other"), "shop/ledger<")
 }
@@ -54,9 +54,7 @@ func TestColumnsOfJobs(t *testing.T) {
 	s.says("/console/jobs", `href="/console/jobs?`+cols+`&rows=25">Mine`)
 	for path, names := range map[string]string{"/console/jobs?cols=moon": "number, job", "/console/jobs?rows=1000": "10, 25, 50, 100",
 		"/console/runs?rows=x": "10, 25, 50, 100"} {
-		if w := s.get(path); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), names) {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
-		}
+		s.gets(path, http.StatusBadRequest, names)
 	}
 }
 
@@ -84,4 +82,179 @@ func TestZoneOfTimes(t *testing.T) {
 		t.Errorf("%d times have a zone:\n%s", n, around)
 	}
 	s.says("/console/upcoming", `y="12">New York</text>`)
+}
+
+// TestViews: a list with its filters is saved under a name, for oneself or for all users. It opens as saved, and its
+// owner can delete it.
+func TestViews(t *testing.T) {
+	s := goldenConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "x", "labels": {"team": "a&b"}}`)
+	s.never(s.says("/console/jobs"), `id="views"`)
+	s.person("vera", access.Grant{Role: access.Viewer})
+	s.person("anna", access.Grant{Role: access.Viewer})
+	s.logInAs("vera")
+	const query = "app=shop&label=team%3Da%26b"
+	at := "/console/jobs?" + query
+	s.shows("#views", at, "panel=view")
+	_, form := firstForm(s.get(at + "&after=&panel=view").Body.String())
+	if form.Get("query") != query || form.Get("page") != "jobs" {
+		t.Fatalf("the panel has %v", form)
+	}
+	s.shows("dialog", at+"&panel=view")
+	typed := func(pairs ...string) url.Values { return with(maps.Clone(form), pairs...) }
+	s.done("/console/views", typed("name", "Mine & ours"), `aria-current="true">Mine & ours</a>`,
+		"shop/stock")
+	s.done("/console/views", typed("name", "Everybody's", "shared", "1"), "Everybody's")
+	body := s.get("/console/jobs").Body.String()
+	check.Contains(t, body, `href="/console/jobs?app=shop&amp;label=team%3Da%26b">Mine &amp; ours`, "it does not lead where it")
+	s.done("/console/views", typed("page", "runs", "query", "failed=1", "name", "Red"), "Red")
+	s.never(s.says("/console/jobs"), ">Red<")
+	s.wrong("/console/views", typed("name", ""), http.StatusBadRequest, `name="shared"`)
+	s.wrong("/console/views", typed("name", strings.Repeat("x", 65)), http.StatusBadRequest, strings.Repeat("x", 65))
+	s.wrong("/console/views", typed("name", "x", "page", "//evil.test"), http.StatusBadRequest)
+
+	s.logInAs("anna")
+	s.never(s.says("/console/jobs", "Everybody's", "vera"), "Mine & ours")
+	s.never(s.shows("dialog", "/console/jobs?panel=view"), `value="delete"`)
+	gone := url.Values{"do": {"delete"}, "page": {"jobs"}, "query": {""}, "name": {"Everybody's"}, "shared": {"1"}}
+	s.wrong("/console/views", gone, http.StatusForbidden)
+	s.wrong("/console/views", typed("name", "Everybody's", "shared", "1", "query", "status=late"), http.StatusConflict)
+	s.logInAs("vera")
+	s.never(s.done("/console/views", gone), ">Everybody's")
+}
+
+// formTo returns the values of the form that posts to an address.
+func formTo(t *testing.T, body, action string) url.Values {
+	t.Helper()
+	form := cutOut(body, `action="`+action+`"`, "</form>")
+	if form == "" {
+		t.Fatalf("no form for %s in %s", action, body)
+	}
+	return fields(form)
+}
+
+// TestPauseMany: the selected jobs, or all that match the filter, are counted and then paused with a reason as one
+// operation. An undo ends only that pause.
+func TestPauseMany(t *testing.T) {
+	s := goldenConsole(t)
+	for i := range 5 {
+		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x", "schedule": {"every": "1h"}}`)
+	}
+	s.ask("POST", "/v1/jobs/shop/job-0/pause", `{"reason": "before"}`)
+	panel := s.shows("dialog", "/console/jobs?panel=pause&pick=shop/job-1&pick=shop/job-2")
+	q := formTo(t, panel, "/console/jobs/bulk")
+	q.Set("which", "picked")
+	s.wrong("/console/jobs/bulk", q, http.StatusBadRequest, `role="alert"`)
+	q.Set("reason", "a new bank")
+	s.wrong("/console/jobs/bulk", q, http.StatusOK)
+	s.compare("picked", ".head")
+	s.shows(".why,.chip", "/console/jobs?status=paused")
+
+	q = formTo(t, s.shows("dialog", "/console/jobs?text=job-&panel=pause"), "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("reason", "all of them")
+	undo := formTo(t, s.wrong("/console/jobs/bulk", q, http.StatusOK), "/console/jobs/bulk")
+	s.compare("all", ".head")
+	s.wrong("/console/jobs/bulk", undo, http.StatusOK)
+	s.compare("undone", ".head")
+	s.shows(".why,.chip", "/console/jobs?status=paused")
+}
+
+// TestDeleteMany: the user must type the number of jobs.
+func TestDeleteMany(t *testing.T) {
+	s := goldenConsole(t)
+	for i := range 3 {
+		s.ask("PUT", fmt.Sprint("/v1/jobs/shop/job-", i), `{"handler": "x"}`)
+	}
+	q := formTo(t, s.shows("dialog", "/console/jobs?panel=delete"), "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("count", "2")
+	s.posts("/console/jobs/bulk", q, http.StatusBadRequest)
+	s.shows(".head", "/console/jobs")
+	q.Set("count", "3")
+	s.ask("PUT", "/v1/jobs/shop/newcomer", `{"handler": "x"}`)
+	s.posts("/console/jobs/bulk", q, http.StatusBadRequest)
+	s.shows(".head", "/console/jobs")
+	s.ask("DELETE", "/v1/jobs/shop/newcomer", "")
+	s.posts("/console/jobs/bulk", q, http.StatusOK)
+	s.shows("#first", "/console/jobs")
+}
+
+// TestDeleteManyOfSomeApps: a user with the permission in some apps sees the number of jobs in those apps, and types
+// that number.
+func TestDeleteManyOfSomeApps(t *testing.T) {
+	s := goldenConsole(t)
+	s.ask("PUT", "/v1/apps/pay", `{"allow": ["10.0.0.0/8"]}`)
+	for _, job := range []string{"shop/a", "pay/b", "pay/c"} {
+		s.ask("PUT", "/v1/jobs/"+job, `{"handler": "x"}`)
+	}
+	s.person("lina", access.Grant{Role: access.Viewer}, access.Grant{App: "shop", Role: access.Editor})
+	s.logInAs("lina")
+	s.says("/console/jobs", "panel=delete", `href="/console/jobs/new"`)
+	panel := s.shows("dialog", "/console/jobs?panel=delete")
+	dialog := cutOut(panel, "<dialog", "</dialog>")
+	s.never(dialog, "pay/")
+	q := formTo(t, panel, "/console/jobs/bulk")
+	q.Set("which", "all")
+	q.Set("count", "3")
+	s.posts("/console/jobs/bulk", q, http.StatusBadRequest)
+	q.Set("count", "1")
+	s.wrong("/console/jobs/bulk", q, http.StatusOK)
+	s.compare("the deletion", ".head")
+	s.says("/console/jobs", `id="job-2"`, `id="job-3"`)
+	s.shows("dialog", "/console/jobs?panel=pause&app=shop") // one app needs no note on permissions
+}
+
+// TestRunManyOnce: a form that is sent twice runs each job once.
+func TestRunManyOnce(t *testing.T) {
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	q := formTo(t, s.says("/console/jobs?panel=trigger&pick=shop/job"), "/console/jobs/bulk")
+	q.Set("which", "picked")
+	for range 2 {
+		s.posts("/console/jobs/bulk", q, http.StatusOK)
+	}
+	body := s.says("/console/runs?job=shop/job")
+	check.Equal(t, strings.Count(body, `<tr id="run-`), 1, "runs")
+}
+
+// TestManyInParts: the page shows the failures of all parts together. A pause that was stopped between two parts can
+// be undone.
+func TestManyInParts(t *testing.T) {
+	s := goldenConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	panel := s.says("/console/jobs?panel=pause")
+	parts := []string{`{"operation": "a-1", "found": 4, "done": 1, "fail": 1, "next": 7, "failed": [{"job": "shop/first", "message": "it is <b>gone"}]}`,
+		`{"operation": "a-1", "found": 4, "done": 1, "fail": 1, "next": 8, "failed": [{"job": "shop/second", "message": "in the way"}]}`}
+	asked := 0
+	s.stub("/v1/bulk", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(parts[asked]))
+		asked++
+	})
+	q := with(formTo(t, panel, "/console/jobs/bulk"), "which", "all", "reason", "why")
+	first := s.wrong("/console/jobs/bulk", q, http.StatusOK, "shop/first", "data-goon")
+	s.never(first, `name="undo"`)
+	second := s.post("/console/jobs/bulk", formTo(t, s.page, "/console/jobs/bulk")).Body.String()
+	s.compare("the second part", "#live")
+	_, stop, _ := strings.Cut(second, `id="stop"`)
+	s.wrong("/console/jobs/bulk", formTo(t, stop, "/console/jobs/bulk"), http.StatusOK, `name="undo" value="a-1"`)
+	s.compare("stopped", "#live")
+	check.Equal(t, asked, 2, "parts were done")
+}
+
+// TestRefusedManyKeepTheirFilter: a rejected panel applies to the same jobs when it is sent again. The links back,
+// from the panel, its result and an undo, lead to the list as it was shown.
+func TestRefusedManyKeepTheirFilter(t *testing.T) {
+	s := goldenConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/one", `{"handler": "x"}`)
+	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
+	const list = "/console/jobs?cols=job&cols=author&reverse=true&rows=25&sort=name&text=one"
+	q := formTo(t, s.shows("dialog", list+"&panel=pause"), "/console/jobs/bulk")
+	body := s.wrong("/console/jobs/bulk", with(q, "which", "all", "reason", "why", "until", "soon"), http.StatusBadRequest,
+		`data-back="`+list+`"`, `<th class="hide">Author</th>`, `aria-sort="descending"`)
+	s.compare("the rejected panel", "dialog")
+	q = with(formTo(t, body, "/console/jobs/bulk"), "which", "all", "reason", "why", "until", "")
+	body = s.wrong("/console/jobs/bulk", q, http.StatusOK, `href="`+list+`"`)
+	s.wrong("/console/jobs/bulk", formTo(t, body, "/console/jobs/bulk"), http.StatusOK, `href="`+list+`"`)
 }

@@ -66,14 +66,12 @@ const (
 // lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
-	err := a.late(p)
+	err := caught(func() error { return a.late(p) })
 	return a.orWrong(err, "lateness", p, &p.Wrong)
 }
 
 func (a *ask) late(p *latenessPage) (err error) {
-	if p.Span, err = a.spanOf(); err != nil {
-		return err
-	}
+	p.Span = need(a.spanOf())
 	switch {
 	case p.Span.When != "" || !p.Span.From.IsZero():
 	case p.Span.To.IsZero():
@@ -89,9 +87,7 @@ func (a *ask) late(p *latenessPage) (err error) {
 	if p.Asked.Job != "" {
 		p.Asked.App, p.Asked.Each = "", "job"
 	}
-	if p.Answer, err = a.GetLateness(a.Ctx(), p.Asked); err != nil {
-		return err
-	}
+	p.Answer = need(a.GetLateness(a.Ctx(), p.Asked))
 	if p.Width, err = time.ParseDuration(p.Answer.Width); err != nil || p.Width <= 0 {
 		return core.Errorf(core.CodeInternal, "the width of a bucket is %q", p.Answer.Width)
 	}
@@ -128,15 +124,10 @@ func (a *ask) late(p *latenessPage) (err error) {
 
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
-	switch {
-	case r.Job != "":
-		q.Set("job", r.Job)
-	case r.JobID != 0:
-		q.Set("job", fmt.Sprint(r.JobID))
-	case r.App != "":
-		q.Set("app", r.App)
-	case p.Asked.App != "":
-		q.Set("app", p.Asked.App)
+	if job, app := jobIn(r.Job, r.JobID), cmp.Or(r.App, p.Asked.App); job != "" {
+		q.Set("job", job)
+	} else if app != "" {
+		q.Set("app", app)
 	}
 	return Root + "runs?" + q.Encode()
 }

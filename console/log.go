@@ -63,20 +63,11 @@ type logData struct {
 
 // logShown shows a page of a log; with last=N, the last N lines.
 func (a *ask) logShown() (any, error) {
-	r, err := a.GetRun(a.Ctx(), a.Path("run"))
-	if err != nil {
-		return nil, err
-	}
+	r := need(a.GetRun(a.Ctx(), a.Path("run")))
 	d := &logData{Run: r, Open: core.State(r.State).Open(), Wrap: a.Q("wrap") != "", Find: core.Truncate(a.Q("find")),
 		LinesURL: a.RunPath(r.ID) + "/log/lines"}
-	from, err := atLeast(a, "from", 1)
-	if err != nil {
-		return nil, err
-	}
-	last, err := atLeast(a, "last", 0)
-	if err != nil {
-		return nil, err
-	}
+	from := need(atLeast(a, "from", 1))
+	last := need(atLeast(a, "last", 0))
 	d.Last = last > 0
 	within := logWithin
 	if d.Last {
@@ -194,77 +185,56 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 }
 
 // logPieces returns the lines from a number on to the script.
-func (c *Console) logPieces(w http.ResponseWriter, r *http.Request) {
-	a, ok := c.begin(w, r)
-	if !ok {
-		return
-	}
+func (a *ask) logPieces() error {
 	ctx, cancel := context.WithTimeout(a.Ctx(), logAnswer)
 	defer cancel()
-	from, err := atLeast(a, "from", 1)
-	var run client.Run
-	if err == nil {
-		run, err = a.GetRun(ctx, a.Path("run"))
-	}
-	if err != nil {
-		a.fail(err)
-		return
-	}
-	body, err := json.Marshal(a.logPiece(ctx, &run, from, 0))
-	if err != nil {
-		a.fail(err)
-		return
-	}
-	h := w.Header()
+	from := need(atLeast(a, "from", 1))
+	run := need(a.GetRun(ctx, a.Path("run")))
+	body := need(json.Marshal(a.logPiece(ctx, &run, from, 0)))
+	h := a.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	writeZipped(w, r, http.StatusOK, body)
+	writeZipped(a.w, a.r, http.StatusOK, body)
+	return nil
 }
 
 // logFile returns the log unchanged, as a file. If the log breaks off, the last line reports it.
-func (c *Console) logFile(w http.ResponseWriter, r *http.Request) {
-	a, ok := c.begin(w, r)
-	if !ok {
-		return
-	}
+func (a *ask) logFile() error {
 	most, within := logBytes, logLoad
-	if c.o.Writes == nil {
+	if a.c.o.Writes == nil {
 		most, within = logSmall, logBrief
 	}
 	ctx, cancel := context.WithTimeout(a.Ctx(), within)
 	defer cancel()
 	id := a.Path("run")
 	log, err := a.GetLog(ctx, id, client.GetLogParams{From: 1})
-	if err != nil {
-		if ctx.Err() != nil {
-			err = core.Errorf(core.CodeUnavailable, "the executor did not return the log in time: try again")
-		}
-		a.fail(err)
-		return
+	if err != nil && ctx.Err() != nil {
+		return core.Errorf(core.CodeUnavailable, "the executor did not return the log in time: try again")
 	}
-	rc := http.NewResponseController(w)
-	h := w.Header()
+	need(log, err)
+	rc := http.NewResponseController(a.w)
+	h := a.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="run-%s.log"`, id))
 	h.Set("Cache-Control", "no-store")
 	for from, sent := 1, 0; ; {
 		if err := rc.SetWriteDeadline(time.Now().Add(30 * time.Second)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return
+			return nil
 		}
-		n, err := io.WriteString(w, log.Text)
+		n, err := io.WriteString(a.w, log.Text)
 		if sent += n; err != nil || log.End || log.Next <= from {
-			return
+			return nil
 		}
 		from = log.Next
 		log, err = a.GetLog(ctx, id, client.GetLogParams{From: from})
 		switch {
 		case ctx.Err() != nil, err == nil && sent+len(log.Text) > most:
-			fmt.Fprintf(w, "\n[%s]\n", a.Say("the log continues: a download ends after %d MB or %d seconds; full log: %s", most>>20,
+			fmt.Fprintf(a.w, "\n[%s]\n", a.Say("the log continues: a download ends after %d MB or %d seconds; full log: %s", most>>20,
 				int(within.Seconds()), "tickring logs "+id))
-			return
+			return nil
 		case err != nil:
-			fmt.Fprintf(w, "\n[%s]\n", a.Say("the rest is missing: %s", a.problemOf(err).Message))
-			return
+			fmt.Fprintf(a.w, "\n[%s]\n", a.Say("the rest is missing: %s", a.problemOf(err).Message))
+			return nil
 		}
 	}
 }

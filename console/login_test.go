@@ -1,16 +1,17 @@
 package console_test
 
 import (
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
@@ -60,32 +61,11 @@ func TestLogInAsAPerson(t *testing.T) {
 		known.Secure || known.MaxAge != 90*24*3600 {
 		t.Errorf("%+v", known)
 	}
-	proxied := console.New(console.Options{API: s.api, Access: s.access, URL: "https://jobs.example", Log: slog.New(slog.DiscardHandler)})
-	for at, c := range map[string]struct {
-		h      http.Handler
-		secure bool
-	}{"https://console.test": {s.h, true}, "http://jobs.example": {proxied, true}, "http://jobs.example:81": {proxied, false},
-		"http://127.0.0.1:7700": {proxied, false}} {
-		r := httptest.NewRequest(http.MethodPost, at+"/console/login", strings.NewReader("name=ann&password=correct+horse"))
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		over := httptest.NewRecorder()
-		c.h.ServeHTTP(over, r)
-		if len(over.Result().Cookies()) == 0 {
-			t.Errorf("%s: %d %s", at, over.Code, over.Body)
-		}
-		for _, k := range over.Result().Cookies() {
-			check.Equal(t, k.Secure, c.secure, "%s: the cookie %s has Secure", at, k.Name)
-		}
-	}
 	secret := s.cookies["tickring_session"]
-	if w := s.get("/console/jobs"); w.Code != http.StatusOK {
-		t.Errorf("%d", w.Code)
-	}
+	s.gets("/console/jobs", http.StatusOK)
 	s.post("/console/logout", nil)
 	s.cookies["tickring_session"] = secret
-	if w := s.get("/console/jobs"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `name="password"`) {
-		t.Errorf("a session that was ended: %d", w.Code)
-	}
+	s.gets("/console/jobs", http.StatusUnauthorized, `name="password"`)
 	clear(s.cookies)
 	for _, form := range []url.Values{{"name": {"ann"}, "password": {"wrong"}}, {"name": {"nobody"}, "password": {goodPassword}}, {},
 		{"token": {"wrong"}}, {"name": {"<script>"}, "password": {"x"}}} {
@@ -138,41 +118,42 @@ func TestSharedMachine(t *testing.T) {
 	s.says("/console/login", `name="shared" value="1" checked`)
 	s.cookies = map[string]string{}
 	w := s.post("/console/login", url.Values{"name": {"lina"}, "password": {"wrong wrong"}, "shared": {"1"}})
-	if !strings.Contains(w.Body.String(), `name="shared" value="1" checked`) {
-		t.Error("after a wrong password it has forgotten that others use the machine")
-	}
+	check.Contains(t, w.Body.String(), `name="shared" value="1" checked`)
 }
 
-// Over TLS the cookie of the session is for this host alone, and on port 443 the browser stays with TLS.
+// TestSessionCookieIsOfThisHost: over TLS, with the server or with a proxy, the cookies are secure and the session's is for
+// this host alone. On port 443 the browser stays with TLS.
 func TestSessionCookieIsOfThisHost(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Viewer})
-	for base, c := range map[string]struct{ cookie, hsts string }{
-		"http://console.test":       {"tickring_session", ""},
-		"https://console.test":      {"__Host-tickring_session", "max-age=31536000"},
-		"https://console.test:7700": {"__Host-tickring_session", ""},
+	direct := s.h
+	s.remade(func(o *console.Options) { o.URL = "https://jobs.example" })
+	const plain, secure, stay = "tickring_session", "__Host-tickring_session", "max-age=31536000"
+	for base, c := range map[string]struct {
+		h            http.Handler
+		cookie, hsts string
+	}{
+		"http://console.test": {direct, plain, ""}, "https://console.test": {direct, secure, stay},
+		"https://console.test:7700": {direct, secure, ""}, "http://jobs.example": {s.h, secure, stay},
+		"http://jobs.example:81": {s.h, plain, ""}, "http://127.0.0.1:7700": {s.h, plain, ""},
 	} {
 		form := url.Values{"name": {"ann"}, "password": {goodPassword}}
 		r := httptest.NewRequest("POST", base+"/console/login", strings.NewReader(form.Encode()))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
-		s.h.ServeHTTP(w, r)
+		c.h.ServeHTTP(w, r)
 		check.Equal(t, w.Header().Get("Strict-Transport-Security"), c.hsts, "%s: HSTS", base)
-		i := slices.IndexFunc(w.Result().Cookies(), func(k *http.Cookie) bool { return k.Name == c.cookie })
-		if i < 0 {
-			t.Errorf("%s: %d, cookies %v", base, w.Code, w.Result().Cookies())
-			continue
-		}
-		k := w.Result().Cookies()[i]
-		if host := strings.HasPrefix(k.Name, "__Host-"); host != k.Secure || host != (k.Path == "/") {
-			t.Errorf("%s: %s", base, k)
-		}
 		r = httptest.NewRequest("GET", base+"/console/jobs", nil)
-		r.AddCookie(&http.Cookie{Name: k.Name, Value: k.Value})
-		w = httptest.NewRecorder()
-		if s.h.ServeHTTP(w, r); w.Code != http.StatusOK {
-			t.Errorf("%s: with its cookie: %d", base, w.Code)
+		for _, k := range w.Result().Cookies() {
+			check.Equal(t, k.Secure, c.cookie == secure, "%s: the cookie %s has Secure", base, k.Name)
+			if k.Name == c.cookie {
+				check.Equal(t, k.Path == "/", k.Secure, "%s: %s", base, k)
+				r.AddCookie(&http.Cookie{Name: k.Name, Value: k.Value})
+			}
 		}
+		w = httptest.NewRecorder()
+		c.h.ServeHTTP(w, r)
+		check.Equal(t, w.Code, http.StatusOK, "%s: with its cookie", base)
 	}
 }
 
@@ -191,14 +172,299 @@ func TestLogInLink(t *testing.T) {
 	if w := s.post(link, nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] == "" {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	if w := s.get("/console/"); w.Code != http.StatusOK {
-		t.Errorf("%d", w.Code)
-	}
-	if w := s.get(link); w.Code != http.StatusSeeOther { // a second click while logged in
-		t.Errorf("%d", w.Code)
-	}
+	s.gets("/console/", http.StatusOK)
+	s.gets(link, http.StatusSeeOther) // a second click while logged in
 	clear(s.cookies)
 	if w := s.post(link, nil); w.Code != http.StatusUnauthorized || s.cookies["tickring_session"] != "" {
 		t.Errorf("a second time: %d", w.Code)
+	}
+}
+
+// TestAccount: users change their own password, sessions and tokens. A token is shown once, and a rejected form keeps
+// the input.
+func TestAccount(t *testing.T) {
+	s := goldenConsole(t)
+	s.newcomer("ann", access.Grant{App: "shop", Role: access.Operator})
+	s.logInAs("ann")
+	other := s.cookies["tickring_session"]
+	for _, path := range []string{"/console/", "/console/jobs?app=shop", "/console/runs", "/console/find/list"} {
+		if w := s.get(path); w.Header().Get("Location") != "/console/account" {
+			t.Errorf("%s: a user with an initial password need not change it: %d", path, w.Code)
+		}
+	}
+	if w := s.post("/console/jobs/shop/x/trigger", url.Values{}); w.Header().Get("Location") != "/console/account" {
+		t.Errorf("a user with an initial password runs a job: %d %s", w.Code, w.Body)
+	}
+	s.shows("#must", "/console/account")
+	s.posts("/console/settings", url.Values{"lang": {"en"}, "to": {"/console/account"}}, http.StatusSeeOther)
+	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "for": {"1d"}}, http.StatusForbidden)
+	if w := s.post("/console/logout", nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] != "" {
+		t.Errorf("log out: %d", w.Code)
+	}
+	s.logInAs("ann")
+	strange := s.cookies["tickring_known"]
+	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {"wrong"}, "password": {"better horse"}, "twice": {"better horse"}},
+		http.StatusBadRequest)
+	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"other horse"}},
+		http.StatusBadRequest)
+	before := s.cookies["tickring_session"]
+	s.done("/console/account", url.Values{"do": {"password"}, "old": {goodPassword}, "password": {"better horse"}, "twice": {"better horse"}})
+	mine := s.cookies["tickring_session"]
+	if mine == before || !s.access.Ended(t.Context(), before) {
+		t.Error("the secret of the session is still known after the password was changed")
+	}
+	if known := s.cookies["tickring_known"]; known == "" || known == strange {
+		t.Error("the browser in which the password was changed is known no more")
+	}
+	s.gets("/console/jobs", http.StatusOK)
+	s.cookies["tickring_session"] = other
+	s.gets("/console/jobs", http.StatusUnauthorized)
+	s.cookies["tickring_session"] = mine
+
+	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:admin"}, "for": {"1d"}}, http.StatusForbidden,
+		`value="shop:admin"`)
+	w := s.post("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:viewer"}, "for": {"1d"}})
+	if n := strings.Count(w.Body.String(), "<!doctype html>"); w.Code != http.StatusOK || n != 1 {
+		t.Errorf("a token is made: %d, %d pages", w.Code, n)
+	}
+	secret := cutOut(w.Body.String(), `id="secret">`, "<")
+	who, err := s.access.Bearer(t.Context(), html.UnescapeString(secret))
+	if err != nil || who.Name != "ann" || who.Role("shop") != access.Viewer {
+		t.Errorf("%q: %+v, %v", secret, who, err)
+	}
+	s.never(s.get("/console/account").Body.String(), secret)
+	s.done("/console/account", url.Values{"do": {"revoke-token"}, "name": {"ci"}})
+	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
+		t.Errorf("%+v", who)
+	}
+	s.gets("/console/users", http.StatusForbidden)
+	s.never(s.get("/console/jobs").Body.String(), `href="/console/users"`)
+}
+
+// TestPeoplePage: an admin creates, changes and deletes users. If two admins edit one user, the second gets a
+// conflict.
+func TestPeoplePage(t *testing.T) {
+	s := goldenConsole(t)
+	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
+	s.done("/console/users?panel=new", form, "lina", "shop:editor+scripts web:viewer")
+	s.compare("the new user", "#user-lina")
+	s.wrong("/console/users?panel=new", form, http.StatusConflict, "shop:editor+scripts")
+	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
+	s.wrong("/console/users?panel=new", bad, http.StatusBadRequest)
+	body := s.get("/console/users?panel=user&name=lina").Body.String()
+	rev := cutOut(body, `name="rev" value="`, `"`)
+	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
+	s.done("/console/users?panel=user&name=lina", edit)
+	s.compare("the disabled user", "#user-lina")
+	edit.Set("roles", "operator")
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict)
+	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
+	s.done("/console/users?panel=user&name=lina", edit, "operator")
+	body = s.shows(".cli", "/console/users?panel=user&name=lina")
+	s.never(body, `name="do" value="delete"`)
+	const panel = "/console/users?name=lina&panel=delete"
+	gone := formTo(t, s.shows("dialog", panel), panel)
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
+	body = s.wrong(panel, gone, http.StatusConflict)
+	s.compare("the panel after a change", "dialog")
+	gone = with(gone, "rev", cutOut(body, `name="rev" value="`, `"`))
+	s.done(panel, gone)
+	s.wrong(panel, gone, http.StatusNotFound)
+	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, `value="lina"`)
+	s.compare("the panel after the deletion", "h2")
+	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
+	s.done("/console/users?panel=user&name=lina", edit, "operator")
+}
+
+// TestFilterOfPeople: users are found by a part of their name and by a role in any app. Without users, the page shows
+// how to create one.
+func TestFilterOfPeople(t *testing.T) {
+	s := goldenConsole(t)
+	first := "tickring users set lina --role shop:editor --password first-password.txt"
+	s.shows("p", "/console/users", first)
+	s.in("zh")
+	s.never(s.shows("th", "/console/users"), "5月") // the roles column is not translated as a month
+	s.in("en")
+	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
+	s.ask("PUT", "/v1/users/omar", `{"grants": [{"role": "operator"}]}`)
+	s.never(s.shows(".head", "/console/users"), first)
+	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
+		"text=o&role=editor": "",
+		"text=zz":            "", "role=odd": ""} {
+		body := s.says("/console/users?" + query)
+		for _, name := range []string{"lina", "omar", "admin"} {
+			shown := strings.Contains(body, `id="user-`+name+`"`)
+			check.Equal(t, shown, strings.Contains(want, name), "%s: %s is shown", query, name)
+		}
+		if want == "" {
+			s.compare("GET /console/users?"+query, "#first")
+		}
+	}
+}
+
+// withProvider gives the console a provider that does not answer.
+func (s *site) withProvider() {
+	s.t.Helper()
+	away := httptest.NewServer(http.NotFoundHandler())
+	away.Close()
+	log := slog.New(slog.DiscardHandler)
+	p, err := oidc.New(oidc.Settings{Issuer: away.URL, ClientID: "c", URL: "https://console.test", Name: "Ex<ample>"}, adminToken,
+		oidc.Options{Log: log})
+	check.OK(s.t, err)
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Provider: p, Log: log})
+}
+
+// TestProviderLink: the login page links to the provider, which then leads back to the requested page. Without a
+// provider there is no link. If the provider is down, an error is shown in both languages.
+func TestProviderLink(t *testing.T) {
+	s := goldenConsole(t)
+	clear(s.cookies)
+	const start = "/console/oidc/start?to="
+	if body := s.get("/console/jobs").Body.String(); strings.Contains(body, start) || s.get(start).Code != http.StatusNotFound {
+		t.Errorf("%s", body)
+	}
+	s.withProvider()
+	w := s.get("/console/jobs?q=a%26b")
+	check.Contains(t, w.Body.String(), `href="https://console.test`+start+url.QueryEscape("/console/jobs?q=a%26b")+`"`)
+	s.compare("the link", "p")
+	s.cookies["tickring_lang"] = "zh"
+	for _, path := range []string{start, "/console/oidc/callback?code=x&state=y"} {
+		r := httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil)
+		r.AddCookie(&http.Cookie{Name: "tickring_lang", Value: "zh"})
+		w := httptest.NewRecorder()
+		s.h.ServeHTTP(w, r)
+		body := w.Body.String()
+		if w.Code != http.StatusServiceUnavailable && w.Code != http.StatusUnauthorized || !strings.Contains(body, `name="password"`) ||
+			strings.Contains(body, "state=y") || strings.Contains(body, "127.0.0.1") {
+			t.Errorf("%s: %d %s", path, w.Code, body)
+		}
+		s.texts.Equal(t, path, textOf(t, body, "[role=alert]"))
+		for _, c := range w.Result().Cookies() {
+			if c.Name != "tickring_oidc" || c.MaxAge >= 0 || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
+				t.Errorf("%s: %+v", path, c)
+			}
+		}
+	}
+}
+
+// TestUnsentByProvider: a form that was posted after its session ended stays on its page. The user logs in by the
+// provider in another tab, and can then send it.
+func TestUnsentByProvider(t *testing.T) {
+	s := newConsole(t)
+	s.withProvider()
+	s.person("ann", access.Grant{Role: access.Admin})
+	form := url.Values{"elsewhere": {"1"}, "unsent-at": {"/console/executors"}, "unsent": {"name=pay"}, "to": {"/console/executors"}}
+	clear(s.cookies)
+	w := s.post("/console/executors", url.Values{"name": {"pay"}})
+	if body := w.Body.String(); !strings.Contains(body, `target="_blank"`) || !strings.Contains(body, `name="elsewhere"`) {
+		t.Errorf("%d %s", w.Code, body)
+	}
+	s.posts("/console/login", form, http.StatusUnauthorized, "name=pay")
+	s.logInAs("ann")
+	s.posts("/console/login", form, http.StatusOK, `name="name" value="pay"`)
+}
+
+// firstForm returns the target and the values of the first form of a page.
+func firstForm(body string) (to string, values url.Values) {
+	form := cutOut(body, `<form class="stack" method="post" action="`, "</form>")
+	to, form, _ = strings.Cut(form, `"`)
+	return html.UnescapeString(to), fields(form)
+}
+
+// asSent encodes the values of a form with the line ends that browsers send.
+func asSent(form url.Values) string { return strings.ReplaceAll(form.Encode(), "%0A", "%0D%0A") }
+
+// TestTypedWhenTheSessionEnded: a posted form survives the end of its session, for each type of login, and also if
+// the first login fails. It is handled only after the user confirms it.
+func TestTypedWhenTheSessionEnded(t *testing.T) {
+	s := newConsole(t)
+	s.person("ann", access.Grant{Role: access.Admin})
+	for name, way := range map[string]url.Values{
+		"token": {"token": {adminToken}}, "password": {"name": {"ann"}, "password": {goodPassword}},
+	} {
+		clear(s.cookies)
+		form := url.Values{"name": {name}, "do": {"save"}, "token": {"set"}, "secret": {"a-secret-of-it"}, "title": {"Größe <b>\"'+%"},
+			"executors": {"http://10.0.0.7:9999\r\nhttp://10.0.0.8:9999"}}
+		w := s.post("/console/executors?panel=new", form)
+		if w.Code != http.StatusUnauthorized || w.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%d %v", w.Code, w.Header())
+		}
+		_, in := firstForm(w.Body.String())
+		in.Set("password", "wrong")
+		in.Set("name", "ann")
+		w = s.posts("/console/login", in, http.StatusUnauthorized)
+		_, in = firstForm(w.Body.String())
+		for field, values := range way {
+			in[field] = values
+		}
+		w = s.post("/console/login", in)
+		if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-store" {
+			t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
+		}
+		if at := s.get("/console/executors/" + name); at.Code != http.StatusNotFound {
+			t.Errorf("it was done without a confirmation: %d", at.Code)
+		}
+		to, again := firstForm(w.Body.String())
+		if to != "/console/executors?panel=new" || asSent(again) != form.Encode() {
+			t.Fatalf("%s %v", to, again)
+		}
+		w = s.posts(to, again, http.StatusSeeOther)
+		s.says("/console/executors/"+name, "Größe <b>\"'+%")
+	}
+}
+
+// TestUnsentIsOfHere: a form that is carried through a login goes only to a page of the console, is limited in size,
+// and must be a form. Without one, the login continues as usual.
+func TestUnsentIsOfHere(t *testing.T) {
+	s := newConsole(t)
+	clear(s.cookies)
+	way := func(at, form string) url.Values {
+		return url.Values{"token": {adminToken}, "to": {"/console/jobs"}, "unsent-at": {at}, "unsent": {form}}
+	}
+	for _, at := range []string{"https://evil.test/console/jobs/new", "//evil.test/console/", "/v1/jobs/shop/x", "javascript:alert(1)", "",
+		"/console/../v1/jobs"} {
+		w := s.post("/console/login", way(at, "a=b"))
+		if w.Code != http.StatusBadRequest || s.cookies["tickring_session"] != "" || strings.Contains(w.Body.String(), "evil") {
+			t.Errorf("%q: %d %s", at, w.Code, w.Body)
+		}
+	}
+	s.posts("/console/login", way("/console/jobs/new", "%zz"), http.StatusBadRequest)
+	big := url.Values{"script": {strings.Repeat("<+&\r\n", 60_000)}} // each byte becomes three in the request
+	w := s.post("/console/jobs/new", big)
+	_, in := firstForm(w.Body.String())
+	in.Set("token", adminToken)
+	w = s.posts("/console/login", in, http.StatusOK)
+	if _, again := firstForm(w.Body.String()); asSent(again) != big.Encode() {
+		t.Error("a big form does not come through whole")
+	}
+	clear(s.cookies)
+	s.posts("/console/jobs/new", url.Values{"script": {strings.Repeat("x", 2<<20)}}, http.StatusRequestEntityTooLarge)
+	if w := s.post("/console/login", way("/console/jobs/new", "")); w.Header().Get("Location") != "/console/jobs" {
+		t.Errorf("with nothing typed: %d", w.Code)
+	}
+}
+
+// TestLook: the language and time zone that a user has selected apply in another browser, but do not replace a
+// selection in that browser. Users who are not logged in can select them too.
+func TestLook(t *testing.T) {
+	s := newConsole(t)
+	s.person("ann", access.Grant{Role: access.Viewer})
+	s.logInAs("ann")
+	s.post("/console/settings", url.Values{"lang": {"zh"}, "zone": {"utc"}})
+	s.logInAs("ann") // without cookies
+	if s.cookies["tickring_lang"] != "zh" || s.cookies["tickring_zone"] != "utc" {
+		t.Errorf("another browser: %v", s.cookies)
+	}
+	clear(s.cookies)
+	w := s.post("/console/settings", url.Values{"lang": {"en"}, "zone": {"mine"}, "to": {"/console/login"}})
+	check.Equal(t, w.Code, http.StatusSeeOther, "not logged in")
+	s.post("/console/login", url.Values{"name": {"ann"}, "password": {goodPassword}})
+	if s.cookies["tickring_lang"] != "en" || s.cookies["tickring_zone"] != "mine" {
+		t.Errorf("a browser with a choice of its own: %v", s.cookies)
+	}
+	s.post("/console/settings", url.Values{"lang": {"en"}, "zone": {"job"}})
+	s.logInAs("ann")
+	if s.cookies["tickring_lang"] != "en" || s.cookies["tickring_zone"] != "" {
+		t.Errorf("by the job's clock: %v", s.cookies)
 	}
 }

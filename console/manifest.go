@@ -17,21 +17,16 @@ import (
 // as `tickring apply` parses a file.
 
 // manifest returns a job in the format of `tickring get -o yaml`.
-func (a *ask) manifest(j client.Job) (string, error) {
+func (a *ask) manifest(j client.Job) string {
 	if j.Script.Kind != "" && j.Script.Source == "" {
 		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
-		switch e, ok := errors.AsType[*client.Error](err); {
-		case ok && e.Status == http.StatusNotFound:
-			return "", core.Errorf(core.CodeNotFound, "version %d of the script of %s is not stored: set another script for "+
-				"the job",
-				j.Script.Version, j.App+"/"+j.Name)
-		case err != nil:
-			return "", err
+		if status(err) == http.StatusNotFound {
+			fail(core.Errorf(core.CodeNotFound, "version %d of the script of %s is not stored: set another script for the job",
+				j.Script.Version, j.App+"/"+j.Name))
 		}
-		j.Script.Source = s.Source
+		j.Script.Source = need(s, err).Source
 	}
-	text, err := manifest.Export(nil, []client.Job{j})
-	return string(text), err
+	return string(need(manifest.Export(nil, []client.Job{j})))
 }
 
 // read parses a manifest with one job. Its errors are manifest.Errors.
@@ -149,31 +144,18 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 	if p.Status != http.StatusConflict || a.Path("name") == "" {
 		return a.shownManifest(text, rev, []string{p.Message}, p.Status)
 	}
-	page, err := a.manifestPage(text)
-	if err == nil {
-		page.Problems = []string{p.Message}
-		page.Clash, err = a.clash(&page.Job, rev, new(asJob(&spec)))
-	}
-	if err != nil {
-		return "", core.Text{}, err
-	}
-	a.render(p.Status, "job", page)
-	return "", core.Text{}, errShown
+	page := a.manifestPage(text)
+	page.Problems = []string{p.Message}
+	page.Clash = a.clash(&page.Job, rev, new(asJob(&spec)))
+	return a.shown(p.Status, "job", page)
 }
 
 // manifestPage returns the page of the job in the path with unsaved text.
-func (a *ask) manifestPage(text string) (*jobPage, error) {
-	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return nil, err
-	}
-	page, err := a.jobPage(j)
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) manifestPage(text string) *jobPage {
+	page := a.jobPage(need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
 	a.still = true
 	page.View, page.Text, page.Typed = "manifest", text, true
-	return page, nil
+	return page
 }
 
 // shownManifest shows unsaved text of a new job, or of a job as of a revision. The revision stays, so that a later
@@ -182,22 +164,15 @@ func (a *ask) shownManifest(text string, rev int64, problems []string, status in
 	a.page = "jobs"
 	name, page := "jobtext", &jobPage{Text: text, Typed: true}
 	if a.Path("name") != "" {
-		var err error
-		if page, err = a.manifestPage(text); err != nil {
-			return "", core.Text{}, err
-		}
+		page = a.manifestPage(text)
 		name, page.Rev = "job", rev
 	}
 	page.Problems = problems
-	a.render(status, name, page)
-	return "", core.Text{}, errShown
+	return a.shown(status, name, page)
 }
 
 func (a *ask) shownAsManifest(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
-	text, err := a.manifest(written(spec))
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	text := a.manifest(written(spec))
 	if spec.Paused != nil && !*spec.Paused { // a manifest of a stored job omits it
 		text += "    paused: false\n"
 	}
@@ -207,10 +182,7 @@ func (a *ask) shownAsManifest(spec *manage.JobSpec, rev int64) (string, core.Tex
 // shownAsForm shows a manifest in the form.
 func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, error) {
 	a.page = "jobs"
-	o, set, err := a.objectOf(written(spec))
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	o, set := a.objectOf(written(spec))
 	if spec.Paused != nil {
 		o["paused"] = *spec.Paused
 	}
@@ -220,13 +192,9 @@ func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, e
 	if a.Path("name") != "" {
 		of.Ref = a.ref()
 	}
-	f, _, err := a.judged(v, o, set, of, nil)
-	if err != nil {
-		return "", core.Text{}, err
-	}
+	f, _ := a.judged(v, o, set, of, nil)
 	f.Typed = true
-	a.render(http.StatusOK, "jobform", f)
-	return "", core.Text{}, errShown
+	return a.shown(http.StatusOK, "jobform", f)
 }
 
 // A clash describes the changes by others since a form was shown.
@@ -236,11 +204,8 @@ type clash struct {
 }
 
 // clash returns the changes of a job after a revision, and the differences from the stored job to the input.
-func (a *ask) clash(now *client.Job, since int64, typed *client.Job) (*clash, error) {
-	list, err := a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50})
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) clash(now *client.Job, since int64, typed *client.Job) *clash {
+	list := need(a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50}))
 	c := &clash{Differs: differences(manifest.Diff(now, typed))}
 	for i := range list.Changes {
 		one := a.changeOf(&list.Changes[i])
@@ -248,5 +213,5 @@ func (a *ask) clash(now *client.Job, since int64, typed *client.Job) (*clash, er
 			c.Changes = append(c.Changes, one)
 		}
 	}
-	return c, nil
+	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/words"
 )
 
 type noticesPage struct {
@@ -27,10 +28,7 @@ type noticesPage struct {
 }
 
 func (a *ask) notifications() (any, error) {
-	p, err := a.noticesPage()
-	if err != nil {
-		return nil, err
-	}
+	p := a.noticesPage()
 	p.Panel = a.Q("panel")
 	p.Form = channelForm{Kind: a.Q("kind"), Language: string(a.Lang)}
 	if !slices.Contains(core.ChannelKinds, core.ChannelKind(p.Form.Kind)) {
@@ -42,58 +40,21 @@ func (a *ask) notifications() (any, error) {
 // jobsLooked is the number of jobs whose channels the page shows.
 const jobsLooked = 1000
 
-func (a *ask) noticesPage() (*noticesPage, error) {
-	list, err := a.ListChannels(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	p := &noticesPage{Channels: list.Channels}
+func (a *ask) noticesPage() *noticesPage {
+	p := &noticesPage{Channels: need(a.ListChannels(a.Ctx())).Channels}
 	for i := range p.Channels {
 		if p.Channels[i].Trouble != nil {
 			p.Troubled++
 		}
 	}
-	status, err := a.GetStatus(a.Ctx())
-	if err != nil {
-		return nil, err
+	if rest := need(a.GetStatus(a.Ctx())).Notify; rest != nil {
+		p.Rest = *rest
 	}
-	if status.Notify != nil {
-		p.Rest = *status.Notify
-	}
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	for _, app := range apps.Apps {
-		if len(app.Notify.To) > 0 {
-			p.Apps = append(p.Apps, app)
-		}
-	}
-	jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked})
-	if err != nil {
-		return nil, err
-	}
+	p.Apps = slices.DeleteFunc(need(a.ListApps(a.Ctx())).Apps, func(app client.App) bool { return len(app.Notify.To) == 0 })
+	jobs := need(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked}))
 	p.Looked, p.More = len(jobs.Jobs), jobs.Next != 0
-	for i := range jobs.Jobs {
-		if len(jobs.Jobs[i].Notify.To) > 0 {
-			p.Jobs = append(p.Jobs, jobs.Jobs[i])
-		}
-	}
-	return p, nil
-}
-
-func (p *noticesPage) tells(channel string) (apps []client.App, jobs []client.Job) {
-	for _, app := range p.Apps {
-		if slices.Contains(app.Notify.To, channel) {
-			apps = append(apps, app)
-		}
-	}
-	for _, j := range p.Jobs {
-		if slices.Contains(j.Notify.To, channel) {
-			jobs = append(jobs, j)
-		}
-	}
-	return apps, jobs
+	p.Jobs = slices.DeleteFunc(jobs.Jobs, func(j client.Job) bool { return len(j.Notify.To) == 0 })
+	return p
 }
 
 type channelPage struct {
@@ -111,26 +72,18 @@ type channelPage struct {
 }
 
 func (a *ask) channel() (any, error) {
-	p, err := a.channelPage(a.Path("channel"))
-	if err != nil {
-		return nil, err
-	}
+	p := a.channelPage(a.Path("channel"))
 	p.Panel, p.Form, a.page = a.Q("panel"), channelFormOf(p.Channel), "notifications"
 	return p, nil
 }
 
-func (a *ask) channelPage(name string) (*channelPage, error) {
-	one, err := a.GetChannel(a.Ctx(), name)
-	if err != nil {
-		return nil, err
-	}
-	all, err := a.noticesPage()
-	if err != nil {
-		return nil, err
-	}
+func (a *ask) channelPage(name string) *channelPage {
+	one := need(a.GetChannel(a.Ctx(), name))
+	all := a.noticesPage()
 	p := &channelPage{Channel: one, Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
-	p.Apps, p.Jobs = all.tells(name)
-	return p, nil
+	p.Apps = slices.DeleteFunc(all.Apps, func(app client.App) bool { return !slices.Contains(app.Notify.To, name) })
+	p.Jobs = slices.DeleteFunc(all.Jobs, func(j client.Job) bool { return !slices.Contains(j.Notify.To, name) })
+	return p
 }
 
 func (a *ask) ChannelPath(name string) string { return Root + "notifications/" + url.PathEscape(name) }
@@ -261,10 +214,7 @@ func (a *ask) notificationsDo() (string, core.Text, error) {
 	default:
 		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
 	}
-	p, gone := a.noticesPage()
-	if gone != nil {
-		return "", core.Text{}, err
-	}
+	p := a.noticesPage()
 	p.Panel, p.Form, p.Wrong = a.Form("do"), f, a.problemOf(err).Message
 	return a.again(err, "notifications", p)
 }
@@ -310,14 +260,10 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	if err != nil && a.problemOf(err).Status == http.StatusNotFound {
 		return "", core.Text{}, err
 	}
-	p, gone := a.channelPage(name)
-	if gone != nil {
-		return "", core.Text{}, gone
-	}
+	p := a.channelPage(name)
 	a.page, p.Test, p.Form = "notifications", test, channelFormOf(p.Channel)
 	if err == nil { // the test failed: the page shows the reason
-		a.render(http.StatusOK, "channel", p)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusOK, "channel", p)
 	}
 	if p.Panel, p.Wrong, p.Test = a.Form("do"), a.problemOf(err).Message, nil; p.Panel == "edit" {
 		was := p.Form
@@ -331,16 +277,13 @@ func (a *ask) channelDo() (string, core.Text, error) {
 	return a.again(err, "channel", p)
 }
 
+// kindTexts has the names of the kinds whose name is not their value.
+var kindTexts = map[core.ChannelKind]core.Text{core.ChannelEmail: core.Say("mail"), core.ChannelFeishu: core.Say("Feishu"),
+	core.ChannelDingTalk: core.Say("DingTalk"), core.ChannelWeCom: core.Say("WeCom")}
+
 func (a *ask) KindName(kind string) string {
-	switch core.ChannelKind(kind) {
-	case core.ChannelEmail:
-		return a.Say("mail")
-	case core.ChannelFeishu:
-		return a.Say("Feishu")
-	case core.ChannelDingTalk:
-		return a.Say("DingTalk")
-	case core.ChannelWeCom:
-		return a.Say("WeCom")
+	if text, is := kindTexts[core.ChannelKind(kind)]; is {
+		return words.Say(a.Lang, text)
 	}
 	return kind
 }

@@ -32,10 +32,7 @@ func (p *homePage) Calm() bool {
 // overview lists the current problems; each one links to its page.
 func (a *ask) overview() (any, error) {
 	began := time.Now()
-	home, err := a.GetOverview(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
+	home := need(a.GetOverview(a.Ctx()))
 	p := &homePage{Overview: home}
 	if home.Partial {
 		a.unsure()
@@ -49,11 +46,7 @@ func (a *ask) overview() (any, error) {
 		p.Findings, p.Verdict, p.Shape = o.Findings, o.Verdict, o.Shape
 	}
 	if p.Calm() && p.Coming.Jobs == 0 {
-		jobs, err := a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		p.Empty = len(jobs.Jobs) == 0
+		p.Empty = len(need(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: 1})).Jobs) == 0
 	}
 	return p, nil
 }

@@ -24,6 +24,9 @@ type view struct {
 	Said string // the result of the form that the user sent before this page
 }
 
+// Part returns a part of a page for a template of its own.
+func (a *ask) Part(data any) view { return view{ask: a, Data: data} }
+
 // templates has the template of each page with its frame; each is parsed at its first use.
 var templates sync.Map // name: func() (*template.Template, error)
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -52,14 +53,12 @@ func (r reportRow) Rate() string {
 // reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
-	err := a.report(p)
+	err := caught(func() error { return a.report(p) })
 	return a.orWrong(err, "reports", p, &p.Wrong)
 }
 
-func (a *ask) report(p *reportsPage) (err error) {
-	if p.Span, err = a.spanOf(); err != nil {
-		return err
-	}
+func (a *ask) report(p *reportsPage) error {
+	p.Span = need(a.spanOf())
 	end := p.Span.To
 	if end.IsZero() {
 		end = a.Now
@@ -81,9 +80,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 	if by == "hour" && end.Sub(p.Span.From) > 40*24*time.Hour {
 		return core.Invalid("by", by, "at most 40 days can be shown by hour")
 	}
-	if p.Report, err = a.GetReport(a.Ctx(), p.Asked); err != nil {
-		return err
-	}
+	p.Report = need(a.GetReport(a.Ctx(), p.Asked))
 	p.Whole = emptyStretches(&p.Report)
 	at := map[int64]int{}
 	for i := range p.Whole {
@@ -131,10 +128,7 @@ func (a *ask) report(p *reportsPage) (err error) {
 }
 
 func emptyStretches(r *client.Report) (list []stretch) {
-	loc, err := time.LoadLocation(r.Zone)
-	if err != nil {
-		loc = time.UTC
-	}
+	loc := locationOf(r.Zone)
 	for at := r.From.In(loc); at.Before(r.To) && len(list) < 1200; {
 		next := at.Add(time.Hour)
 		if r.By == "day" {
@@ -188,33 +182,25 @@ func (a *ask) ReportChart(p *reportsPage) template.HTML {
 	})
 }
 
-func (a *ask) Spark(list []stretch) template.HTML { return spark(list) }
-
 func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	set("state", cmp.Or(state, p.Asked.State))
-	switch {
-	case r.Job != "":
-		set("job", r.Job)
-	case r.JobID != 0:
-		set("job", fmt.Sprint(r.JobID))
-	case p.Asked.Job != "":
-		set("job", p.Asked.Job)
-	default:
-		set("app", cmp.Or(r.App, p.Asked.App))
-	}
 	from, to := r.At, r.To
 	if from.IsZero() {
 		from, to = p.Report.From, p.Report.To
 	}
-	set("from", rfc(from))
-	set("to", rfc(to))
-	return Root + "runs?" + q.Encode()
+	q := url.Values{"state": {cmp.Or(state, p.Asked.State)}, "job": {cmp.Or(jobIn(r.Job, r.JobID), p.Asked.Job)}, "from": {rfc(from)},
+		"to": {rfc(to)}}
+	if q.Get("job") == "" {
+		q.Set("app", cmp.Or(r.App, p.Asked.App))
+	}
+	return addressOf(Root+"runs", q, slices.Collect(maps.Keys(q)))
+}
+
+// jobIn returns the job of a row in a query: its name or, if the job is deleted, its number; empty if the row has no job.
+func jobIn(name string, id int32) string {
+	if name == "" && id != 0 {
+		return fmt.Sprint(id)
+	}
+	return name
 }
 
 func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
@@ -256,22 +242,13 @@ func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
 
 func (a *ask) ReportsCli(p *reportsPage) template.HTML {
 	q := p.Asked
-	words := []string{"tickring report"}
-	if what := cmp.Or(q.Job, q.App); what != "" {
-		words = append(words, what)
-	}
+	command := strings.TrimSpace("tickring report " + cmp.Or(q.Job, q.App))
 	for _, flag := range [][2]string{{"by", q.By}, {"each", q.Each}, {"state", q.State}, {"reason", q.Reason}} {
 		if flag[1] != "" {
-			words = append(words, "--"+flag[0]+" "+flag[1])
+			command += " --" + flag[0] + " " + flag[1]
 		}
 	}
-	if !q.From.IsZero() {
-		words = append(words, "--from "+rfc(q.From))
-	}
-	if !q.To.IsZero() {
-		words = append(words, "--to "+rfc(q.To))
-	}
-	return a.Cli(strings.Join(words, " "))
+	return a.Cli(command + rangeFlags(q.From, q.To))
 }
 
 func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {

@@ -78,30 +78,22 @@ func (a *ask) runByID() (any, error) {
 			"run %s not found: the number is wrong, or the run was deleted after its retention period; reports still count deleted runs",
 			core.Truncate(a.Path("run")))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return a.runPage(r)
+	return a.runPage(need(r, err)), nil
 }
 
 // runAt shows the run of a job at a scheduled time, which may not exist.
 func (a *ask) runAt() (any, error) {
-	job, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return nil, err
-	}
+	job := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	at := a.Path("instant")
 	r, err := a.GetRunAt(a.Ctx(), job.App, job.Name, at)
 	if status(err) == http.StatusNotFound {
 		p := &runPage{Job: &job, Of: job.App + "/" + job.Name, None: err.Error()}
 		p.Run = client.Run{App: job.App, Job: p.Of, JobID: job.ID, Timezone: job.Schedule.Timezone}
 		p.Run.ScheduledAt, _, _ = momentOf("", at, locationOf(job.Schedule.Timezone))
-		return p, a.around(p)
+		a.around(p)
+		return p, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return a.runPage(r)
+	return a.runPage(need(r, err)), nil
 }
 
 func status(err error) int {
@@ -111,37 +103,33 @@ func status(err error) int {
 	return 0
 }
 
-func (a *ask) runPage(r client.Run) (*runPage, error) {
+// rejected reports whether the API rejected a request, because of its content or of the state of the data.
+func rejected(err error) bool {
+	return status(err) != 0 && status(err) < http.StatusInternalServerError
+}
+
+func (a *ask) runPage(r client.Run) *runPage {
 	p := &runPage{Run: r, Of: r.Job, Panel: a.Q("panel"), Params: paramsOf(&r)}
 	if p.Of == "" {
 		p.Of = a.goneJob(r.JobID)
 	}
 	if app, name, ok := strings.Cut(r.Job, "/"); ok {
-		job, err := a.GetJob(a.Ctx(), app, name)
-		switch {
-		case err == nil:
-			p.Job = &job
-		case status(err) != http.StatusNotFound: // deleted a moment ago
-			return nil, err
+		if job, err := a.GetJob(a.Ctx(), app, name); status(err) != http.StatusNotFound { // else it was deleted a moment ago
+			p.Job = new(need(job, err))
 		}
 	}
-	chain, err := a.chain(&r)
-	if err != nil {
-		return nil, err
-	}
+	chain := a.chain(&r)
 	p.Chain, p.Story, p.Next = len(chain), a.story(&r, p.Job, chain), a.nextStep(&r)
 	if p.Newest = chain[len(chain)-1].ID; p.Newest == r.ID {
 		p.Newest = r.Then
 	}
-	if err := a.around(p); err != nil {
-		return nil, err
-	}
+	a.around(p)
 	p.RerunAs = api.Reruns(a.Ctx(), a.Client, &r)
 	if p.Panel == "rerun" {
 		p.Key = "console-" + rand.Text()[:12]
 		p.Live, p.MoreLive = a.liveOf(r.App)
 	}
-	return p, nil
+	return p
 }
 
 // goneJob describes a deleted job, by its name while its changes are kept.
@@ -167,15 +155,11 @@ func paramsOf(r *client.Run) string {
 
 func (a *ask) SentWith(r *client.Run) string { return paramsOf(r) }
 
-func (a *ask) chain(r *client.Run) ([]client.Run, error) {
+func (a *ask) chain(r *client.Run) []client.Run {
 	list := []client.Run{}
 	if r.First != "" {
-		first, err := a.GetRun(a.Ctx(), r.First)
-		switch {
-		case err == nil:
-			list = append(list, first)
-		case status(err) != http.StatusNotFound:
-			return nil, err
+		if first, err := a.GetRun(a.Ctx(), r.First); status(err) != http.StatusNotFound {
+			list = append(list, need(first, err))
 		}
 	}
 	if len(list) == 0 {
@@ -186,32 +170,26 @@ func (a *ask) chain(r *client.Run) ([]client.Run, error) {
 		if status(err) == http.StatusNotFound {
 			break
 		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, next)
+		list = append(list, need(next, err))
 	}
 	if !slices.ContainsFunc(list, func(one client.Run) bool { return one.ID == r.ID }) {
 		list = append(list, *r) // the retry chain is longer
 	}
-	return list, nil
+	return list
 }
 
 const aroundEach = 4
 
-func (a *ask) around(p *runPage) error {
+func (a *ask) around(p *runPage) {
 	if p.Run.JobID == 0 {
-		return nil
+		return
 	}
 	job := fmt.Sprint(p.Run.JobID)
 	page, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, Limit: 30})
 	if status(err) == http.StatusNotFound {
-		return nil
+		return
 	}
-	if err != nil {
-		return err
-	}
-	last := page.Runs
+	last := need(page, err).Runs
 	for i := len(last) - 1; i >= 0; i-- {
 		p.Last = append(p.Last, a.barOf(&last[i]))
 	}
@@ -220,24 +198,20 @@ func (a *ask) around(p *runPage) error {
 	})
 	if at >= 0 && (at+aroundEach < len(last) || page.Next == "") {
 		p.Around = last[max(0, at-aroundEach):min(len(last), at+aroundEach+1)]
-		return nil
+		return
 	}
 	if at < 0 && page.Next == "" || p.Run.ScheduledAt.IsZero() {
-		return nil
+		return
 	}
 	// The run is older: show the runs before it and the next runs after it, by how far apart they are.
-	older, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1})
-	if err != nil || len(older.Runs) == 0 {
-		return err
+	older := need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1}))
+	if len(older.Runs) == 0 {
+		return
 	}
 	gap := p.Run.ScheduledAt.Sub(older.Runs[len(older.Runs)-1].ScheduledAt)
-	newer, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, From: p.Run.ScheduledAt.Add(time.Second),
-		To: p.Run.ScheduledAt.Add(max(gap, time.Minute) * 2), Limit: 100})
-	if err != nil {
-		return err
-	}
+	newer := need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, From: p.Run.ScheduledAt.Add(time.Second),
+		To: p.Run.ScheduledAt.Add(max(gap, time.Minute) * 2), Limit: 100}))
 	p.Around = append(newer.Runs[max(0, len(newer.Runs)-aroundEach):], older.Runs...)
-	return nil
 }
 
 func (a *ask) barOf(r *client.Run) Bar {
@@ -278,10 +252,7 @@ func (a *ask) killRun() (string, core.Text, error) {
 	var killed, cancelled int
 	problem := ""
 	for after, n := "", 0; ; n++ {
-		res, err := a.KillRun(a.Ctx(), id, client.KillRunParams{After: after})
-		if err != nil {
-			return "", core.Text{}, a.refused("kill", err)
-		}
+		res := need(a.KillRun(a.Ctx(), id, client.KillRunParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" || n == 100 {
@@ -318,10 +289,7 @@ func killedUntold(killed int, problem string) core.Text {
 
 // cancelRun cancels a run that is not sent yet.
 func (a *ask) cancelRun() (string, core.Text, error) {
-	res, err := a.CancelRun(a.Ctx(), a.Path("run"))
-	if err != nil {
-		return "", core.Text{}, a.refused("cancel", err)
-	}
+	res := need(a.CancelRun(a.Ctx(), a.Path("run")))
 	if len(res.Cancelled) == 0 {
 		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: the run was already sent, or had ended"), nil
 	}
@@ -342,12 +310,9 @@ func (a *ask) rerun() (string, core.Text, error) {
 		body.Addresses = []string{where}
 	}
 	body.Addresses = append(body.Addresses, strings.Fields(a.Form("other"))...)
-	res, err := a.Rerun(a.Ctx(), body)
-	if err == nil && len(res.Runs) == 1 && res.Runs[0].Why != "" {
-		err = &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
-	}
-	if err != nil {
-		return "", core.Text{}, a.refused("rerun", err)
+	res := need(a.Rerun(a.Ctx(), body))
+	if len(res.Runs) == 1 && res.Runs[0].Why != "" {
+		return "", core.Text{}, &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
 	}
 	if len(res.Runs) == 0 || res.Runs[0].As == nil {
 		return a.RunPath(a.Path("run")), core.Text{}, nil
@@ -367,19 +332,25 @@ func (a *ask) otherParams() (string, bool) {
 	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
 }
 
-// refused shows the page of the run again with its panel, the input and the API's error. If the page cannot be shown,
-// it returns the error.
-func (a *ask) refused(panel string, refusal error) error {
-	r, err := a.GetRun(a.Ctx(), a.Path("run"))
-	if err != nil {
-		return refusal
+// onRun returns the function of a form with an action on the run in the path. If the action is rejected, the page of the
+// run shows its panel with the error and the input.
+func onRun(panel string, do formFunc) formFunc {
+	return func(a *ask) (string, core.Text, error) {
+		to, said, err := tried(a, do)
+		if err == nil {
+			return to, said, nil
+		}
+		r, gone := a.GetRun(a.Ctx(), a.Path("run"))
+		if gone != nil {
+			return "", core.Text{}, err
+		}
+		return a.runAgain(r, panel, err)
 	}
-	p, err := a.runPage(r)
-	if err != nil {
-		return refusal
-	}
-	problem := a.problemOf(refusal)
-	p.Panel, p.Wrong = panel, problem.Message
+}
+
+func (a *ask) runAgain(r client.Run, panel string, err error) (string, core.Text, error) {
+	p := a.runPage(r)
+	p.Panel, p.Wrong = panel, a.problemOf(err).Message
 	if panel == "rerun" {
 		p.Key, p.Where, p.Elsewhere = a.Form("key"), a.Form("where"), a.Form("other")
 		p.Live, p.MoreLive = a.liveOf(r.App)
@@ -387,8 +358,7 @@ func (a *ask) refused(panel string, refusal error) error {
 			p.Params, p.Other = params, true
 		}
 	}
-	a.render(problem.Status, "run", p)
-	return errShown
+	return a.again(err, "run", p)
 }
 
 func (a *ask) AtPath(job string, at time.Time) string {

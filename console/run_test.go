@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"maps"
 	"net/http"
@@ -80,9 +82,7 @@ func TestRunsStory(t *testing.T) {
 	for _, id := range []core.RunID{first.ID, second} {
 		s.shows(".head,.story,.text", "/console/runs/"+id.String(), markup)
 	}
-	if raw := s.get("/console/runs/" + first.ID.String()).Body.String(); strings.Contains(raw, "<script>alert") {
-		t.Error("a message is taken for markup")
-	}
+	s.never(s.get("/console/runs/"+first.ID.String()).Body.String(), "<script>alert")
 }
 
 // TestInstantWithoutRun: the page of a scheduled time shows its run, or the reason why there is none.
@@ -99,12 +99,8 @@ func TestInstantWithoutRun(t *testing.T) {
 	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
 		s.never(s.says("/console/jobs/shop/hourly/at/"+at, "tickring run shop/hourly@"+at+"<"), "0001")
 	}
-	if w := s.get("/console/jobs/shop/none/at/2026-11-20T13:00:00Z"); w.Code != http.StatusNotFound {
-		t.Errorf("of no job: %d", w.Code)
-	}
-	if w := s.get("/console/jobs/shop/hourly/at/yesterday"); w.Code != http.StatusBadRequest {
-		t.Errorf("an instant that is none: %d", w.Code)
-	}
+	s.gets("/console/jobs/shop/none/at/2026-11-20T13:00:00Z", http.StatusNotFound)
+	s.gets("/console/jobs/shop/hourly/at/yesterday", http.StatusBadRequest)
 }
 
 // TestRunThatIsGone: a deleted run and an invalid run ID show an error.
@@ -130,9 +126,7 @@ func TestKillCancelRunAgain(t *testing.T) {
 	path := "/console/runs/"
 
 	s.shows("dialog", path+open.ID.String()+"?panel=kill")
-	if w := s.post(path+open.ID.String()+"/kill", nil); w.Code != http.StatusSeeOther {
-		t.Fatalf("kill: %d %s", w.Code, w.Body)
-	}
+	s.posts(path+open.ID.String()+"/kill", nil, http.StatusSeeOther)
 	s.shows(".story,.text,[role=status]", path+open.ID.String())
 
 	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
@@ -150,14 +144,10 @@ func TestKillCancelRunAgain(t *testing.T) {
 	typed := url.Values{"key": {"k3"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb\r\nc"}}
 	s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "a\nb\nc")
 	typed = url.Values{"key": {"k4"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb"}}
-	if body := s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "rerun"); strings.Contains(body, "a\nb") {
-		t.Error("unchanged params differ")
-	}
+	s.never(s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "rerun"), "a\nb")
 
 	new := strings.TrimPrefix(to, path)
-	if w := s.post(path+new+"/cancel", nil); w.Code != http.StatusSeeOther {
-		t.Errorf("cancel: %d %s", w.Code, w.Body)
-	}
+	s.posts(path+new+"/cancel", nil, http.StatusSeeOther)
 	w = s.post(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}})
 	body := w.Body.String()
 	if w.Code != http.StatusConflict || !strings.Contains(body, "typed-&lt;script") || strings.Contains(body, markup) {
@@ -181,9 +171,7 @@ func TestLogIsText(t *testing.T) {
 	page := "/console/runs/" + r.ID.String() + "/log"
 	raw := s.get(page).Body.String()
 	for _, want := range []string{">red<", "&lt;script&gt;alert", `bell\x07 and \x00 and \u202eturned`, `class="t-late"`, `id="L5"`, "log.js"} {
-		if !strings.Contains(raw, want) {
-			t.Errorf("the page has no %q: %s", want, raw)
-		}
+		check.Contains(t, raw, want)
 	}
 	if strings.Contains(raw, "<script>alert") || strings.ContainsAny(raw, "\x1b\x00\a\u202e") {
 		t.Error("the page has control characters")
@@ -195,9 +183,7 @@ func TestLogIsText(t *testing.T) {
 		!strings.Contains(w.Body.String(), markup) {
 		t.Errorf("the file: %v %s", h, w.Body)
 	}
-	if w := s.get(page + "?from=x"); w.Code != http.StatusBadRequest {
-		t.Errorf("from=x: %d", w.Code)
-	}
+	s.gets(page+"?from=x", http.StatusBadRequest)
 }
 
 // TestKillFromTheLog: the log of an open run links to the kill panel for users with the permission. The log of a
@@ -244,13 +230,9 @@ func TestLogOfManyLines(t *testing.T) {
 		return b.String(), n, n > all, nil
 	}
 	page := "/console/runs/" + r.ID.String() + "/log"
-	if body := s.says(page, ">line 1<", ">line 1000<", page+"?from=1001"); strings.Contains(body, ">line 1001<") {
-		t.Error("the page has more than a thousand lines")
-	}
+	s.never(s.says(page, ">line 1<", ">line 1000<", page+"?from=1001"), ">line 1001<")
 	s.says(page+"?from=4001", "line 5000")
-	if body := s.says(page+"?last=200", ">line 5000<", ">line 4801<", page+"#L5000"); strings.Contains(body, ">line 4800<") {
-		t.Error("more than the last 200 lines")
-	}
+	s.never(s.says(page+"?last=200", ">line 5000<", ">line 4801<", page+"#L5000"), ">line 4800<")
 	check.Equal(t, strings.Count(s.get(page+"/text").Body.String(), "\n"), all, "the file has N lines")
 }
 
@@ -302,4 +284,267 @@ func TestDownloadEndsInTime(t *testing.T) {
 			t.Errorf("a server: %d lines", len(lines))
 		}
 	})
+}
+
+// TestLogThatBreaksOff: if a later piece of a log cannot be read, users see that the rest is missing, and why. This
+// applies to the script, the page of the run, and later pages. The saved log replaces the lines so far if lines in
+// between would be missing.
+func TestLogThatBreaksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := goldenConsole(t)
+		job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(*core.Run) {})
+		var rest error
+		s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+			if from > 1 {
+				return "", from, false, rest
+			}
+			return "one\ntwo\n", 3, false, nil
+		}
+		page := "/console/runs/" + r.ID.String() + "/log"
+		for _, rest = range []error{core.Errorf(core.CodeUnavailable, "the executor is gone"), errHangs} {
+			s.note(page+"/lines?from=3", `"broken":true`)
+			s.shows(".warn", page+"?last=200", ">one<", ">two<")
+			s.shows(".warn", page+"?from=3")
+			s.never(s.says(page+"/lines?from=1"), "broken")
+		}
+
+		rest = core.Errorf(core.CodeUnavailable, "the executor is gone")
+		kept := core.KeptLog{Run: r.ID, At: s.Clock, From: 50, Text: zipped(t, "fifty\nlast\n")}
+		check.OK(t, s.E.PutLog(t.Context(), &r, kept))
+		s.never(s.note(page+"/lines?from=3", `"from":50`, `"next":52`), "broken")
+		s.never(s.shows(".warn", page+"?last=200", page+"#L50", page+"#L51", ">last<"), ">two<", "#L49")
+
+		r = s.ended(&job, 2, func(*core.Run) {})
+		page = "/console/runs/" + r.ID.String() + "/log"
+		kept = core.KeptLog{Run: r.ID, At: s.Clock, Why: "it was too long"}
+		check.OK(t, s.E.PutLog(t.Context(), &r, kept))
+		s.note(page+"/lines?from=3", `"broken":true`)
+		s.shows(".warn", page+"?last=200", ">two<")
+	})
+}
+
+// note requests lines of a log for the script, checks that the answer has the texts, and compares its note with the
+// golden file.
+func (s *site) note(path string, texts ...string) string {
+	s.t.Helper()
+	body := s.says(path, texts...)
+	s.equal("GET "+path, cutOut(body, `"note":"`, `"`))
+	return body
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	check.Call(t)(w.Write([]byte(text)))
+	check.OK(t, w.Close())
+	return b.Bytes()
+}
+
+// TestLogOfAnOpenRun: if an executor does not answer, the page shows that and retries. It reports "no lines yet" for
+// an executor that returns none, for a function before its first line, and for a run that was not sent.
+func TestLogOfAnOpenRun(t *testing.T) {
+	s := goldenConsole(t)
+	job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	page := "/console/runs/" + r.ID.String() + "/log"
+	s.shows(".warn", page)
+	s.shows(".warn", page+"?last=200")
+	s.note(page + "/lines?from=1")
+	s.note(page+"/lines?from=7", `"end":false`, `"broken":true`)
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, nil }
+	s.shows(".warn", page)
+	s.never(s.note(page+"/lines?from=1", `"end":false`), "broken")
+	s.log = func(_ *core.Run, from int) (string, int, bool, error) {
+		return "", from, false, core.Errorf(core.CodeNotFound, "the log group does not exist")
+	}
+	s.never(s.note(page+"/lines?from=1", `"end":false`), "broken")
+	s.note(page+"/lines?from=7", `"broken":true`)
+	over := s.ended(&job, 3, func(*core.Run) {})
+	s.note("/console/runs/"+over.ID.String()+"/log/lines?from=1", `"broken":true`)
+	s.log = nil
+	r = s.ended(&job, 2, func(r *core.Run) { r.State, r.SentAt, r.EndedAt = core.Queued, time.Time{}, time.Time{} })
+	s.never(s.note("/console/runs/"+r.ID.String()+"/log/lines?from=1", `"end":false`), "broken")
+}
+
+// TestLogPageComesSoon: the page of a log waits one second for a hanging executor; its script continues.
+func TestLogPageComesSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := goldenConsole(t)
+		job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(*core.Run) {})
+		s.log = func(_ *core.Run, from int) (string, int, bool, error) { return "", from, false, errHangs }
+		began := time.Now()
+		body := s.shows(".warn", "/console/runs/"+r.ID.String()+"/log")
+		if took := time.Since(began); took > time.Second || !strings.Contains(body, "log.js") {
+			t.Errorf("the page came after %v", took)
+		}
+	})
+}
+
+// TestWhatAQueuedRunWaitsFor: the story of a run, its next step and its row in a list agree on the reason why it
+// waits: an executor, another run, or a start limit. A limit that counts the run does not by itself make it wait.
+func TestWhatAQueuedRunWaitsFor(t *testing.T) {
+	s := goldenConsole(t)
+	spec := usecasetest.Spec("pay", usecasetest.Every(time.Minute))
+	spec.Def.Overlap, spec.Def.WaitForExecutor = core.Overlap{Limit: 5}, time.Hour
+	job := s.Create(spec)
+	free := usecasetest.Spec("free", usecasetest.Every(time.Minute))
+	free.Def.WaitForExecutor = time.Hour
+	other := s.Create(free)
+	const at = core.RunID(1)
+	for n, c := range []struct {
+		name string
+		job  core.Job
+		item core.Permits // at is the run
+	}{
+		{"no limit", other, core.Permits{}},
+		{"nobody starts", job, core.Permits{}},
+		{"another run holds", job, core.Permits{Holders: []core.Holder{{First: 9}}}},
+		{"queued behind a run", job, core.Permits{Holders: []core.Holder{{First: 9}}, Queue: []core.RunID{at}}},
+		{"queued alone", job, core.Permits{Holders: []core.Holder{}, Queue: []core.RunID{at}}},
+		{"starts in a minute", job, core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) + 60}}}},
+		{"may start", job, core.Permits{Holders: []core.Holder{{First: at, From: core.InstantOf(s.Clock) - 1}}}},
+	} {
+		r := s.ended(&c.job, 0, func(r *core.Run) {
+			r.At -= core.Instant(n)
+			r.ID, r.Slot = core.PlannedRun(c.job.Def.ID, r.At), r.At
+			r.First, r.State, r.SentAt, r.EndedAt, r.Address = r.ID, core.Queued, time.Time{}, time.Time{}, ""
+			r.Permit = c.job.Permit(nil, r)
+		})
+		if c.item.Holders != nil {
+			c.item.Name, c.item.Limit, c.item.V = r.Permit, 5, 1
+			if old, err := s.E.Permits(usecasetest.Ctx, []string{r.Permit}); err != nil {
+				t.Fatal(err)
+			} else if is := old[r.Permit]; is.V > 0 {
+				c.item.V = is.V + 1
+			}
+			for i := range c.item.Queue {
+				c.item.Queue[i] = r.ID
+			}
+			for i := range c.item.Holders {
+				if h := &c.item.Holders[i]; h.First == at {
+					h.First, h.Attempt, c.item.Second = r.ID, 1, h.From
+				}
+			}
+			check.OK(t, s.E.PutPermits(usecasetest.Ctx, []core.Permits{c.item})[0])
+		}
+		s.says("/console/runs/" + r.ID.String())
+		s.compare(c.name, ".story,p")
+		s.says("/console/runs?job=shop/" + c.job.Def.Name)
+		s.compare("row, "+c.name, "#run-"+r.ID.String())
+	}
+}
+
+// TestJoinThatWaitsSaysForWhom: the run of a job with several parents starts when they have ended, and is skipped
+// otherwise. It does not start by itself.
+func TestJoinThatWaitsSaysForWhom(t *testing.T) {
+	s := goldenConsole(t)
+	parent := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Hour)))
+	s.Create(usecasetest.Spec("b", usecasetest.Every(time.Hour)))
+	spec := usecasetest.Spec("sums", core.Schedule{})
+	spec.Def.Within = time.Hour
+	spec.Def.After = []core.Parent{{Job: "shop/a", When: core.UponClose}, {Job: "shop/b", When: core.UponClose}}
+	job := s.Create(spec)
+	now, id := core.InstantOf(s.Clock), core.NumberedRun(job.Def.ID, 1)
+	j := core.Join{}
+	j.Note(&job.Def, &core.Run{ID: core.PlannedRun(parent.Def.ID, now)}, id, now)
+	s.ended(&job, 0, func(r *core.Run) {
+		*r = core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1, First: id,
+			Parent: j.Parent}
+	})
+	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
+	check.OK(t, s.E.PutPermits(usecasetest.Ctx, []core.Permits{item})[0])
+	s.in("en")
+	s.shows(".story,p", "/console/runs/"+id.String(), j.End.Time().Format(time.DateTime))
+}
+
+// TestNoAttemptIsLeftWhereNoneIs: a result without a retry shows "no attempts left" only if that is the reason.
+func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
+	s := goldenConsole(t)
+	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
+	for n, left := range []int{0, 2} {
+		r := s.ended(&job, n, func(r *core.Run) {
+			r.State, r.Reason, r.Attempt, r.Retries = core.Failed, core.ReasonCancelled, 2, left
+		})
+		s.says("/console/runs/" + r.ID.String())
+		s.compare(fmt.Sprint(left, " are left"), ".story")
+	}
+}
+
+// TestKillThatCannotBeTold: the story of a kill claims nothing unknown. If a function or an endpoint cannot be asked
+// to end a run, the page shows that before and after the kill. For a kill of a job's runs, the message names the
+// executors without the kill.
+func TestKillThatCannotBeTold(t *testing.T) {
+	s := goldenConsole(t)
+	for n, address := range []string{"http://10.0.0.7:9999", "lambda:pay", "call:https://pay.test"} {
+		job := s.Create(usecasetest.Spec("pay"+strings.Repeat("x", n), usecasetest.Every(time.Minute)))
+		r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, address })
+		at := "/console/runs/" + r.ID.String()
+		s.shows("dialog", at+"?panel=kill")
+		s.done(at+"/kill", nil)
+		s.compare("killed, "+address, ".story,p")
+		over := s.ended(&job, 2, func(r *core.Run) {
+			r.State, r.Address, r.KillBy, r.KillAt = core.Killed, address, "ann", r.SentAt.Add(time.Second)
+		})
+		s.says("/console/runs/" + over.ID.String())
+		s.compare("ended, "+address, ".story,p")
+	}
+	job := s.Create(usecasetest.Spec("silent", usecasetest.Every(time.Minute)))
+	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
+	const at = "/console/jobs/shop/silent"
+	s.done(at+"/kill", nil)
+	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}})
+}
+
+// TestKillInParts: the message after a kill of a job's runs covers all its parts: an executor that did not get the
+// kill, the cancelled runs, and whether more remain.
+func TestKillInParts(t *testing.T) {
+	s := goldenConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/job", `{"handler": "x"}`)
+	var parts []string
+	const next, told = `{"killed": [], "cancelled": ["3"], "next": "+a"}`, `{"killed": ["1", "2"], "cancelled": []}`
+	const untold = `{"killed": ["1"], "cancelled": [], "sent": [{"address": "http://b/", "problem": "no answer"}]}`
+	s.stub("/v1/jobs/shop/job/kill", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(parts[0]))
+		if parts = parts[1:]; len(parts) == 0 {
+			parts = []string{next}
+		}
+	})
+	for _, parts = range [][]string{{next, told}, {next, untold}, {next}, {strings.Replace(untold, "}]", `}], "next": "+b"`, 1)}} {
+		s.done("/console/jobs/shop/job/kill", nil)
+	}
+}
+
+// TestRunOfADeletedJobSaysWhose: the page of a run still names its job after the job is deleted.
+func TestRunOfADeletedJobSaysWhose(t *testing.T) {
+	s := goldenConsole(t)
+	job := s.Create(usecasetest.Spec("pay", usecasetest.Every(time.Minute)))
+	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
+	s.ask("DELETE", "/v1/jobs/shop/pay", "")
+	s.shows("h1,h2", "/console/runs/"+r.ID.String()+"?panel=kill")
+}
+
+// TestRunAgainIsOfTheLastAttempt: a retried attempt links to the last one, which can be rerun.
+func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
+	s := goldenConsole(t)
+	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
+	ids := []core.RunID{core.PlannedRun(job.Def.ID, core.InstantOf(s.Clock)-60), core.NumberedRun(job.Def.ID, 1),
+		core.NumberedRun(job.Def.ID, 2)}
+	for n, id := range ids {
+		s.ended(&job, 1, func(r *core.Run) {
+			r.ID, r.First, r.Attempt, r.State, r.Reason = id, ids[0], n+1, core.Failed, core.ReasonHandler
+			if n+1 < len(ids) {
+				r.Then = ids[n+1]
+			}
+		})
+	}
+	const again = "?panel=rerun"
+	last := "/console/runs/" + ids[2].String()
+	for _, id := range ids[:2] {
+		s.never(s.shows(".buttons", "/console/runs/"+id.String(), `<a class="btn" href="`+last+`">`), again)
+	}
+	s.shows(".buttons", last, again)
 }

@@ -54,21 +54,20 @@ func (a *ask) runs() (any, error) {
 		return nil, errShown
 	}
 	p := &runsPage{Panel: a.Q("panel")}
-	var err error
-	if p.Span, err = a.spanOf(); err == nil {
+	err := caught(func() error {
+		p.Span = need(a.spanOf())
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
 		p.Filter.After = a.Q("after")
-		p.Filter.Limit, err = rowsOf(a.r.URL.Query())
+		p.Filter.Limit = need(rowsOf(a.r.URL.Query()))
 		if a.Partial() && a.Q("shape") != "" {
 			p.Filter.Limit = 1 // the page already has its rows
 		}
-	}
-	if err == nil {
-		err = a.findRuns(p)
-	}
-	if err == nil && p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
-		p.Again, err = a.wouldRerun(p)
-	}
+		a.findRuns(p)
+		if p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
+			p.Again = a.wouldRerun(p)
+		}
+		return nil
+	})
 	if err != nil {
 		p.Panel = ""
 	}
@@ -91,15 +90,8 @@ func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, err
 }
 
 func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
-	all := func(name string) (list []string) {
-		for _, v := range q[name] {
-			if v != "" {
-				list = append(list, v)
-			}
-		}
-		return list
-	}
-	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: all("state"), Cause: all("cause"),
+	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state"),
+		Cause:  given(q, "cause"),
 		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.last(),
 		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late")),
 		Text: strings.TrimSpace(q.Get("text"))}
@@ -109,16 +101,26 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
+// given returns the values of a name in a query that are not empty.
+func given(q url.Values, name string) (list []string) {
+	for _, v := range q[name] {
+		if v != "" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
 // draws at once.
 func rowsOf(q url.Values) (int, error) {
-	given := q.Get("rows")
-	if given == "" {
+	rows := q.Get("rows")
+	if rows == "" {
 		return rowsShown, nil
 	}
-	n, err := strconv.Atoi(given)
+	n, err := strconv.Atoi(rows)
 	if err != nil || !slices.Contains(rowsMay, n) {
-		return 0, core.Invalid("rows", given, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
+		return 0, core.Invalid("rows", rows, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
 	}
 	return n, nil
 }
@@ -144,32 +146,23 @@ type rowsChoice struct {
 	On    bool
 }
 
-func (a *ask) findRuns(p *runsPage) error {
-	page, err := a.ListRuns(a.Ctx(), p.Filter)
-	if err != nil {
-		return err
-	}
+func (a *ask) findRuns(p *runsPage) {
+	page := need(a.ListRuns(a.Ctx(), p.Filter))
 	p.Runs, p.Skips, p.Looked, p.ByJob = page.Runs, page.Skips, page.ScannedTo, page.NoWaiting
 	if page.Next != "" {
-		p.Next = a.With("panel", "") // without after
-		u, _ := url.Parse(p.Next)
-		q := u.Query()
-		q.Set("after", page.Next)
-		u.RawQuery = q.Encode()
-		p.Next = u.String()
+		p.Next = a.With("panel", "", "after", page.Next)
 	}
 	if a.Q("shape") == "" { // rows come first: the page then requests its histogram
-		return nil
+		return
 	}
 	f := &p.Filter
 	shape, err := a.GetHistogram(a.Ctx(), client.GetHistogramParams{App: f.App, Job: f.Job, From: f.From, To: p.Span.To, Late: f.Late})
 	if err != nil {
-		return nil // show the rows without it
+		return // show the rows without it
 	}
 	if width, err := time.ParseDuration(shape.Width); err == nil && len(shape.Buckets) > 0 {
 		p.Shape, p.Width = &shape, width
 	}
-	return nil
 }
 
 // Endings returns the filters by result, with the number of runs with each result in the time range.
@@ -271,9 +264,8 @@ func (a *ask) RunSaid(r *client.Run) string {
 	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
 }
 
-// Causes and States return the values of the filters by cause and by state.
+// Causes returns the values of the filter by cause.
 func (a *ask) Causes() []core.Cause { return core.Causes }
-func (a *ask) States() []core.State { return core.States }
 
 // Has reports whether a list contains a text.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
@@ -286,7 +278,7 @@ func rerunRequest(f client.ListRunsParams) client.RerunRequest {
 
 // wouldRerun counts the runs to rerun and lists some, within the time limit of an answer. If the filter matches few
 // runs, each page and the list before it are slow.
-func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
+func (a *ask) wouldRerun(p *runsPage) *rerunPanel {
 	out := &rerunPanel{Key: "console-" + rand.Text()[:12], Of: p.Span}
 	if out.Of.To.IsZero() { // exclude later runs
 		out.Of.To = a.Now.Truncate(time.Second).Add(time.Second)
@@ -294,10 +286,7 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 	body := rerunRequest(p.Filter)
 	body.Key, body.DryRun, body.To = out.Key, true, out.Of.last()
 	for n := 1; ; n++ {
-		res, err := a.Rerun(a.Ctx(), body)
-		if err != nil {
-			return nil, err
-		}
+		res := need(a.Rerun(a.Ctx(), body))
 		for _, one := range res.Runs {
 			switch {
 			case one.Why != "":
@@ -311,7 +300,7 @@ func (a *ask) wouldRerun(p *runsPage) (*rerunPanel, error) {
 		body.After = res.Next
 		out.More = body.After != "" && (n == 10 || a.c.o.Now().Sub(a.Now) > countWithin)
 		if body.After == "" || out.More {
-			return out, nil
+			return out
 		}
 	}
 }
@@ -386,11 +375,9 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	q := a.r.PostForm
 	s := span{}
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
-		if given := q.Get(name); given != "" {
-			var err error
-			if *at, _, err = momentOf(name, given, time.UTC); err != nil {
-				return "", core.Text{}, err
-			}
+		if text := q.Get(name); text != "" {
+			when, _, err := momentOf(name, text, time.UTC)
+			*at = need(when, err)
 		}
 	}
 	body := rerunRequest(a.runFilter(q, s))
@@ -405,15 +392,12 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 		"from", "to"})
 	if p.Halted = q.Get("stop") != ""; p.Halted {
 		p.Why = a.whys(reasonsOf(q))
-		a.render(http.StatusOK, "reruns", p)
-		return "", core.Text{}, errShown
+		return a.shown(http.StatusOK, "reruns", p)
 	}
 	res, err := a.Rerun(a.Ctx(), body)
 	if err != nil {
-		problem := a.problemOf(err)
-		p.Form, p.Wrong, p.Why = q, problem.Message, a.whys(reasonsOf(q))
-		a.render(problem.Status, "reruns", p)
-		return "", core.Text{}, errShown
+		p.Form, p.Wrong, p.Why = q, a.problemOf(err).Message, a.whys(reasonsOf(q))
+		return a.again(err, "reruns", p)
 	}
 	var left []client.Rerun
 	for _, one := range res.Runs {
@@ -437,6 +421,5 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	} else if p.Left == 0 {
 		return p.Back, core.Say("rerun: %d, skipped: %d", p.Done, p.Left), nil
 	}
-	a.render(http.StatusOK, "reruns", p)
-	return "", core.Text{}, errShown
+	return a.shown(http.StatusOK, "reruns", p)
 }

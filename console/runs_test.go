@@ -2,14 +2,12 @@ package console_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/console"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
@@ -83,9 +81,7 @@ func TestShapeOfRuns(t *testing.T) {
 			r.Journal = core.JournalKey{Minute: int64(r.At) / 60}
 		})
 	}
-	if body := s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`); strings.Contains(body, "b-fail") {
-		t.Error("the rows wait for their shape")
-	}
+	s.never(s.says("/console/runs?job=shop/shape&when=1h", `<tr id="run-`), "b-fail")
 	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	s.compare("the chart", "#over")
 	bar := cutOut(body, `<a href="/console/runs?from=`, ">")
@@ -122,7 +118,7 @@ func TestSpansMeet(t *testing.T) {
 		}
 	}
 	body = s.shows("dialog", list+hour+"&panel=rerun")
-	w := s.post("/console/runs/rerun", hidden(t, body, "/console/runs/rerun"))
+	w := s.post("/console/runs/rerun", formTo(t, body, "/console/runs/rerun"))
 	s.says(w.Header().Get("Location"))
 	s.messages("rerun")
 }
@@ -165,21 +161,14 @@ func TestRunManyAgain(t *testing.T) {
 	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), `action="/console/runs/rerun"`) {
 		t.Error("all of everything can be run again")
 	}
-	form := url.Values{}
-	_, part, _ := strings.Cut(body, `action="/console/runs/rerun"`)
-	for _, in := range strings.Split(part, "<input ")[1:] {
-		_, name, _ := strings.Cut(in, `name="`)
-		name, rest, _ := strings.Cut(name, `"`)
-		value := cutOut(rest, `value="`, `"`)
-		form.Add(name, value)
-	}
+	form := formTo(t, body, "/console/runs/rerun")
 	first := s.post("/console/runs/rerun", form).Body.String()
 	if !strings.Contains(first, "data-goon") || !strings.Contains(first, `id="stop"`) {
 		t.Fatalf("the first part: %s", first)
 	}
 	s.compare("the first part", ".head,.buttons")
 	_, halt, _ := strings.Cut(first, `id="stop"`)
-	halted := hidden(t, halt, "/console/runs/rerun")
+	halted := formTo(t, halt, "/console/runs/rerun")
 	halted["why"] = []string{"3: <b>gone"}
 	s.never(s.wrong("/console/runs/rerun", halted, http.StatusOK, "3: <b>gone",
 		"/console/runs?failed=1&job=shop%2Fagain&text=disk+full"), "data-goon")
@@ -216,12 +205,10 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
 	}
 	asked := 0
-	s.h = console.New(console.Options{Access: s.access, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.Clock },
-		API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if s.api.ServeHTTP(w, r); r.URL.Path == "/v1/rerun" {
-				asked, s.Clock = asked+1, s.Clock.Add(6*time.Second)
-			}
-		})})
+	s.stub("/v1/rerun", func(w http.ResponseWriter, r *http.Request) {
+		s.api.ServeHTTP(w, r)
+		asked, s.Clock = asked+1, s.Clock.Add(6*time.Second)
+	})
 	s.shows("dialog", "/console/runs?job=shop/again&failed=1&panel=rerun", `action="/console/runs/rerun"`)
 	check.Equal(t, asked, 2, "it was counted N times")
 }
@@ -236,11 +223,11 @@ func TestRunManyAgainWithParams(t *testing.T) {
 	}
 	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", `value="same" checked`)
 	s.compare("the panel", "fieldset,.cli")
-	q := with(hidden(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
+	q := with(formTo(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
 	q.Add("why", "3: it was <b>left before")
 	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "3: it was <b>left before")
 	s.compare("the first part", ".head,.why")
-	if next := hidden(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
+	if next := formTo(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
 		next.Get("with") != "other" || next.Get("why") == "" {
 		t.Errorf("the next part has %v", next)
 	}
@@ -264,20 +251,13 @@ func TestRemoveRuns(t *testing.T) {
 	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")
 	s.shows("h2,p,.buttons,.cli", "/console/runs/clean?job=shop/old&older=30d")
 	s.says("/console/runs/" + old.ID.String())
-	if w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}}); w.Code != http.StatusBadRequest {
-		t.Errorf("without saying which: %d", w.Code)
-	}
-	w := s.post("/console/runs/clean", url.Values{"job": {"shop/old"}, "older": {"2026-10-25T00:00:00Z"}})
-	if w.Code != http.StatusSeeOther {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	s.posts("/console/runs/clean", url.Values{"job": {"shop/old"}}, http.StatusBadRequest)
+	w := s.posts("/console/runs/clean", url.Values{"job": {"shop/old"}, "older": {"2026-10-25T00:00:00Z"}}, http.StatusSeeOther)
 	s.says(w.Header().Get("Location"))
 	s.messages("deleted")
 	s.says("/console/audit-log?job=shop/old&verb=cleaned")
 	s.compare("the change", ".wide")
-	if w := s.get("/console/runs/" + old.ID.String()); w.Code != http.StatusNotFound {
-		t.Errorf("it exists: %d", w.Code)
-	}
+	s.gets("/console/runs/"+old.ID.String(), http.StatusNotFound)
 	for _, query := range []string{"older=30d", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1",
 		"job=shop/old&older=1h", "job=shop/old&older=30d&state=moon"} {
 		if w := s.get("/console/runs/clean?" + query); w.Code < 400 || w.Code > 499 {
@@ -286,5 +266,84 @@ func TestRemoveRuns(t *testing.T) {
 	}
 	if w := s.get("/console/runs?job=" + old.ID.String()); w.Header().Get("Location") != "/console/runs/"+old.ID.String() {
 		t.Errorf("the ID of a run in the place of a job leads to %q", w.Header().Get("Location"))
+	}
+}
+
+// TestFieldsKeepTheSpan: the fields of a time range are less exact than its times. Sent unchanged with other input,
+// they keep the exact times; a changed field is parsed. Both use the zone that the form names, even if the user has
+// selected another one since.
+func TestFieldsKeepTheSpan(t *testing.T) {
+	s := newConsole(t)
+	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Europe/Berlin"
+	for _, page := range []string{"runs", "audit-log", "reports"} {
+		for name, c := range map[string]struct {
+			from, to  string // in the page
+			typed, at string // in place of from; empty: unchanged
+		}{
+			"seconds":          {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z"},
+			"part of a second": {from: "2026-11-20T10:15:10.25Z", to: "2026-11-20T10:15:10.5Z"},
+			"the second 02:30": {from: "2026-10-25T01:30:00Z", to: "2026-10-25T02:30:00Z"},
+			"the first 02:30":  {from: "2026-10-25T00:30:00Z", to: "2026-10-25T01:30:00Z"},
+			"an end":           {to: "2026-11-20T10:15:10Z"},
+			"another is typed": {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z", typed: "2026-11-20T11:00",
+				at: "2026-11-20T11:00:00+01:00"},
+			"the first is emptied": {from: "2026-11-20T10:15:10Z", to: "2026-11-20T10:15:40Z", typed: " "},
+		} {
+			u := url.URL{Path: "/console/" + page}
+			q := url.Values{"to": {c.to}}
+			if c.from != "" {
+				q.Set("from", c.from)
+			}
+			u.RawQuery = q.Encode()
+			body := s.says(u.String())
+			if seconds := strings.Contains(c.to, "10:15:"); strings.Contains(body, `step="1"`) != seconds {
+				t.Errorf("%s, %s: its fields take seconds: %v", page, name, !seconds)
+			}
+			form := fields(cutOut(body, `<form class="filters"`, "</form>"))
+			want := c.from
+			if page == "reports" && c.from == "" { // the default is seven days
+				want = "2026-11-13T10:15:10Z"
+			}
+			if form.Set("job", "shop/a"); c.typed != "" {
+				form.Set("from", strings.TrimSpace(c.typed))
+				want = c.at
+			}
+			s.cookies["tickring_zone"] = "utc" // in another tab
+			w := s.get("/console/" + page + "?" + form.Encode())
+			s.cookies["tickring_zone"] = "mine"
+			to, err := url.Parse(w.Header().Get("Location"))
+			if err != nil || w.Code != http.StatusSeeOther {
+				t.Fatalf("%s, %s: %d %s", page, name, w.Code, w.Body)
+			}
+			if got := to.Query(); got.Get("from") != want || got.Get("to") != c.to || got.Get("job") != "shop/a" || got.Has("to-at") ||
+				got.Has("zone") {
+				t.Errorf("%s, %s: the form leads to %s", page, name, to)
+			}
+		}
+	}
+	w := s.get("/console/runs?app=shop&when=24h&from=&to=&zone=Europe%2FBerlin")
+	check.Equal(t, w.Header().Get("Location"), "/console/runs?app=shop&when=24h", "a preset leads to")
+}
+
+// TestRemovedByTheClockThatWasNamed: a deletion by time uses the zone that its field named. The time is the same when
+// the runs are counted, shown again and deleted.
+func TestRemovedByTheClockThatWasNamed(t *testing.T) {
+	s := newConsole(t)
+	s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
+	s.cookies["tickring_zone"], s.cookies["tickring_tz"] = "mine", "Asia/Shanghai"
+	form := fields(cutOut(s.says("/console/runs/clean", "a time in Asia/Shanghai"), `action="/console/runs/clean"`, "</form>"))
+	s.cookies["tickring_zone"] = "utc"
+	w := s.get("/console/runs/clean?" + with(form, "job", "shop/old", "older", "2026-11-10").Encode())
+	to, err := url.Parse(w.Header().Get("Location"))
+	if err != nil || w.Code != http.StatusSeeOther {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if q := to.Query(); q.Get("older") != "2026-11-10T00:00:00+08:00" || q.Has("zone") || q.Get("job") != "shop/old" {
+		t.Errorf("it leads to %s", to)
+	}
+	s.says(to.String(), `value="2026-11-10T00:00:00+08:00"`, "--older 2026-11-10T00:00:00+08:00")
+	w = s.get("/console/runs/clean?" + with(form, "older", "30d").Encode())
+	if to, err := url.Parse(w.Header().Get("Location")); err != nil || to.Query().Get("older") != "30d" || to.Query().Has("zone") {
+		t.Errorf("too many days lead to %s", to)
 	}
 }

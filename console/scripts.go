@@ -2,8 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -27,10 +25,7 @@ func (a *ask) scripts() (any, error) {
 	}
 	out := scriptsPage{}
 	for range scriptPages {
-		page, err := a.ListJobs(a.Ctx(), p)
-		if err != nil {
-			return nil, err
-		}
+		page := need(a.ListJobs(a.Ctx(), p))
 		out.Looked += len(page.Jobs)
 		for i := range page.Jobs {
 			if page.Jobs[i].Script.Kind != "" {
@@ -88,62 +83,40 @@ type used struct {
 const usedRuns = 6
 
 func (a *ask) script() (any, error) {
-	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return nil, err
-	}
-	return a.scriptPage(j)
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	return a.scriptPage(j), nil
 }
 
-func (a *ask) scriptPage(j client.Job) (*scriptPage, error) {
+func (a *ask) scriptPage(j client.Job) *scriptPage {
 	a.page, a.still = "scripts", true
 	p := &scriptPage{Job: j, Ref: j.App + "/" + j.Name, Fresh: j.Script.Kind == "",
 		Kind: cmp.Or(j.Script.Kind, a.Q("kind"), string(core.ScriptShell))}
 	for _, k := range core.ScriptKinds {
 		p.Kinds = append(p.Kinds, string(k))
 	}
-	list, err := a.ListScripts(a.Ctx(), j.App, j.Name)
-	if err != nil {
-		return nil, err
-	}
-	p.Versions = list.Versions
+	p.Versions = need(a.ListScripts(a.Ctx(), j.App, j.Name)).Versions
 	if p.Fresh {
 		p.Source = templateOfKind(p.Kind)
 		p.Lines = lines(p.Source)
-		return p, nil
+		return p
 	}
-	version, err := a.version("version")
-	if err != nil {
-		return nil, err
-	}
-	if p.Shown, err = a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(version)); err != nil {
-		return nil, err
-	}
+	version := need(a.version("version"))
+	p.Shown = need(a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(version)))
 	p.Source, p.Kind = p.Shown.Source, p.Shown.Kind
 	p.Lines = lines(p.Source)
 	if a.Q("diff") != "" {
-		to, err := a.version("diff")
-		if err != nil {
-			return nil, err
-		}
-		d, err := a.DiffScripts(a.Ctx(), j.App, j.Name, strconv.Itoa(to), client.DiffScriptsParams{})
-		if err != nil {
-			return nil, err
-		}
+		to := need(a.version("diff"))
+		d := need(a.DiffScripts(a.Ctx(), j.App, j.Name, strconv.Itoa(to), client.DiffScriptsParams{}))
 		p.From, p.To, p.Diff = d.From, d.To, diffLines(d.Text)
 	}
-	runs, err := a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: usedRuns})
-	if err != nil {
-		return nil, err
-	}
-	for i := range runs.Runs {
-		one := used{Run: runs.Runs[i]}
+	for _, run := range need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: usedRuns})).Runs {
+		one := used{Run: run}
 		if r, err := a.GetRun(a.Ctx(), one.ID); err == nil && r.With != nil {
 			one.Version = r.With.Script.Version
 		}
 		p.Used = append(p.Used, one)
 	}
-	return p, nil
+	return p
 }
 
 // version returns a version number of the query; 0 is the present version.
@@ -197,18 +170,10 @@ func (a *ask) saveScript() (string, core.Text, error) {
 		}
 		return to, core.Say("%s has a new script version; the next run uses this version", a.ref()), nil
 	}
-	e, ok := errors.AsType[*client.Error](err)
-	if !ok || e.Status >= http.StatusInternalServerError || change.Version != 0 {
+	if !rejected(err) || change.Version != 0 {
 		return "", core.Text{}, err
 	}
-	j, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if gone != nil {
-		return "", core.Text{}, gone
-	}
-	p, bad := a.scriptPage(j)
-	if bad != nil {
-		return "", core.Text{}, bad
-	}
+	p := a.scriptPage(need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
 	if isConflict(err) {
 		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // the form was sent twice
 			return to, core.Say("%s already has this script", a.ref()), nil
@@ -216,9 +181,8 @@ func (a *ask) saveScript() (string, core.Text, error) {
 	} else {
 		p.Rev = rev
 	}
-	p.Error, p.Source, p.Note, p.Kind, p.Lines = e.Error(), source, change.Note, cmp.Or(change.Kind, p.Kind), lines(source)
-	a.render(e.Status, "script", p)
-	return "", core.Text{}, errShown
+	p.Error, p.Source, p.Note, p.Kind, p.Lines = err.Error(), source, change.Note, cmp.Or(change.Kind, p.Kind), lines(source)
+	return a.again(err, "script", p)
 }
 
 // putScript gives the job in the path a version; fresh replaces its handler or command.
@@ -226,14 +190,8 @@ func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResul
 	if !fresh {
 		return a.PutScript(a.Ctx(), a.Path("app"), a.Path("name"), change)
 	}
-	j, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
-	if err != nil {
-		return client.JobResult{}, err
-	}
-	spec, err := sameSpec(&j)
-	if err != nil {
-		return client.JobResult{}, err
-	}
+	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	spec := need(sameSpec(&j))
 	spec.Handler, spec.Command, spec.IfRev = "", client.Command{}, change.IfRev
 	spec.Script = client.ScriptSpec{Kind: change.Kind, Note: change.Note, Source: change.Source}
 	return a.PutJob(a.Ctx(), j.App, j.Name, spec)

@@ -168,7 +168,7 @@ func (a *ask) keep(secret string, shared bool) {
 	a.known(secret)
 }
 
-// cookie returns a session cookie: scripts cannot read it, and forms of other sites do not send it.
+// cookie returns a cookie of the console: scripts cannot read it, and forms of other sites do not send it.
 func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
 	path := Root
 	if strings.HasPrefix(name, "__Host-") { // the prefix requires it

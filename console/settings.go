@@ -38,8 +38,7 @@ func (c *Console) settings(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *ask) choose(cookie, value string) {
-	http.SetCookie(a.w, &http.Cookie{Name: cookie, Value: value, Path: Root, MaxAge: 366 * 24 * 3600, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: a.secure()})
+	http.SetCookie(a.w, a.cookie(cookie, value, 366*24*3600))
 }
 
 // look applies the settings in a user's account to a browser without settings. Any zone but UTC means the browser's

@@ -63,21 +63,16 @@ var foundAt = map[string]string{"dead letters": Root + "system#letters", "pause"
 	"losses": Root + "system?panel=replan"}
 
 func (a *ask) system() (any, error) {
-	p, err := a.operatingPage()
-	if err != nil {
-		return nil, err
-	}
+	p := a.operatingPage()
 	p.Panel, p.Work = a.Q("panel"), workForm{Job: a.Q("job"), From: a.Q("from")}
-	return p, a.audit(p)
+	a.audit(p)
+	return p, nil
 }
 
-func (a *ask) operatingPage() (*operatingPage, error) {
+func (a *ask) operatingPage() *operatingPage {
 	p := &operatingPage{All: a.Q("all") != "", Jobs: a.Q("jobs") != ""}
 	began := time.Now()
-	facts, err := a.GetFacts(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
+	facts := need(a.GetFacts(a.Ctx()))
 	p.Facts = facts
 	f := doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: &facts}
 	if p.Jobs {
@@ -88,22 +83,15 @@ func (a *ask) operatingPage() (*operatingPage, error) {
 		}
 	}
 	a.judge(p, &f)
-	status, err := a.GetStatus(a.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	p.Pause = a.holds(status.Pause)
+	p.Pause = a.holds(need(a.GetStatus(a.Ctx())).Pause)
 	if !a.May(string(access.See), "") || facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
-		return p, nil
+		return p
 	}
-	letters, err := a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")})
-	if err != nil {
-		return nil, err
-	}
+	letters := need(a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")}))
 	if p.Letters = letters.Letters; letters.Next != "" {
 		p.More = a.With("letter", letters.Next)
 	}
-	return p, nil
+	return p
 }
 
 // judge fills in doctor's findings, the worst first.
@@ -130,9 +118,9 @@ func (a *ask) judge(p *operatingPage, f *doctor.Facts) {
 	}
 }
 
-func (a *ask) audit(p *operatingPage) error {
+func (a *ask) audit(p *operatingPage) {
 	if p.Span, p.Job = a.Q("audit"), strings.TrimSpace(a.Q("job")); p.Span == "" {
-		return nil
+		return
 	}
 	span, err := time.ParseDuration(p.Span)
 	if days, ok := strings.CutSuffix(p.Span, "d"); ok {
@@ -143,7 +131,7 @@ func (a *ask) audit(p *operatingPage) error {
 	}
 	if err != nil || span <= 0 || span > longestAudits {
 		p.NoSums = a.Say("must be a duration such as 24h or 7d, at most 31 days")
-		return nil
+		return
 	}
 	params := client.AuditParams{Job: p.Job, From: a.Now.Add(-span), To: a.Now, After: a.Q("after")}
 	sum := client.Audit{Skipped: map[string]int64{}}
@@ -151,7 +139,7 @@ func (a *ask) audit(p *operatingPage) error {
 		page, err := a.Client.Audit(a.Ctx(), params)
 		if err != nil {
 			p.NoSums = a.problemOf(err).Message
-			return nil
+			return
 		}
 		if params.After = paging.AddAudit(&sum, &page); params.After == "" || time.Since(began) > workFor {
 			break
@@ -160,7 +148,6 @@ func (a *ask) audit(p *operatingPage) error {
 	if p.Audit = &sum; params.After != "" {
 		p.GoOn = a.With() + "&after=" + params.After
 	}
-	return nil
 }
 
 func (p *operatingPage) AuditCommand() string {
@@ -192,14 +179,11 @@ func (a *ask) workForm() workForm {
 
 // operate handles the forms of the page.
 func (a *ask) operate() (string, core.Text, error) {
-	said, err := a.operateAs(a.Form("do"))
+	to, said, err := tried(a, (*ask).operateAs)
 	if err == nil {
-		return Root + "system", said, nil
+		return to, said, nil
 	}
-	p, gone := a.operatingPage()
-	if gone != nil {
-		return "", core.Text{}, gone
-	}
+	p := a.operatingPage()
 	p.Panel, p.Typed, p.Work = a.Form("do"), a.pauseForm(), a.workForm()
 	if !slices.Contains(operatingForms, p.Panel) {
 		return "", core.Text{}, err
@@ -210,68 +194,56 @@ func (a *ask) operate() (string, core.Text, error) {
 
 var operatingForms = []string{"pause", "resume", "redrive", "drop", "replan"}
 
-func (a *ask) operateAs(do string) (said core.Text, err error) {
-	switch do {
+func (a *ask) operateAs() (to string, said core.Text, err error) {
+	to = Root + "system"
+	switch do := a.Form("do"); do {
 	case "pause":
-		body, err := a.pauseForm().request(a)
-		if err == nil {
-			_, err = a.PauseAll(a.Ctx(), body)
-		}
-		return core.Say("everything is paused: no schedule fires"), err
+		need(a.PauseAll(a.Ctx(), need(a.pauseForm().request(a))))
+		return to, core.Say("everything is paused: no schedule fires"), nil
 	case "resume":
-		_, err = a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))})
-		return core.Say("everything is resumed; runs that were missed during the pause are not sent later"), err
+		need(a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))}))
+		return to, core.Say("everything is resumed; runs that were missed during the pause are not sent later"), nil
 	case "redrive", "drop":
-		return a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""})
+		return to, a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""}), nil
 	case "replan":
-		return a.replan(a.workForm())
+		return to, a.replan(a.workForm()), nil
+	default:
+		return to, said, core.Invalid("do", do, "this page has no form with this name")
 	}
-	return said, core.Invalid("do", do, "this page has no form with this name")
 }
 
 // redrive resends dead-letter messages, or deletes the ones that cannot be resent.
-func (a *ask) redrive(body client.RedriveRequest) (core.Text, error) {
+func (a *ask) redrive(body client.RedriveRequest) core.Text {
 	var sum client.RedriveResult
 	for began := time.Now(); ; {
-		res, err := a.Redrive(a.Ctx(), body)
-		if err != nil {
-			return core.Text{}, err
-		}
+		res := need(a.Redrive(a.Ctx(), body))
 		sum.Sent, sum.Left, sum.Dropped = sum.Sent+res.Sent, sum.Left+res.Left, sum.Dropped+res.Dropped
 		if body.After = res.Next; body.After == "" {
-			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted", sum.Sent, sum.Left, sum.Dropped), nil
+			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted", sum.Sent, sum.Left, sum.Dropped)
 		}
 		if time.Since(began) > workFor {
 			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted; more messages remain: repeat the operation",
-				sum.Sent, sum.Left, sum.Dropped), nil
+				sum.Sent, sum.Left, sum.Dropped)
 		}
 	}
 }
 
 // replan resends the runs that an audit reports as missing.
-func (a *ask) replan(f workForm) (core.Text, error) {
+func (a *ask) replan(f workForm) core.Text {
 	body := client.ReplanRequest{Job: f.Job}
-	var err error
-	if body.From, err = a.past("from", f.From); err != nil {
-		return core.Text{}, err
-	}
+	body.From = need(a.past("from", f.From))
 	if strings.TrimSpace(f.To) != "" {
-		if body.To, err = a.past("to", f.To); err != nil {
-			return core.Text{}, err
-		}
+		body.To = need(a.past("to", f.To))
 	}
 	var sum client.ReplanResult
 	for began := time.Now(); ; {
-		res, err := a.Replan(a.Ctx(), body)
-		if err != nil {
-			return core.Text{}, err
-		}
+		res := need(a.Replan(a.Ctx(), body))
 		if body.After = paging.AddReplan(&sum, &res); body.After == "" {
-			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent), nil
+			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent)
 		}
 		if time.Since(began) > workFor {
 			return core.Say("jobs: %d; runs resent: %d; more jobs remain: continue with `tickring replan`, after job %s",
-				sum.Jobs, sum.Sent, body.After), nil
+				sum.Jobs, sum.Sent, body.After)
 		}
 	}
 }

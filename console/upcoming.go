@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -94,10 +95,7 @@ func (a *ask) upcoming() (any, error) {
 		p.Days = 7
 	}
 	p.To = p.From.Add(time.Duration(p.Days) * 24 * time.Hour)
-	s, err := a.spanOf()
-	if err != nil {
-		return nil, err
-	}
+	s := need(a.spanOf())
 	p.At, p.End, p.Chosen = s.From, s.To, !s.From.IsZero() || !s.To.IsZero()
 	if p.At.IsZero() {
 		p.At = a.Now
@@ -108,12 +106,8 @@ func (a *ask) upcoming() (any, error) {
 	case p.End.IsZero() || !p.End.After(p.At):
 		p.End = p.At.Add(comeListed)
 	}
-	if err := a.drawn(p); err != nil {
-		return nil, err
-	}
-	if err := a.over(p); err != nil {
-		return nil, err
-	}
+	a.drawn(p)
+	a.over(p)
 	if !p.Chosen && p.Fires > comeAsked { // too many runs: list the first ones
 		p.End = p.At.Add(comeListed)
 		p.held = slices.DeleteFunc(p.held, func(r comeRow) bool { return !r.ScheduledAt.Before(p.End) })
@@ -121,16 +115,14 @@ func (a *ask) upcoming() (any, error) {
 			p.Crowd = nil
 		}
 	}
-	return p, a.firesOf(p)
+	a.firesOf(p)
+	return p, nil
 }
 
 // drawn fills the axis with the runs of all jobs. It also collects the runs of some paused jobs.
-func (a *ask) drawn(p *upcomingPage) error {
-	shape, err := a.GetUpcomingHistogram(a.Ctx(), client.GetUpcomingHistogramParams{App: a.Q("app"), From: p.From,
-		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24})
-	if err != nil {
-		return err
-	}
+func (a *ask) drawn(p *upcomingPage) {
+	shape := need(a.GetUpcomingHistogram(a.Ctx(), client.GetUpcomingHistogramParams{App: a.Q("app"), From: p.From,
+		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24}))
 	p.From, p.To, p.Jobs, p.More, p.Hidden = shape.From, shape.To, shape.Jobs, shape.Partial, shape.MoreApps
 	lanes := map[string]*lane{}
 	for i := range shape.Apps {
@@ -168,10 +160,7 @@ func (a *ask) drawn(p *upcomingPage) error {
 	if p.MoreCrowds = max(0, len(p.Crowds)-crowdsMax); p.MoreCrowds > 0 {
 		p.Crowds = p.Crowds[:crowdsMax]
 	}
-	paused, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows})
-	if err != nil {
-		return err
-	}
+	paused := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows}))
 	p.MoreHeld = paused.Next != 0
 	memo := map[string][]time.Time{}
 	for i := range paused.Jobs {
@@ -183,9 +172,8 @@ func (a *ask) drawn(p *upcomingPage) error {
 		p.jobs[j.App+"/"+j.Name] = j
 		a.hold(p, j, until, memo)
 	}
-	some, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1})
+	some := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1}))
 	p.Unlisted = len(some.Jobs) > comeWaits || some.Next != 0
-	return err
 }
 
 // Paused reports whether a pause covers a scheduled run on the page.
@@ -194,17 +182,9 @@ func (p *upcomingPage) Paused() bool {
 }
 
 // over finds the active pauses of apps and of everything.
-func (a *ask) over(p *upcomingPage) error {
-	status, err := a.GetStatus(a.Ctx())
-	if err != nil {
-		return err
-	}
-	p.All = a.holds(status.Pause)
-	apps, err := a.ListApps(a.Ctx())
-	if err != nil {
-		return err
-	}
-	for _, app := range apps.Apps {
+func (a *ask) over(p *upcomingPage) {
+	p.All = a.holds(need(a.GetStatus(a.Ctx())).Pause)
+	for _, app := range need(a.ListApps(a.Ctx())).Apps {
 		if app.Pause = a.holds(app.Pause); app.Pause == nil || !slices.Contains([]string{"", app.Name}, a.Q("app")) {
 			continue
 		}
@@ -212,7 +192,6 @@ func (a *ask) over(p *upcomingPage) error {
 			p.HeldApps, p.MoreApps = p.HeldApps[:comePause], p.MoreApps+1
 		}
 	}
-	return nil
 }
 
 // hold collects a job's listed times that a pause holds.
@@ -270,11 +249,8 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 }
 
 // firesOf lists the upcoming runs in the chosen range with notes. A job with more than a few runs is one row.
-func (a *ask) firesOf(p *upcomingPage) error {
-	all, err := a.comingIn(p)
-	if err != nil {
-		return err
-	}
+func (a *ask) firesOf(p *upcomingPage) {
+	all := a.comingIn(p)
 	times, at := map[string]int{}, map[string]int{}
 	for _, c := range all {
 		times[c.Job]++
@@ -300,7 +276,6 @@ func (a *ask) firesOf(p *upcomingPage) error {
 	for i := range p.Rows {
 		a.note(&p.Rows[i], p.jobs[p.Rows[i].Job])
 	}
-	return nil
 }
 
 // know reads the jobs of the listed runs. A job that was deleted since has no notes.
@@ -335,7 +310,7 @@ func (a *ask) know(p *upcomingPage) {
 }
 
 // comingIn reads the upcoming runs in the chosen range, a thousand at a time.
-func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
+func (a *ask) comingIn(p *upcomingPage) (all []client.Coming) {
 	seen := map[client.Coming]bool{}
 	from := p.At.Add(-time.Second)
 	for began := time.Now(); ; {
@@ -343,10 +318,7 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 		params := client.ListUpcomingParams{App: a.Q("app"), From: from, For: fmt.Sprintf("%ds", int(ahead.Seconds())), Limit: comeAsked}
 		var sum client.Upcoming
 		for {
-			page, err := a.ListUpcoming(a.Ctx(), params)
-			if err != nil {
-				return nil, err
-			}
+			page := need(a.ListUpcoming(a.Ctx(), params))
 			paging.AddUpcoming(&sum, &page, comeAsked)
 			if params.After = page.Next; params.After == 0 || time.Since(began) > workFor {
 				break
@@ -359,13 +331,13 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming, err error) {
 			}
 		}
 		if !sum.Partial {
-			return all, nil
+			return all
 		}
 		// The last second may be incomplete: read it again.
 		next := sum.Upcoming[len(sum.Upcoming)-1].ScheduledAt.Add(-time.Second)
 		if !next.After(from) || time.Since(began) > comeFor || len(all) > comeMost {
 			p.MoreRows = true
-			return all, nil
+			return all
 		}
 		from = next
 	}
@@ -486,11 +458,10 @@ func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Se
 
 // short returns the start of a text that is too long for its place.
 func short(text string, n int) string {
-	runes := []rune(text)
-	if len(runes) <= n {
+	if utf8.RuneCountInString(text) <= n {
 		return text
 	}
-	return string(runes[:n-1]) + "…"
+	return clip(text, n-1)
 }
 
 func (p *upcomingPage) UpcomingCommand() string {

@@ -35,7 +35,8 @@ type personForm struct {
 }
 
 // peoplePage returns the page of the users that match the filters.
-func (a *ask) peoplePage(list []client.User) *peoplePage {
+func (a *ask) peoplePage() *peoplePage {
+	list := need(a.ListUsers(a.Ctx())).Users
 	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
 	p.People = slices.DeleteFunc(list, func(one client.User) bool {
 		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
@@ -46,17 +47,9 @@ func (a *ask) peoplePage(list []client.User) *peoplePage {
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
 func (a *ask) users() (any, error) {
-	list, err := a.ListUsers(a.Ctx())
-	p := a.peoplePage(list.Users)
-	if p.Panel == "" || err != nil {
-		return p, err
-	}
-	if name := a.Q("name"); name != "" {
-		one, err := a.GetUser(a.Ctx(), name)
-		if err != nil {
-			return nil, err
-		}
-		p.Form = personFormOf(one)
+	p := a.peoplePage()
+	if name := a.Q("name"); name != "" && p.Panel != "" {
+		p.Form = personFormOf(need(a.GetUser(a.Ctx(), name)))
 	}
 	return p, nil
 }
@@ -103,12 +96,8 @@ func (a *ask) usersDo() (string, core.Text, error) {
 	if err == nil {
 		return to, said, nil
 	}
-	list, listErr := a.ListUsers(a.Ctx())
-	if listErr != nil {
-		return "", core.Text{}, listErr
-	}
 	f.Password = ""
-	p := a.peoplePage(list.Users)
+	p := a.peoplePage()
 	p.Form, p.Wrong = f, a.problemOf(err).Message
 	if a.Form("do") == "delete" {
 		if now, gone := a.GetUser(a.Ctx(), f.Name); gone == nil {

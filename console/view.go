@@ -60,10 +60,8 @@ type zone struct {
 
 func zoneOf(r *http.Request) zone {
 	z := zone{mode: "job", mine: time.UTC}
-	if k, err := r.Cookie(tzCookie); err == nil && len(k.Value) <= 64 {
-		if loc, err := time.LoadLocation(strings.ReplaceAll(k.Value, "%2F", "/")); err == nil && k.Value != "Local" {
-			z.mine = loc
-		}
+	if k, err := r.Cookie(tzCookie); err == nil {
+		z.mine = locationOf(strings.ReplaceAll(k.Value, "%2F", "/"))
 	}
 	if k, err := r.Cookie(zoneCookie); err == nil && (k.Value == "mine" || k.Value == "utc") {
 		z.mode = k.Value
@@ -82,12 +80,8 @@ func (a *ask) In(name string) *time.Location {
 	switch {
 	case a.zone.mode == "utc":
 		return time.UTC
-	case a.zone.mode == "job" && name != "" && name != "Local" && len(name) <= 64:
-		if loc, err := time.LoadLocation(name); err == nil {
-			return loc
-		}
 	case a.zone.mode == "job" && name != "":
-		return time.UTC
+		return locationOf(name)
 	}
 	return a.zone.mine
 }
@@ -304,13 +298,15 @@ func (a *ask) Bars(list []Bar) template.HTML {
 	if len(list) == 0 {
 		return ""
 	}
-	var longest time.Duration
+	longest, failed := time.Duration(0), 0
 	for _, b := range list {
-		longest = max(longest, b.Took)
+		if longest = max(longest, b.Took); b.Shape == "fail" {
+			failed++
+		}
 	}
 	var s strings.Builder
 	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
-		template.HTMLEscapeString(a.Say("last runs: %d, failed: %d", len(list), count(list, "fail"))))
+		template.HTMLEscapeString(a.Say("last runs: %d, failed: %d", len(list), failed)))
 	paths := map[string]*strings.Builder{} // one element for each color, because a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0
@@ -330,15 +326,6 @@ func (a *ask) Bars(list []Bar) template.HTML {
 	}
 	s.WriteString(`</svg>`)
 	return template.HTML(s.String())
-}
-
-func count(list []Bar, shape string) (n int) {
-	for _, b := range list {
-		if b.Shape == shape {
-			n++
-		}
-	}
-	return n
 }
 
 // holds returns a pause of an app or of everything that has not ended, otherwise nil.

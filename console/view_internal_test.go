@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/words"
 )
@@ -43,18 +42,5 @@ func TestAgain(t *testing.T) {
 	}
 	for units, want := range map[float64]time.Duration{1: 10500 * time.Millisecond, 60: 40 * time.Second, 1600: 810 * time.Second} {
 		check.Equal(t, again(time.Millisecond, units), want, "after %v units", units)
-	}
-}
-
-// TestCommandOfChanges: the command for the same filters is always the same, so that an unchanged page stays the
-// same.
-func TestCommandOfChanges(t *testing.T) {
-	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
-	p := changesPage{Filter: client.ListChangesParams{App: "shop", By: "o'hara", From: at, To: at.Add(time.Hour)}}
-	want := `tickring changes shop --by 'o'\''hara' --from 2026-11-20T02:30:00Z --to 2026-11-20T03:30:00Z`
-	for range 20 {
-		if got := p.Command(); got != want {
-			t.Fatalf("%s", got)
-		}
 	}
 }

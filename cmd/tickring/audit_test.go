@@ -30,11 +30,10 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 		"out of reach": {client.Audit{Expected: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := answering(t, func(w http.ResponseWriter, _ *http.Request) any {
 				w.Header().Set(server.HeaderVersion, "test")
-				answer(w, c.a)
-			}))
-			defer s.Close()
+				return c.a
+			})
 			code, out, errs := runMain(t, s.URL, "", "audit", "--utc")
 			check.Equal(t, code, c.code, "exit code")
 			texts.Equal(t, name, out+errs)
@@ -66,7 +65,7 @@ func TestPagesAreSummed(t *testing.T) {
 			if strings.HasSuffix(name, "not of all") {
 				failed, named = slices.Repeat([]string{"shop/sweep: the store did not answer"}, 50), 100
 			}
-			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := answering(t, func(w http.ResponseWriter, r *http.Request) any {
 				after := r.URL.Query().Get("after")
 				if r.Method == http.MethodPost {
 					var body client.ReplanRequest
@@ -77,16 +76,13 @@ func TestPagesAreSummed(t *testing.T) {
 				}
 				if c.cut && after == "p2" {
 					w.WriteHeader(http.StatusConflict)
-					answer(w, client.ErrorReply{Error: client.Error{Code: "unauthorized", Message: "the token was changed"}})
-					return
+					return client.ErrorReply{Error: client.Error{Code: "unauthorized", Message: "the token was changed"}}
 				}
 				if r.Method == http.MethodPost {
-					answer(w, client.ReplanResult{Jobs: 10, Expected: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
-					return
+					return client.ReplanResult{Jobs: 10, Expected: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]}
 				}
-				answer(w, client.Audit{Jobs: 10, Expected: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
-			}))
-			defer s.Close()
+				return client.Audit{Jobs: 10, Expected: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]}
+			})
 			code, out, errs := runMain(t, s.URL, "", append(c.args, "--utc")...)
 			check.Equal(t, code, c.code, "exit code")
 			check.Equal(t, strings.Count(out, "not checked: "), named, "are named")
@@ -130,16 +126,14 @@ func TestPagesAreFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}
-			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := answering(t, func(_ http.ResponseWriter, r *http.Request) any {
 				what := r.Method + " " + r.URL.Path
-				if asked[what] >= len(pages[what]) {
+				if asked[what]++; asked[what] > len(pages[what]) {
 					t.Errorf("asked for %s too often", what)
-					return
+					return nil
 				}
-				answer(w, pages[what][asked[what]])
-				asked[what]++
-			}))
-			defer s.Close()
+				return pages[what][asked[what]-1]
+			})
 			code, out, errs := runMain(t, s.URL, "", c.args...)
 			if code != exitDone || !strings.Contains(out, c.says) || strings.Count(out, c.once) != 1 || strings.Contains(out, "shop/cut") {
 				t.Errorf("exit code %d: %s%s", code, out, errs)
@@ -148,45 +142,37 @@ func TestPagesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestUnreadableIsTold: commands that list apps or jobs show the readable ones, name the other one with the reason, and fail. A prune
-// cannot decide whether an unreadable object is to be deleted.
+// TestUnreadableIsTold: commands that list apps or jobs show the readable ones, name the other one with the reason, and fail. A
+// prune cannot decide whether an unreadable job is to be deleted.
 func TestUnreadableIsTold(t *testing.T) {
-	job := client.Job{App: "shop", Name: "sweep", Handler: "demo", Schedule: client.Schedule{Every: "10s"}}
-	answers := map[string]any{
-		"/v1/jobs":                client.JobPage{Jobs: []client.Job{job}},
-		"/v1/apps":                client.AppList{Apps: []client.App{{Name: "shop"}}},
-		"/v1/apps/shop":           client.App{Name: "shop"},
-		"/v1/apps/shop/executors": client.ExecutorList{Executors: []client.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
-		"/v1/status":              client.Status{},
-		"/v1/apply":               client.ApplyResult{Apps: []client.AppResult{{Name: "shop", Change: "unchanged"}}},
-	}
+	sweep, shop := client.Job{App: "shop", Name: "sweep", Handler: "demo", Schedule: client.Schedule{Every: "10s"}}, client.App{Name: "shop"}
+	all := map[string]any{"/v1/jobs": client.JobPage{Jobs: []client.Job{sweep}}, "/v1/apps": client.AppList{Apps: []client.App{shop}},
+		"/v1/apps/shop": shop, "/v1/status": client.Status{}, "/v1/apply": client.ApplyResult{Apps: []client.AppResult{{Name: "shop",
+			Change: "unchanged"}}},
+		"/v1/apps/shop/executors": client.ExecutorList{Executors: []client.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}}}
 	texts := golden.New(t)
-	for _, c := range []struct {
-		what, path string
-		page       any
-		lines      []string
+	for what, c := range map[string]struct {
+		path   string
+		answer any
+		lines  map[string]int // the exit code of each
 	}{
-		{"an app", "/v1/apps", client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
-			[]string{"get", "get -o yaml", "executors", "executors -o json", "apply -f - --prune --dry-run"}},
-		{"a job", "/v1/jobs", client.JobPage{Jobs: []client.Job{job}, Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}},
-			[]string{"get", "get shop", "get -o yaml", "get -o json", "apply -f - --prune --dry-run"}},
+		"app": {"/v1/apps", client.AppList{Apps: []client.App{shop}, Failed: []client.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
+			map[string]int{"get": exitFailed, "get -o yaml": exitFailed, "executors": exitFailed, "executors -o json": exitFailed,
+				"apply -f - --prune --dry-run": exitRefused}},
+		"job": {"/v1/jobs", client.JobPage{Jobs: []client.Job{sweep}, Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}},
+			map[string]int{"get": exitFailed, "get shop": exitFailed, "get -o yaml": exitFailed, "get -o json": exitFailed,
+				"apply -f - --prune --dry-run": exitRefused}},
 	} {
-		s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := answering(t, func(_ http.ResponseWriter, r *http.Request) any {
 			if r.URL.Path == c.path {
-				answer(w, c.page)
-			} else {
-				answer(w, answers[r.URL.Path])
+				return c.answer
 			}
-		}))
-		defer s.Close()
-		for _, line := range c.lines {
-			want := exitFailed
-			if strings.HasPrefix(line, "apply") {
-				want = exitRefused
-			}
+			return all[r.URL.Path]
+		})
+		for line, want := range c.lines {
 			code, out, errs := runMain(t, s.URL, "version: 1\nset: fleet\napps: [{name: shop}]\n", strings.Fields(line)...)
-			check.Equal(t, code, want, "%s, %s: exit code", c.what, line)
-			texts.Equal(t, c.what+": "+line, out+"\n"+errs)
+			check.Equal(t, code, want, "%s, %s: exit code", what, line)
+			texts.Equal(t, what+": "+line, out+errs)
 		}
 	}
 }

@@ -8,9 +8,26 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"path"
 	"strings"
 	"sync/atomic"
 )
+
+// awsAnswers are the answers about all stacks. STACK is prod or broken.
+var awsAnswers = map[string]string{
+	"dynamodb DescribeTimeToLive": `{"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}}`,
+	"dynamodb DescribeContinuousBackups": `{"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": ` +
+		`{"PointInTimeRecoveryStatus": "ENABLED"}}}`,
+	"monitoring GetMetricStatistics": "<GetMetricStatisticsResponse><GetMetricStatisticsResult>" +
+		"<Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>",
+	"lambda configuration": `{"State": "Active", "LastUpdateStatus": "Successful", "Timeout": 30,
+		"Environment": {"Variables": {"TICKRING_ADMIN_TOKEN": "sesame"}}}`,
+	"lambda concurrency":      `{}`,
+	"lambda recursion-config": `{"RecursiveLoop": "Allow"}`,
+	"lambda event-source-mappings": `{"EventSourceMappings": [{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:STACK-firesqueue", "State": "Enabled"},
+		{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:STACK-checksqueue", "State": "Enabled"}]}`,
+	"lambda account-settings": `{"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900}}`,
+}
 
 // testAWS fakes the AWS APIs for four stacks: `prod`, whose API is at api; `broken`, which has many faults; `fresh`, which creates
 // its token at the first request; and `other`, which is not a tickring stack. It accepts only requests that are signed with the key
@@ -37,13 +54,22 @@ func testAWS(api *httptest.Server) *httptest.Server {
 			refuse(w, 403, "UnrecognizedClientException", "The security token included in the request is invalid.")
 			return
 		}
-		service, target := parts[2], r.Header.Get("X-Amz-Target")
-		_, action, _ := strings.Cut(target, ".")
+		service := parts[2]
+		_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		var in map[string]any
 		json.Unmarshal(body, &in)
 		form, _ := url.ParseQuery(string(body))
 		broken := strings.Contains(string(body)+r.URL.Path+r.URL.RawQuery, "broken-")
-		switch service + " " + action + form.Get("Action") {
+		what := service + " " + action + form.Get("Action")
+		if service == "lambda" {
+			what += path.Base(r.URL.Path)
+		}
+		if said, is := awsAnswers[what]; is {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, strings.ReplaceAll(said, "STACK", map[bool]string{false: "prod", true: "broken"}[broken]))
+			return
+		}
+		switch what {
 		case "cloudformation DescribeStacks":
 			outputs := map[string]string{}
 			denied.Store(form.Get("StackName") == "broken")
@@ -93,17 +119,12 @@ func testAWS(api *httptest.Server) *httptest.Server {
 			}
 			answer(w, map[string]any{"Table": map[string]any{"TableStatus": "ACTIVE", "DeletionProtectionEnabled": !broken,
 				"GlobalSecondaryIndexes": []any{map[string]any{"IndexName": "due", "IndexStatus": "ACTIVE"}}}})
-		case "dynamodb DescribeTimeToLive":
-			answer(w, map[string]any{"TimeToLiveDescription": map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
-		case "dynamodb DescribeContinuousBackups":
-			answer(w, map[string]any{"ContinuousBackupsDescription": map[string]any{
-				"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": "ENABLED"}}})
 		case "dynamodb DescribeLimits":
 			if denied.Load() {
 				refuse(w, 400, "AccessDeniedException", "User ann is not authorized to perform dynamodb:DescribeLimits")
 				return
 			}
-			answer(w, map[string]any{"TableMaxReadCapacityUnits": 40000, "TableMaxWriteCapacityUnits": 40000})
+			io.WriteString(w, `{"TableMaxReadCapacityUnits": 40000, "TableMaxWriteCapacityUnits": 40000}`)
 		case "sqs GetQueueAttributes":
 			a := map[string]string{"VisibilityTimeout": "60", "MessageRetentionPeriod": "1209600", "ApproximateNumberOfMessages": "0",
 				"ApproximateNumberOfMessagesDelayed": "3", "ApproximateNumberOfMessagesNotVisible": "0"}
@@ -116,39 +137,11 @@ func testAWS(api *httptest.Server) *httptest.Server {
 				a["ApproximateNumberOfMessages"] = "2"
 			}
 			answer(w, map[string]any{"Attributes": a})
-		case "monitoring GetMetricStatistics":
-			fmt.Fprint(w, "<GetMetricStatisticsResponse><GetMetricStatisticsResult>"+
-				"<Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>")
 		case "events DescribeRule":
-			state := "ENABLED"
-			if broken {
-				state = "DISABLED"
-			}
+			state := map[bool]string{false: "ENABLED", true: "DISABLED"}[broken]
 			answer(w, map[string]any{"State": state, "ScheduleExpression": "rate(1 minute)"})
-		case "lambda ":
-			switch path := r.URL.Path; {
-			case strings.HasSuffix(path, "/configuration"):
-				answer(w, map[string]any{"State": "Active", "LastUpdateStatus": "Successful", "Timeout": 30,
-					"Environment": map[string]any{"Variables": map[string]string{"TICKRING_ADMIN_TOKEN": "sesame"}}})
-			case strings.HasSuffix(path, "/concurrency"):
-				answer(w, map[string]any{})
-			case strings.HasSuffix(path, "/recursion-config"):
-				answer(w, map[string]any{"RecursiveLoop": "Allow"})
-			case strings.HasPrefix(path, "/2015-03-31/event-source-mappings"):
-				name := "prod"
-				if broken {
-					name = "broken"
-				}
-				answer(w, map[string]any{"EventSourceMappings": []any{
-					map[string]any{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:" + name + "-firesqueue", "State": "Enabled"},
-					map[string]any{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:" + name + "-checksqueue", "State": "Enabled"}}})
-			case strings.HasPrefix(path, "/2016-08-19/account-settings"):
-				answer(w, map[string]any{"AccountLimit": map[string]any{"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900}})
-			default:
-				refuse(w, 404, "ResourceNotFoundException", path)
-			}
 		default:
-			refuse(w, 400, "UnknownOperationException", service+" "+target)
+			refuse(w, 400, "UnknownOperationException", what)
 		}
 	}))
 }

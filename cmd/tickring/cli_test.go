@@ -41,6 +41,7 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/notify"
 	"github.com/tickring/tickring/server"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -237,6 +238,7 @@ func testServer(t testing.TB) *httptest.Server {
 			doctor.Gather(ctx, data, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)
 			return f
 		}, Restore: a.Restorer(restore.Options{}), Reports: reports})
+	hooks := testHooks(data, refused)
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ref, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/")
 		if v, err := m.Run(r.Context(), ref); ok && err == nil && v.Run.State.Open() && v.Run.Params != nil {
@@ -259,7 +261,21 @@ func testServer(t testing.TB) *httptest.Server {
 			io.WriteString(w, "hooked")
 			return
 		}
-		if r.URL.Path == "/test/work" {
+		if hook := hooks[r.URL.Path]; hook != nil {
+			hook(r.Context())
+			return
+		}
+		if r.URL.Path == "/healthz" {
+			w.Header().Set(server.HeaderVersion, "test")
+		}
+		h.ServeHTTP(w, r)
+	}))
+}
+
+// testHooks are the paths with which the commands of a script change the data of its server.
+func testHooks(data *store.Store, refused *rejectlog.Trace) map[string]func(context.Context) {
+	return map[string]func(context.Context){
+		"/test/work": func(ctx context.Context) {
 			runs := make([]core.Run, 3)
 			for i := range runs {
 				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
@@ -268,18 +284,16 @@ func testServer(t testing.TB) *httptest.Server {
 					Rev:     time.Now().UnixMilli(), SentAt: time.Now().Add(time.Duration(i) * time.Second)}
 			}
 			runs[2].Message = "queued"
-			data.CreateRuns(r.Context(), runs)
-			return
-		}
-		if r.URL.Path == "/test/called" { // the run of an endpoint, and one whose executor lost its log
+			data.CreateRuns(ctx, runs)
+		},
+		"/test/called": func(ctx context.Context) { // the run of an endpoint, and one whose executor lost its log
 			at := core.InstantOf(time.Now())
-			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
+			data.CreateRuns(ctx, []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
 				At: at, Slot: at, Address: "http://10.0.0.7:9999", SentAt: at.Time(), EndedAt: at.Time(), Message: "gone"}})
-			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
+			data.CreateRuns(ctx, []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
 				Cause: core.CauseAPI, At: at, Slot: at, Address: "call:https://shop.internal", SentAt: at.Time(), EndedAt: at.Time(), Message: "no"}})
-			return
-		}
-		if r.URL.Path == "/test/old" { // runs that ended days ago
+		},
+		"/test/old": func(ctx context.Context) { // runs that ended days ago
 			runs := make([]core.Run, 30)
 			for i := range runs {
 				at := core.InstantOf(time.Now()) - core.Instant(86400*(i+2))
@@ -289,15 +303,13 @@ func testServer(t testing.TB) *httptest.Server {
 					runs[i].State, runs[i].Reason = core.Failed, core.ReasonHandler
 				}
 			}
-			data.CreateRuns(r.Context(), runs)
-			return
-		}
-		if r.URL.Path == "/test/refuse" {
-			refused.Note(r.Context(), rejectlog.Refusal{Door: rejectlog.Registry, Reason: rejectlog.Token, Remote: "10.0.3.17:40112", App: "guarded",
+			data.CreateRuns(ctx, runs)
+		},
+		"/test/refuse": func(ctx context.Context) {
+			refused.Note(ctx, rejectlog.Refusal{Door: rejectlog.Registry, Reason: rejectlog.Token, Remote: "10.0.3.17:40112", App: "guarded",
 				Address: "http://10.0.3.17:9999/"})
-			return
-		}
-		if r.URL.Path == "/test/mute" { // channel broken rejected notifications of job 1 for an hour, and one of two was given up
+		},
+		"/test/mute": func(ctx context.Context) { // channel broken rejected notifications of job 1 for an hour, and one of two was given up
 			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
 			last := notification.Occurrence{Run: core.NumberedRun(1, 1), When: at}
 			since := notification.Occurrence{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}
@@ -305,7 +317,7 @@ func testServer(t testing.TB) *httptest.Server {
 				return core.Run{ID: core.NumberedRun(1, n), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseAPI,
 					At: core.InstantOf(at), Slot: core.InstantOf(at), Notice: true, EndedAt: ended}
 			}
-			data.CreateRuns(r.Context(), []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
+			data.CreateRuns(ctx, []core.Run{failed(1, at), failed(2, since.When), failed(3, at.Add(-time.Hour))})
 			for _, s := range []notification.State{
 				{Name: notification.ChannelName("broken"), V: 1, Trouble: &notification.Trouble{Since: time.Now().Add(time.Minute),
 					Last: time.Now().Add(time.Hour), Error: "hooks.example.com: answered 500", GivenUp: 1}},
@@ -316,27 +328,31 @@ func testServer(t testing.TB) *httptest.Server {
 							Error: "answered 410"}}}},
 					Pending: []notification.Pending{{Channel: "broken", Event: core.EventFailed, Count: 7, First: last, Last: last, Made: at, Tries: 3,
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}} {
-				notification.PutState(r.Context(), data, s)
+				notification.PutState(ctx, data, s)
 			}
-			return
-		}
-		if r.URL.Path == "/test/dead-letter" {
+		},
+		"/test/dead-letter": func(ctx context.Context) {
 			at := core.InstantOf(time.Now()) - 10
-			data.Queue.Bury(r.Context(),
+			data.Queue.Bury(ctx,
 				ring.Message{Kind: ring.KindFires, Slot: at,
 					Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}},
 				"it was received too often")
-			data.Queue.Bury(r.Context(), ring.Message{Kind: "boredom", Slot: at},
+			data.Queue.Bury(ctx, ring.Message{Kind: "boredom", Slot: at},
 				"unreadable message: of no kind that there is")
-			data.Queue.Bury(r.Context(), ring.Message{Kind: ring.KindPostRun, Slot: at,
+			data.Queue.Bury(ctx, ring.Message{Kind: ring.KindPostRun, Slot: at,
 				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7), PostRun: core.PostRun{Notice: true}}}, "it was received too often")
-			return
-		}
-		if r.URL.Path == "/healthz" {
-			w.Header().Set(server.HeaderVersion, "test")
-		}
-		h.ServeHTTP(w, r)
+		},
+	}
+}
+
+// answering is a server that knows the token, and answers other requests with JSON.
+func answering(t *testing.T, of func(http.ResponseWriter, *http.Request) any) *httptest.Server {
+	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, of(w, r))
 	}))
+	t.Cleanup(s.Close)
+	return s
 }
 
 // knowing is a server that knows the token, and answers the rest as h does.

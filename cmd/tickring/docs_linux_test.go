@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"os"
@@ -10,9 +12,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // A docPage is how the commands of a page of the documentation run.
@@ -189,5 +194,257 @@ done
 	out, err := sh.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "FAILED with ") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// pageBlocks returns a function that lists the code blocks of a language in a page of docs.
+func pageBlocks(t *testing.T, name string) func(language string) []string {
+	page, err := os.ReadFile("../../docs/" + name)
+	check.OK(t, err)
+	return func(language string) (out []string) {
+		for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(string(page), -1) {
+			out = append(out, m[1])
+		}
+		return out
+	}
+}
+
+// serveHere starts a server with data directory TICKRING_DATA, and returns the URL that it prints once it is ready.
+func serveHere(t *testing.T, args ...string) (url string) {
+	serve := command(t, "tickring-main", append(args, "--listen", "127.0.0.1:0")...)
+	out, err := serve.StdoutPipe()
+	if err == nil {
+		err = serve.Start()
+	}
+	check.OK(t, err)
+	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
+	said, _ := bufio.NewReader(out).ReadString('\n')
+	return regexp.MustCompile(`http://\S+`).FindString(said)
+}
+
+// TestAPIPage: the commands of docs/how-to/use-the-api.md work as pasted, and the only refusals are those it shows.
+func TestAPIPage(t *testing.T) {
+	blocks := pageBlocks(t, "how-to/use-the-api.md")
+	t.Setenv("TICKRING_DATA", t.TempDir())
+	serveHere(t, "serve")
+	const log = `ask "$url/v1/runs/$run/log"`
+	script := strings.Join(blocks("sh"), "")
+	if !strings.Contains(script, log) {
+		t.Fatalf("the page does not ask for a log by %s", log)
+	}
+	// A user pastes more slowly than the run takes, a shell can be faster.
+	script = strings.Replace(script, log, `for i in $(seq 300); do ask "$url/v1/runs/$run" | grep -q '"endedAt"' && break; sleep 0.1; done`+"\n"+log, 1)
+	out, err := exec.CommandContext(t.Context(), "sh", "-ec", script).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	said := string(out)
+	refusals := blocks("json")
+	for _, want := range refusals {
+		check.Equal(t, strings.Count(said, want), 1, "it does not say once %s: %s", want, said)
+	}
+	if len(refusals) != 1 || strings.Count(said, `{"error":`) != len(refusals) {
+		t.Errorf("the page shows %d refusals, and there are others: %s", len(refusals), said)
+	}
+	for _, part := range []string{`"existing":false`, `"existing":true`, `"change":"created"`, `"change":"deleted"`,
+		`{"runs":[{`, `"text":"`} {
+		if !strings.Contains(said, part) {
+			t.Errorf("nothing says %s: %s", part, said)
+		}
+	}
+}
+
+// TestCronPage: the commands of docs/tutorial/replace-a-crontab.md make jobs of its crontab. Its unit and
+// packaging/tickring.service run them, quotes and percent signs as cron has them.
+func TestCronPage(t *testing.T) {
+	texts, page := golden.New(t), pageBlocks(t, "tutorial/replace-a-crontab.md")
+	server, err := os.ReadFile("../../packaging/tickring.service")
+	check.OK(t, err)
+	block := func(language, with string) string {
+		for _, b := range append(page(language), strings.ReplaceAll(string(server), "/usr/bin/", "/usr/local/bin/")) {
+			if strings.Contains(b, with) {
+				return b
+			}
+		}
+		t.Fatalf("the pages have no %s with %q", language, with)
+		return ""
+	}
+	// unit returns the arguments of tickring in the unit's ExecStart, with the given replacements.
+	unit := func(with string, instead ...string) []string {
+		_, line, _ := strings.Cut(block("ini", with), "\nExecStart=/usr/local/bin/tickring ")
+		line, _, _ = strings.Cut(line, "\n")
+		return strings.Fields(strings.NewReplacer(instead...).Replace(line))
+	}
+	convert, err := filepath.Abs("../../examples/crontab/convert.sh")
+	check.OK(t, err)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("TICKRING_APP_TOKEN", "the-token-of-the-crontab")
+	t.Setenv("TICKRING_DATA", dir+"/data")
+	if err := os.Mkdir(dir+"/data-key", 0o700); err != nil { // a StateDirectory of the unit
+		t.Fatal(err)
+	}
+	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data", "$TICKRING_FLAGS", "")...)
+
+	// script runs the script of the page, which writes jobs.yaml.
+	script := func() (said string, err error) {
+		cmd := exec.CommandContext(t.Context(), "sh", convert, "deploy")
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	// made runs the script for a crontab and returns their messages, with localtime as target of /etc/localtime.
+	made := func(crontab, localtime string) string {
+		t.Helper()
+		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
+			check.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700))
+		}
+		check.OK(t, os.WriteFile("crontab.txt", []byte(crontab), 0o600))
+		said, _ := script()
+		return said
+	}
+	const berlin = "/usr/share/zoneinfo/Europe/Berlin"
+	crontab := block("crontab", "MAILTO")
+	texts.Equal(t, "CRON_TZ", made(strings.Replace(crontab, "MAILTO", "CRON_TZ", 1), berlin))
+	texts.Equal(t, "input after a percent sign", made(strings.Replace(crontab, `\%F`, "%F", 1), berlin))
+	texts.Equal(t, "a zone that is no link", made(crontab, "/etc/localtime"))
+	if b, err := os.ReadFile("jobs.yaml"); err == nil && len(b) > 0 {
+		t.Errorf("of the failing line it made %s", b)
+	}
+	check.OK(t, os.WriteFile("jobs.yaml", []byte("of an earlier crontab"), 0o600))
+	if err := os.Remove("crontab.txt"); err != nil { // crontab -l fails
+		t.Fatal(err)
+	}
+	said, err := script()
+	if err == nil {
+		t.Error("without a crontab it does not fail")
+	}
+	texts.Equal(t, "no crontab", said[strings.LastIndex(strings.TrimSpace(said), "\n")+1:]) // after the line of cat
+	if b, err := os.ReadFile("jobs.yaml"); err == nil {
+		t.Errorf("without a crontab it leaves %s", b)
+	}
+	for _, name := range []string{"S3_BUCKET2", "SHELL", " HOME ", "MAILTO"} {
+		texts.Equal(t, strings.TrimSpace(name), made(strings.Replace(crontab, "MAILTO", name, 1), berlin))
+	}
+	if kept, err := os.ReadFile("deploy.crontab"); err != nil || string(kept) != crontab {
+		t.Errorf("the copy of the crontab is %q %v", kept, err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		var out strings.Builder
+		cmd := command(t, "tickring-main", args...)
+		cmd.Stdout = &out
+		defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
+		if err := cmd.Run(); err != nil {
+			jobs, _ := os.ReadFile("jobs.yaml")
+			t.Fatalf("%v: %v\n%s%s", args, err, &out, jobs)
+		}
+		return out.String()
+	}
+	check.Contains(t, run("apply", "-f", "jobs.yaml"), "6 created", "apply said")
+	executor := command(t, "tickring-main", unit("User=deploy", "http://127.0.0.1:7700", url, "127.0.0.1:9999", "127.0.0.1:0",
+		"/var/lib/tickring-cron", dir+"/journal")...)
+	check.OK(t, executor.Start())
+	defer func() { executor.Process.Signal(syscall.SIGTERM); executor.Wait() }()
+	run("trigger", "cron/line-6", "--wait")
+	if b, err := os.ReadFile("weekdays.txt"); err != nil || !regexp.MustCompile(`^\d{4}-\d\d-\d\d\n$`).Match(b) {
+		t.Errorf("the job wrote %q %v", b, err)
+	}
+	run("trigger", "cron/line-7", "--wait") // the program does not exist, and the log reports that
+	check.Contains(t, run("logs", "cron/line-7"), "\nno invoices\n", "its log")
+	for line, words := range map[string]string{"4": "every 10 minutes", "6": "Monday to Friday", "8": "at 00:00"} {
+		if got := run("describe", "cron/line-"+line); !strings.Contains(got, words) || !strings.Contains(got, "Europe/Berlin") {
+			t.Errorf("line %s: %s", line, got)
+		}
+	}
+}
+
+// TestPageExamplesApply applies each YAML example of the pages about jobs: a whole file as it is, a field of a
+// job below the file with which docs/reference/job-settings.md begins.
+func TestPageExamplesApply(t *testing.T) {
+	t.Setenv("TICKRING_DATA", t.TempDir())
+	t.Setenv("LEDGER_TOKEN", "secret-of-the-ledger")
+	t.Setenv("REPORTS_TOKEN", "secret-of-the-reports")
+	me, err := user.Current()
+	check.OK(t, err)
+	serveHere(t, "serve", "--commands-user", me.Username, "--commands-dir", t.TempDir())
+	apply := func(text string) {
+		t.Helper()
+		cmd := command(t, "tickring-main", "apply", "-f", "-")
+		cmd.Stdin, cmd.Stderr = strings.NewReader(text), nil
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s\n%s", err, out, text)
+		}
+	}
+	above := pageBlocks(t, "reference/job-settings.md")("yaml")[0]
+	for _, page := range []string{"reference/job-settings.md", "reference/manifest.md", "reference/schedules.md",
+		"how-to/limit-concurrency.md", "how-to/chain-jobs.md"} {
+		examples := pageBlocks(t, page)("yaml")
+		if len(examples) < 2 {
+			t.Errorf("%s has %d examples", page, len(examples))
+		}
+		for _, example := range examples {
+			if !strings.HasPrefix(example, "version: 1\n") {
+				example = above + "    " + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + "\n"
+			}
+			apply(example)
+		}
+	}
+}
+
+// TestJobSettingsPageIsComplete compares docs/reference/job-settings.md with the JSON Schema: a heading for each
+// field of a job, and a row for each field of one that is a map.
+func TestJobSettingsPageIsComplete(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/job-settings.md")
+	check.OK(t, err)
+	out, err := command(t, "tickring-main", "schema").Output()
+	var schema struct {
+		Defs map[string]struct {
+			Properties map[string]struct {
+				Ref string `json:"$ref"`
+			}
+		} `json:"$defs"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &schema)
+	}
+	check.OK(t, err)
+	job := schema.Defs["job"].Properties
+	if len(job) == 0 {
+		t.Fatalf("the schema has no fields of a job: %s", out)
+	}
+	for name, field := range job {
+		check.Contains(t, string(page), "\n### "+name+"\n", "no heading for %s", name)
+		for below := range schema.Defs[strings.TrimPrefix(field.Ref, "#/$defs/")].Properties {
+			check.Contains(t, string(page), "\n| `"+name+"."+below+"` |", "no row for %s.%s", name, below)
+		}
+	}
+}
+
+// TestManifestPage: the commands of docs/reference/manifest.md work as pasted, and print the output on the page.
+func TestManifestPage(t *testing.T) {
+	blocks := pageBlocks(t, "reference/manifest.md")
+	t.Setenv("TICKRING_DATA", t.TempDir())
+	serveHere(t, "serve")
+	dir := t.TempDir()
+	scripts, shown := blocks("sh"), blocks("text")
+	if len(scripts) != 3 || len(shown) != len(scripts) {
+		t.Fatalf("%d scripts, %d answers", len(scripts), len(shown))
+	}
+	for i := range scripts {
+		sh := exec.CommandContext(t.Context(), "sh", "-ec", scripts[i])
+		sh.Dir = dir
+		if out, err := sh.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), shown[i]) {
+			t.Errorf("%s%v: %s", scripts[i], err, out)
+		}
+	}
+	// A set of another file stays, and an export of both can be applied.
+	other := exec.CommandContext(t.Context(), "sh", "-ec", `printf 'version: 1\nset: pay\napps: [{name: pay}]\n' >pay.yaml; tickring apply -f pay.yaml
+		tickring apply -f shop.yaml --prune --yes; tickring get -o yaml >all.yaml; tickring apply -f all.yaml; cat all.yaml`)
+	other.Dir = dir
+	out, err := other.CombinedOutput()
+	if said := string(out); err != nil || !strings.Contains(said, "\n2 unchanged\n3 unchanged\n# Several sets: ") ||
+		!strings.Contains(said, "    # set: pay\n") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

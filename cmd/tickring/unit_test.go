@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
@@ -20,7 +28,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/manifest"
-	"pgregory.net/rapid"
+	"github.com/tickring/tickring/server"
 )
 
 func TestParseTime(t *testing.T) {
@@ -161,9 +169,8 @@ func TestStrangerSaysLittle(t *testing.T) {
 	}))
 	defer s.Close()
 	for _, args := range [][]string{{"get"}, {"get", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"}} {
-		var out bytes.Buffer
-		Main(t.Context(), append(args, "--endpoint", s.URL, "--token", "sesame"), strings.NewReader(""), &out, &out, lookup(nil))
-		if text := out.String(); text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
+		_, out, errs := runMain(t, s.URL, "", args...)
+		if text := out + errs; text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
 			args[0] == "get" && !strings.Contains(text, `\u001b]0;mine\u0007\u202eoh`) {
 			t.Errorf("%v: %d bytes: %.300q", args, len(text), text)
 		}
@@ -289,5 +296,238 @@ func TestMemoryLimit(t *testing.T) {
 		debug.SetMemoryLimit(before)
 		limitMemory(c.files, func(string) string { return c.set })
 		check.Equal(t, debug.SetMemoryLimit(-1), c.want, "%s", c.name)
+	}
+}
+
+// A table that is colored is the same table.
+func TestColorMovesNothing(t *testing.T) {
+	codes := regexp.MustCompile("\x1b\\[[0-9]*m")
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.OneOf(rapid.SampledFrom([]string{"", " ", "-", "failed", "failed 1/3: handler", "shop/failed", "ü…"}), rapid.String())
+		rows := rapid.SliceOfN(rapid.SliceOfN(cell, 1, 4), 1, 5).Draw(t, "rows")
+		var colors paints
+		for row := range rows {
+			for col := range rows[row] {
+				text := rapid.SampledFrom([]string{"", "failed", rows[row][col]}).Draw(t, "text")
+				colors = append(colors, paint{row, col, text, rapid.SampledFrom([]color{"", red}).Draw(t, "color")})
+			}
+		}
+		var plain, colored bytes.Buffer
+		table(&plain, rows)
+		table(&colored, rows, colors...)
+		if got := codes.ReplaceAllString(colored.String(), ""); got != plain.String() {
+			t.Fatalf("%q\nwant\n%q", got, plain.String())
+		}
+	})
+}
+
+func TestColorOfStates(t *testing.T) {
+	for s, want := range map[core.State]color{core.Failed: red, core.Lost: red, core.TimedOut: red, core.Running: cyan, core.Succeeded: "",
+		core.Queued: "", core.Killed: "", core.Skipped: "", core.Planned: ""} {
+		check.Equal(t, stateColor(string(s)), want, "%s", s)
+	}
+	var b bytes.Buffer
+	e := &Env{Globals: &Globals{Output: "text", Color: "always"}, Stdout: &b}
+	for late, want := range map[int64]string{1000: " +1.0 s ", 1001: " \x1b[33m+1.0 s\x1b[0m "} {
+		b.Reset()
+		e.printRuns(&client.RunPage{Runs: []client.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
+		check.Contains(t, b.String(), want, "%d ms", late)
+	}
+}
+
+func TestColorIsForPeople(t *testing.T) {
+	for _, output := range []string{"json", "yaml"} {
+		if (&Env{Globals: &Globals{Output: output, Color: "always"}}).colors() {
+			t.Errorf("%s has colors", output)
+		}
+	}
+}
+
+func TestColorOfACell(t *testing.T) {
+	var b bytes.Buffer
+	table(&b, [][]string{{"APP/JOB", "STATE", "WHY"}, {"shop/failed", "failed", "failed again"}}, paint{1, 1, "", red})
+	if want := "shop/failed   \x1b[31mfailed\x1b[0m   failed again\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%q", b.String())
+	}
+}
+
+// TestSpansOfRecords: all durations of a record are formatted, and nothing else in it changes.
+func TestSpansOfRecords(t *testing.T) {
+	r := core.JobRecord{Rev: 1795399384725, Grace: 10 * time.Minute, Deadline: 36 * time.Hour,
+		Schedule: core.Schedule{Jitter: 5 * time.Second},
+		Def: &core.Def{Name: "ab", Params: "600000000000", Timeout: 90 * time.Second, LostAfter: time.Hour,
+			Retry: core.Retry{Max: 2, Delay: 1500 * time.Millisecond}}}
+	got := string(spans(json.RawMessage(r.String()), reflect.TypeFor[core.JobRecord]()))
+	for _, want := range []string{`"grace":"10m"`, `"deadline":"1d12h"`, `"timeout":"1m30s"`, `"lostAfter":"1h"`, `"delay":"1s500ms"`,
+		`"jitter":"5s"`, `"rev":1795399384725`, `"params":"600000000000"`, `"name":"ab"`, `"max":2`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %s in %s", want, got)
+		}
+	}
+	app := core.AppRecord{Name: "a", WaitForExecutor: 10 * time.Minute}
+	b, err := json.Marshal(app)
+	check.OK(t, err)
+	check.Contains(t, string(spans(b, reflect.TypeFor[core.AppRecord]())), `"waitForExecutor":"10m"`)
+	for _, odd := range []string{"", "null", "7", `{"later":{"x":1}}`} {
+		if got := strings.TrimSpace(string(spans(json.RawMessage(odd), reflect.TypeFor[core.JobRecord]()))); got != odd {
+			t.Errorf("%s became %s", odd, got)
+		}
+	}
+}
+
+// TestExecutorsHaveALineEach: a rejected address has no second line beside its own.
+func TestExecutorsHaveALineEach(t *testing.T) {
+	now := time.Now()
+	all := &client.ExecutorList{
+		Executors: []client.Executor{{App: "a", Address: "http://live", Live: true, Used: true, BeatAt: now, ClockAheadMs: new(int64(-40_000))},
+			{App: "a", Address: "http://doubtful", Live: true, Used: true, BeatAt: now.Add(-time.Minute)}},
+		Refused: []client.RefusedExecutor{{App: "a", Address: "http://live", From: "10.0.0.1", At: now.Add(-time.Minute)},
+			{App: "a", Address: "http://doubtful", From: "10.0.0.2", At: now}, {App: "a", Address: "http://other", From: "10.0.0.3", At: now},
+			{App: "b", Address: "http://live", From: "10.0.0.4", At: now}}}
+	rows := executorRows(&Env{}, all)
+	if len(rows) != 5 {
+		t.Fatalf("%q", rows)
+	}
+	if !strings.HasSuffix(rows[1][2], ", its clock 40 s behind") {
+		t.Error(rows[1][2])
+	}
+	for i, want := range []string{"", "live, last heartbeat", "rejected", "rejected", "rejected"} {
+		if state := rows[i][2]; i > 0 && (!strings.Contains(state, want) || i == 1 && strings.Contains(state, "rejected") ||
+			i == 2 && !strings.Contains(state, "live")) {
+			t.Errorf("%q", rows[i])
+		}
+	}
+}
+
+func TestAttemptText(t *testing.T) {
+	for _, c := range []struct {
+		run  client.Run
+		want string
+	}{
+		{client.Run{State: "succeeded", Attempt: 1}, ""},
+		{client.Run{State: "running", Attempt: 1, Retries: 3}, "1, retries left: 3"},
+		{client.Run{State: "failed", Reason: "handler", Attempt: 1, Retries: 3, Then: "5"}, "1, retries left: 3"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 1, Then: "5"}, "1, retries left: 1"},
+		{client.Run{State: "failed", Reason: "snoozed", Attempt: 2, Retries: 3, Then: "5"}, "2, retries left: 4"},
+		{client.Run{State: "failed", Reason: "cancelled", Attempt: 1, Retries: 3}, "1, no retry follows"},
+		{client.Run{State: "succeeded", Attempt: 2, Retries: 1}, "2, no retry follows"},
+		{client.Run{State: "running", Attempt: 1, Retries: 3, Shards: []client.ShardRun{{}}}, ""},
+	} {
+		check.Equal(t, attemptText(&c.run), c.want, "%+v", c.run)
+	}
+}
+
+func TestWaitsForPermit(t *testing.T) {
+	for _, c := range []struct {
+		state  string
+		permit *client.Permit
+		want   bool
+	}{
+		{"queued", nil, false},
+		{"queued", &client.Permit{HeldBy: []string{"1"}, Place: 1}, true},
+		{"queued", &client.Permit{HeldBy: []string{"1"}}, false}, // for an executor, and then it asks
+		{"queued", &client.Permit{Has: true}, false},             // for an executor
+		{"queued", &client.Permit{Has: true, Begins: time.Now().Add(time.Hour)}, true},
+		{"running", &client.Permit{}, false},
+	} {
+		check.Equal(t, waitsForPermit(&client.Run{State: c.state, Permit: c.permit}), c.want, "%s %+v", c.state, c.permit)
+	}
+}
+
+func TestChosenText(t *testing.T) {
+	for want, c := range map[string]client.Try{
+		"b by route random from 3 executors: a, b, c": {Address: "b", By: "random", Of: 3, From: []string{"a", "b", "c"}},
+		"b by route lfu from 9 executors: a, …":       {Address: "b", By: "lfu", Of: 9, From: []string{"a"}},
+		"b by route last from 2 executors":            {Address: "b", By: "last", Of: 2},
+	} {
+		check.Equal(t, chosenText(&c), want)
+	}
+}
+
+// TestKeptText: the text above a log names the part that was kept, and the missing part.
+func TestKeptText(t *testing.T) {
+	e := &conn{Env: &Env{Globals: &Globals{}, Stdout: io.Discard}}
+	at := time.Date(2026, 11, 25, 18, 58, 35, 0, time.UTC)
+	texts := golden.New(t)
+	for name, kept := range map[string]client.KeptLog{
+		"whole":                       {From: 1},
+		"its end":                     {From: 98610},
+		"one long line":               {From: 1, Cut: 900},
+		"a long line behind others":   {From: 20, Cut: 900},
+		"its beginning":               {From: 1, More: true},
+		"its middle":                  {From: 20, More: true},
+		"of one long line its middle": {From: 1, Cut: 9, More: true},
+		"none":                        {Why: "no answer"},
+		"a message":                   {Message: true, From: 1},
+		"a message that was cut":      {Message: true, From: 1, More: true},
+	} {
+		kept.At, kept.Live = at, "refused"
+		texts.Equal(t, name, e.keptText(&kept, "UTC"))
+	}
+}
+
+// TestDescribed: each field of a job has words in describe, or is one whose fields are shown as a file has them.
+func TestDescribed(t *testing.T) {
+	spec := reflect.TypeFor[client.JobSpec]()
+	for i := range spec.NumField() {
+		name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ",")
+		if slices.Contains([]string{"call", "command", "declared", "ifRev", "notify"}, name) == slices.Contains(described, name) {
+			t.Errorf("%s: of fields with words are %v", name, described)
+		}
+	}
+}
+
+// TestDemoAfterAServer: commands use the token of the demo if it started after the server of the default directory, at the same
+// address. The endpoint file of a stopped server stays.
+func TestDemoAfterAServer(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(server.HeaderVersion, "test") }))
+	t.Cleanup(web.Close)
+	dir := t.TempDir()
+	demo := filepath.Join(dir, demoFolder)
+	at := time.Now()
+	start := func(dir, token string) {
+		at = at.Add(time.Second)
+		file := filepath.Join(dir, server.EndpointFile)
+		for _, err := range []error{os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, server.TokenFile), []byte(token), 0o600),
+			os.WriteFile(file, []byte(web.URL), 0o600), os.Chtimes(file, at, at)} {
+			check.OK(t, err)
+		}
+	}
+	for _, c := range []struct{ dir, token string }{{dir, "server"}, {demo, "demo"}, {dir, "server again"}} {
+		start(c.dir, c.token)
+		e := &Env{Globals: &Globals{}, Ctx: t.Context(), Getenv: func(name string) (string, bool) {
+			value, is := map[string]string{"TICKRING_DATA": dir}[name]
+			return value, is
+		}}
+		if _, token, err := e.findServer(); err != nil || token.text != c.token {
+			t.Errorf("the token is %q, %v; want %q", token.text, err, c.token)
+		}
+	}
+}
+
+// TestHealthReportsTheStatusOfTheServer: the exit code is the one that a container engine reads.
+func TestHealthReportsTheStatusOfTheServer(t *testing.T) {
+	texts := golden.New(t)
+	for _, tt := range []struct {
+		name   string
+		status int
+		body   string
+		code   int
+	}{
+		{"healthy", 200, `{"status":"ok","verdict":"scheduler healthy, no job failing"}`, 0},
+		{"on hold", 503, `{"status":"the server is on hold"}`, 1},
+		{"another program", 200, `<html>`, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				check.Equal(t, r.URL.Path, "/healthz", "the command asks for")
+				w.WriteHeader(tt.status)
+				io.WriteString(w, tt.body)
+			}))
+			defer s.Close()
+			code, out, errs := runMain(t, "", "", "health", "--endpoint", s.URL)
+			check.Equal(t, code, tt.code, "exit code")
+			texts.Equal(t, tt.name, out+errs, s.URL, "URL")
+		})
 	}
 }

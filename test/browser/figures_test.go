@@ -5,17 +5,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestJobsListCold measures the list of jobs in a browser without a cache.
 func TestJobsListCold(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.may("favicon.ico")
 	p.open("/healthz") // a page that asks for nothing else
-	p.clearCache()
+	call(p, network.ClearBrowserCache, cdp.Empty{})
 	p.count()
 	p.open("/console/jobs")
 	p.wait("tickringTest.usable > 0 && document.readyState === 'complete'")
@@ -33,9 +34,7 @@ func TestJobsListCold(t *testing.T) {
 
 // TestChangeIsOnScreen: an open page shows changes by other users and new states of runs by itself.
 func TestChangeIsOnScreen(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.open("/console/jobs")
 	p.sees("running")
 	for _, reason := range []string{"one reason", "another reason", "a third"} {
@@ -84,9 +83,7 @@ func (p *page) scroll(by, frames int, settled bool) scrolled {
 
 // TestLongLogScrolls: of a log of 100,000 lines only the visible part is in the page, and lines appear as the user scrolls.
 func TestLongLogScrolls(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.open("/console/runs/" + w.runs["lines"] + "/log")
 	p.sees("lines: 100,002") // including its first and last line
 	wheel := p.scroll(200, 600, false)

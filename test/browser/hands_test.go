@@ -11,6 +11,15 @@ import (
 
 var errNoLink = errors.New("serve prints no link to the console")
 
+// entered is a world, and a page in it that is logged in.
+func entered(t *testing.T) (*world, *page) {
+	t.Helper()
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{})
+	p.logIn()
+	return w, p
+}
+
 // logIn gets into the console by the admin token, as at a first setup.
 func (p *page) logIn() { p.tb.Helper(); p.logInWith(harness.Token) }
 
@@ -22,7 +31,6 @@ func (p *page) logInWith(token string) {
 	p.press(kb.Enter)
 	p.wait("location.pathname.startsWith('/console/') && !location.pathname.startsWith('/console/login')")
 	p.at("/console/")
-	p.clicked()
 }
 
 // keysToFirstRow is how many keys it takes from a page that was just opened to
@@ -44,9 +52,7 @@ func (p *page) keysToFirstRow(t *testing.T) int {
 
 // TestRefreshKeepsWhatIsOpen: a refresh of the page keeps open sections and the current row.
 func TestRefreshKeepsWhatIsOpen(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.open("/console/jobs/shop/prices")
 	p.click("css:#more-acts summary")
 	w.OK(t, "", "pause", "shop/prices", "--reason", "one refresh")
@@ -67,9 +73,7 @@ func TestRefreshKeepsWhatIsOpen(t *testing.T) {
 // TestEnterOnARow: Enter on the box of a row does nothing, even after a refresh has added the page's elements for browsers without
 // scripts.
 func TestEnterOnARow(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.open("/console/jobs?app=shop")
 	w.OK(t, "", "pause", "shop/prices", "--reason", "so that it is refreshed")
 	p.sees("so that it is refreshed")

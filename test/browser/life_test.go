@@ -11,9 +11,7 @@ import (
 // TestRunIsFollowedAndKilled: a job is run with other params, its log is followed while it runs, and an open page shows its end. A
 // rerun is killed, and shows by whom.
 func TestRunIsFollowedAndKilled(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.open("/console/jobs/shop/rebuild")
 	p.click(runLink)
 	p.fill("css:[name=params]", "life")
@@ -48,9 +46,7 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 // TestKeyboard does without the mouse: rows by j and k, Enter, the search by /, all by Ctrl-K,
 // the list of keys by ?, Escape closes and the focus is where it was.
 func TestKeyboard(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs")
 	p.press("j")
 	p.press("j")

@@ -5,9 +5,7 @@ import "testing"
 // TestJobIsMade: a job is created by its form, which shows errors at their fields and explains the schedule before saving. The job
 // is edited, paused, run, and deleted.
 func TestJobIsMade(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs")
 	p.click(`css:a[href="/console/jobs/new"]`)
 	p.at("/console/jobs/new")

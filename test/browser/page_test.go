@@ -47,7 +47,6 @@ type page struct {
 	wg    sync.WaitGroup
 
 	mu       sync.Mutex
-	clicks   int
 	requests []string           // URLs, in their order
 	arrived  map[string]float64 // bytes received so far, by request
 	finished map[string]float64 // the same for finished requests
@@ -104,7 +103,7 @@ func tab(tb testing.TB, base string, m manner, of context.Context, o ...chromedp
 		p.quiet()
 	})
 	tb.Cleanup(p.end)
-	p.do(chromedp.Do(ctx))
+	check.OK(p.tb, chromedp.Do(ctx))
 	listen(p, chromedp.Console(ctx), p.said)
 	listen(p, chromedp.Events(ctx, network.RequestWillBeSent), func(e network.EventRequestWillBeSent) {
 		if !strings.HasPrefix(e.Request.URL, "data:") {
@@ -143,11 +142,6 @@ func (p *page) answered() int {
 	return eval[int](p, "performance.getEntriesByType('navigation')[0].responseStatus")
 }
 
-func (p *page) clearCache() {
-	p.tb.Helper()
-	call(p, network.ClearBrowserCache, cdp.Empty{})
-}
-
 func (p *page) size(width, height int64) {
 	p.tb.Helper()
 	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1})
@@ -171,13 +165,8 @@ func call[P, R any](p *page, c cdp.Command[P, R], params P) R {
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
 	r, err := chromedp.Call(ctx, c, params)
-	p.do(err)
-	return r
-}
-
-func (p *page) do(err error) {
-	p.tb.Helper()
 	check.OK(p.tb, err)
+	return r
 }
 
 // said records errors in a page's console.
@@ -225,13 +214,6 @@ func (p *page) count() (requests []string, bytes float64) {
 	clear(p.arrived)
 	clear(p.finished)
 	return requests, bytes
-}
-
-// clicked is the clicks since the last time it was asked.
-func (p *page) clicked() int {
-	n := p.clicks
-	p.clicks = 0
-	return n
 }
 
 // open opens a path of the server, or a URL.
@@ -348,7 +330,6 @@ func (p *page) at(path string) {
 // clicks again if the page moved under the mouse.
 func (p *page) click(what string, with ...kb.Modifier) {
 	p.tb.Helper()
-	p.clicks++
 	for range 5 {
 		p.aim(what, with...)
 		if missed, _ := ask[bool](p, "tickringTest.missed"); p.still || !missed { // the next page has no answer
@@ -360,16 +341,13 @@ func (p *page) click(what string, with ...kb.Modifier) {
 
 func (p *page) aim(what string, with ...kb.Modifier) {
 	p.tb.Helper()
-	var place struct {
+	type found struct {
 		X, Y float64
-		Why  string
+		Why  string // it cannot be clicked
 	}
+	var place found
 	if err := harness.Eventually(patience, func() (err error) {
-		place.Why = ""
-		if place, err = ask[struct {
-			X, Y float64
-			Why  string
-		}](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
+		if place, err = ask[found](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
 			err = errors.New(place.Why)
 		}
 		return err
@@ -394,7 +372,7 @@ func (p *page) press(keys string, with ...kb.Modifier) {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
-	p.do(chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
+	check.OK(p.tb, chromedp.Do(ctx, chromedp.KeyEvent(keys, chromedp.KeyModifiers(with...))))
 }
 
 // fill replaces the text of the field with this name. It focuses the field without a click, like a user who presses Tab.

@@ -148,13 +148,13 @@ func (p *page) shot(path string) {
 	taken := call(p, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
 		Clip: &cdpage.Viewport{Width: size.Width, Height: min(size.Height, 1200), Scale: 1}})
 	full, err := png.Decode(bytes.NewReader(taken.Data))
-	p.do(err)
+	check.OK(p.tb, err)
 	var small bytes.Buffer
-	p.do((&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
+	check.OK(p.tb, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
 	if small.Len() > maxPicture {
 		p.tb.Errorf("%s: %d bytes; at most %d are allowed", path, small.Len(), maxPicture)
 	}
-	p.do(os.WriteFile(path, small.Bytes(), 0o644))
+	check.OK(p.tb, os.WriteFile(path, small.Bytes(), 0o644))
 }
 
 // paletted returns a picture with its 256 most frequent colors, which makes its file three times smaller.

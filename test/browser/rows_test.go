@@ -40,9 +40,7 @@ func TestHeldRows(t *testing.T) {
 
 // TestBrush: a range of the chart is drawn and gone to; a touch that scrolls the page instead leaves nothing.
 func TestBrush(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.size(390, 800)
 	p.open("/console/runs?when=1h")
 	p.wait("!!document.querySelector('svg[data-step]')")

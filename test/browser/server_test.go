@@ -125,9 +125,7 @@ func TestLogIn(t *testing.T) {
 // TestReloadAndBack: no browser keeps a page, and each shows the same all the same: its filter by Back,
 // its open panel after a reload.
 func TestReloadAndBack(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs?text=stock")
 	p.sees("shop/stock")
 	p.click("shop/stock")
@@ -144,9 +142,7 @@ func TestReloadAndBack(t *testing.T) {
 
 // TestPanelOfTheURLCloses: a panel that came with the URL leaves the page's filters in it.
 func TestPanelOfTheURLCloses(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs?panel=pause&pick=shop%2Fstock&text=stock")
 	p.wait("!!document.querySelector('dialog:modal input[name=reason]')")
 	p.click("css:dialog [data-close]")
@@ -156,9 +152,7 @@ func TestPanelOfTheURLCloses(t *testing.T) {
 // TestPagesLetGo: a browser has six connections to a host, and pages that were left, which it
 // keeps for Back, hold none of them.
 func TestPagesLetGo(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	for range 8 {
 		p.open("/console/jobs/shop/prices")
 		p.click(jobsLink)
@@ -173,9 +167,7 @@ func TestPagesLetGo(t *testing.T) {
 // TestNoPlaceToListen: if a user has the maximum number of pages with a live connection, the next one polls every few seconds, and
 // the server renders it only once for that.
 func TestNoPlaceToListen(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	p.may("status of 503", "status of 404")
 	p.open("/healthz") // which holds no live connection
 	jar, err := cookiejar.New(nil)

@@ -28,10 +28,16 @@ func (p *page) stays() <-chan struct{} {
 // TestLeavingAsks: users who change the language or clock, or log out, with a half-filled form are asked first. If they stay, page,
 // text and choice are unchanged. Sending the form asks nothing.
 func TestLeavingAsks(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	asked := p.stays()
+	isAsked := func(after string) {
+		t.Helper()
+		select {
+		case <-asked:
+		case <-time.After(patience):
+			t.Fatalf("no question was shown after %s, and the page is %s: %s", after, p.url(), p.text())
+		}
+	}
 	p.open("/console/jobs/shop/prices?view=edit")
 	p.fill("css:[name=title]", "Half a t")
 	p.press("i")
@@ -42,11 +48,7 @@ func TestLeavingAsks(t *testing.T) {
 		func() { p.click(logOut) }, // staying, it may be meant again
 	} {
 		leave()
-		select {
-		case <-asked:
-		case <-time.After(patience):
-			t.Fatalf("no question was shown, and the page is %s: %s", p.url(), p.text())
-		}
+		isAsked("a choice")
 		p.wait("document.querySelector('[name=title]').value === 'Half a ti'")
 		p.wait("document.querySelector('[name=lang]').value === 'en' && document.querySelector('[name=zone]').value === 'job'")
 	}
@@ -57,11 +59,7 @@ func TestLeavingAsks(t *testing.T) {
 	p.click("css:form#first .buttons button.first")
 	p.at("/console/jobs/shop/prices/edit")
 	p.click(logOut)
-	select {
-	case <-asked:
-	case <-time.After(patience):
-		t.Fatalf("no question was shown after an error, and the page is %s: %s", p.url(), p.text())
-	}
+	isAsked("an error")
 	p.fill("css:[name='expr.0']", "2h")
 	p.wait("!document.querySelector('#check .error')")
 	p.click("css:form#first .buttons button.first")
@@ -75,9 +73,7 @@ func TestLeavingAsks(t *testing.T) {
 // TestClosedPanelIsForgotten: text typed in a closed panel no longer holds the page: the page shows changes, and can be left
 // without a question.
 func TestClosedPanelIsForgotten(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	w, p := entered(t)
 	asked := p.stays()
 	for says, open := range map[string]func(){
 		"opened by a click": func() { p.open("/console/executors/shop"); p.click("css:a[data-key=e]") },
@@ -100,9 +96,7 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 
 // TestTemplateOfItsLanguage: an unedited script is the template of the selected language; an edited script stays.
 func TestTemplateOfItsLanguage(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs/new?app=shop")
 	p.click("css:[name=what][value=script]")
 	p.wait("document.querySelector('[name=\"script.source\"]').value.startsWith('#!/bin/bash')")
@@ -115,9 +109,7 @@ func TestTemplateOfItsLanguage(t *testing.T) {
 
 // TestCommonScheduleIsTaken: a selected common schedule is put in the last row, can be changed there, and is described in words.
 func TestCommonScheduleIsTaken(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs/new?app=shop")
 	p.choose("css:[name=common]", "cron 0 0 18 L * ?")
 	p.wait("document.querySelector('[name=\"kind.0\"]').value === 'cron' && document.activeElement.value === '0 0 18 L * ?'")
@@ -127,9 +119,7 @@ func TestCommonScheduleIsTaken(t *testing.T) {
 
 // TestScriptIsRunFromItsPage: the panel that runs a job opens over the page of its script, and half-typed text there stays.
 func TestScriptIsRunFromItsPage(t *testing.T) {
-	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
-	p.logIn()
+	_, p := entered(t)
 	p.open("/console/jobs/reports/script/script")
 	p.fill("css:#source", "echo half")
 	p.click(runLink)

@@ -24,8 +24,16 @@ type world struct {
 	*harness.Server
 	runs map[string]string // run IDs by the state that they show
 
-	mu   sync.Mutex
-	held map[string]chan struct{} // channels that jobs wait for, by their params
+	mu       sync.Mutex
+	held     map[string]hold // what jobs wait for, by their params
+	all      context.Context // the parent of these
+	letAllGo context.CancelFunc
+}
+
+// hold ends when the runs that wait for it may go on.
+type hold struct {
+	context.Context
+	end context.CancelFunc
 }
 
 // token of the app that has an executor.
@@ -125,7 +133,9 @@ func (w *world) ended(tb testing.TB, job, state string, want int) {
 func bare(tb testing.TB, args ...string) *world {
 	tb.Helper()
 	s := harness.Start(tb, binary, filepath.Join(tb.TempDir(), "data"), args...)
-	return &world{Server: s, runs: map[string]string{}, held: map[string]chan struct{}{}}
+	w := &world{Server: s, runs: map[string]string{}, held: map[string]hold{}}
+	w.all, w.letAllGo = context.WithCancel(context.Background())
+	return w
 }
 
 // executor registers one of an app, and waits until the server knows it.
@@ -137,14 +147,10 @@ func (w *world) executor(tb testing.TB, app, token string) {
 		r.SetResult(executor.Success, r.Params)
 		return nil
 	})
-	mux.Register("fails", func(_ context.Context, r *executor.Run) error {
-		r.Printf("simulated failure: %s", nasty)
-		return errors.New("simulated failure")
-	})
 	mux.Register("held", func(ctx context.Context, r *executor.Run) error {
 		r.Printf("waits for %s", r.Params)
 		select {
-		case <-w.waits(r.Params):
+		case <-w.hold(r.Params).Done():
 			r.Printf("goes on")
 			return nil
 		case <-ctx.Done():
@@ -189,37 +195,16 @@ func (w *world) executor(tb testing.TB, app, token string) {
 	}))
 }
 
-func (w *world) waits(params string) chan struct{} {
+func (w *world) hold(params string) hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c := w.held[params]
-	if c == nil {
-		c = make(chan struct{})
-		w.held[params] = c
+	h, is := w.held[params]
+	if !is {
+		h.Context, h.end = context.WithCancel(w.all)
+		w.held[params] = h
 	}
-	return c
+	return h
 }
 
 // letGo has the runs with these params end.
-func (w *world) letGo(params string) {
-	c := w.waits(params)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select {
-	case <-c:
-	default:
-		close(c)
-	}
-}
-
-func (w *world) letAllGo() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, c := range w.held {
-		select {
-		case <-c:
-		default:
-			close(c)
-		}
-	}
-}
+func (w *world) letGo(params string) { w.hold(params).end() }
