@@ -72,7 +72,7 @@ func TestNoFormHoldsMuchMemory(t *testing.T) {
 		"flow": "jobs: [" + strings.Repeat("[a],", long/8) + "]", "lines": "jobs:\n" + strings.Repeat("- a\n", long/8),
 		"list": `{"jobs":[` + strings.Repeat("1,", long/4) + "1]}"}
 	for i, path := range forms {
-		limits := map[string]int64{"stranger": 7 << 20, []string{"nora", "vera"}[i%2]: 2 << 20, "admin": 8 << 20}
+		limits := map[string]int64{"stranger": 7 << 20, []string{"nora", "vera"}[i%2]: 2 * size, "admin": 8 << 20}
 		bodies := maps.Clone(bodies)
 		if strings.Contains(path, "manifest") {
 			for name, text := range texts {
@@ -89,12 +89,16 @@ func TestNoFormHoldsMuchMemory(t *testing.T) {
 					slices.Contains([]string{"/console/account", "/console/views", "/console/settings"}, path); open {
 					most = 8 << 20
 				}
-				r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(body))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-				r.AddCookie(&http.Cookie{Name: "tickring_session", Value: session[who]})
 				w := &discarded{h: http.Header{}}
-				if held := peak.Of(func() { s.h.ServeHTTP(w, r) }); held > most {
-					t.Errorf("%s, %s, %s: %d, %d MB were held", path, name, who, w.code, held>>20)
+				held := func() int64 {
+					r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(body))
+					r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+					r.AddCookie(&http.Cookie{Name: "tickring_session", Value: session[who]})
+					return peak.Of(func() { s.h.ServeHTTP(w, r) })
+				}
+				// Beside it another goroutine may allocate memory, but not twice.
+				if first := held(); first > most && held() > most {
+					t.Errorf("%s, %s, %s: %d, %d KB were held", path, name, who, w.code, first>>10)
 				}
 			}
 		}
