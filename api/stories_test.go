@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,13 +12,14 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
-// stories are requests of an admin, one a line, which are sent in turn at noon of 20 November 2026. A request after !
-// must change nothing. FAIL ends a run as its executor does.
+// stories are requests, one a line, which are sent in turn at noon of 20 November 2026: by an admin, or by the caller
+// after @. A request after ! must change nothing. FAIL ends a run as its executor does.
 var stories = map[string]string{
 	"jobs": `
 GET /v1/jobs/shop/report
@@ -170,6 +172,131 @@ POST /v1/bulk {"verb":"trigger","jobs":["shop/second","shop/report"],"cause":"ma
 ! POST /v1/bulk {"verb":"pause","jobs":["shop/report"],"undo":"act-1"}
 POST /v1/bulk {"verb":"label","jobs":["shop/report"],"labels":{"a b":"c"},"operation":"act-4"}
 `,
+	// A token of a machine that allows less than a request needs is rejected with the reason.
+	"machines": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+! @reader PUT /v1/jobs/shop/report {}
+! @nobody POST /v1/pause {}
+! @pay GET /v1/apps/shop
+! @code POST /v1/apply {"handler":"report","declared":true}
+! @nobody PUT /v1/jobs/shop/report {}
+! @pay PUT /v1/jobs/shop/report {"handler":"report","declared":true}
+! @code PUT /v1/jobs/shop/report {"handler":"report"}
+! @code PUT /v1/jobs/shop/report {"handler":"other","declared":true}
+! @code PUT /v1/jobs/shop/report {"command":{"line":"id"}}
+! @code PUT /v1/jobs/shop/report {"command":{"line":"id"},"declared":true}
+! @code PUT /v1/jobs/shop/report {"script":{"kind":"shell","source":"id"},"declared":true}
+! @code PUT /v1/jobs/shop/report {"handler":"report","declared":true,"app":"pay"}
+! @code PUT /v1/jobs/pay/report {"handler":"report","declared":true}
+! @code PUT /v1/jobs/web/report {"handler":"report","declared":true}
+! @code PUT /v1/jobs/none/report {"handler":"report","declared":true}
+! @code PUT /v1/jobs/shop%2fx/report {"handler":"report","declared":true}
+@reader GET /v1/nothing
+@reader GET /v1/apps
+`,
+	// Code creates and changes jobs under its own name. It can neither pause nor resume a job, and limits its own job
+	// alone: other apps can share a group.
+	"code": `
+@code PUT /v1/jobs/shop/fresh {"handler":"x","declared":true}
+@code PUT /v1/jobs/shop/fresh {"handler":"x","declared":true,"params":"p"}
+GET /v1/changes?job=shop/fresh
+POST /v1/jobs/shop/fresh/pause
+! @code PUT /v1/jobs/shop/fresh {"handler":"x","declared":true,"params":"p","paused":false}
+! @code PUT /v1/jobs/shop/report {"handler":"x","declared":true,"params":"p","paused":false}
+! @code PUT /v1/jobs/shop/a {"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}
+@code PUT /v1/jobs/shop/a {"handler":"x","declared":true,"overlap":{"limit":1}}
+PUT /v1/jobs/shop/a {"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}
+PUT /v1/apps/shop {"token":"another-token"}
+! @code PUT /v1/jobs/shop/fresh {"handler":"x","declared":true,"params":"q"}
+`,
+	// An update is judged by the app that the job has. A child job gets data from its parent, which cannot be deleted then.
+	"apps of jobs": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+! @sam PUT /v1/jobs/pay/bills {"app":"shop","name":"bills","handler":"x"}
+! @sam PUT /v1/jobs/shop/bills {"app":"pay","name":"bills","handler":"x"}
+! @sam POST /v1/apply {"jobs":[{"app":"pay","name":"bills","handler":"x"}]}
+! @sam PUT /v1/jobs/shop/spy {"handler":"x","after":[{"job":"pay/bills"}]}
+! @sam GET /v1/jobs/pay/bills
+! @sam GET /v1/jobs/2
+! @sam DELETE /v1/jobs/pay/bills
+`,
+	// A dry run compares no secret for a caller who may set none.
+	"dry runs": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+! @anna POST /v1/apply {"dryRun":true,"apps":[{"name":"pay","token":"token-of-pay"}]}
+! @anna POST /v1/apply {"dryRun":true,"apps":[{"name":"pay","call":{"auth":{"bearer":"guess"}}}]}
+! @anna POST /v1/apply {"dryRun":true,"jobs":[{"app":"pay","name":"bills","handler":"POST /x","call":{"auth":{"bearer":"guess"}}}]}
+! @anna POST /v1/apply {"dryRun":true,"jobs":[{"app":"pay","name":"bills","command":{"line":"x","env":{"A":"guess"},"hidden":["A"]}}]}
+! @anna POST /v1/apply {"dryRun":true,"channels":[{"name":"c","feishu":{"url":"https://open.feishu.cn/open-apis/bot/v2/hook/guess"}}]}
+! @anna POST /v1/apply {"dryRun":true,"apps":[{"name":"pay","title":"Pay"}]}
+`,
+	// The secrets of an app are not removed without the right to secrets.
+	"secrets": `
+PUT /v1/apps/empty {"token":"token-of-empty-token-of-empty"}
+PUT /v1/apps/called {"executors":["call:https://a.example.com"],"call":{"auth":{"bearer":"b"}}}
+! @edda DELETE /v1/apps/empty
+! @edda PUT /v1/apps/called {"executors":["call:https://a.example.com"]}
+! @edda POST /v1/apply {"set":"s","prune":true}
+@sven DELETE /v1/apps/empty
+`,
+	// A user without a special permission can change the rest of a job or app that has a field with that permission.
+	"rights": `
+PUT /v1/jobs/shop/scripted {"script":{"kind":"shell","source":"id"}}
+PUT /v1/apps/shop {"title":"Shop","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}
+@edi PUT /v1/jobs/shop/scripted {"params":"p","script":{"kind":"shell","hash":"HASH"}}
+! @edi PUT /v1/jobs/shop/scripted {"params":"p","script":{"kind":"python","hash":"HASH"}}
+! @edi PUT /v1/jobs/shop/scripted {"script":{"kind":"shell","source":"id; id"}}
+@edi PUT /v1/apps/shop {"title":"Store","allow":["10.0.0.0/8"],"executors":["http://10.0.0.1:9999"]}
+! @edi PUT /v1/apps/shop {"title":"Store","allow":["10.0.0.0/8"],"executors":["http://10.0.0.2:9999"]}
+`,
+	// Shared views are for people with a role, and name no app that one does not see.
+	"views": `
+! @nora PUT /v1/me/views {"name":"spam","page":"runs","query":"","shared":true}
+@anna PUT /v1/me/views {"name":"of pay","page":"runs","query":"app=pay","shared":true}
+@anna PUT /v1/me/views {"name":"bills","page":"runs","query":"job=pay%2Fbills","shared":true}
+@anna PUT /v1/me/views {"name":"of shop","page":"runs","query":"app=shop","shared":true}
+@vera GET /v1/me/views
+`,
+	// A user who can see an app can read its logs. A run of another app is answered as one that does not exist.
+	"logs": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+POST /v1/jobs/pay/bills/trigger {"key":"k","at":"2026-11-20T13:00:00Z"}
+@sam GET /v1/runs/10737418241
+@sam GET /v1/runs/10737418241/log
+@sam GET /v1/runs/8589999999/log
+`,
+	// An error names the jobs of apps that the caller sees, and counts the others.
+	"hidden jobs": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+@code PUT /v1/jobs/shop/coded {"declared":true,"handler":"x"}
+PUT /v1/jobs/pay/scan {"handler":"POST /x","after":[{"job":"shop/report"}]}
+PUT /v1/jobs/shop/sums {"handler":"POST /x","after":[{"job":"pay/scan"}]}
+PUT /v1/jobs/pay/last {"handler":"POST /x","after":[{"job":"shop/coded"}]}
+PUT /v1/jobs/shop/end {"handler":"POST /x","after":[{"job":"pay/last"}]}
+! @edi DELETE /v1/jobs/shop/report
+! DELETE /v1/jobs/shop/report
+@edi POST /v1/bulk {"verb":"delete","jobs":["shop/report"],"operation":"act-1"}
+POST /v1/bulk {"verb":"delete","jobs":["shop/report"],"operation":"act-2"}
+! @edi PUT /v1/jobs/shop/report {"handler":"report","after":[{"job":"shop/sums"}]}
+! PUT /v1/jobs/shop/report {"handler":"report","after":[{"job":"shop/sums"}]}
+! @vera POST /v1/apply {"dryRun":true,"jobs":[{"handler":"report","after":[{"job":"shop/sums"}],"app":"shop","name":"report"}]}
+! POST /v1/apply {"dryRun":true,"jobs":[{"handler":"report","after":[{"job":"shop/sums"}],"app":"shop","name":"report"}]}
+! @code PUT /v1/jobs/shop/coded {"declared":true,"handler":"x","after":[{"job":"shop/end"}]}
+! PUT /v1/jobs/shop/coded {"declared":true,"handler":"x","after":[{"job":"shop/end"}]}
+`,
+	// A user who sees all apps but is no admin sees no changes of accounts.
+	"accounts": `
+@ada GET /v1/changes?user=ada
+@anna GET /v1/changes?user=ada
+@anna GET /v1/changes
+@edda GET /v1/changes?user=ada
+! @ada POST /v1/me/tokens {"name":"x","grants":[]}
+`,
 	// Each bad request gets an error that names the field and the allowed values.
 	"bad input": `
 ! PUT /v1/jobs/shop/fresh handler=x
@@ -288,13 +415,21 @@ GET /v1/changes?from=x
 `,
 }
 
+// grants has the grants of the users in stories, and tokens the tokens of other callers.
+var (
+	grants = map[string][]access.Grant{"ada": {{Role: admin}}, "anna": {{Role: viewer}}, "edda": {{Role: editor}},
+		"edi": {{App: "shop", Role: editor}}, "nora": {}, "otto": {{App: "shop", Role: operator}}, "sam": {{App: "shop", Role: admin}},
+		"sven": {{Role: editor, Rights: []access.Right{access.Secrets}}}, "vera": {{App: "shop", Role: viewer}}}
+	tokens = map[string]string{"": token, "reader": readToken, "code": appToken, "pay": "token-of-pay", "nobody": ""}
+)
+
 // parts are the parts of requests that would be too long in them.
 var parts = strings.NewReplacer("PAYROLL", `{"name":"pay","title":"Pay","executors":["call:https://pay.example"]}`,
 	"PAY", `{"name":"pay","executors":["call:https://pay.example"]}`,
 	"SALARIES", `{"app":"pay","name":"salaries","handler":"POST /run","schedule":{"any":[{"every":"10s"},{"crontab":"30 2 28 * *"}]}}`,
 	"LATER", `{"app":"pay","name":"salaries","handler":"POST /run","schedule":{"cron":"0 45 2 * * ?"}}`,
 	"AUDIT", `{"app":"shop","name":"audit","handler":"audit"}`,
-	"LONG", strings.Repeat("x", api.MaxJob), "PARAMS", strings.Repeat("x", core.MaxParams+1))
+	"HASH", core.HashScript("id"), "LONG", strings.Repeat("x", api.MaxJob), "PARAMS", strings.Repeat("x", core.MaxParams+1))
 
 // TestStories compares each answer of each story with the golden file. No answer has a token of an app or a word that
 // only developers know.
@@ -307,10 +442,18 @@ func TestStories(t *testing.T) {
 				f := newHandler(t)
 				f.h = f.withReports()
 				f.shop()
+				secrets := maps.Clone(tokens)
 				for i, line := range strings.Split(strings.TrimSpace(story), "\n") {
 					time.Sleep(time.Second)
 					ask, same := strings.CutPrefix(line, "! ")
-					method, rest, _ := strings.Cut(ask, " ")
+					who, rest := "", ask
+					if strings.HasPrefix(ask, "@") {
+						who, rest, _ = strings.Cut(ask[1:], " ")
+					}
+					if secrets[who] == "" && who != "nobody" {
+						secrets[who] = f.person(who, grants[who]...)
+					}
+					method, rest, _ := strings.Cut(rest, " ")
 					path, body, _ := strings.Cut(rest, " ")
 					if method == "FAIL" {
 						id, err := core.ParseRunID(path)
@@ -323,7 +466,7 @@ func TestStories(t *testing.T) {
 					if same {
 						before = f.state()
 					}
-					status, answer := f.ask(method, path, parts.Replace(body))
+					status, answer := f.as(secrets[who], method, path, parts.Replace(body))
 					if same {
 						check.Equal(t, cmp.Diff(before, f.state()), "", "%s changes something", ask)
 					}
