@@ -20,24 +20,16 @@ func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	q := bulk.Request{Verb: bulk.Verb(body.Verb), Jobs: body.Jobs, Undo: body.Undo, Act: body.Operation, Why: body.Reason, Params: body.Params,
-		Cause: core.CauseAPI, Labels: body.Labels, After: core.JobID(body.After), DryRun: body.DryRun, Sees: sees}
+		Cause: core.CauseAPI, Labels: body.Labels, After: core.JobID(body.After), DryRun: body.DryRun, Sees: sees, Until: orNil(&body.Until)}
 	if body.Cause != "" {
 		q.Cause = core.Cause(body.Cause)
 	}
 	if q.Cause != core.CauseAPI && q.Cause != core.CauseManual {
 		return nil, core.Invalid("cause", body.Cause, "allowed values: manual, api")
 	}
-	if !body.Until.IsZero() {
-		q.Until = &body.Until
-	}
 	if f := body.Filter; f != nil {
-		q.Filter = &query.JobsAsk{JobFilter: query.JobFilter{App: f.App, Set: f.Set, Text: f.Text, Labels: labelsOf(f.Label)}}
-		for _, state := range f.State {
-			q.Filter.States = append(q.Filter.States, core.JobState(state))
-		}
-		for _, is := range f.Status {
-			q.Filter.Is = append(q.Filter.Is, query.Standing(is))
-		}
+		q.Filter = &query.JobsAsk{JobFilter: query.JobFilter{App: f.App, Set: f.Set, Text: f.Text, Labels: labelsOf(f.Label),
+			States: as[core.JobState](f.State)}, Is: as[query.Standing](f.Status)}
 	}
 	res, err := s.m.Act(r.Context(), actor(r), q)
 	if err != nil {

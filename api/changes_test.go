@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // TestWhereChangesComeFrom: each record has the address of the caller, and the kind of token or session unless its
@@ -95,47 +94,23 @@ func TestWhereChangesComeFrom(t *testing.T) {
 	}
 }
 
-// A user who sees all apps but is no admin sees no changes of accounts.
-func TestAccountChangesAreOfAdmins(t *testing.T) {
-	f := newFixture(t)
-	for role, want := range map[access.Role]bool{access.Viewer: false, editor: false, access.Admin: true} {
-		secret := f.person("a-"+string(role), access.Grant{Role: role})
-		for _, query := range []string{"", "?user=a-" + string(role)} {
-			status, text := f.as(secret, "GET", "/v1/changes"+query, "")
-			if status != http.StatusOK || strings.Contains(text, `"user"`) != want {
-				t.Errorf("%s%s: %d %s", role, query, status, text)
-			}
-		}
-		if status, text := f.as(secret, "POST", "/v1/me/tokens", `{"name":"x","grants":[]}`); status != http.StatusBadRequest {
-			t.Errorf("a token with an empty list of roles: %d %s", status, text)
-		}
-	}
-}
-
-// TestChangesAreFound checks the filters of the query, the cursor, and that a user of some apps gets only the changes
-// in these apps.
+// TestChangesAreFound: pages have each change once, and a user of some apps gets only the changes in these apps.
+// TestStories has the filters.
 func TestChangesAreFound(t *testing.T) {
-	texts := golden.New(t)
 	f := newFixture(t)
 	f.shop()
 	f.must("PUT", "/v1/apps/pay", `{}`)
 	f.must("POST", "/v1/jobs/shop/report/pause", `{"reason":"r"}`)
-	list := func(query string) (page client.ChangeList) {
+	list := func(secret, query string) (page client.ChangeList) {
 		t.Helper()
-		check.OK(t, json.Unmarshal([]byte(f.must("GET", "/v1/changes?"+query, "")), &page))
+		_, answer := f.as(secret, "GET", "/v1/changes?"+query, "")
+		check.OK(t, json.Unmarshal([]byte(answer), &page))
 		return page
 	}
-	all := list("")
-	for query, want := range map[string]int{"verb=paused": 1, "by=admin-token&app=pay": 1, "by=nobody": 0, "user=ann": 2,
-		"operation=none": 0, "channel=none": 0, "job=shop/report&verb=created": 1, "to=2020-01-01T00:00:00Z": 0, "from=2100-01-01T00:00:00Z": 0,
-		"from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&verb=paused": 1} {
-		if page := list(query); len(page.Changes) != want || page.Next != "" {
-			t.Errorf("%s: %+v", query, page)
-		}
-	}
+	all := list(token, "")
 	var paged []client.Change
 	for after := ""; ; {
-		page := list("limit=1&after=" + after)
+		page := list(token, "limit=1&after="+after)
 		paged = append(paged, page.Changes...)
 		if after = page.Next; after == "" || len(paged) > len(all.Changes) {
 			break
@@ -144,22 +119,11 @@ func TestChangesAreFound(t *testing.T) {
 	if !reflect.DeepEqual(paged, all.Changes) {
 		t.Errorf("one by one: %+v, all: %+v", paged, all.Changes)
 	}
-	for query, field := range map[string]string{"verb=broken": "verb", "after=7": "after", "from=x": "from",
-		"by=" + strings.Repeat("x", 129): "by"} {
-		status, answer := f.ask("GET", "/v1/changes?"+query, "")
-		e := errorOf(t, answer)
-		if status != 400 || e.Field != field {
-			t.Errorf("%s: %d %s", query, status, answer)
-		}
-		texts.Equal(t, field, e.Message)
-	}
 	secret := f.person("vera", access.Grant{App: "shop", Role: viewer}, access.Grant{App: "web", Role: viewer})
-	_, answer := f.as(secret, "GET", "/v1/changes?limit=1000", "")
-	var his client.ChangeList
-	if err := json.Unmarshal([]byte(answer), &his); err != nil || len(his.Changes) != 4 { // two apps, a job, its pause
-		t.Errorf("of vera's apps: %s, %v", answer, err)
+	if hers := list(secret, "limit=1000").Changes; len(hers) != 4 { // two apps, a job, its pause
+		t.Errorf("of vera's apps: %+v", hers)
 	}
-	if _, answer = f.as(secret, "GET", "/v1/changes?user=ann", ""); strings.Contains(answer, "ann") {
-		t.Errorf("of a user whom vera cannot see: %s", answer)
+	if others := list(secret, "user=ann").Changes; len(others) != 0 {
+		t.Errorf("of a user whom vera cannot see: %+v", others)
 	}
 }

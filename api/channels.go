@@ -97,7 +97,7 @@ func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	troubles, err := Troubles(r.Context(), s.o.Notices, list)
+	troubles, err := Troubles(r.Context(), s.o.Store, list)
 	out := client.ChannelList{Channels: make([]client.Channel, len(list))}
 	for i := range list {
 		out.Channels[i] = ChannelOf(&list[i])
@@ -111,7 +111,7 @@ func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string)
 	if err != nil {
 		return nil, err
 	}
-	troubles, err := Troubles(r.Context(), s.o.Notices, []core.Channel{c})
+	troubles, err := Troubles(r.Context(), s.o.Store, []core.Channel{c})
 	out := ChannelOf(&c)
 	out.Trouble = troubles[name]
 	return out, err

@@ -17,11 +17,8 @@ func (s *server) Clean(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err := s.mayThese(r, unless(body.DryRun, access.Edit), body.Job, body.App); err != nil {
 		return nil, err
 	}
-	q := operate.CleanRequest{Job: body.Job, App: body.App, Before: body.Before, Keep: body.Keep, DryRun: body.DryRun, After: body.After}
-	for _, state := range body.State {
-		q.States = append(q.States, core.State(state))
-	}
-	res, err := s.m.Clean(r.Context(), actor(r), q)
+	res, err := s.m.Clean(r.Context(), actor(r), operate.CleanRequest{Job: body.Job, App: body.App, Before: body.Before, Keep: body.Keep,
+		DryRun: body.DryRun, After: body.After, States: as[core.State](body.State)})
 	out := client.CleanResult{Cleaned: res.Cleaned, Held: res.Held, Next: res.Next}
 	if res.Failed != nil {
 		out.Failed = s.errorOf(r, res.Failed).Message

@@ -50,10 +50,6 @@ func fill(to, base any) {
 
 // baseOf returns the fields that a job and its spec share.
 func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) client.JobBase {
-	on := make([]string, len(d.Retry.On))
-	for i, state := range d.Retry.On {
-		on[i] = string(state)
-	}
 	return client.JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Author: d.Author, Labels: maps.Clone(d.Labels), Set: d.Set,
 		Handler: d.Handler, Params: d.Params,
@@ -65,7 +61,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         overlapOf(d.Overlap),
 		Retry: client.Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
-			On: on},
+			On: append([]string{}, as[string](d.Retry.On)...)},
 		PauseAfter: d.PauseAfter, Retention: keepOf(d.Keep), After: parentsOf(d.After), Within: orNone(d.Within),
 		Notify: NotifyOf(d.Notify),
 	}
@@ -73,17 +69,21 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 
 // NotifyOf converts notification settings from package core to the form in the API.
 func NotifyOf(n core.Notify) client.Notify {
-	out := client.Notify{To: n.To, Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
+	return client.Notify{To: n.To, On: as[string](n.On), Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
 		Overdue: client.Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
-	for _, e := range n.On {
-		out.On = append(out.On, string(e))
+}
+
+// as converts the texts of a list to another type; the result is nil if there are none.
+func as[To, From ~string](list []From) (out []To) {
+	for _, text := range list {
+		out = append(out, To(text))
 	}
 	return out
 }
 
 // coreNotify converts notification settings from the API. Its errors name the field.
 func coreNotify(n client.Notify) (core.Notify, error) {
-	out := core.Notify{To: n.To, Overdue: core.Overdue{By: n.Overdue.By}}
+	out := core.Notify{To: n.To, On: as[core.Event](n.On), Overdue: core.Overdue{By: n.Overdue.By}}
 	for _, list := range []struct {
 		field string
 		of    []string
@@ -91,9 +91,6 @@ func coreNotify(n client.Notify) (core.Notify, error) {
 		if list.of != nil && len(list.of) == 0 { // it would be stored as absent, and the app's setting would apply
 			return out, core.Invalid("notify."+list.field, "[]", "the list is empty: name at least one value, or leave the field out")
 		}
-	}
-	for _, e := range n.On {
-		out.On = append(out.On, core.Event(e))
 	}
 	for _, d := range []struct {
 		field, text string
@@ -132,14 +129,11 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 			Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
 			Block:      core.Block(j.Block),
-			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
+			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff), On: as[core.State](j.Retry.On)},
 			Overlap:    coreOverlap(j.Overlap),
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
-	}
-	for _, state := range j.Retry.On {
-		spec.Def.Retry.On = append(spec.Def.Retry.On, core.State(state))
 	}
 	for _, d := range []struct {
 		field, text string

@@ -94,6 +94,14 @@ func parseDuration(field, text string) (time.Duration, error) {
 	return 0, core.Invalid(field, text, "write a duration as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }
 
+// orNil returns nil for the zero time.
+func orNil(t *time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
 // orNone is core.FormatDuration, but returns "" for 0.
 func orNone(d time.Duration) string {
 	if d == 0 {

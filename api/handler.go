@@ -57,13 +57,11 @@ type Options struct {
 	Facts func(ctx context.Context, l words.Language) client.Facts
 	// Answer returns the last response of an executor address; nil means that no responses are recorded.
 	Answer Answer
-	// Notices has the state of notifications and channels; nil means that the state is unknown.
-	Notices *store.Store
 	// Reports returns the statistics of runs by hour and day; nil means no reports.
 	Reports *report.Reports
 	// Restore starts a new generation of the data; nil means that no other deployment can have the data.
 	Restore Restore
-	// Store is the store of the deployment.
+	// Store is the store of the deployment, with the state of notifications; nil means that the state is unknown.
 	Store *store.Store
 	// Refused records rejected requests, and lists the executors that sent rejected requests; nil means no
 	// record.
@@ -125,7 +123,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	said(w, r)
 	_, pattern := s.mux.Handler(r)
-	rule := ruleOf(pattern)
+	rule, known := rules[pattern]
+	if !known {
+		rule.deed = access.Administer
+	}
 	if pattern == "" {
 		if s.methods(r) == nil {
 			// Unknown clients get it too: paths are not secret, and a 401 would make users look for the mistake in
@@ -157,7 +158,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if who.Kind != access.AdminToken {
 		c.long = s.long
 	}
-	r = withCaller(r, c)
+	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 	if pattern == "" {
 		s.lost(w, r)
 		return

@@ -27,11 +27,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 		return nil, err
 	}
 	f := query.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
-		Last: params.Last}
-	for _, state := range params.State {
-		f.States = append(f.States, core.JobState(state))
-	}
-	f.Labels = labelsOf(params.Label)
+		Last: params.Last, States: as[core.JobState](params.State), Labels: labelsOf(params.Label)}
 	if len(params.Status) > 0 || params.Sort != "" || params.Reverse || params.Runs != 0 || params.Counts || params.Cursor != "" {
 		return s.jobsNow(w, r, &params, f)
 	}
@@ -105,7 +101,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, e
 		})
 	}
 	out.Children = parentsOf(following)
-	if out.Notifications, err = noticesOf(r.Context(), s.o.Notices, j.Def.ID); err != nil {
+	if out.Notifications, err = noticesOf(r.Context(), s.o.Store, j.Def.ID); err != nil {
 		return nil, err
 	}
 	last, err := s.m.Last(r.Context(), j.Def.ID)
@@ -206,11 +202,7 @@ func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) 
 	if err := decodeOrNone(w, r, &body); err != nil {
 		return nil, err
 	}
-	p := manage.PauseRequest{Why: body.Reason, IfRev: body.IfRev}
-	if !body.Until.IsZero() {
-		p.Until = &body.Until
-	}
-	res, err := s.m.Pause(r.Context(), actor(r), t, p)
+	res, err := s.m.Pause(r.Context(), actor(r), t, manage.PauseRequest{Why: body.Reason, IfRev: body.IfRev, Until: orNil(&body.Until)})
 	return stateResult(res), err
 }
 

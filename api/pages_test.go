@@ -3,6 +3,8 @@ package api_test
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -22,26 +24,51 @@ func inFleet(t *testing.T, n int, takes time.Duration, do func(f *fleet)) {
 	synctest.Test(t, func(t *testing.T) { do(newFleet(t, n, time.Hour, takes)) })
 }
 
+// pages sends a request until an answer has no cursor. The request has the cursor in place of AFTER.
+func pages[P any, C comparable](f *fleet, ask string, next func(*P) C) iter.Seq[*P] {
+	method, rest, _ := strings.Cut(ask, " ")
+	path, body, _ := strings.Cut(rest, " ")
+	return func(yield func(*P) bool) {
+		var after, none C
+		for {
+			page, text := new(P), fmt.Sprint(after)
+			f.h(method, strings.ReplaceAll(path, "AFTER", url.QueryEscape(text)), strings.ReplaceAll(body, "AFTER", text), page)
+			if after = next(page); !yield(page) || after == none {
+				return
+			}
+		}
+	}
+}
+
 // jobsOf reads all pages of a list of jobs.
 func (f *fleet) jobsOf(query string) (jobs []client.Job) {
 	f.t.Helper()
-	for after := int32(0); ; {
-		var page client.JobPage
-		f.h("GET", fmt.Sprintf("/v1/jobs?%s&after=%d", query, after), "", &page)
+	for page := range pages(f, "GET /v1/jobs?after=AFTER&"+query, func(p *client.JobPage) int32 { return p.Next }) {
 		jobs = append(jobs, page.Jobs...)
-		if after = page.Next; after == 0 {
-			return jobs
-		}
 	}
+	return jobs
+}
+
+// coming reads all pages of the runs of the next hour, and checks that each page has jobs behind its cursor.
+func (f *fleet) coming() (list []client.Coming) {
+	f.t.Helper()
+	after := int32(0)
+	for page := range pages(f, "GET /v1/upcoming?for=1h&limit=1000&after=AFTER", func(p *client.Upcoming) int32 { return p.Next }) {
+		for _, c := range page.Upcoming {
+			if c.JobID <= after {
+				f.t.Fatalf("job %d behind %d", c.JobID, after)
+			}
+		}
+		list, after = append(list, page.Upcoming...), page.Next
+	}
+	return list
 }
 
 // runsOf reads all pages of a list of runs, and checks that each run is there once.
 func (f *fleet) runsOf(path string) (runs []client.Run) {
 	f.t.Helper()
 	seen := map[string]bool{}
-	for after := ""; ; {
-		var page client.RunPage
-		f.h("GET", path+"&after="+after, "", &page)
+	for page := range pages(f, "GET "+path+"&after=AFTER", func(p *client.RunPage) string { return p.Next }) {
 		for _, r := range page.Runs {
 			if seen[r.ID] {
 				f.t.Errorf("run %s is there twice", r.ID)
@@ -49,10 +76,20 @@ func (f *fleet) runsOf(path string) (runs []client.Run) {
 			seen[r.ID] = true
 		}
 		runs = append(runs, page.Runs...)
-		if after = page.Next; after == "" {
-			return runs
-		}
 	}
+	return runs
+}
+
+// jobs creates more jobs of the app, each changed by change.
+func (f *fleet) jobs(n int, change func(i int, d *core.Def)) {
+	f.t.Helper()
+	jobs := make([]core.Job, n)
+	for i := range jobs {
+		jobs[i] = f.job(core.JobID(i + 2))
+		change(i, &jobs[i].Def)
+		jobs[i].Normalize()
+	}
+	createJobs(f.t, f.e, jobs)
 }
 
 // run stores n runs of the first job, each changed by change.
@@ -75,8 +112,8 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 // is left out.
 func TestListsEndInTime(t *testing.T) {
 	t.Run("few of many jobs", func(t *testing.T) {
-		inFleet(t, 20_000, time.Second, func(f *fleet) {
-			if jobs := f.jobsOf("text=job-19999"); len(jobs) != 1 {
+		inFleet(t, tenth(20_000), time.Second, func(f *fleet) {
+			if jobs := f.jobsOf(fmt.Sprint("text=job-", tenth(20_000)-1)); len(jobs) != 1 {
 				t.Errorf("%d jobs", len(jobs))
 			}
 			f.held(true)
@@ -93,7 +130,7 @@ func TestListsEndInTime(t *testing.T) {
 	})
 	t.Run("few of many runs", func(t *testing.T) {
 		inFleet(t, 1, 3*time.Second, func(f *fleet) {
-			f.run(30_000, func(i int, r *core.Run) {
+			f.run(tenth(30_000), func(i int, r *core.Run) {
 				if i == 0 {
 					r.Address = "http://b"
 				}
@@ -107,22 +144,16 @@ func TestListsEndInTime(t *testing.T) {
 		})
 	})
 	t.Run("the result for many jobs", func(t *testing.T) {
-		inFleet(t, 20_000, time.Second, func(f *fleet) {
+		inFleet(t, tenth(20_000), time.Second, func(f *fleet) {
 			low, high := 0, 0
-			for after := int32(0); ; {
-				var page client.Upcoming
-				f.h("GET", fmt.Sprintf("/v1/upcoming?for=1h&limit=1000&after=%d", after), "", &page)
-				for _, c := range page.Upcoming {
-					if c.JobID <= after {
-						t.Fatalf("job %d behind %d", c.JobID, after)
-					}
-					low, high = low+max(0, min(1, 10_000-int(c.JobID))), high+max(0, min(1, int(c.JobID)-10_000))
-				}
-				if after = page.Next; after == 0 {
-					break
+			for _, c := range f.coming() {
+				if int(c.JobID) < tenth(10_000) {
+					low++
+				} else {
+					high++
 				}
 			}
-			if low < 500 || high < 500 {
+			if low < tenth(500) || high < tenth(500) {
 				t.Errorf("%d instants of the first jobs, %d of the last", low, high)
 			}
 			f.held(true)
@@ -131,15 +162,8 @@ func TestListsEndInTime(t *testing.T) {
 	t.Run("the result for few jobs", func(t *testing.T) {
 		inFleet(t, 60, 3*time.Second, func(f *fleet) {
 			jobs := map[int32]bool{}
-			for after := int32(0); ; {
-				var page client.Upcoming
-				f.h("GET", fmt.Sprintf("/v1/upcoming?for=1h&limit=1000&after=%d", after), "", &page)
-				for _, c := range page.Upcoming {
-					jobs[c.JobID] = true
-				}
-				if after = page.Next; after == 0 {
-					break
-				}
+			for _, c := range f.coming() {
+				jobs[c.JobID] = true
 			}
 			check.Equal(t, len(jobs), 60, "of N jobs")
 			f.held(true)
@@ -172,15 +196,7 @@ func TestAnswersFit(t *testing.T) {
 		f.held(true)
 	})
 	inFleet(t, 1, 0, func(f *fleet) {
-		var jobs []core.Job
-		for i := range 300 {
-			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("long-", i),
-				Handler: "demo", Params: long, Created: f.now()}}
-			j.Sched = core.Sched{ID: j.Def.ID, App: "shop", State: core.Started, Rev: 1, RevAt: f.now()}
-			j.Normalize()
-			jobs = append(jobs, j)
-		}
-		createJobs(f.t, f.e, jobs)
+		f.jobs(300, func(i int, d *core.Def) { d.Name, d.Params = fmt.Sprint("long-", i), long })
 		if jobs := f.jobsOf("limit=1000"); len(jobs) != 301 {
 			t.Errorf("%d jobs", len(jobs))
 		}
@@ -197,20 +213,15 @@ func TestKillInPages(t *testing.T) {
 			if strings.HasPrefix(path, "/v1/runs") {
 				addresses = 1
 			}
-			f.run(5000, func(i int, r *core.Run) { r.Address = fmt.Sprintf("http://a%d", i%addresses) })
+			f.run(tenth(5000), func(i int, r *core.Run) { r.Address = fmt.Sprintf("http://a%d", i%addresses) })
 			killed := map[string]bool{}
-			for after := ""; ; {
-				var page client.StopResult
-				f.h("POST", path+"?after="+strings.ReplaceAll(after, "+", "%2B"), "", &page)
+			for page := range pages(f, "POST "+path+"?after=AFTER", func(p *client.StopResult) string { return p.Next }) {
 				for _, id := range page.Killed {
 					killed[id] = true
 				}
-				if after = page.Next; after == "" {
-					break
-				}
 			}
 			slices.Sort(f.told)
-			if len(killed) != 5000 || len(f.told) != addresses || len(slices.Compact(f.told)) != addresses {
+			if len(killed) != tenth(5000) || len(f.told) != addresses || len(slices.Compact(f.told)) != addresses {
 				t.Errorf("%s: %d runs are killed, %d addresses called", path, len(killed), len(f.told))
 			}
 			f.held(true)
@@ -222,29 +233,17 @@ func TestKillInPages(t *testing.T) {
 func TestApplyIsBounded(t *testing.T) {
 	texts := golden.New(t)
 	inFleet(t, 1, 20*time.Millisecond, func(f *fleet) {
-		var jobs []core.Job
-		for i := range 2000 {
-			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("old-", i), Set: "mine",
-				Handler: "demo", Created: f.now()}}
-			j.Sched = core.Sched{ID: j.Def.ID, App: "shop", State: core.Started, Rev: 1, RevAt: f.now()}
-			j.Normalize()
-			jobs = append(jobs, j)
-		}
-		createJobs(f.t, f.e, jobs)
+		f.jobs(tenth(2000), func(i int, d *core.Def) { d.Name, d.Set = fmt.Sprint("old-", i), "mine" })
 		gone := 0
-		for after := int32(0); ; {
-			var res client.ApplyResult
-			f.h("POST", "/v1/apply", fmt.Sprintf(`{"set":"mine","prune":true,"after":%d}`, after), &res)
+		prune := `POST /v1/apply {"set":"mine","prune":true,"after":AFTER}`
+		for res := range pages(f, prune, func(p *client.ApplyResult) int32 { return p.Next }) {
 			for _, j := range res.Jobs {
 				if j.Change == "deleted" {
 					gone++
 				}
 			}
-			if after = res.Next; after == 0 {
-				break
-			}
 		}
-		if left := f.jobsOf("set=mine"); gone != 2000 || len(left) != 0 {
+		if left := f.jobsOf("set=mine"); gone != tenth(2000) || len(left) != 0 {
 			t.Errorf("%d jobs are gone, %d left", gone, len(left))
 		}
 		f.held(true)

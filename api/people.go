@@ -13,11 +13,7 @@ import (
 func grantsOf(list []access.Grant) []client.Grant {
 	var out []client.Grant
 	for _, g := range list {
-		o := client.Grant{App: g.App, Role: string(g.Role)}
-		for _, r := range g.Rights {
-			o.Rights = append(o.Rights, string(r))
-		}
-		out = append(out, o)
+		out = append(out, client.Grant{App: g.App, Role: string(g.Role), Rights: as[string](g.Rights)})
 	}
 	return out
 }
@@ -25,10 +21,7 @@ func grantsOf(list []access.Grant) []client.Grant {
 func coreGrants(list []client.Grant) []access.Grant {
 	out := make([]access.Grant, len(list))
 	for i, g := range list {
-		out[i] = access.Grant{App: g.App, Role: access.Role(g.Role)}
-		for _, r := range g.Rights {
-			out[i].Rights = append(out[i].Rights, access.Right(r))
-		}
+		out[i] = access.Grant{App: g.App, Role: access.Role(g.Role), Rights: as[access.Right](g.Rights)}
 	}
 	return out
 }

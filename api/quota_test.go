@@ -66,20 +66,6 @@ func TestDeclaredBytesAreBounded(t *testing.T) {
 	})
 }
 
-// TestDeclaredLimits: code can limit its own job, but cannot use a group, because other apps can share it.
-func TestDeclaredLimits(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
-	status, text := f.as(appToken, "PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}`)
-	if status != http.StatusForbidden || !strings.Contains(text, "group") {
-		t.Errorf("a group: %d %s", status, text)
-	}
-	if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1}}`); status != 200 {
-		t.Errorf("of its own: %d %s", status, text)
-	}
-	f.must("PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}`)
-}
-
 // TestDeclaredJobsAreBounded: code can create a limited number of jobs in its app; an admin can create more.
 func TestDeclaredJobsAreBounded(t *testing.T) {
 	f := newFixture(t)

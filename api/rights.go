@@ -122,14 +122,6 @@ var rules = map[string]rule{
 	"GET /v1/facts/jobs":                               lists,
 }
 
-// ruleOf returns the rule of a pattern.
-func ruleOf(pattern string) rule {
-	if r, ok := rules[pattern]; ok {
-		return r
-	}
-	return rule{access.Administer, ofAll}
-}
-
 // segment returns the part of a path that stands for {app}, {id} or {run}.
 func segment(r *http.Request) string {
 	if parts := strings.Split(r.URL.EscapedPath(), "/"); len(parts) > 3 { // /v1/jobs/{app}/{name}
@@ -259,10 +251,6 @@ type callerKey struct{}
 func callerOf(r *http.Request) caller {
 	c, _ := r.Context().Value(callerKey{}).(caller)
 	return c
-}
-
-func withCaller(r *http.Request, c caller) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, c))
 }
 
 // actor returns the author of the changes that a request makes. Nothing in the request can set it.

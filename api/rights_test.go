@@ -18,7 +18,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
@@ -40,83 +39,6 @@ func (f *fixture) as(token, method, path, body string) (int, string) {
 		f.t.Errorf("%s %s: %d asks for %q", method, path, w.Code, w.Header())
 	}
 	return w.Code, w.Body.String()
-}
-
-// TestWhoMayDoWhat: a token of a machine that allows less than a request needs is rejected with the reason, and changes nothing.
-// TestEachOperationForEachRole has the operations that each token allows.
-func TestWhoMayDoWhat(t *testing.T) {
-	texts := golden.New(t)
-	f := newFixture(t)
-	f.shop()
-	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
-	before := f.state()
-	const put, declared = "PUT /v1/jobs/shop/report", `{"handler":"report","declared":true}`
-	for _, c := range []struct {
-		token, ask, body string
-		status           int
-		key              string
-	}{
-		{readToken, put, "{}", 403, "read token"},
-		{"", "POST /v1/pause", "{}", 401, "unknown token"},
-		{"token-of-pay", "GET /v1/apps/shop", "", 401, "unknown token"},
-		{appToken, "POST /v1/apply", declared, 401, "unknown token"},
-		{"", put, "{}", 401, "unknown token of a declaration"},
-		{"token-of-pay", put, declared, 401, "unknown token of a declaration"},
-		{appToken, put, `{"handler":"report"}`, 403, "token of an app"},
-		{appToken, put, `{"handler":"other","declared":true}`, 409, "job of a user"},
-		{appToken, put, `{"command":{"line":"id"}}`, 403, "token of an app"},
-		{appToken, put, `{"command":{"line":"id"},"declared":true}`, 403, "command"},
-		{appToken, put, `{"script":{"kind":"shell","source":"id"},"declared":true}`, 403, "script"},
-		{appToken, put, `{"handler":"report","declared":true,"app":"pay"}`, 400, "other app than the path"},
-		{appToken, "PUT /v1/jobs/pay/report", declared, 401, "unknown token of a declaration"},
-		{appToken, "PUT /v1/jobs/web/report", declared, 401, "unknown token of a declaration"}, // an app without a token
-		{appToken, "PUT /v1/jobs/none/report", declared, 401, "unknown token of a declaration"},
-		{appToken, "PUT /v1/jobs/shop%2fx/report", declared, 401, "unknown token of a declaration"},
-	} {
-		method, path, _ := strings.Cut(c.ask, " ")
-		status, text := f.as(c.token, method, path, c.body)
-		if status != c.status {
-			t.Errorf("%s with %q and %q: %d %s, want %d", c.ask, c.token, c.body, status, text, c.status)
-		}
-		texts.Equal(t, c.key, errorOf(t, text).Message)
-	}
-	if status, _ := f.as(readToken, "GET", "/v1/nothing", ""); status != 404 {
-		t.Errorf("a path that does not exist, with the read token: %d", status)
-	}
-	if after := f.state(); after != before {
-		t.Errorf("something changed: %s, was %s", after, before)
-	}
-	if status, text := f.as(readToken, "GET", "/v1/apps", ""); status != 200 || strings.Contains(text, appToken) {
-		t.Errorf("apps, with the read token: %d %s", status, text)
-	}
-}
-
-// TestCodeDeclares: code with the token of its app creates and changes jobs under its own name. It can neither pause
-// nor resume a job.
-func TestCodeDeclares(t *testing.T) {
-	f := newFixture(t)
-	f.shop()
-	declare := func(name, more string, want int, says string) {
-		t.Helper()
-		r := httptest.NewRequest("PUT", "/v1/jobs/shop/"+name, strings.NewReader(`{"handler":"x","declared":true`+more+`}`))
-		r.Header.Set("Authorization", "Bearer "+appToken)
-		w := httptest.NewRecorder()
-		if f.h.ServeHTTP(w, r); w.Code != want || !strings.Contains(w.Body.String(), says) {
-			t.Errorf("%s: %d %s, want %d with %q", more, w.Code, w.Body, want, says)
-		}
-	}
-	declare("fresh", "", 200, "created")
-	declare("fresh", `,"params":"p"`, 200, "updated")
-	text := f.must("GET", "/v1/changes?job=shop/fresh", "")
-	if strings.Contains(text, "ann") || !strings.Contains(text, `"by":"code-of-shop"`) {
-		t.Errorf("changed by: %s", text)
-	}
-	f.must("POST", "/v1/jobs/shop/fresh/pause", "")
-	for _, name := range []string{"fresh", "report"} {
-		declare(name, `,"params":"p","paused":false`, 400, "paused")
-	}
-	f.must("PUT", "/v1/apps/shop", `{"token":"another-token"}`)
-	declare("fresh", `,"params":"q"`, 401, "")
 }
 
 // TestProof checks the allowed nonces, that one proof reveals nothing about another, and which hosts are proven: the

@@ -36,13 +36,7 @@ func (s *server) runs(page *query.RunPage) client.RunPage {
 // runFilter returns the filter that the parameters describe.
 func runFilter(p *client.ListRunsParams) (query.RunFilter, error) {
 	f := query.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
-		Limit: p.Limit, After: p.After}
-	for _, state := range p.State {
-		f.States = append(f.States, core.State(state))
-	}
-	for _, cause := range p.Cause {
-		f.Causes = append(f.Causes, core.Cause(cause))
-	}
+		Limit: p.Limit, After: p.After, States: as[core.State](p.State), Causes: as[core.Cause](p.Cause)}
 	var errs [3]error
 	f.Longer, errs[0] = parseDuration("longer", p.Longer)
 	f.Shorter, errs[1] = parseDuration("shorter", p.Shorter)
@@ -113,7 +107,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref query.RunRef) (
 		skip := skipOf(*v.Skip)
 		out.Skip, out.Message = &skip, words.Say(language(r), v.Away)
 	}
-	if out.Notification, err = noticeOf(r.Context(), s.o.Notices, &v.Run); err != nil {
+	if out.Notification, err = noticeOf(r.Context(), s.o.Store, &v.Run); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -290,15 +284,12 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		}
 	}
 	t := operate.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
-		Key: body.Key, Retries: body.Retries}
+		Key: body.Key, Retries: body.Retries, At: orNil(&body.At)}
 	if body.Cause != "" {
 		t.Cause = core.Cause(body.Cause)
 	}
 	if t.Cause != core.CauseAPI && t.Cause != core.CauseManual {
 		return nil, core.Invalid("cause", body.Cause, "allowed values: manual, api")
-	}
-	if !body.At.IsZero() {
-		t.At = &body.At
 	}
 	res, err := s.m.Trigger(r.Context(), actor(r), t)
 	return s.triggered(w, r, res, err)
@@ -325,11 +316,8 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef
 			return nil, err
 		}
 	}
-	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses,
+	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses, At: orNil(&body.At),
 		Direct: func(app string) error { return may(r, access.Direct, app) }}
-	if !body.At.IsZero() {
-		c.At = &body.At
-	}
 	res, err := s.m.ChangeTrigger(r.Context(), actor(r), ref, c)
 	return s.triggered(w, r, res, err)
 }

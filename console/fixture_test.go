@@ -83,7 +83,7 @@ func newConsole(t *testing.T) *site {
 	s.reports = report.New(f.E, report.Options{Now: now, LiveFor: time.Minute})
 	s.access = access.New(f.E, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond,
 		Admin: func(token string) bool { return token == adminToken }})
-	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Notices: f.E,
+	s.api = api.NewHandler(f.M, s, api.Options{Token: adminToken, Access: s.access, Log: log, Store: f.E,
 		Reports: s.reports,
 		Answer:  func(_, address string) (probe.Answer, bool) { a, known := s.answers[address]; return a, known },
 		Facts: func(ctx context.Context, l words.Language) client.Facts {

@@ -20,15 +20,13 @@ import (
 
 // silentExecutor takes beats and is idle, and answers runs in a way that proves nothing.
 func silentExecutor(t *testing.T, run http.HandlerFunc) *httptest.Server {
-	x := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/run") {
 			run(w, r)
 			return
 		}
 		fmt.Fprint(w, `{"code":200}`)
-	}))
-	t.Cleanup(x.Close)
-	return x
+	})
 }
 
 // hangUp closes the connection of a request.
@@ -42,7 +40,7 @@ func hangUp(w http.ResponseWriter, _ *http.Request) {
 // open, and in its final message.
 func TestUnprovenAnswersAreShown(t *testing.T) {
 	t.Parallel()
-	var log tracedLog
+	var log lines
 	s := start(t, Options{SendTimeout: time.Second, TimeoutGrace: 10 * time.Millisecond, IdleGap: 50 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(&log, nil))})
 	c := s.client(t)
@@ -63,7 +61,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 		x := silentExecutor(t, k.run)
 		s.app(t, kind, x.URL)
 		def := core.Def{App: kind, Name: "j", Handler: "h", Timeout: 3 * time.Second}
-		check.OK(t, s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: def}})[0].Err)
+		saveAll(t, s, manage.JobSpec{Def: def})
 		r, err := c.TriggerJob(t.Context(), kind, "j", client.TriggerRequest{})
 		check.OK(t, err)
 		runs[kind] = r.Run.ID
@@ -105,8 +103,7 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h", Route: core.RouteFirst}})
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "fixed",
-		Executors: []string{dead.URL, "call:" + dead.URL}}))
+	s.app(t, "fixed", dead.URL, "call:"+dead.URL)
 	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "fixed", Name: "j", Handler: "/h"}})
 	now := time.Now()
 	put := func(address string, beat, since time.Duration) {

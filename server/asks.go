@@ -16,14 +16,6 @@ type asks struct {
 	known *probe.Probe
 }
 
-// note records the result of a question to an address and returns err. If the caller's own ctx has ended, it records nothing.
-func (a asks) note(ctx context.Context, app *core.App, address string, begun time.Time, clock core.Clock, err error) error {
-	if ctx.Err() == nil {
-		a.known.Asked(app.Name, address, begun, clock, err)
-	}
-	return err
-}
-
 // Beat checks whether the executor at address is available.
 func (a asks) Beat(ctx context.Context, app *core.App, address string) error {
 	_, err := a.AskClock(ctx, app, address)
@@ -31,11 +23,14 @@ func (a asks) Beat(ctx context.Context, app *core.App, address string) error {
 }
 
 // AskClock checks whether an executor is available, and also returns the difference between its clock and the server's
-// clock.
+// clock. If the caller's own ctx has ended, the answer proves nothing and is not recorded.
 func (a asks) AskClock(ctx context.Context, app *core.App, address string) (core.Clock, error) {
 	begun := time.Now()
 	clock, err := a.Sender.AskClock(ctx, app, address)
-	return clock, a.note(ctx, app, address, begun, clock, err)
+	if ctx.Err() == nil {
+		a.known.Asked(app.Name, address, begun, clock, err)
+	}
+	return clock, err
 }
 
 // sendOf converts the answer to a send into evidence about its address; counts is false if the answer is not evidence.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +18,14 @@ import (
 // TestCallOptions: the call options of a job and its app, templates included, reach the endpoint. Secrets appear in no API
 // response, log, audit record or endpoint answer.
 func TestCallOptions(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, "%s %s %s %s %s", b, r.Header.Get("X-Team"), r.Header.Get("X-App"), r.Header.Get("X-Key"), r.Header.Get("Authorization"))
-	}))
-	defer web.Close()
+	})
 	const secret, key = "bearer-hunter2", "key-hunter2"
 	const token = "admin-token-of-this-test"
-	var log tracedLog
+	var log lines
 	s := start(t, Options{Token: token, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	var answers strings.Builder
 	asks := func(method, path string, body any, to any) {

@@ -2,9 +2,7 @@ package server
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +25,7 @@ func TestCall(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	reports := map[string]string{}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/now":
 			fmt.Fprintf(w, "done by attempt %s", r.Header.Get(wire.HeaderAttempt))
@@ -37,8 +35,7 @@ func TestCall(t *testing.T) {
 			mu.Unlock()
 			w.WriteHeader(http.StatusAccepted)
 		}
-	}))
-	defer web.Close()
+	})
 	s := start(t, Options{})
 	s.app(t, "web", "call:"+web.URL)
 	spec := func(name, handler string) manage.JobSpec {
@@ -60,13 +57,6 @@ func TestCall(t *testing.T) {
 		}
 		return nil
 	})
-	post := func(url, body string) (int, string) {
-		resp, err := http.Post(url, "application/json", strings.NewReader(body))
-		check.OK(t, err)
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		return resp.StatusCode, string(b)
-	}
 	other := strings.Replace(url, id.String(), (id + 1).String(), 1)
 	for _, c := range []struct {
 		name, url, body string
@@ -78,20 +68,20 @@ func TestCall(t *testing.T) {
 		{"not JSON", url, `not json`, http.StatusBadRequest},
 		{"too large", url, `{"message":"` + strings.Repeat("x", executorhttp.MaxReport) + `"}`, http.StatusRequestEntityTooLarge},
 	} {
-		status, body := post(c.url, c.body)
+		status, body := ask(t, "POST", c.url, c.body)
 		if status != c.status {
 			t.Errorf("%s: %d %s", c.name, status, body)
 		}
 		texts.Equal(t, c.name, body)
 	}
 	s.until(t, id, core.Running) // none of these changed anything
-	if status, body := post(url, `{"state":"failed","message":"the printer is on fire"}`); status != http.StatusOK {
+	if status, body := ask(t, "POST", url, `{"state":"failed","message":"the printer is on fire"}`); status != http.StatusOK {
 		t.Errorf("report: %d %s", status, body)
 	}
 	if r := s.until(t, id, core.Failed); r.Reason != core.ReasonHandler || r.Message != "the printer is on fire" {
 		t.Errorf("reported run: %+v", r)
 	}
-	if status, _ := post(url, `{"state":"succeeded"}`); status != http.StatusOK { // a second report is taken and changes nothing
+	if status, _ := ask(t, "POST", url, `{"state":"succeeded"}`); status != http.StatusOK { // a second report is taken and changes nothing
 		t.Errorf("second report: %d", status)
 	}
 	s.until(t, id, core.Failed)
@@ -103,8 +93,7 @@ func TestDenyPrivate(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()
 	s := start(t, Options{Policy: NamedPolicy(), BackoffMin: 10 * time.Millisecond})
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
-	defer endpoint.Close()
+	endpoint := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) })
 	token := "executors-of-all"
 	for app, allow := range map[string][]string{"named": {"127.0.0.0/8"}, "other": nil} {
 		for _, scheme := range []string{"", "call:"} {
@@ -113,23 +102,16 @@ func TestDenyPrivate(t *testing.T) {
 			check.Call(t)(s.Manage().SaveApp(t.Context(), actor, spec))
 			job := manage.JobSpec{Def: core.Def{App: name, Name: "work", Handler: "/work"}}
 			saveAll(t, s, job)
-			id := s.trigger(t, name+"/work")
-			var message string
-			eventually(t, 15*time.Second, func() error {
-				v, err := s.Manage().Run(t.Context(), id.String())
-				message = v.Run.Message
-				switch {
-				case err != nil:
-					return err
-				case allow == nil && v.Run.Reason != core.ReasonNotAccepted,
-					allow != nil && scheme != "" && v.Run.State != core.Succeeded,
-					allow != nil && scheme == "" && v.Run.State != core.Running:
-					return fmt.Errorf("%s: run %s is %s %s %q", name, id, v.Run.State, v.Run.Reason, v.Run.Message)
-				}
-				return nil
-			})
+			want := core.Failed
+			if allow != nil && scheme != "" {
+				want = core.Succeeded
+			} else if allow != nil {
+				want = core.Running
+			}
+			r := s.until(t, s.trigger(t, name+"/work"), want)
 			if allow == nil {
-				texts.Equal(t, name, message, "dial tcp "+endpoint.Listener.Addr().String()+": ", "")
+				check.Equal(t, r.Reason, core.ReasonNotAccepted, "%s", name)
+				texts.Equal(t, name, r.Message, "dial tcp "+endpoint.Listener.Addr().String()+": ", "")
 			}
 		}
 		g := registry.Registration{App: app, Address: "http://127.0.0.1:9999/", Token: token}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -21,7 +20,7 @@ func TestChildren(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var got []string
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		got = append(got, r.URL.Path+" "+string(body)+" "+r.Header.Get("Tickring-Cause"))
@@ -29,8 +28,7 @@ func TestChildren(t *testing.T) {
 		if r.URL.Path == "/bad" {
 			http.Error(w, "no luck", http.StatusInternalServerError)
 		}
-	}))
-	defer web.Close()
+	})
 	s := start(t, Options{})
 	s.app(t, "web", "call:"+web.URL)
 	job := func(name, path string, when core.ParentCondition, parents ...string) manage.JobSpec {

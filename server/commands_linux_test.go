@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -22,7 +21,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/localexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -66,27 +64,10 @@ func commandJob(t *testing.T, s *running, name string, c core.Command, more ...f
 	saveAll(t, s, spec)
 }
 
-func trigger(t *testing.T, s *running, name string) string {
+// trigger starts a run of a job of app ops.
+func trigger(t *testing.T, s *running, name string) core.RunID {
 	t.Helper()
-	return s.trigger(t, "ops/"+name).String()
-}
-
-func viewOf(t *testing.T, s *running, run string) core.Run {
-	t.Helper()
-	v, err := s.Manage().Run(t.Context(), run)
-	check.OK(t, err)
-	return v.Run
-}
-
-func ends(t *testing.T, s *running, run string) (r core.Run) {
-	t.Helper()
-	eventually(t, 30*time.Second, func() error {
-		if r = viewOf(t, s, run); r.State.Open() {
-			return fmt.Errorf("run %s is %s", run, r.State)
-		}
-		return nil
-	})
-	return r
+	return s.trigger(t, "ops/"+name)
 }
 
 func within(d time.Duration) func(*manage.JobSpec) {
@@ -171,7 +152,7 @@ func TestCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			commandJob(t, s, name, c.command, within(c.timeout))
-			run := ends(t, s, trigger(t, s, name))
+			run := s.until(t, trigger(t, s, name))
 			if got := (is{run.State, run.Reason, run.Code}); got != c.want {
 				t.Errorf("it is %+v, want %+v: %s", got, c.want, run.Message)
 			}
@@ -223,7 +204,7 @@ func TestCommandLog(t *testing.T) {
 	id := trigger(t, s, "log")
 	waitFor(t, filepath.Join(dir, "begun"))
 	read := func() (string, bool) {
-		run := viewOf(t, s, id)
+		run := s.run(t, id)
 		text, _, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		check.NoError(t, err)
 		return text, end
@@ -235,10 +216,10 @@ func TestCommandLog(t *testing.T) {
 		return nil
 	})
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	ends(t, s, id)
+	s.until(t, id)
 	defer func() { // without the file, the log kept with the run is shown
 		check.NoError(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
-		run := viewOf(t, s, id)
+		run := s.run(t, id)
 		text, next, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		if err != nil || next != 1 || !end || text != run.Message+"\n" {
 			t.Errorf("once it is gone its log is %q, next %d, its end %t, %v", text, next, end, err)
@@ -261,32 +242,32 @@ func TestCommandLogKept(t *testing.T) {
 	commandJob(t, s, "fails", fails)
 	commandJob(t, s, "never", fails, none)
 	kept, never := trigger(t, s, "fails"), trigger(t, s, "never")
-	ends(t, s, kept)
-	run := ends(t, s, never)
+	s.until(t, kept)
+	run := s.until(t, never)
 	eventually(t, 30*time.Second, func() error {
-		if r := viewOf(t, s, kept); r.Owing() {
+		if r := s.run(t, kept); r.Owing() {
 			return fmt.Errorf("it owes %+v", r.OwesPostRun())
 		}
 		return nil
 	})
 	c := s.client(t)
 	check.OK(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
-	log, err := c.GetLog(t.Context(), kept, client.GetLogParams{})
+	log, err := c.GetLog(t.Context(), kept.String(), client.GetLogParams{})
 	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End {
 		t.Fatalf("%v, %+v", err, log.Kept)
 	}
-	texts.Equal(t, "end of the log", log.Kept.Live, kept, "RUN")
+	texts.Equal(t, "end of the log", log.Kept.Live, kept.String(), "RUN")
 	// Its first line is the head that the server writes: the line n is the one after it.
 	first, _, _ := strings.Cut(log.Text, "\n")
 	if !strings.HasSuffix(first, fmt.Sprintf("line %d", log.Kept.From-1)) || log.Kept.From < lines/2 || len(log.Text) < core.KeptLogMax-100 ||
 		!strings.Contains(log.Text, fmt.Sprintf("line %d\n", lines)) || !strings.Contains(log.Text, "---- end: code 3") {
 		t.Errorf("%d bytes from line %d, %q, to %q", len(log.Text), log.Kept.From, first, log.Text[len(log.Text)-200:])
 	}
-	log, err = c.GetLog(t.Context(), never, client.GetLogParams{})
+	log, err = c.GetLog(t.Context(), never.String(), client.GetLogParams{})
 	if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More || log.Text != run.Message+"\n" {
 		t.Fatalf("of one that keeps none: %v, %+v, %d bytes", err, log.Kept, len(log.Text))
 	}
-	texts.Equal(t, "message for the log", log.Kept.Live, never, "RUN")
+	texts.Equal(t, "message for the log", log.Kept.Live, never.String(), "RUN")
 }
 
 // TestCommandsWait: at most CommandsMost commands run at once, and the commands of one job one after another. Waiting commands do not
@@ -299,20 +280,15 @@ func TestCommandsWait(t *testing.T) {
 echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; done`,
 		Env: map[string]string{"PASSWORD": secret}, Hidden: []string{"PASSWORD"}}
 	want := map[string][]string{}
-	var all []string
+	var all []core.RunID
 	for _, job := range []string{"a", "b", "c"} {
 		commandJob(t, s, job, work)
 	}
 	for _, job := range []string{"a", "b", "c"} {
 		for range 3 {
 			id := trigger(t, s, job)
-			all, want[job] = append(all, id), append(want[job], id)
-			eventually(t, 10*time.Second, func() error { // in their order
-				if r := viewOf(t, s, id); r.State != core.Running {
-					return fmt.Errorf("run %s is %s", id, r.State)
-				}
-				return nil
-			})
+			all, want[job] = append(all, id), append(want[job], id.String())
+			s.until(t, id, core.Running)
 		}
 	}
 	began := func() []string {
@@ -335,26 +311,18 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	}
 	web := secondly("web", "beat") // runs of another job stay punctual during that time
 	web.Def.Handler = "GET /"
-	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer endpoint.Close()
+	endpoint := serve(t, func(http.ResponseWriter, *http.Request) {})
 	s.app(t, "web", "call:"+endpoint.URL)
 	saveAll(t, s, web)
-	eventually(t, 40*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
-		if err == nil && len(page.Runs) < 2 {
-			err = fmt.Errorf("%d runs succeeded", len(page.Runs))
+	for _, r := range s.succeeded(t, "web/beat", 2, 40*time.Second) {
+		if r.Lateness() > 10*time.Second { // waiting runs would wait forever
+			t.Errorf("run %s was sent %s late", r.ID, r.Lateness())
 		}
-		for _, r := range page.Runs {
-			if r.Lateness() > 10*time.Second { // waiting runs would wait forever
-				t.Errorf("run %s was sent %s late", r.ID, r.Lateness())
-			}
-		}
-		return err
-	})
+	}
 	check.Equal(t, len(began()), 2, "are running at once")
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	for _, id := range all {
-		if r := ends(t, s, id); r.State != core.Succeeded {
+		if r := s.until(t, id); r.State != core.Succeeded {
 			t.Errorf("run %s is %s: %s", id, r.State, r.Message)
 		}
 	}
@@ -384,17 +352,17 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 		j.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: at}}}
 		j.Deadline = 5 * time.Second
 	})
-	late := core.PlannedRun(core.JobID(2), at).String()
+	late := core.PlannedRun(core.JobID(2), at)
 	eventually(t, 40*time.Second, func() error {
-		v, err := s.Manage().Run(t.Context(), late)
+		v, err := s.Manage().Run(t.Context(), late.String())
 		if err == nil && v.Run.State != core.Running || time.Now().Before(at.Time().Add(5200*time.Millisecond)) {
 			err = fmt.Errorf("it is %s", v.Run.State)
 		}
 		return err
 	})
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	ends(t, s, long)
-	r := ends(t, s, late)
+	s.until(t, long)
+	r := s.until(t, late)
 	if r.State != core.Skipped || r.Reason != core.ReasonDeadline {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
@@ -410,36 +378,31 @@ func TestCommandKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "k", core.Command{Line: `echo $$ > at-$TICKRING_RUN; sleep 1000 & wait`})
-	var ids []string
+	var ids []core.RunID
 	for range 3 {
 		ids = append(ids, trigger(t, s, "k"))
-		eventually(t, 10*time.Second, func() error {
-			if r := viewOf(t, s, ids[len(ids)-1]); r.State != core.Running {
-				return fmt.Errorf("it is %s", r.State)
-			}
-			return nil
-		})
+		s.until(t, ids[len(ids)-1], core.Running)
 	}
-	kill := func(id string) {
+	kill := func(id core.RunID) {
 		t.Helper()
-		if res, err := s.Manage().KillRun(t.Context(), actor, id, ""); err != nil || len(res.Sent) != 1 || res.Sent[0].Err != nil {
+		if res, err := s.Manage().KillRun(t.Context(), actor, id.String(), ""); err != nil || len(res.Sent) != 1 || res.Sent[0].Err != nil {
 			t.Fatalf("%+v, %v", res, err)
 		}
 	}
-	first := waitFor(t, filepath.Join(dir, "at-"+ids[0]))
+	first := waitFor(t, filepath.Join(dir, "at-"+ids[0].String()))
 	kill(ids[1])
-	if r := viewOf(t, s, ids[0]); r.State != core.Running {
+	if r := s.run(t, ids[0]); r.State != core.Running {
 		t.Errorf("the first was %s with the second", r.State)
 	}
 	kill(ids[0])
-	third := waitFor(t, filepath.Join(dir, "at-"+ids[2]))
+	third := waitFor(t, filepath.Join(dir, "at-"+ids[2].String()))
 	for _, id := range ids[:2] {
-		if r := ends(t, s, id); r.State != core.Killed || r.Reason != core.ReasonPerson {
+		if r := s.until(t, id); r.State != core.Killed || r.Reason != core.ReasonPerson {
 			t.Errorf("%s is %s: %s, %s", id, r.State, r.Reason, r.Message)
 		}
 	}
 	gone(t, first)
-	if _, err := os.Stat(filepath.Join(dir, "at-"+ids[1])); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "at-"+ids[1].String())); err == nil {
 		t.Error("one that was killed while it waited began")
 	}
 	kill(ids[2])
@@ -455,27 +418,22 @@ func TestCommandsStop(t *testing.T) {
 	commandJob(t, s, "a", core.Command{Line: `echo $$ > at-$TICKRING_RUN; [ -e go ] || sleep 1000`},
 		func(j *manage.JobSpec) { j.Def.Retry.Max = 2 })
 	one := trigger(t, s, "a")
-	group := waitFor(t, filepath.Join(dir, "at-"+one))
+	group := waitFor(t, filepath.Join(dir, "at-"+one.String()))
 	two := trigger(t, s, "a")
-	eventually(t, 10*time.Second, func() error {
-		if r := viewOf(t, s, two); r.State != core.Running {
-			return fmt.Errorf("it is %s", r.State)
-		}
-		return nil
-	})
+	s.until(t, two, core.Running)
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	s.stop()
 	gone(t, group)
-	if _, err := os.Stat(filepath.Join(dir, "at-"+two)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "at-"+two.String())); err == nil {
 		t.Error("a command began in a stop")
 	}
 	s = start(t, o)
-	r := ends(t, s, one)
+	r := s.until(t, one)
 	if r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 {
 		t.Errorf("the interrupted run is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
 	}
 	golden.New(t).Equal(t, "interrupted run", r.Message)
-	if r := ends(t, s, two); r.State != core.Succeeded {
+	if r := s.until(t, two); r.State != core.Succeeded {
 		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 }
@@ -503,7 +461,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	})
 	s.stop()
 	s = start(t, o)
-	r := ends(t, s, id)
+	r := s.until(t, id)
 	if r.State != core.Lost || r.Reason != core.ReasonGone {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
@@ -545,7 +503,7 @@ func TestCommandsRefused(t *testing.T) {
 
 	s = start(t, Options{Dir: data})
 	refused(s, of(core.Command{Line: "true"}), "command", "no commands")
-	r := ends(t, s, trigger(t, s, "was"))
+	r := s.until(t, trigger(t, s, "was"))
 	if r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
@@ -554,7 +512,7 @@ func TestCommandsRefused(t *testing.T) {
 
 	other := realDir(t)
 	s = start(t, Options{Dir: data, Commands: allowed(t, other)})
-	if r = ends(t, s, trigger(t, s, "was")); r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
+	if r = s.until(t, trigger(t, s, "was")); r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
 		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
 	}
 	texts.Equal(t, "run in another directory", r.Message, dir, "DIR", other, "OTHER")

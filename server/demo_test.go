@@ -28,43 +28,6 @@ var varying = regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?|
 // steady returns a text with # for what varies.
 func steady(text string) string { return varying.ReplaceAllString(text, "#") }
 
-// lines is the output for users, line by line.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-// line returns the first line with a text in it.
-func (l *lines) line(with string) string {
-	for line := range strings.Lines(l.String()) {
-		if strings.Contains(line, with) {
-			return line
-		}
-	}
-	return ""
-}
-
-func (l *lines) has(want string) func() error {
-	return func() error {
-		if text := l.String(); !strings.Contains(text, want) {
-			return fmt.Errorf("%q is not in\n%s", want, text)
-		}
-		return nil
-	}
-}
-
 // TestDemoLeavesAppsOfUsers: the demo does not start over a user's app of the same name, and the app stays as it is.
 func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package server
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -18,12 +17,11 @@ import (
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	began, over := make(chan bool, 1), make(chan bool)
-	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		began <- true
 		<-over
-	}))
-	defer web.Close()
+	})
 	defer close(over)
 	dir, out := t.TempDir(), &lines{}
 	s := start(t, Options{Dir: dir, Notice: out, Drain: time.Second, DrainTold: 100 * time.Millisecond})

@@ -1,15 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,45 +20,20 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// kept is a log that can be read while it is written.
-type kept struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (k *kept) Write(b []byte) (int, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.b.Write(b)
-}
-
-func (k *kept) lines(with string) (lines []string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for line := range strings.Lines(k.b.String()) {
-		if strings.Contains(line, with) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
 // TestFailuresAreTold: jobs fail at each attempt, each time, or because their app has no executor. The log, the metrics, the list
 // of runs and doctor report these failures, and show final failures apart from attempts that are retried.
 func TestFailuresAreTold(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/fine" {
 			http.Error(w, "no such table", http.StatusInternalServerError)
 		}
-	}))
-	defer web.Close()
-	log := &kept{}
-	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop"}} {
-		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, a))
-	}
+	})
+	log := &lines{}
+	s := start(t, Options{Log: log.warnings()})
+	s.app(t, "web", "call:"+web.URL)
+	s.app(t, "shop")
 	spec := func(name string, retries int) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
 			Retry: core.Retry{Max: retries, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}}}
@@ -122,7 +94,7 @@ func TestFailuresAreTold(t *testing.T) {
 	})
 
 	// One line for each retry chain, none for retried attempts.
-	if lines := log.lines("failed for good"); len(lines) != 4 {
+	if lines := log.with("failed for good"); len(lines) != 4 {
 		t.Errorf("%d lines, want 4: %s", len(lines), lines)
 	}
 	var line struct {
@@ -131,7 +103,7 @@ func TestFailuresAreTold(t *testing.T) {
 		Job                             core.JobID
 		Attempt, Code                   int
 	}
-	last := log.lines(`"attempt":3`)
+	last := log.with(`"attempt":3`)
 	if len(last) != 1 || json.Unmarshal([]byte(last[0]), &line) != nil || line.Run.String() != thrice[0].ID || line.Job != first.Job() ||
 		line.App != "web" || line.State != "failed" || line.Reason != "handler" || line.Code != 500 || line.ScheduledAt == "" {
 		t.Errorf("%s: %+v", last, line)
@@ -157,11 +129,9 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 	texts.Equal(t, "findings", steady(strings.Join(found, "\n")))
 	// /healthz shows the same verdict as doctor and the console.
-	resp, err := http.Get(s.URL() + "/healthz")
-	check.OK(t, err)
-	defer resp.Body.Close()
+	_, answer := ask(t, "GET", s.URL()+"/healthz", "")
 	var health struct{ Status, Verdict string }
-	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil || health.Status != "ok" ||
+	if err := json.Unmarshal([]byte(answer), &health); err != nil || health.Status != "ok" ||
 		health.Verdict != doctor.Verdict(&own, list).String() {
 		t.Errorf("%+v, %v; doctor: %s", health, err, doctor.Verdict(&own, list))
 	}

@@ -3,7 +3,6 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -23,9 +22,8 @@ func TestWideFiles(t *testing.T) {
 	db := filepath.Join(dir, "tickring.db")
 	run := func(restored bool) string {
 		t.Helper()
-		var log bytes.Buffer
-		start(t, Options{Dir: dir, Restored: restored,
-			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}).stop()
+		var log lines
+		start(t, Options{Dir: dir, Restored: restored, Log: log.warnings()}).stop()
 		return log.String()
 	}
 	if log := run(false); strings.Contains(log, "chmod") {
@@ -60,8 +58,8 @@ func TestRestoredLink(t *testing.T) {
 // TestLogOfNonsense: an executor that repeats useless reports does not fill the log.
 func TestLogOfNonsense(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	var log lines
+	s := start(t, Options{Log: log.warnings()})
 	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})
 	for range 100 {
 		ask(t, "POST", s.URL()+wire.PathCallback, `[{"logId":-1,"handleCode":200},{"logId":"x"}]`, wire.HeaderToken, "executors-of-shop")

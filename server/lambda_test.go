@@ -2,11 +2,11 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -32,22 +32,14 @@ func TestLambda(t *testing.T) {
 		if r.Params == "fail" {
 			return errors.New("no money left")
 		}
-		if r.Params == "later" {
-			return executor.Snooze(time.Hour)
-		}
-		if r.Params == "never" {
-			return executor.Cancel(errors.New("there is no such month"))
-		}
 		r.SetResult(executor.Success, "paid "+r.Params)
 		return nil
 	})
-	var s *running
-	var functions map[string]func(context.Context, []byte) error
-	amazon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var handle func(context.Context, json.RawMessage) (executor.Result, error)
+	amazon := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/2015-03-31/functions/"), "/invocations")
 		event, _ := io.ReadAll(r.Body)
-		f := functions[name]
-		if f == nil {
+		if name != "payroll" {
 			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 			w.WriteHeader(404)
 			return
@@ -56,26 +48,19 @@ func TestLambda(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
-			check.NoError(t, f(ctx, event))
+			_, err := handle(ctx, event)
+			check.NoError(t, err)
 		}()
-	}))
-	defer amazon.Close()
-	s = start(t, Options{Functions: awssend.NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &amazon.URL,
+	})
+	s := start(t, Options{Functions: awssend.NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &amazon.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
 		})}), nil)})
-	handle := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{s.URL()}, Log: io.Discard})
-	functions = map[string]func(context.Context, []byte) error{
-		"payroll": func(ctx context.Context, event []byte) error {
-			_, err := handle(ctx, event)
-			return err
-		},
-	}
+	handle = lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{s.URL()}, Log: io.Discard})
 	token := "pay-token"
 	check.Call(t)(s.Manage().SaveApp(t.Context(), actor,
 		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll", "lambda:nobody"}}))
-	check.OK(t, s.Manage().Save(t.Context(), actor,
-		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: core.RouteFirst}}})[0].Err)
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: core.RouteFirst}})
 	for _, c := range []struct {
 		params, message string
 		addresses       []string
@@ -84,19 +69,13 @@ func TestLambda(t *testing.T) {
 	}{
 		{"november", "paid november", nil, core.Succeeded, ""},
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
-		{"later", "snoozed for 1h", nil, core.Failed, core.ReasonSnoozed},
-		{"never", "there is no such month", nil, core.Failed, core.ReasonCancelled},
 		{"x", "the function does not exist: nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
 		check.OK(t, err)
-		eventually(t, 15*time.Second, func() error {
-			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
-			if err == nil && (v.Run.State != c.state || v.Run.Reason != c.reason || !strings.Contains(v.Run.Message, c.message)) {
-				err = fmt.Errorf("run %s is %s %s %q", r.Run.ID, v.Run.State, v.Run.Reason, v.Run.Message)
-			}
-			return err
-		})
+		if run := s.until(t, r.Run.ID, c.state); run.Reason != c.reason || !strings.Contains(run.Message, c.message) {
+			t.Errorf("%s: %s %q", c.params, run.Reason, run.Message)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -54,18 +53,12 @@ func TestKeptLogs(t *testing.T) {
 	for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
 		ids[name] = s.trigger(t, "web/"+name)
 	}
-	run := func(id core.RunID) core.Run {
-		t.Helper()
-		v, err := s.Manage().Run(t.Context(), id.String())
-		check.OK(t, err)
-		return v.Run
-	}
 	eventually(t, time.Minute, func() error {
 		for _, name := range []string{"fails", "never", "fine", "always", "always-fails"} {
-			r := run(ids[name])
+			r := s.run(t, ids[name])
 			last := r
 			if !r.Owing() && r.Then != 0 { // else the next attempt may not be stored yet
-				last = run(r.Then)
+				last = s.run(t, r.Then)
 			}
 			if r.State.Open() || r.Owing() || last.State.Open() || last.Owing() {
 				return fmt.Errorf("%s is %s and owes %+v", name, r.State, r.OwesPostRun())
@@ -187,21 +180,15 @@ func TestLostLogs(t *testing.T) {
 func TestMessageForLog(t *testing.T) {
 	texts := golden.New(t)
 	s := start(t, Options{})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/short" {
 			http.Error(w, "no such table", http.StatusInternalServerError)
 			return
 		}
 		back := r.Header.Get("Tickring-Callback")
 		w.WriteHeader(http.StatusAccepted)
-		go func() {
-			body := strings.NewReader(`{"state":"failed","message":"` + strings.Repeat("x", core.MessageMax+1) + `"}`)
-			if resp, err := http.Post(back, "application/json", body); err == nil {
-				resp.Body.Close()
-			}
-		}()
-	}))
-	defer web.Close()
+		go ask(t, "POST", back, `{"state":"failed","message":"`+strings.Repeat("x", core.MessageMax+1)+`"}`)
+	})
 	s.app(t, "shop", "call:"+web.URL)
 	c := s.client(t)
 	for handler, cut := range map[string]bool{"short": false, "long": true} {
@@ -225,7 +212,7 @@ func TestLogOfManyLines(t *testing.T) {
 	const all = 120_000
 	line := func(n int) string { return fmt.Sprintf("2026-11-28T08:00:00Z line %d has \"nothing new\"\n", n) }
 	var sent atomic.Int64
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		q, err := wire.DecodeLogRequest(body)
 		if r.URL.Path != wire.PathLog || err != nil {
@@ -238,8 +225,7 @@ func TestLogOfManyLines(t *testing.T) {
 			b.WriteString(line(n))
 		}
 		w.Write(wire.AppendLogReply(nil, wire.DialectB, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: all, Content: b.String()}))
-	}))
-	defer web.Close()
+	})
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "long"}})
 	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
 		Address: web.URL}))); !strings.Contains(got, `"code":200`) {

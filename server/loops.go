@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"github.com/tickring/tickring/internal/poller"
-	"github.com/tickring/tickring/store"
 	"net/http"
 	"sync"
 	"time"
@@ -13,6 +11,8 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/poller"
+	"github.com/tickring/tickring/store"
 )
 
 // work runs the background loops until ctx ends or the HTTP server fails. Then it stops planning first, and waits for the sends in
@@ -29,33 +29,27 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 
 	var planners, receivers sync.WaitGroup
 	planners.Go(func() { s.tickLoop(plan, p) })
-	planners.Go(func() {
-		s.every(plan, s.o.WatchEvery, "watchdog", func(ctx context.Context) error {
+	planners.Go(func() { s.sweepLoop(plan, p) })
+	for _, l := range []struct {
+		every time.Duration
+		what  string
+		pass  func(context.Context) error
+	}{
+		{s.o.WatchEvery, "watchdog", func(ctx context.Context) error {
 			err := s.awake(ctx, p)
 			if err == nil {
 				_, err = p.watch.Pass(ctx)
 			}
 			return err
-		})
-	})
-	planners.Go(func() { s.every(plan, s.o.ReportEvery, "reports", p.reports.Pass) })
-	planners.Go(func() { s.sweepLoop(plan, p) })
-	planners.Go(func() {
-		s.every(plan, s.o.SweepEvery, "dead letters", func(ctx context.Context) error {
-			_, err := p.dead.Pass(ctx)
-			return err
-		})
-	})
-	planners.Go(func() {
-		s.every(plan, s.o.LookEvery, "notifications", func(ctx context.Context) error {
-			_, err := p.notices.Pass(ctx)
-			return err
-		})
-	})
-	planners.Go(func() { s.every(plan, s.o.ProbeEvery, "checks of fixed addresses", p.probe.Pass) })
-	planners.Go(func() {
-		s.every(plan, s.o.AliveEvery, "heartbeat", func(ctx context.Context) error { return s.live(ctx, p) })
-	})
+		}},
+		{s.o.ReportEvery, "reports", p.reports.Pass},
+		{s.o.SweepEvery, "dead letters", func(ctx context.Context) error { _, err := p.dead.Pass(ctx); return err }},
+		{s.o.LookEvery, "notifications", func(ctx context.Context) error { _, err := p.notices.Pass(ctx); return err }},
+		{s.o.ProbeEvery, "checks of fixed addresses", p.probe.Pass},
+		{s.o.AliveEvery, "heartbeat", func(ctx context.Context) error { return s.live(ctx, p) }},
+	} {
+		planners.Go(func() { s.every(plan, l.every, l.what, l.pass) })
+	}
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
 	receivers.Go(func() { s.checks(p).Run(receive, handle) })
 	receivers.Go(func() { s.postRuns(p).Run(receive, handle) })
@@ -150,27 +144,38 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 		if !next.After(now) {
 			next = next.Add(s.o.Beat)
 		}
-		t := time.NewTimer(time.Until(next))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if wait(ctx, time.Until(next)) != nil {
 			return
 		}
+	}
+}
+
+// wait waits for a time, or returns the error of ctx.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
 // batch is the number of messages that one dispatch takes; dispatches is the number of concurrent dispatches.
 const batch, dispatches = 20, 256
 
+// poller returns the intake of the messages of a kind.
+func (s *Server) poller(p *parts, kind ring.Kind, messages, places int,
+	handle func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict) *poller.Poller {
+	return &poller.Poller{Queue: p.store.Queue, Kind: kind, Messages: messages, Places: places, Log: s.log,
+		Ready: func(ctx context.Context) error { return s.awake(ctx, p) }, Handle: handle}
+}
+
 func (s *Server) intake(p *parts) *poller.Poller {
-	return &poller.Poller{
-		Queue: p.store.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
-		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
-			return p.disp.HandleFreeing(ctx, poller.Messages(got), free)
-		},
-	}
+	return s.poller(p, ring.KindFires, batch, dispatches, func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
+		return p.disp.HandleFreeing(ctx, poller.Messages(got), free)
+	})
 }
 
 // checkBatches is how many batches of checks are in hand at once.
@@ -186,43 +191,36 @@ func (s *Server) checks(p *parts) *poller.Poller {
 		}
 		return dispatch.Verdict{Ack: true}
 	}
-	return &poller.Poller{
-		Queue: p.store.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
-		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
-			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
-			defer cancel()
-			verdicts := make([]dispatch.Verdict, len(got))
-			var under sync.WaitGroup
-			for i := range got {
-				under.Go(func() { verdicts[i] = check(ctx, got[i].Message.Check) })
-			}
-			under.Wait()
-			return verdicts
-		},
-	}
+	return s.poller(p, ring.KindCheck, batch, checkBatches, func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
+		ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
+		defer cancel()
+		verdicts := make([]dispatch.Verdict, len(got))
+		var under sync.WaitGroup
+		for i := range got {
+			under.Go(func() { verdicts[i] = check(ctx, got[i].Message.Check) })
+		}
+		under.Wait()
+		return verdicts
+	})
 }
 
 // postRunBatch is the number of messages that one batch of the post-run queue takes; postRunBatches is the number of concurrent
 // batches.
 const postRunBatch, postRunBatches = 50, 32
 
-// post-run returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
+// postRuns returns the intake of the post-run queue. It has its own capacity, so it delays no scheduled run and no check.
 func (s *Server) postRuns(p *parts) *poller.Poller {
-	return &poller.Poller{
-		Queue: p.store.Queue, Kind: ring.KindPostRun, Messages: postRunBatch, Places: postRunBatches, Log: s.log,
-		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
-		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
-			verdicts := make([]dispatch.Verdict, len(got))
-			for i, err := range p.postRun.Handle(ctx, poller.Messages(got)) {
-				if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
-					s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.PostRun.Run, "err", err)
-					verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
-				}
+	handle := func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
+		verdicts := make([]dispatch.Verdict, len(got))
+		for i, err := range p.postRun.Handle(ctx, poller.Messages(got)) {
+			if verdicts[i] = (dispatch.Verdict{Ack: err == nil, Err: err}); err != nil {
+				s.log.Warn("pending follow-up of a run redelivered", "run", got[i].Message.PostRun.Run, "err", err)
+				verdicts[i].RetryAt = time.Now().Add(10 * time.Second)
 			}
-			return verdicts
-		},
+		}
+		return verdicts
 	}
+	return s.poller(p, ring.KindPostRun, postRunBatch, postRunBatches, handle)
 }
 
 // held decides that nothing is swept while reports are a day behind, because retention could remove runs that no report counts yet.
@@ -267,12 +265,8 @@ func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 			if err != nil || n == 0 {
 				return err
 			}
-			t := time.NewTimer(20 * time.Millisecond)
-			select {
-			case <-t.C:
-			case <-ctx.Done():
-				t.Stop()
-				return ctx.Err()
+			if err := wait(ctx, 20*time.Millisecond); err != nil {
+				return err
 			}
 		}
 	})

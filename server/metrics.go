@@ -205,86 +205,78 @@ func (m *metrics) pass(res tick.Result, at time.Time) {
 	m.lastTick.Set(float64(at.UnixMilli()) / 1000)
 }
 
-// handler serves /metrics; it reads the depth of the delay queue on each request.
+// handler serves /metrics; it reads the store on each request.
 func (m *metrics) handler(p *parts) http.Handler {
-	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_runs_finished_total",
-		"Retry chains that ended, by job and state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
-	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the delay queue.",
-		[]string{"kind", "state"}, nil)}
 	reg := prometheus.NewRegistry()
-	summed := &summedCollector{p: p, desc: prometheus.NewDesc("tickring_reports_until_timestamp_seconds",
-		"Time up to which runs are summed up for reports.", nil, nil)}
-	reg.MustRegister(depth, chains, summed)
+	reg.MustRegister(
+		&collector{prometheus.NewDesc("tickring_ring_messages", "Messages on the delay queue.", []string{"kind", "state"}, nil), p.depth},
+		&collector{prometheus.NewDesc("tickring_runs_finished_total", "Retry chains that ended, by job and state of the last attempt.",
+			[]string{"app", "name", "outcome"}, nil), func(ctx context.Context, c sampler) error { return m.finished(ctx, p, c) }},
+		&collector{prometheus.NewDesc("tickring_reports_until_timestamp_seconds", "Time up to which runs are summed up for reports.", nil, nil),
+			p.summed})
 	return promhttp.HandlerFor(prometheus.Gatherers{m.reg, reg}, promhttp.HandlerOpts{})
 }
 
-type depthCollector struct {
-	p    *parts
+// sampler receives a value with its labels.
+type sampler func(kind prometheus.ValueType, value float64, labels ...string)
+
+// collector is a metric whose values are read from the store when it is scraped.
+type collector struct {
 	desc *prometheus.Desc
+	read func(ctx context.Context, c sampler) error
 }
 
-func (d *depthCollector) Describe(c chan<- *prometheus.Desc) { c <- d.desc }
+func (k *collector) Describe(c chan<- *prometheus.Desc) { c <- k.desc }
 
-func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
+func (k *collector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
+	err := k.read(ctx, func(kind prometheus.ValueType, value float64, labels ...string) {
+		c <- prometheus.MustNewConstMetric(k.desc, kind, value, labels...)
+	})
+	if err != nil {
+		c <- prometheus.NewInvalidMetric(k.desc, err)
+	}
+}
+
+// depth reads the depth of the delay queue.
+func (p *parts) depth(ctx context.Context, c sampler) error {
 	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck, ring.KindPostRun} {
-		due, waiting, inFlight, err := d.p.store.Queue.Depth(ctx, kind)
+		due, waiting, inFlight, err := p.store.Queue.Depth(ctx, kind)
 		if err != nil {
-			c <- prometheus.NewInvalidMetric(d.desc, err)
-			return
+			return err
 		}
 		for state, n := range map[string]int{"due": due, "waiting": waiting, "in-flight": inFlight} {
-			c <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, float64(n), string(kind), state)
+			c(prometheus.GaugeValue, float64(n), string(kind), state)
 		}
 	}
+	return nil
 }
 
-// summedCollector exposes up to which time reports count runs.
-type summedCollector struct {
-	p    *parts
-	desc *prometheus.Desc
-}
-
-func (s *summedCollector) Describe(c chan<- *prometheus.Desc) { c <- s.desc }
-
-func (s *summedCollector) Collect(c chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	switch h, err := s.p.reports.Health(ctx); {
-	case err != nil:
-		c <- prometheus.NewInvalidMetric(s.desc, err)
-	default: // 0 until something is
-		c <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, float64(h.Until))
+// summed reads up to which time reports count runs; 0: up to none.
+func (p *parts) summed(ctx context.Context, c sampler) error {
+	h, err := p.reports.Health(ctx)
+	if err == nil {
+		c(prometheus.GaugeValue, float64(h.Until))
 	}
+	return err
 }
 
-// chainCollector looks up the names of jobs at scrape time, so dispatch does not pay for them.
-type chainCollector struct {
-	m    *metrics
-	p    *parts
-	desc *prometheus.Desc
-}
-
-func (k *chainCollector) Describe(c chan<- *prometheus.Desc) { c <- k.desc }
-
-func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	k.m.chainMu.Lock()
-	ended := make(map[chain]map[core.State]int, len(k.m.chains))
+// finished looks up the names of jobs at scrape time, so dispatch does not pay for them.
+func (m *metrics) finished(ctx context.Context, p *parts, c sampler) error {
+	m.chainMu.Lock()
+	ended := make(map[chain]map[core.State]int, len(m.chains))
 	var jobs []core.JobID
-	for of, by := range k.m.chains {
+	for of, by := range m.chains {
 		ended[of] = maps.Clone(by)
 		if of.job != 0 {
 			jobs = append(jobs, of.job)
 		}
 	}
-	k.m.chainMu.Unlock()
-	found, err := k.p.store.Jobs.Get(ctx, store.Whole, jobs)
+	m.chainMu.Unlock()
+	found, err := p.store.Jobs.Get(ctx, store.Whole, jobs)
 	if err != nil {
-		c <- prometheus.NewInvalidMetric(k.desc, err)
-		return
+		return err
 	}
 	for of, by := range ended {
 		app, name := of.app, others
@@ -298,8 +290,9 @@ func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
 		}
 		for _, s := range core.States {
 			if !s.Open() {
-				c <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(by[s]), app, name, string(s))
+				c(prometheus.CounterValue, float64(by[s]), app, name, string(s))
 			}
 		}
 	}
+	return nil
 }

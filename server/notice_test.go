@@ -124,10 +124,9 @@ func TestNoticeOfNoJob(t *testing.T) {
 func TestNotificationsDropped(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()
-	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	gone := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no such hook", http.StatusGone)
-	}))
-	defer gone.Close()
+	})
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond})
 	channel(t, s, "oncall", gone.URL)

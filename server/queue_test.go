@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -31,6 +30,13 @@ func jobsOf(t *testing.T, s *running, app, address string) {
 	saveAll(t, s, specs...)
 }
 
+func parse(t *testing.T, run string) core.RunID {
+	t.Helper()
+	id, err := core.ParseRunID(run)
+	check.OK(t, err)
+	return id
+}
+
 // TestQueues runs the suite over the queues of a server.
 func TestQueues(t *testing.T) {
 	t.Parallel()
@@ -47,28 +53,14 @@ func TestQueues(t *testing.T) {
 				return r.Run.ID.String()
 			},
 			Kill: func(t *testing.T, run string) {
-				eventually(t, 10*time.Second, func() error { // once it is sent; before it would be cancelled
-					v, err := s.Manage().Run(t.Context(), run)
-					if err == nil && v.Run.State != core.Running {
-						err = fmt.Errorf("run %s is %s", run, v.Run.State)
-					}
-					return err
-				})
+				s.until(t, parse(t, run), core.Running) // once it is sent; before it would be cancelled
 				res, err := s.Manage().KillRun(t.Context(), actor, run, "")
 				if err != nil || len(res.Killed) != 1 || len(res.Sent) != 1 || res.Sent[0].Err != nil {
 					t.Errorf("%+v %v", res, err)
 				}
 			},
 			Await: func(t *testing.T, run, state string) (message string) {
-				eventually(t, 90*time.Second, func() error {
-					v, err := s.Manage().Run(t.Context(), run)
-					if err == nil && string(v.Run.State) != state {
-						err = fmt.Errorf("run %s is %s %s %q", run, v.Run.State, v.Run.Reason, v.Run.Message)
-					}
-					message = v.Run.Message
-					return err
-				})
-				return message
+				return s.until(t, parse(t, run), core.State(state)).Message
 			},
 		}
 	})
@@ -132,7 +124,7 @@ func TestQueueDoor(t *testing.T) {
 			}
 		}
 	}
-	if err := json.NewDecoder(bytes.NewReader([]byte(body))).Decode(&out); err != nil || out.Runs[0].Run.LogID != int64(id) ||
+	if err := json.Unmarshal([]byte(body), &out); err != nil || out.Runs[0].Run.LogID != int64(id) ||
 		out.Runs[0].Run.Tickring.Job != "reports/work" || !strings.HasPrefix(out.Runs[0].Run.Tickring.ReportURL, s.URL()+"/v1/report/") {
 		t.Errorf("%+v %v", out, err)
 	}
@@ -147,11 +139,8 @@ func TestQueueDoor(t *testing.T) {
 		t.Errorf("another app got %s", body)
 	}
 	// A consumer without the SDK reports at the URL that it was handed.
-	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json",
-		strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
-	check.OK(t, err)
-	resp.Body.Close()
-	if v, err := s.Manage().Run(t.Context(), id.String()); err != nil || v.Run.State != core.Succeeded || v.Run.Message != "42 pages" {
-		t.Errorf("%+v %v", v.Run, err)
+	ask(t, "POST", out.Runs[0].Run.Tickring.ReportURL, `{"state":"succeeded","message":"42 pages"}`)
+	if r := s.run(t, id); r.State != core.Succeeded || r.Message != "42 pages" {
+		t.Errorf("%+v", r)
 	}
 }

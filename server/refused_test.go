@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,24 +19,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
-
-// tracedLog is a log that is written and read at once.
-type tracedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *tracedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *tracedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestFewWaitToBeRefused: once the maximum number of clients wait for a rejection, each endpoint rejects further clients at once
 // and closes their connections.
@@ -81,7 +62,7 @@ func TestFewWaitToBeRefused(t *testing.T) {
 // TestWhoIsRefusedLeavesATrace: the server logs executors that it rejects for their token, and counts rejections by endpoint.
 func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	texts := golden.New(t)
-	var log tracedLog
+	var log lines
 	s := start(t, Options{RefusedWait: time.Nanosecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	shop, pay := "secret-of-shop", "secret-of-pay"
 	for name, token := range map[string]*string{"shop": &shop, "pay": &pay} {

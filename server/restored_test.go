@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -183,12 +182,8 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	if n := received.Load(); n > 0 || f.Fenced == "" || !f.LastTick.Before(begun) {
 		t.Errorf("%d runs were sent; fenced %q, last tick %s, held since %s", n, f.Fenced, f.LastTick, begun)
 	}
-	resp, err := http.Get(s.URL() + "/healthz")
-	check.OK(t, err)
-	defer resp.Body.Close()
-	if text, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable ||
-		!strings.Contains(string(text), "--start-now") {
-		t.Errorf("%s %s, %v", resp.Status, text, err)
+	if status, text := ask(t, "GET", s.URL()+"/healthz", ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "--start-now") {
+		t.Errorf("%d %s", status, text)
 	}
 	s.stop()
 	start(t, Options{Dir: dir, Restored: true})

@@ -28,7 +28,7 @@ func (s *Server) routes(p *parts) http.Handler {
 	(&executorhttp.Queues{Config: door, Registry: p.reg, Runs: p.store.Runs, Finish: p.finish, Puller: p.pull}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", door.Report(p.finish, s.reportKey))
 	h := api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, ReadToken: s.o.ReadToken, Access: p.access, URL: s.reportURL,
-		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Reports: p.reports, Notices: p.store,
+		Admit: p.tokens.Admit, Refused: p.refused, Log: s.log, Reports: p.reports,
 		Answer: p.probe.Answer, Store: p.store,
 		Facts: func(ctx context.Context, l words.Language) client.Facts { return s.facts(ctx, p, l, s.log) }, Status: func() client.Status {
 			return client.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}

@@ -54,7 +54,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Notice: out})
-	texts.Equal(t, "start without the key", out.line(".key"), copied, "DATA")
+	texts.Equal(t, "start without the key", strings.Join(out.with(".key"), ""), copied, "DATA")
 	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
 		ok, answer := registered(t, s, token)
 		if ok {
@@ -103,7 +103,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	s.stop()
 	out = &lines{} // the key file of another server
 	s = start(t, Options{Dir: copied, SecretKeyFile: dir + ".key", Notice: out})
-	texts.Equal(t, "start with another key", out.line(".key"), dir, "OTHER")
+	texts.Equal(t, "start with another key", strings.Join(out.with(".key"), ""), dir, "OTHER")
 	s.stop()
 }
 

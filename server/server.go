@@ -1,4 +1,4 @@
-// Package server runs tickring on one machine. One process has an engine, the use cases and one HTTP mux. A test can
+// Package server runs tickring on one machine. One process has a store, the use cases and one HTTP mux. A test can
 // start a Server as a Go value. A second server with the same data directory waits as a standby until the first server
 // has ended.
 package server
@@ -88,7 +88,6 @@ type Server struct {
 // parts holds everything that exists once the server holds the data directory.
 type parts struct {
 	store   *store.Store
-	engine  *store.Store // ports of parts that do not take a *store.Store
 	sender  *send.Sender
 	notify  *notify.Sender
 	finish  *finish.Finish
@@ -322,13 +321,13 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, lock.Release())
 	}
-	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous, Secrets: box})
+	data, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous, Secrets: box})
 	if err != nil {
 		return err
 	}
-	s.tellLocked(ctx, eng, made)
-	if err := s.begin(ctx, eng, box); err != nil {
-		eng.Close()
+	s.tellLocked(ctx, data, made)
+	if err := s.begin(ctx, data, box); err != nil {
+		data.Close()
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(s.o.Dir, EndpointFile), []byte(s.URL()+"\n"), 0o600); err != nil {
@@ -365,19 +364,19 @@ func (s *Server) Run(ctx context.Context) error {
 	s.stopCommands(p, time.Now().Add(s.o.Drain)) // if work has not stopped them
 	p.sender.Close()
 	p.notify.Close()
-	if cerr := eng.Close(); err == nil {
+	if cerr := data.Close(); err == nil {
 		err = cerr
 	}
 	return err
 }
 
-// begin creates the use cases on an open engine and opens the endpoints. On a copy it first advances the ID counters.
-func (s *Server) begin(ctx context.Context, eng *store.Store, box *secretbox.Box) error {
+// begin creates the use cases on an open store and opens the endpoints. On a copy it first advances the ID counters.
+func (s *Server) begin(ctx context.Context, data *store.Store, box *secretbox.Box) error {
 	o := &s.o
-	p := &parts{store: eng, engine: eng, upAt: time.Now().UTC(), stopping: make(chan struct{})}
+	p := &parts{store: data, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	a := wiring.New(eng, wiring.Options{Plan: o.Plan, Log: ratelog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
+	a := wiring.New(data, wiring.Options{Plan: o.Plan, Log: ratelog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
 		TimeoutGrace: o.TimeoutGrace,
 		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
@@ -391,7 +390,7 @@ func (s *Server) begin(ctx context.Context, eng *store.Store, box *secretbox.Box
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
 		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
-			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: eng, Finish: p.finish})
+			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: data, Finish: p.finish})
 		if err != nil {
 			return err
 		}
@@ -399,7 +398,7 @@ func (s *Server) begin(ctx context.Context, eng *store.Store, box *secretbox.Box
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
-	p.probe = probe.New(eng, p.sender, o.ProbeEvery/2)
+	p.probe = probe.New(data, p.sender, o.ProbeEvery/2)
 	p.notify = notify.New(notify.Options{Policy: o.Policy, Topics: o.Topics})
 	p.tick = a.Ticker(tick.Options{
 		// The server holds the lock on the directory, so leases of this name belong to a dead process or itself: it takes them at

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +40,55 @@ type testLog struct{ t *testing.T }
 func (l testLog) Write(b []byte) (int, error) {
 	l.t.Log(strings.TrimSpace(string(b)))
 	return len(b), nil
+}
+
+// lines is text that is written line by line and read at the same time: a log, or the output for users.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// with returns the lines with a text in them.
+func (l *lines) with(text string) (list []string) {
+	for line := range strings.Lines(l.String()) {
+		if strings.Contains(line, text) {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+func (l *lines) has(want string) func() error {
+	return func() error {
+		if text := l.String(); !strings.Contains(text, want) {
+			return fmt.Errorf("%q is not in\n%s", want, text)
+		}
+		return nil
+	}
+}
+
+// warnings returns a log of warnings and errors as JSON.
+func (l *lines) warnings() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// serve starts an HTTP server for a test.
+func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
 }
 
 // running is a server that a test started.
@@ -104,17 +156,38 @@ func (s *running) trigger(t *testing.T, job string) core.RunID {
 	return r.Run.ID
 }
 
-// until waits until a run is in a state.
-func (s *running) until(t *testing.T, id core.RunID, state core.State) (r core.Run) {
+// run reads a run.
+func (s *running) run(t *testing.T, id core.RunID) core.Run {
+	t.Helper()
+	v, err := s.Manage().Run(t.Context(), id.String())
+	check.OK(t, err)
+	return v.Run
+}
+
+// until waits until a run is in one of some states; without any, until it has ended.
+func (s *running) until(t *testing.T, id core.RunID, states ...core.State) (r core.Run) {
 	t.Helper()
 	eventually(t, 30*time.Second, func() error {
 		v, err := s.Manage().Run(t.Context(), id.String())
-		if r = v.Run; err == nil && r.State != state {
+		if r = v.Run; err == nil && !slices.Contains(states, r.State) && (len(states) > 0 || r.State.Open()) {
 			err = fmt.Errorf("run %s is %s %s %q", id, r.State, r.Reason, r.Message)
 		}
 		return err
 	})
 	return r
+}
+
+// succeeded waits until a job has n successful runs, and returns its successful runs.
+func (s *running) succeeded(t *testing.T, job string, n int, within time.Duration) (runs []core.Run) {
+	t.Helper()
+	eventually(t, within, func() error {
+		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: job, States: []core.State{core.Succeeded}})
+		if runs = page.Runs; err == nil && len(runs) < n {
+			err = fmt.Errorf("%d runs succeeded", len(runs))
+		}
+		return err
+	})
+	return runs
 }
 
 // ask sends a request with headers, which are pairs, and returns the status and the body of the answer.
@@ -185,16 +258,7 @@ func TestFire(t *testing.T) {
 	defer exec.Close()
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
-	eventually(t, 15*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), query.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
-		if err != nil {
-			return err
-		}
-		if len(page.Runs) < 5 { // the audit below needs at least one whole second
-			return fmt.Errorf("%d runs succeeded", len(page.Runs))
-		}
-		return nil
-	})
+	s.succeeded(t, "web/beat", 5, 15*time.Second) // the audit below needs at least one whole second
 	mu.Lock()
 	for id, at := range got {
 		instant, planned := id.Planned()
@@ -228,12 +292,9 @@ func TestStandby(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- second.Run(ctx) }()
 	for _, path := range []string{"/healthz", "/v1/jobs", "/api/registry", "/xxl-job-admin/api/callback", "/metrics"} {
-		resp, err := http.Post(second.URL()+path, "application/json", strings.NewReader("{}"))
-		check.OK(t, err)
-		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		check.Equal(t, resp.StatusCode, http.StatusServiceUnavailable, "%s: %s %s", path, resp.Status, b)
-		texts.Equal(t, "any request", string(b))
+		status, answer := ask(t, "POST", second.URL()+path, "{}")
+		check.Equal(t, status, http.StatusServiceUnavailable, "%s: %s", path, answer)
+		texts.Equal(t, "any request", answer)
 	}
 	first.stop()
 	select {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
@@ -23,10 +22,9 @@ import (
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	told := make(chan http.Header, 10)
-	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { told <- r.Header }))
-	defer web.Close()
+	web := serve(t, func(_ http.ResponseWriter, r *http.Request) { told <- r.Header })
 	spans := map[string]string{} // name by IDs
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	collector := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		var req coltracepb.ExportTraceServiceRequest
 		check.NoError(t, proto.Unmarshal(b, &req))
@@ -39,8 +37,7 @@ func TestTraces(t *testing.T) {
 				}
 			}
 		}
-	}))
-	defer collector.Close()
+	})
 	run := func() string {
 		s := start(t, Options{Traces: traces.Options{CloseFor: time.Minute}})
 		defer s.stop() // which sends the remaining spans

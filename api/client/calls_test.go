@@ -245,12 +245,10 @@ func TestErrorIsTheDocuments(t *testing.T) {
 
 // TestNameThatIsNone: names such as ".." change the target of a path. Pausing the app ".." would pause everything.
 func TestNameThatIsNone(t *testing.T) {
-	do := trip(func(r *http.Request) (*http.Response, error) {
+	c := trip(func(r *http.Request) (*http.Response, error) {
 		t.Errorf("asked for %s", r.URL)
 		return nil, io.EOF
-	})
-	c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-	check.OK(t, err)
+	}).client(t, Config{})
 	for _, name := range []string{"", ".", ".."} {
 		_, err := c.PauseApp(t.Context(), name, PauseRequest{})
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != "invalid" || e.Field != "app" {
@@ -263,6 +261,22 @@ func TestNameThatIsNone(t *testing.T) {
 type trip func(*http.Request) (*http.Response, error)
 
 func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// client returns a client of the answers.
+func (f trip) client(t *testing.T, o Config) *Client {
+	t.Helper()
+	o.HTTP = &http.Client{Transport: f}
+	c, err := New("https://example.com", "sesame", o)
+	check.OK(t, err)
+	return c
+}
+
+// answering answers each request with the body that make returns.
+func answering(make func() io.Reader) trip {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(make()), Request: r}, nil
+	}
+}
 
 // TestDeadline: a call ends at the timeout, whether there is no answer or an endless one.
 func TestDeadline(t *testing.T) {
@@ -308,12 +322,10 @@ func TestDeadline(t *testing.T) {
 
 // TestNothingIsAskedForByDefault: an unset query field is not sent, so that the server's default applies.
 func TestNothingIsAskedForByDefault(t *testing.T) {
-	do := trip(func(r *http.Request) (*http.Response, error) {
+	cl := trip(func(r *http.Request) (*http.Response, error) {
 		check.Equal(t, r.URL.RawQuery, "", "asked for")
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
-	})
-	cl, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-	check.OK(t, err)
+	}).client(t, Config{})
 	if _, err := cl.ListJobs(t.Context(), ListJobsParams{}); err != nil {
 		t.Error(err)
 	}
@@ -321,13 +333,9 @@ func TestNothingIsAskedForByDefault(t *testing.T) {
 
 // TestAnswerIsBounded: an answer above the limit is not read to its end.
 func TestAnswerIsBounded(t *testing.T) {
-	do := trip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"version":"1"}`)), Request: r}, nil
-	})
+	do := answering(func() io.Reader { return strings.NewReader(`{"version":"1"}`) })
 	for most, ok := range map[int64]bool{14: false, 15: true} {
-		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}, MaxAnswer: most})
-		check.OK(t, err)
-		if _, err := c.GetStatus(t.Context()); (err == nil) != ok {
+		if _, err := do.client(t, Config{MaxAnswer: most}).GetStatus(t.Context()); (err == nil) != ok {
 			t.Errorf("15 bytes, of which %d are read: %v", most, err)
 		}
 	}
@@ -346,14 +354,10 @@ func (e *endless) Read(b []byte) (int, error) {
 func TestAnswerOfNothings(t *testing.T) {
 	for _, one := range []string{"{}", "null"} {
 		body := `{"version":"\"{\\","jobs":[` + one + strings.Repeat(","+one, 1_000_000) + "]}"
-		do := trip(func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
-		})
-		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-		check.OK(t, err)
+		c := answering(func() io.Reader { return strings.NewReader(body) }).client(t, Config{})
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = c.ListJobs(t.Context(), ListJobsParams{})
+		_, err := c.ListJobs(t.Context(), ListJobsParams{})
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > 64<<20 {
 			t.Errorf("%s: %v, and %d MiB", one, err, took>>20)
@@ -366,17 +370,7 @@ func TestAnswerOfNothings(t *testing.T) {
 func TestEndlessAnswers(t *testing.T) {
 	texts := golden.New(t)
 	var body endless
-	do := trip(func(r *http.Request) (*http.Response, error) {
-		body = endless{}
-		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&body), Request: r}, nil
-	})
-	ask := func(name string, o Config, call func(c *Client) error) int64 {
-		o.HTTP = &http.Client{Transport: do}
-		c, err := New("https://example.com", "sesame", o)
-		check.OK(t, err)
-		texts.Equal(t, name, fmt.Sprint(call(c)))
-		return body.read
-	}
+	do := answering(func() io.Reader { body = endless{}; return &body })
 	jobs := func(c *Client) error { _, err := c.ListJobs(t.Context(), ListJobsParams{}); return err }
 	job := func(c *Client) error { _, err := c.GetJob(t.Context(), "a", "b"); return err }
 	apps := func(c *Client) error { _, err := c.ListApps(t.Context()); return err }
@@ -387,6 +381,7 @@ func TestEndlessAnswers(t *testing.T) {
 		most int64
 	}{"a job": {job, Config{}, maxAnswer}, "jobs": {jobs, Config{}, maxAnswer}, "apps": {apps, Config{}, maxWhole},
 		"a log": {log, Config{}, maxWhole}, "with a bound": {apps, Config{MaxAnswer: 1000}, 1000}} {
-		check.Equal(t, ask(name, c.o, c.call), c.most+1, "%s N bytes are read", name)
+		texts.Equal(t, name, fmt.Sprint(c.call(do.client(t, c.o))))
+		check.Equal(t, body.read, c.most+1, "%s N bytes are read", name)
 	}
 }

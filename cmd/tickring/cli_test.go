@@ -232,7 +232,7 @@ func testServer(t testing.TB) *httptest.Server {
 		ReadToken: "a-token-that-may-only-read",
 		Log:       slog.New(slog.DiscardHandler),
 		Status:    func() client.Status { return client.Status{Now: time.Now().UTC(), Version: "test"} },
-		Notices:   data, Facts: func(ctx context.Context, l words.Language) client.Facts {
+		Store:     data, Facts: func(ctx context.Context, l words.Language) client.Facts {
 			f := client.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
 				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), l, &f, slog.New(slog.DiscardHandler), nil)

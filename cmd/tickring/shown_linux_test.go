@@ -28,7 +28,7 @@ func TestShownCommands(t *testing.T) {
 	f := usecasetest.New(t)
 	log := slog.New(slog.DiscardHandler)
 	people := access.New(f.E, access.Options{Admin: func(token string) bool { return token == "admin" }})
-	handler := api.NewHandler(f.M, nil, api.Options{Token: "admin", Access: people, Log: log, Notices: f.E})
+	handler := api.NewHandler(f.M, nil, api.Options{Token: "admin", Access: people, Log: log, Store: f.E})
 	pages := console.New(console.Options{API: handler, Access: people, Log: log, Now: func() time.Time { return f.Clock }})
 	ask := func(method, path, body string) {
 		r := httptest.NewRequest(method, "http://console.test"+path, strings.NewReader(body))

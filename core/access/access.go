@@ -2,7 +2,6 @@ package access
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -98,12 +97,9 @@ func (a *Access) is(ctx context.Context, in lane, hash, password string) (same b
 
 // find reads an account; false: it does not exist.
 func (a *Access) find(ctx context.Context, name string) (Account, bool, error) {
-	values, err := Accounts.Get(ctx, a.s, name)
+	values, err := Accounts.Read(ctx, a.s, name)
 	acc, found := values[name]
-	if err = cmp.Or(err, acc.Err); err != nil {
-		return Account{}, false, core.Retryable(err)
-	}
-	return acc.Is, found, nil
+	return acc, found, core.Retryable(err)
 }
 
 func (a *Access) account(ctx context.Context, name string) (Account, error) {

@@ -53,10 +53,11 @@ func (p *plain) Hash(password string) (string, error) { p.work(); return "h:" + 
 func (p *plain) Is(hash, password string) bool        { p.work(); return hash == "h:"+password }
 
 type fixture struct {
-	t *testing.T
-	s *store.Store
-	a *access.Access
-	p *plain
+	t     *testing.T
+	s     *store.Store
+	a     *access.Access
+	p     *plain
+	tried int // addresses that were used
 }
 
 const good = "correct horse"
@@ -107,6 +108,33 @@ func (f *fixture) logIn(name string) (string, access.Who) {
 	who, err := f.a.Session(f.t.Context(), secret)
 	f.ok(err)
 	return secret, who
+}
+
+// try logs in from an address of its own.
+func (f *fixture) try(name, password, known string) error {
+	f.t.Helper()
+	f.tried++
+	_, err := f.a.LogIn(f.t.Context(), name, password, access.Origin{Address: fmt.Sprint("try", f.tried), Known: known})
+	return err
+}
+
+// known returns the value of a browser in which a user has logged in.
+func (f *fixture) known(name string) string {
+	f.t.Helper()
+	secret, _ := f.logIn(name)
+	known, err := f.a.TrustedBrowser(f.t.Context(), secret)
+	f.ok(err)
+	return known
+}
+
+// external logs in a user of a provider, and returns the user.
+func (f *fixture) external(sub string, claims map[string]any) (access.Who, error) {
+	f.t.Helper()
+	secret, err := f.a.External(f.t.Context(), "https://id", sub, claims, access.Origin{})
+	if err != nil {
+		return access.Who{}, err
+	}
+	return f.a.Session(f.t.Context(), secret)
 }
 
 // TestSessions checks that a session lasts until it is ended, unused for too long, or too old.
@@ -223,12 +251,7 @@ func TestTriesOfAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
-		from := 0
-		try := func(password string) error {
-			from++
-			_, err := f.a.LogIn(ctx, "ann", password, access.Origin{Address: fmt.Sprint(from)})
-			return err
-		}
+		try := func(password string) error { return f.try("ann", password, "") }
 		for range access.FreeTries {
 			f.code(try("wrong password"), core.CodeUnauthorized)
 		}
@@ -271,15 +294,9 @@ func TestKnownBrowser(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		f.person("bob")
-		secret, ann := f.logIn("ann")
-		known, err := f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
-		from := 0
-		try := func(password, known string) error {
-			from++
-			_, err := f.a.LogIn(ctx, "ann", password, access.Origin{Address: fmt.Sprint(from), Known: known})
-			return err
-		}
+		_, ann := f.logIn("ann")
+		known := f.known("ann")
+		try := func(password, known string) error { return f.try("ann", password, known) }
 		strangers := func() {
 			t.Helper()
 			for range access.FreeTries {
@@ -294,10 +311,7 @@ func TestKnownBrowser(t *testing.T) {
 			strings.Repeat("9", 1<<20)} {
 			f.code(try(good, no), core.CodeUnauthorized)
 		}
-		secret, _ = f.logIn("bob")
-		bobs, err := f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
-		f.code(try(good, bobs), core.CodeUnauthorized)
+		f.code(try(good, f.known("bob")), core.CodeUnauthorized)
 		// A stolen value allows no faster guesses, and does not delay other browsers.
 		for range access.FreeTries {
 			f.code(try("wrong password", known), core.CodeUnauthorized)
@@ -311,7 +325,7 @@ func TestKnownBrowser(t *testing.T) {
 		f.ok(f.a.ChangePassword(ctx, ann, good, "a better horse"))
 		strangers()
 		f.code(try("a better horse", known), core.CodeUnauthorized)
-		secret, err = f.a.LogInByToken(ctx, "sesame", access.Origin{})
+		secret, err := f.a.LogInByToken(ctx, "sesame", access.Origin{})
 		f.ok(err)
 		for _, s := range []string{secret, "", "tks_nobody_x", "tks_ann_x"} {
 			if known, err := f.a.TrustedBrowser(ctx, s); known != "" || err != nil {
@@ -320,9 +334,7 @@ func TestKnownBrowser(t *testing.T) {
 		}
 
 		f.person("carl")
-		secret, _ = f.logIn("carl")
-		known, err = f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
+		known = f.known("carl")
 		<-time.After(access.KnownFor - time.Minute)
 		for range access.FreeTries {
 			f.a.LogIn(ctx, "carl", "wrong password", access.Origin{Address: "10.6.6.6"})
@@ -345,9 +357,7 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
 		f.person("bob")
-		secret, _ := f.logIn("ann")
-		known, err := f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
+		known := f.known("ann")
 		try := func(name, password, known string) error {
 			_, err := f.a.LogIn(ctx, name, password, access.Origin{Address: "10.0.0.1", Known: known})
 			return err
@@ -395,9 +405,7 @@ func TestFullHouseAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
-		secret, _ := f.logIn("ann")
-		known, err := f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
+		known := f.known("ann")
 		<-time.After(access.KnownFor)
 		reads := 0
 		f.a = access.New(f.onRead(func() { reads++ }), access.Options{Passwords: f.p})
@@ -546,9 +554,7 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, ctx := newFixture(t), t.Context()
 		f.person("ann")
-		secret, _ := f.logIn("ann")
-		known, err := f.a.TrustedBrowser(ctx, secret)
-		f.ok(err)
+		known := f.known("ann")
 		f.p.takes, f.p.most = time.Second, 0
 		began := time.Now()
 		var all sync.WaitGroup
@@ -560,11 +566,11 @@ func TestLoginsWaitInTwoLanes(t *testing.T) {
 		}
 		synctest.Wait()
 		for range 2 * access.FreeTries {
-			_, err = f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.6.6.6"})
+			_, err := f.a.LogIn(ctx, "ann", "wrong password", access.Origin{Address: "10.6.6.6"})
 			f.code(err, core.CodeUnavailable)
 		}
 		check.Equal(t, time.Since(began), 0, "an error without a free place took")
-		_, err = f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
+		_, err := f.a.LogIn(ctx, "ann", good, access.Origin{Address: "10.0.0.9", Known: known})
 		f.ok(err)
 		if took := time.Since(began); took > 2*time.Second || f.p.atOnce() != 2 {
 			t.Errorf("a known browser waited for %v, and %d passwords were hashed at once", took, f.p.atOnce())
@@ -906,12 +912,7 @@ func TestExternal(t *testing.T) {
 		Roles: map[string][]access.Grant{
 			"devs": {{App: "shop", Role: access.Editor}}, "ops": {{Role: access.Operator}, {App: "shop", Role: access.Viewer}}}}})
 	enter := func(sub, email string, groups ...any) (access.Who, error) {
-		claims := map[string]any{"email": email, "email_verified": true, "groups": groups}
-		secret, err := f.a.External(ctx, "https://id", sub, claims, access.Origin{})
-		if err != nil {
-			return access.Who{}, err
-		}
-		return f.a.Session(ctx, secret)
+		return f.external(sub, map[string]any{"email": email, "email_verified": true, "groups": groups})
 	}
 	who, err := enter("1", "Ann@Example.com", "devs", "ops", 7)
 	f.ok(err)
@@ -962,14 +963,8 @@ func TestRoleClaimTextIsOneValue(t *testing.T) {
 		Roles: map[string][]access.Grant{"ops": {{Role: access.Admin}}, "not ops": {{App: "shop", Role: access.Viewer}}}}})
 	for group, admin := range map[string]bool{"ops": true, "not ops": false, "ops,devs": false, "devs ops": false} {
 		name := strings.NewReplacer(" ", "-", ",", "-").Replace(group)
-		secret, err := f.a.External(t.Context(), "https://id", name, map[string]any{"preferred_username": name, "group": group}, access.Origin{})
-		role := access.Role("")
-		if err == nil {
-			who, err := f.a.Session(t.Context(), secret)
-			f.ok(err)
-			role = who.Role("pay")
-		}
-		if (role == access.Admin) != admin {
+		who, err := f.external(name, map[string]any{"preferred_username": name, "group": group})
+		if role := who.Role("pay"); (role == access.Admin) != admin {
 			t.Errorf("the claim %q gives %q: %v", group, role, err)
 		}
 	}

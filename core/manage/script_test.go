@@ -154,15 +154,9 @@ func TestScriptRefused(t *testing.T) {
 		want string
 	}{
 		"app of a call":     {with(func(s *manage.JobSpec) { s.Def.App = "called" }), "invalid script"},
-		"unknown kind":      {with(func(s *manage.JobSpec) { s.Def.Script.Kind = "perl" }), "invalid script.kind"},
 		"no source":         {with(func(s *manage.JobSpec) { s.Source = "" }), "invalid script.source"},
-		"no script":         {with(func(s *manage.JobSpec) { s.Def.Script = nil }), "invalid script.kind"},
-		"handler":           {with(func(s *manage.JobSpec) { s.Def.Handler = "h" }), "invalid handler"},
-		"not UTF-8":         {with(func(s *manage.JobSpec) { s.Source = "\xff" }), "invalid script.source"},
 		"long source":       {with(func(s *manage.JobSpec) { s.Source = strings.Repeat("x", core.MaxScript+1) }), "too-large script.source"},
-		"not a hash":        {with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", "abc" }), "invalid script.hash"},
 		"hash of no source": {with(func(s *manage.JobSpec) { s.Source, s.Def.Script.Hash = "", core.HashScript("y") }), "invalid script.hash"},
-		"long note":         {with(func(s *manage.JobSpec) { s.Def.Script.Note = strings.Repeat("x", 257) }), "invalid script.note"},
 	} {
 		got := f.Save(c.spec)
 		wantResults(t, got, c.want)

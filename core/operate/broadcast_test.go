@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -21,25 +20,22 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	s.Def.Route = core.RouteBroadcast
 	j := f.Create(s)
 	at := core.InstantOf(f.Clock)
-	id := core.PlannedRun(j.Def.ID, at)
-	whole = core.Run{ID: id, App: "shop", Cause: core.CauseSchedule, Rev: j.Sched.Rev, At: at, Slot: at, Attempt: 1, First: id,
-		SentAt: f.Clock}
-	whole.Spread(core.NumberedRun(j.Def.ID, 10), []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999",
+	whole = newRun(planned(j.Def.ID, at), "", at)
+	whole.Rev, whole.SentAt = j.Sched.Rev, f.Clock
+	whole.Spread(numbered(j.Def.ID, 10), []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999",
 		"http://10.0.0.3:9999", "http://10.0.0.4:9999"}, false)
-	runs := []core.Run{whole}
 	for i := range 4 {
 		r := whole.ShardRun(whole.Shard.IDOf(i))
 		r.State, r.Owner, r.Until, r.SentAt, r.Address = core.Running, "me", f.Clock.Add(time.Minute), f.Clock, whole.Addresses[i]
 		shards = append(shards, r)
 	}
 	retry := shards[1]
-	retry.ID, retry.State, retry.Cause, retry.Attempt, retry.Owner, retry.Address = core.NumberedRun(j.Def.ID, 20), core.Planned,
+	retry.ID, retry.State, retry.Cause, retry.Attempt, retry.Owner, retry.Address = numbered(j.Def.ID, 20), core.Planned,
 		core.CauseRetry, 2, "", ""
 	retry.SentAt, retry.Until = time.Time{}, time.Time{}
 	shards[1].State, shards[1].Reason, shards[1].EndedAt, shards[1].Then = core.Failed, core.ReasonHandler, f.Clock, retry.ID
 	shards[3].State, shards[3].EndedAt = core.Succeeded, f.Clock
-	runs = append(runs, shards[0], shards[1], shards[3], retry)
-	must(f.T, f.E.CreateRuns(ctx, runs)...)
+	f.Put(whole, shards[0], shards[1], shards[3], retry)
 	return whole, append(shards, retry)
 }
 
@@ -81,9 +77,7 @@ func TestKillBroadcast(t *testing.T) {
 	if res, err := f.M.KillRun(ctx, ann, whole.ID.String(), ""); err != nil || len(res.Cancelled) != 0 {
 		t.Errorf("asked again: %+v %v", res, err)
 	}
-	end := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
-	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
-	must(t, end.End(ctx, []finish.Result{failed})[0])
+	f.fails(shards[0].ID)
 	if got := f.states(whole.ID, shards[0].ID); !slices.Equal(got, []string{"killed person killed by ann", "killed person killed by ann"}) {
 		t.Errorf("in the end %q", got)
 	}
@@ -98,7 +92,7 @@ func TestKillEndsBroadcastWhoseShardsEnded(t *testing.T) {
 		core.End(shards[4].ID, core.Run{State: core.Succeeded, EndedAt: f.Clock})})
 	skipped := whole.ShardRun(whole.Shard.IDOf(2))
 	skipped.State, skipped.Reason, skipped.EndedAt = core.Skipped, core.ReasonUndeliverable, f.Clock
-	must(t, f.E.CreateRuns(ctx, []core.Run{skipped})[0])
+	f.Put(skipped)
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
 	if got := f.states(whole.ID); !slices.Equal(got, []string{"killed person killed by ann"}) {
 		t.Errorf("%q", got)
@@ -126,9 +120,7 @@ func TestRerunOfBroadcast(t *testing.T) {
 	f := newFixture(t)
 	whole, shards := f.broadcast()
 	check.Call(t)(f.M.KillRun(ctx, ann, whole.ID.String(), ""))
-	end := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
-	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
-	must(t, end.End(ctx, []finish.Result{failed})[0])
+	f.fails(shards[0].ID)
 	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/reindex"}, DryRun: true})
 	must(t, err)
 	var taken []core.RunID

@@ -2,14 +2,12 @@ package operate_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
@@ -67,6 +65,13 @@ func (f *fixture) left(job core.JobID) int {
 	return len(list) + len(more)
 }
 
+// succeeded returns a run with a number that was sent at once and succeeded.
+func (f *fixture) succeeded(job core.JobID, n uint32) core.Run {
+	r := newRun(numbered(job, n), core.Succeeded, core.InstantOf(f.Clock))
+	r.SentAt, r.EndedAt, r.Address = f.Clock, f.Clock.Add(time.Second), "a"
+	return r
+}
+
 // TestClean: runs are selected by job and app, outcome, age and count; a dry run only counts. An
 // audit counts deleted runs as out of reach, and replan does not send them.
 func TestClean(t *testing.T) {
@@ -99,9 +104,8 @@ func TestClean(t *testing.T) {
 	}
 	// Neither does a dead-letter message with its fire.
 	j = f.Job("shop/sweep")
-	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: core.PlannedRun(j.Def.ID, list[0]), Rev: j.Sched.Rev,
-		At:   list[0],
-		Slot: list[0], Cause: core.CauseSchedule}}}
+	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: planned(j.Def.ID, list[0]), Rev: j.Sched.Rev,
+		At: list[0], Slot: list[0], Cause: core.CauseSchedule}}}
 	must(t, f.E.Queue.Bury(ctx, m, "it was received too often"))
 	again, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{})
 	if err != nil || again.Sent != 0 {
@@ -117,7 +121,7 @@ func TestClean(t *testing.T) {
 	}
 	// A deleted job has only its number.
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
+	f.Delete("shop/sweep")
 	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
 }
 
@@ -131,14 +135,11 @@ func TestCleanNeeded(t *testing.T) {
 	put := func(change func(r *core.Run)) core.RunID {
 		t.Helper()
 		n++
-		r := core.Run{ID: core.NumberedRun(job, n), App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
-			Slot:   core.InstantOf(f.Clock),
-			SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
-		r.First = r.ID
+		r := f.succeeded(job, n)
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
+		f.Put(r)
 		return r.ID
 	}
 	open := func(r *core.Run) {
@@ -164,7 +165,7 @@ func TestCleanNeeded(t *testing.T) {
 	}
 	// A message in transit may name runs that are due after it.
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
-	m.Fires = []core.Fire{{Run: core.PlannedRun(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
+	m.Fires = []core.Fire{{Run: planned(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
 	must(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
 	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 7 {
 		t.Errorf("%d went though a message is on its way, %d held", c, h)
@@ -215,17 +216,14 @@ func TestCleanPausesNobody(t *testing.T) {
 	n := uint32(0)
 	put := func(state core.State) core.RunID {
 		n++
-		id := core.NumberedRun(j.Def.ID, n)
-		r := core.Run{ID: id, First: id, App: "shop", State: state, Cause: core.CauseManual, Attempt: 1, Slot: core.InstantOf(f.Clock),
-			At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true, Rev: j.Sched.Rev}
+		r := f.succeeded(j.Def.ID, n)
+		r.State, r.PauseAfter, r.Rev = state, true, j.Sched.Rev
 		if state.Open() {
-			r.Owner, r.Until = "o", f.Clock.Add(time.Hour)
-		} else {
-			r.EndedAt = f.Clock.Add(time.Second)
+			r.EndedAt, r.Owner, r.Until = time.Time{}, "o", f.Clock.Add(time.Hour)
 		}
-		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
+		f.Put(r)
 		f.Clock = f.Clock.Add(time.Hour)
-		return id
+		return r.ID
 	}
 	f.Clock = f.Clock.Add(time.Hour)
 	for _, state := range []core.State{core.Failed, core.Succeeded, core.Failed, core.Succeeded} {
@@ -236,8 +234,7 @@ func TestCleanPausesNobody(t *testing.T) {
 		t.Errorf("cleaned %d, held %d, want one each", cleaned, held)
 	}
 	last := put(core.Running)
-	fin := finish.New(f.E, finish.Options{Now: func() time.Time { return f.Clock }})
-	must(t, fin.End(ctx, []finish.Result{{Run: last, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}})...)
+	f.fails(last)
 	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
 		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
 	}
@@ -255,13 +252,11 @@ func TestCleanKeepsTheLastSuccess(t *testing.T) {
 		f.Clock = f.Clock.Add(time.Hour)
 		list := make([]core.Run, n)
 		for i := range list {
-			id := core.NumberedRun(j.Def.ID, uint32(i+1))
-			list[i] = core.Run{ID: id, First: id, App: "shop", State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
-				Slot: core.InstantOf(f.Clock), At: core.InstantOf(f.Clock), SentAt: f.Clock, Address: "a", PauseAfter: true,
-				Rev: j.Sched.Rev, EndedAt: f.Clock.Add(time.Second)}
+			list[i] = f.succeeded(j.Def.ID, uint32(i+1))
+			list[i].PauseAfter, list[i].Rev = true, j.Sched.Rev
 		}
 		list[0].EndedAt = f.Clock.Add(time.Minute)
-		must(t, errors.Join(f.E.CreateRuns(ctx, list)...))
+		f.Put(list...)
 		f.Clock = f.Clock.Add(48 * time.Hour)
 		cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep"})
 		found := f.Runs(list[0].ID)
@@ -281,10 +276,9 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	old := func(app string, job core.JobID) {
 		t.Helper()
 		for n := range uint32(3) {
-			r := core.Run{ID: core.NumberedRun(job, n+1), App: app, State: core.Succeeded, Cause: core.CauseManual, Attempt: 1,
-				Slot: core.InstantOf(f.Clock), SentAt: f.Clock, EndedAt: f.Clock.Add(time.Second), Address: "a"}
-			r.First = r.ID
-			must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
+			r := f.succeeded(job, n+1)
+			r.App = app
+			f.Put(r)
 		}
 	}
 	pay := f.Job("pay/ledger").Def.ID
@@ -295,7 +289,7 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	old("shop", shop)
 	old("shop", gone)
 	f.Clock = f.Clock.Add(48 * time.Hour)
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
+	f.Delete("shop/gone")
 	low, high := core.NumberedRange(pay)
 	within := fmt.Sprintf("%d-%d", low-1, high)
 	for _, q := range []operate.CleanRequest{{App: "shop"}, {Job: "shop/sweep"}} {
@@ -352,7 +346,7 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	f.cleaned(operate.CleanRequest{App: "shop", Keep: 25})
 	check.Equal(t, cleaned(query.ChangeFilter{Job: "shop/sweep"}), `ann shop/sweep {"cleaned":5};`)
 	f.Clock = f.Clock.Add(24 * time.Hour)
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
+	f.Delete("shop/other")
 	at, leave := context.WithCancel(ctx)
 	s := *f.E
 	s.Runs = leaves{s.Runs, leave}

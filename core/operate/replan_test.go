@@ -15,7 +15,6 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
@@ -37,38 +36,30 @@ func TestReplan(t *testing.T) {
 	f.Clock = at(85).Time()
 	want := func(ref string, missing int64, runs ...core.RunID) {
 		t.Helper()
+		f.Fires()
 		r, err := f.M.Replan(ctx, ann, ref, at(0), at(100))
 		if err != nil || r.Missing != missing || r.Sent != missing || r.Partial {
 			t.Fatalf("%+v %v, want %d", r, err, missing)
 		}
 		got := map[core.RunID]core.Cause{}
-		for len(got) < len(runs) {
-			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			page, err := f.E.Queue.Receive(wait, ring.KindFires, 10)
-			cancel()
-			if err != nil {
-				t.Fatalf("%v sent, want %v", got, runs)
-			}
-			for _, d := range page {
-				for _, x := range d.Message.Fires {
-					got[x.Run] = x.Cause
-				}
-			}
-			f.E.Queue.Ack(ctx, page)
+		for _, x := range f.Fires() {
+			got[x.Run] = x.Cause
 		}
 		for _, id := range runs {
 			check.Equal(t, got[id], core.CauseMisfire, "run %d", id)
 		}
 	}
-	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)),
-		core.PlannedRun(j.Def.ID, at(80))}
+	var lost []core.RunID
+	for _, s := range []int{20, 30, 70, 80} {
+		lost = append(lost, planned(j.Def.ID, at(s)))
+	}
 	want("shop/sweep", 4, lost...)
 	want("shop/sweep", 4, lost...) // not claimed yet
 	for _, id := range lost {
 		instant, _ := id.Planned()
 		f.Ran(j.Def.ID, instant, 0)
 	}
-	want("", 1, core.PlannedRun(other.Def.ID, at(60)))
+	want("", 1, planned(other.Def.ID, at(60)))
 	f.Ran(other.Def.ID, at(60), 0)
 	want("", 0)
 
@@ -97,11 +88,11 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	f.Quiet()
 	f.Clock = at(45).Time()
 	open := func(id core.RunID, slot int, change func(r *core.Run)) core.RunID {
-		r := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: at(slot), Slot: at(slot), Attempt: 1, First: id}
+		r := newRun(id, core.Planned, at(slot))
 		if change != nil {
 			change(&r)
 		}
-		must(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
+		f.Put(r)
 		return id
 	}
 	owned := func(until int) func(r *core.Run) {
@@ -109,21 +100,21 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 			r.State, r.Owner, r.Until, r.SentAt, r.Address = core.Running, "nonce", at(until).Time(), at(30).Time(), "http://10.0.0.1:9999"
 		}
 	}
-	planned := func(s int) core.RunID { return core.PlannedRun(j.Def.ID, at(s)) }
+	due := func(s int) core.RunID { return planned(j.Def.ID, at(s)) }
 	owes := func(r *core.Run) {
 		owned(40)(r)
-		r.State, r.Reason, r.Owes = core.Failed, core.ReasonHandler, []core.Owed{{Run: core.NumberedRun(j.Def.ID, 9), Kind: core.CauseRetry}}
+		r.State, r.Reason, r.Owes = core.Failed, core.ReasonHandler, []core.Owed{{Run: numbered(j.Def.ID, 9), Kind: core.CauseRetry}}
 	}
-	want := []core.RunID{planned(10), planned(20), planned(30), planned(40), planned(60), planned(80), planned(90)}
-	open(planned(10), 10, owes)
-	open(planned(20), 20, nil)       // released
-	open(planned(30), 30, owned(40)) // its claim has expired
-	open(planned(40), 40, owned(70)) // its owner is working on it
-	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
+	want := []core.RunID{due(10), due(20), due(30), due(40), due(60), due(80), due(90)}
+	open(due(10), 10, owes)
+	open(due(20), 20, nil)       // released
+	open(due(30), 30, owned(40)) // its claim has expired
+	open(due(40), 40, owned(70)) // its owner is working on it
+	f.Ran(j.Def.ID, at(50), 0)   // claimed before it was due
 	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
-	retry := core.NumberedRun(j.Def.ID, 1)
-	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(core.NumberedRun(j.Def.ID, 3), 30, owes))
-	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
+	retry := numbered(j.Def.ID, 1)
+	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }), open(numbered(j.Def.ID, 3), 30, owes))
+	open(numbered(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
 	f.PushNext(j.Def.ID, at(100))
 	f.Fires() // empties the ring
 
@@ -143,7 +134,7 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 			t.Errorf("run %s is not on the ring: %v", id, got)
 		}
 	}
-	if len(got) != len(want) || got[planned(60)] != core.CauseSchedule || got[retry] != core.CauseRetry {
+	if len(got) != len(want) || got[due(60)] != core.CauseSchedule || got[retry] != core.CauseRetry {
 		t.Errorf("on the ring are %v, want %v", got, want)
 	}
 }
@@ -180,7 +171,7 @@ func TestReplanSendsInstantsBehindAnOpenPause(t *testing.T) {
 			f.Quiet()
 			f.PushNext(j.Def.ID, at(100))
 			f.Clock = at(15).Time()
-			check.Call(t)(f.M.Pause(ctx, ann, paused, manage.PauseRequest{}))
+			f.Pause(paused)
 			f.Clock = at(45).Time()
 			f.Fires() // empties the ring
 			check.Call(t)(f.M.Replan(ctx, ann, "", at(15), 0))
@@ -218,14 +209,8 @@ func TestHealGoesOn(t *testing.T) {
 				f.PushNext(j.Def.ID, at(40))
 			}
 			f.Clock = at(5).Time()
-			g, err := f.E.Global(ctx)
-			must(t, err)
-			seen := g.Rev
-			g.Loss, g.Rev = c.loss, seen+1
-			must(t, f.E.PutGlobal(ctx, seen, g))
-			now := func() time.Time { return f.Clock }
-			m := people.New(f.E, nil, nil, people.Options{Plan: plan.Local(),
-				Ask: query.Options{Now: now, PageFor: 1, Together: 1}})
+			f.lost(c.loss)
+			m := people.New(f.E, nil, nil, people.Options{Plan: plan.Local(), Ask: query.Options{Now: f.Now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
 				if err != nil || sent != c.want {
@@ -258,15 +243,11 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	for i, d := range []time.Duration{0, plan.AWS().PlanAhead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
-	m := people.New(f.E, nil, nil,
-		people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
-	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
+	res, err := f.inAWS(f.E, 0).Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0)
+	if err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
 	}
-	got := map[core.RunID]int{}
-	for _, x := range f.Fires() {
-		got[x.Run]++
-	}
+	got := f.sent()
 	for i, id := range ids {
 		if want := i < 3; (got[id] == 1) != want {
 			t.Errorf("run %s is %d times on the ring, want it there: %v", id, got[id], want)
@@ -292,27 +273,21 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 			f.Fires()
 			now := core.InstantOf(f.Clock)
 			const closed = 2500
-			waiting := c.waiting
-			for i := range waiting + closed {
+			for i := range c.waiting + closed {
 				state := core.Planned
-				if i >= waiting {
+				if i >= c.waiting {
 					state = core.Succeeded
 				}
 				f.numbered(j.Def.ID, i+1, state, now)
 			}
-			last := f.numbered(other.Def.ID, 1, core.Planned, now)
-			m := people.New(f.E, nil, nil,
-				people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }, PageFor: c.pageFor}})
-			res, err := m.Replan(ctx, ann, "", now-900, 0)
-			if err != nil || res.Sent != int64(waiting)+1 || res.Missing != int64(waiting)+1 || res.Jobs != 2 {
-				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
+			last, want := f.numbered(other.Def.ID, 1, core.Planned, now), int64(c.waiting)+1
+			res, err := f.inAWS(f.E, c.pageFor).Replan(ctx, ann, "", now-900, 0)
+			if err != nil || res.Sent != want || res.Missing != want || res.Jobs != 2 {
+				t.Errorf("%+v %v, want %d of 2 jobs", res, err, want)
 			}
-			got := map[core.RunID]int{}
-			for _, x := range f.Fires() {
-				got[x.Run]++
-			}
-			for n := range waiting {
-				if id := core.NumberedRun(j.Def.ID, uint32(n+1)); got[id] != 1 {
+			got := f.sent()
+			for n := range c.waiting {
+				if id := numbered(j.Def.ID, uint32(n+1)); got[id] != 1 {
 					t.Fatalf("run %s is %d times on the ring", id, got[id])
 				}
 			}
@@ -334,8 +309,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	s := *f.E
 	runs := &spans{Runs: s.Runs}
 	s.Runs = runs
-	m := people.New(&s, nil, nil, people.Options{Plan: plan.AWS(), Ask: query.Options{Now: func() time.Time { return f.Clock }}})
-	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || runs.numbered != 1 {
+	if _, err := f.inAWS(&s, 0).Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || runs.numbered != 1 {
 		t.Errorf("numbers were read %d times: %v", runs.numbered, err)
 	}
 }
@@ -356,9 +330,10 @@ func (s *spans) Span(ctx context.Context, first, last core.RunID, limit int) ([]
 // numbered stores a run with a number.
 func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.Instant) core.RunID {
 	f.T.Helper()
-	id := core.NumberedRun(job, uint32(n))
-	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
-	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
+	id := numbered(job, uint32(n))
+	r := newRun(id, state, slot)
+	r.Cause, r.Attempt = core.CauseRetry, 2
+	f.Put(r)
 	return id
 }
 
@@ -413,10 +388,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	if _, err := f.M.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
 		t.Errorf("asked for alone: %v", err)
 	}
-	g, _ := f.E.Global(ctx)
-	rev := g.Rev
-	g.Loss, g.Rev = core.Loss{From: at}, rev+1
-	must(t, f.E.PutGlobal(ctx, rev, g))
+	f.lost(core.Loss{From: at})
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
 		t.Errorf("the scan sent %d: %v", sent, err)
@@ -473,34 +445,25 @@ func TestHealReachesRunsThatWait(t *testing.T) {
 	f.Quiet()
 	now := core.InstantOf(f.Clock)/600*600 + 100*86400
 	f.Clock = now.Time()
-	var runs []core.Run
-	add := func(id core.RunID, cause core.Cause, slot core.Instant, state core.State) core.RunID {
-		runs = append(runs, core.Run{ID: id, App: "shop", State: state, Cause: cause, Rev: j.Sched.Rev, At: slot, Slot: slot, Attempt: 1,
-			First: id})
-		return id
-	}
-	want := map[core.RunID]int{add(core.NumberedRun(j.Def.ID, 1), core.CauseAPI, now-30*86400, core.Queued): 1}
-	for n := range 2500 {
-		add(core.NumberedRun(j.Def.ID, uint32(n)+2), core.CauseAPI, now-20*86400, core.Succeeded)
+	wanted := map[core.RunID]int{numbered(j.Def.ID, 1): 1}
+	runs := []core.Run{newRun(numbered(j.Def.ID, 1), core.Queued, now-30*86400)}
+	for n := range uint32(2500) {
+		runs = append(runs, newRun(numbered(j.Def.ID, n+2), core.Succeeded, now-20*86400))
 	}
 	for _, waited := range []core.Instant{600, 1800, 86400, 99 * 86400} {
-		want[add(core.PlannedRun(j.Def.ID, now-waited), core.CauseSchedule, now-waited, core.Queued)] = 1
+		id := planned(j.Def.ID, now-waited)
+		runs, wanted[id] = append(runs, newRun(id, core.Queued, now-waited)), 1
 	}
-	must(t, f.E.CreateRuns(ctx, runs)...)
+	for i := range runs {
+		runs[i].Rev = j.Sched.Rev
+	}
+	f.Put(runs...)
 	f.PushNext(j.Def.ID, now+600)
-	g, err := f.E.Global(ctx)
-	must(t, err)
-	rev := g.Rev
-	g.Loss, g.Rev = core.Loss{From: now - 60 - 895}, rev+1 // as lossdetect.Note does for another job
-	must(t, f.E.PutGlobal(ctx, rev, g))
+	f.lost(core.Loss{From: now - 60 - 895}) // as lossdetect.Note does for another job
 	check.Call(t)(f.M.Heal(ctx))
-	got := map[core.RunID]int{}
-	for _, x := range f.Fires() {
-		if _, is := want[x.Run]; is {
-			got[x.Run]++
-		}
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("the scan sends %v again, want %v", got, want)
+	got := f.sent()
+	maps.DeleteFunc(got, func(id core.RunID, _ int) bool { return wanted[id] == 0 })
+	if !maps.Equal(got, wanted) {
+		t.Errorf("the scan sends %v again, want %v", got, wanted)
 	}
 }

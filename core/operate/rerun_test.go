@@ -19,16 +19,15 @@ import (
 // ended stores a run, as the job was at creation, that has ended; change may edit it.
 func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
 	f.T.Helper()
-	id := core.PlannedRun(job, at)
 	changes, err := f.E.Changes(ctx, "", job, math.MaxInt64, 100)
 	must(f.T, err)
-	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
-		Rev:   changes[len(changes)-1].ID, // as it was created
-		First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second), Address: "http://10.0.0.1:9999"}
+	r := newRun(planned(job, at), core.Failed, at)
+	r.Reason, r.Rev = core.ReasonHandler, changes[len(changes)-1].ID // as the job was created
+	r.SentAt, r.EndedAt, r.Address = at.Time(), at.Time().Add(time.Second), "http://10.0.0.1:9999"
 	if change != nil {
 		change(&r)
 	}
-	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
+	f.Put(r)
 	return r
 }
 
@@ -110,7 +109,7 @@ func TestRerun(t *testing.T) {
 		_, err := f.M.Rerun(ctx, ann, q)
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/sweep", nil))
+	f.Delete("shop/sweep")
 	_, err = f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()})
 	check.Equal(t, code(err), core.CodeRefused, "of a deleted job: %v", err)
 	texts.Equal(t, "deleted job", fmt.Sprint(err))
@@ -130,9 +129,7 @@ func TestRerunWhereNobodyIs(t *testing.T) {
 	}
 	bad, good := given(at+60, nowhere), given(at+120, there)
 	never := func(app string) error { return core.Errorf(core.CodeForbidden, "not %s", app) }
-	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}},
-		Key:    "k",
-		Direct: never})
+	res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Filter: query.RunFilter{Job: "shop/sweep", Failed: true}, Key: "k", Direct: never})
 	if err != nil || len(res.Runs) != 2 || code(res.Runs[1].Why) != core.CodeForbidden || res.Runs[0].Why != nil {
 		t.Errorf("%+v %v", res, err)
 	}
@@ -201,10 +198,10 @@ func TestRerunOfMany(t *testing.T) {
 	for i := range core.Instant(5) {
 		of[f.ended(j.Def.ID, at+i, nil).ID] = true
 	}
-	f.ended(j.Def.ID, at+10, func(r *core.Run) { r.Then = core.NumberedRun(j.Def.ID, 7) })
+	f.ended(j.Def.ID, at+10, func(r *core.Run) { r.Then = numbered(j.Def.ID, 7) })
 	f.ended(j.Def.ID, at+11, func(r *core.Run) { r.State, r.Reason, r.EndedAt = core.Running, "", time.Time{} })
 	f.ended(gone.Def.ID, at+12, nil)
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/gone", nil))
+	f.Delete("shop/gone")
 	f.Fires()
 	all := func(dry bool) (made map[core.RunID]core.RunID, left int) {
 		made = map[core.RunID]core.RunID{}

@@ -116,7 +116,7 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		"params":     {"", operate.TriggerChange{Params: &big}, core.CodeTooLarge},
 		"address":    {"", operate.TriggerChange{Addresses: &bad}, core.CodeInvalid},
 		"link-local": {"", operate.TriggerChange{Addresses: &local}, core.CodeRefused},
-		"no run":     {core.NumberedRun(run.ID.Job(), 99).String(), operate.TriggerChange{Params: &p}, core.CodeNotFound},
+		"no run":     {numbered(run.ID.Job(), 99).String(), operate.TriggerChange{Params: &p}, core.CodeNotFound},
 		"no key":     {"shop/sweep#none", operate.TriggerChange{Params: &p}, core.CodeNotFound},
 		"no ID":      {"17", operate.TriggerChange{Params: &p}, core.CodeInvalid},
 	} {
@@ -127,20 +127,19 @@ func TestChangeTriggerRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
+	claimed, ended := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b")
 	must(t, f.E.ChangeRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
 		f.Clock, nil)})[0])
 	check.Call(t)(f.M.Cancel(ctx, ann, ended.ID.String()))
-	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
-	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
-	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
+	again := retry(f, numbered(run.ID.Job(), 50), run.ID)
+	sent := running(f, planned(run.ID.Job(), core.InstantOf(start)), "http://a:1")
 	texts := golden.New(t)
-	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": retry.ID, "running": planned.ID} {
+	for what, id := range map[string]core.RunID{"claimed": claimed.ID, "ended": ended.ID, "a retry": again.ID, "running": sent.ID} {
 		_, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p})
 		check.Equal(t, code(err), core.CodeRefused, "%s: %v", what, err)
 		texts.Equal(t, what, fmt.Sprint(err))
 	}
-	for id, r := range f.Runs(claimed.ID, ended.ID, retry.ID, planned.ID) {
+	for id, r := range f.Runs(claimed.ID, ended.ID, again.ID, sent.ID) {
 		if r.Params != nil {
 			t.Errorf("run %d was changed: %+v", id, r)
 		}

@@ -71,15 +71,15 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		check.Call(t)(f.M.Cancel(ctx, ann, "shop/sweep#"+key))
 	}
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}))
+	f.Pause(manage.Target{Job: "shop/sweep"})
 	changes, err := f.Changes("", "shop/sweep", 100)
 	must(t, err)
 	count := map[string]int{}
 	for _, c := range changes {
 		count[c.Verb]++
 	}
-	if want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}; !maps.Equal(count,
-		want) {
+	want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}
+	if !maps.Equal(count, want) {
 		t.Errorf("recorded are %v, want %v", count, want)
 	}
 }
@@ -234,18 +234,26 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 	}
 }
 
+// running stores a run that was sent to an address.
 func running(f *fixture, id core.RunID, address string) core.Run {
-	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock),
-		Slot:  core.InstantOf(f.Clock),
-		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
-	must(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
+	r := newRun(id, core.Running, core.InstantOf(f.Clock))
+	r.Cause, r.Owner, r.Until, r.Address, r.SentAt = core.CauseManual, "me", f.Clock.Add(time.Minute), address, f.Clock
+	f.Put(r)
+	return r
+}
+
+// retry stores a run that retries another in half a minute.
+func retry(f *fixture, id, first core.RunID) core.Run {
+	r := newRun(id, core.Planned, core.InstantOf(f.Clock)+30)
+	r.Cause, r.Attempt, r.First = core.CauseRetry, 2, first
+	f.Put(r)
 	return r
 }
 
 func TestKill(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", core.Schedule{}))
-	n := func(i int) core.RunID { return core.NumberedRun(j.Def.ID, uint32(1000+i)) }
+	n := func(i int) core.RunID { return numbered(j.Def.ID, uint32(1000+i)) }
 	a, b, c := running(f, n(1), "http://a"), running(f, n(2), "http://a"), running(f, n(3), "http://deaf")
 	res, err := f.M.KillRun(ctx, ann, a.ID.String(), "")
 	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 ||
@@ -259,14 +267,12 @@ func TestKill(t *testing.T) {
 		}
 	}
 	// A pending retry and a waiting trigger.
-	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
-		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
+	again := retry(f, n(4), a.ID)
 	at := start.Add(time.Hour)
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
 	must(t, err)
 	res, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
-	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{retry.ID}) || len(res.Sent) != 2 {
+	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{again.ID}) || len(res.Sent) != 2 {
 		t.Fatalf("%+v %v", res, err)
 	}
 	for _, s := range res.Sent {
@@ -296,7 +302,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 	for _, mode := range []faults{{Err: core.ErrThrottled}, {Kill: true}} {
 		f := newFixture(t)
 		j := f.Create(spec("sweep", core.Schedule{}))
-		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
+		r := running(f, numbered(j.Def.ID, 9), "http://a")
 		w := mode
 		w.At = 1
 		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "put run" {
@@ -310,15 +316,13 @@ func TestKillIsRecordedFirst(t *testing.T) {
 func TestKillInPartIsRecorded(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", core.Schedule{}))
-	a := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
-	b := running(f, core.NumberedRun(j.Def.ID, 10), "http://b")
-	retry := core.Run{ID: core.NumberedRun(j.Def.ID, 11), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
-		Slot: core.InstantOf(f.Clock) + 30}
-	must(t, f.E.CreateRuns(ctx, []core.Run{retry})[0])
+	a := running(f, numbered(j.Def.ID, 9), "http://a")
+	b := running(f, numbered(j.Def.ID, 10), "http://b")
+	again := retry(f, numbered(j.Def.ID, 11), a.ID)
 	for _, c := range []struct {
 		fails core.RunID // the run that cannot be written; 0: open runs cannot be read
 		names core.RunID
-	}{{0, retry.ID}, {b.ID, a.ID}} {
+	}{{0, again.ID}, {b.ID, a.ID}} {
 		s := *f.E
 		s.Runs = &broken{Runs: s.Runs, fails: c.fails}
 		f.M = f.Fresh(&faults{Store: &s})
@@ -361,16 +365,15 @@ func TestTriggerAddresses(t *testing.T) {
 	token := "shop-executors"
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
-	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}
-	must(t, f.E.PutExecutor(ctx, registered))
+	must(t, f.E.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://198.51.100.7:9999", Beat: f.Clock, Since: f.Clock}))
 	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: new(start.Add(time.Hour))})
 	must(t, err)
 	for address, own := range map[string]bool{
 		"http://fixed.example:9999/": true, "http://fixed.example:9999": true, "http://198.51.100.7:9999/": true, "http://10.0.0.7:80": true,
 		"https://[fd00::1]:443/x": true, "queue:own": true, "queue:other": false, "queue:arn:aws:sqs:eu-central-1:123456789012:own": false,
 		"http://10.0.1.7:80": false, "http://198.51.100.8:9999/": false, "http://fixed.example:9998": false,
-		"http://fixed.example.evil.example:9999": false,
-		"https://fixed.example:9999":             false, "http://evil.example": false, "http://[::ffff:10.0.1.7]": false,
+		"http://fixed.example.evil.example:9999": false, "https://fixed.example:9999": false, "http://evil.example": false,
+		"http://[::ffff:10.0.1.7]": false,
 	} {
 		_, first := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Addresses: []string{"http://10.0.0.1", address}})
 		_, later := f.M.ChangeTrigger(ctx, ann, waits.Run.ID.String(), operate.TriggerChange{Addresses: &[]string{"http://10.0.0.1", address}})
@@ -396,32 +399,26 @@ func TestKillReachesEachRun(t *testing.T) {
 		"many more running": {core.Running, 2 * budget.Killed, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			must := func(err error) {
-				t.Helper()
-				must(t, err)
-			}
 			f := newFixture(t)
 			j := f.Create(spec("sweep", core.Schedule{}))
-			now := core.InstantOf(f.Clock)
-			retry := core.Run{ID: core.NumberedRun(j.Def.ID, 1), App: "shop", State: core.Planned, Cause: core.CauseRetry, At: now,
-				Slot: now + 86400, Attempt: 2, First: core.PlannedRun(j.Def.ID, now)}
-			list := []core.Run{retry}
-			for i := range c.n {
-				id := core.NumberedRun(j.Def.ID, 10+i)
-				r := core.Run{ID: id, App: "shop", State: c.newer, Cause: core.CauseAPI, At: now, Slot: now, Attempt: 1, First: id}
+			again := retry(f, numbered(j.Def.ID, 1), planned(j.Def.ID, core.InstantOf(f.Clock)))
+			list := make([]core.Run, c.n)
+			for i := range list {
+				r := newRun(numbered(j.Def.ID, 10+uint32(i)), c.newer, core.InstantOf(f.Clock))
 				if c.newer != core.Queued {
 					r.SentAt, r.Address = f.Clock.Add(time.Minute), "http://b"
 				}
-				if list = append(list, r); c.newer == core.Running {
-					list[len(list)-1].Owner, list[len(list)-1].Until = "o", f.Clock.Add(time.Hour)
+				if c.newer == core.Running {
+					r.Owner, r.Until = "o", f.Clock.Add(time.Hour)
 				}
+				list[i] = r
 			}
-			must(errors.Join(f.E.CreateRuns(ctx, list)...))
-			sent := running(f, core.NumberedRun(j.Def.ID, 2), "http://a")
+			f.Put(list...)
+			sent := running(f, numbered(j.Def.ID, 2), "http://a")
 			killed, partial := map[core.RunID]bool{}, false
 			for next := ""; ; {
 				res, err := f.M.KillJob(ctx, ann, "shop/sweep", next)
-				must(err)
+				must(t, err)
 				for _, id := range res.Killed {
 					killed[id] = true
 				}
@@ -429,7 +426,7 @@ func TestKillReachesEachRun(t *testing.T) {
 					break
 				}
 			}
-			if got := f.Runs(retry.ID)[retry.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
+			if got := f.Runs(again.ID)[again.ID]; got.Reason != core.ReasonCancelled || partial != c.partial || killed[sent.ID] == c.partial {
 				t.Errorf("its retry is %s, the older running one was killed: %t, and it is partial: %t", got.State, killed[sent.ID], partial)
 			}
 		})
@@ -442,11 +439,9 @@ func TestKillQueued(t *testing.T) {
 	for _, all := range []bool{true, false} {
 		f := newFixture(t)
 		j := f.Create(spec("sweep", core.Schedule{}))
-		sent := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
-		queued := core.Run{ID: core.NumberedRun(j.Def.ID, 10), App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1,
-			Slot: core.InstantOf(f.Clock)}
-		queued.First = queued.ID
-		must(t, f.E.CreateRuns(ctx, []core.Run{queued})[0])
+		sent := running(f, numbered(j.Def.ID, 9), "http://a")
+		queued := newRun(numbered(j.Def.ID, 10), core.Queued, core.InstantOf(f.Clock))
+		f.Put(queued)
 		var err error
 		if all {
 			_, err = f.M.KillJob(ctx, ann, "shop/sweep", "")

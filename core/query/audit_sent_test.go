@@ -17,29 +17,27 @@ func TestAuditNotSent(t *testing.T) {
 	f.PushNext(j.Def.ID, at+30)
 	f.Quiet()
 	f.Ran(j.Def.ID, at+10, 20*time.Millisecond)
-	id := core.PlannedRun(j.Def.ID, at+20)
-	nobody := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonNoExecutor, Cause: core.CauseSchedule, At: at + 20,
-		Slot:    at + 20,
-		Attempt: 1, First: id, SentAt: (at + 23).Time(), EndedAt: (at + 23).Time()}
-	check.OK(t, f.E.CreateRuns(ctx, []core.Run{nobody})[0])
+	nobody := newRun(planned(j.Def.ID, at+20), core.Failed, at+20)
+	nobody.Reason, nobody.SentAt, nobody.EndedAt = core.ReasonNoExecutor, (at + 23).Time(), (at + 23).Time()
+	f.Put(nobody)
 	f.Clock = (at + 40).Time()
-	r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
-	if want := "demanded 2, on time 1, late 0 (20ms), skipped map[], pending 0, unaccounted 0"; err != nil || sum(r.AuditCount) != want ||
-		r.NotSent() != 1 {
-		t.Errorf("%s, not sent %d (%v)\nwant %s, not sent 1", sum(r.AuditCount), r.NotSent(), err, want)
+	if r, _ := f.audited(j.Def.ID, at, at+20, "demanded 2, on time 1, late 0 (20ms)"); r.NotSent() != 1 {
+		t.Errorf("%d were not sent", r.NotSent())
 	}
 }
 
-// behind returns a running run of a job, and a run that waits for its slot.
-func behind(job core.JobID, at core.Instant) (works, waits core.Run) {
-	run := func(at core.Instant, state core.State) core.Run {
-		id := core.PlannedRun(job, at)
-		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-			Permit: "job/" + job.String()}
-	}
-	works, waits = run(at+10, core.Running), run(at+20, core.Queued)
+// behind stores a running run of a job, and a run that waits for its slot.
+func (f *fixture) behind(job core.JobID, at core.Instant, change func(works *core.Run)) {
+	f.T.Helper()
+	works, waits := newRun(planned(job, at+10), core.Running, at+10), newRun(planned(job, at+20), core.Queued, at+20)
+	works.Permit, waits.Permit = "job/"+job.String(), "job/"+job.String()
 	works.SentAt, works.Address, works.Owner, works.Until = works.At.Time(), "http://a", "o", works.At.Time().Add(30*time.Second)
-	return works, waits
+	if change != nil {
+		change(&works)
+	}
+	f.Put(works, waits)
+	item := core.Permits{Name: waits.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
+	check.OK(f.T, f.E.PutPermits(ctx, []core.Permits{item})[0])
 }
 
 // TestAuditOfRunsThatWaitForPermits checks that a run waits rightly while another run of its limit is open and within
@@ -68,20 +66,15 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 			at := core.InstantOf(start)
 			f.PushNext(j.Def.ID, at+30)
 			f.Quiet()
-			works, waits := behind(j.Def.ID, at)
-			if c.ended {
-				works.State, works.EndedAt, works.Owner = core.Succeeded, works.At.Time().Add(time.Minute), ""
-			}
-			if c.timeout == unsent {
-				works = waits
-				works.At, works.Slot = at+10, at+10
-				works.ID = core.PlannedRun(j.Def.ID+1, at+10) // of a job that cannot be read
-				works.First = works.ID
-			}
-			item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
-			for _, err := range append(f.E.CreateRuns(ctx, []core.Run{works, waits}), f.E.PutPermits(ctx, []core.Permits{item})...) {
-				check.OK(t, err)
-			}
+			f.behind(j.Def.ID, at, func(works *core.Run) {
+				switch {
+				case c.ended:
+					works.State, works.EndedAt, works.Owner = core.Succeeded, works.At.Time().Add(time.Minute), ""
+				case c.timeout == unsent:
+					*works = newRun(planned(j.Def.ID+1, at+10), core.Queued, at+10)
+					works.Permit = "job/" + j.Def.ID.String()
+				}
+			})
 			f.Clock = start.Add(2 * time.Hour)
 			r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
 			if err != nil || r.Overdue != c.overdue || r.Pending != 1-c.overdue || r.Demanded != 2 {
@@ -99,11 +92,7 @@ func TestAuditOfManyJobsThatWait(t *testing.T) {
 	for i := range 8 {
 		j := f.Create(spec(fmt.Sprint("sweep", i), every(10*time.Second)))
 		f.PushNext(j.Def.ID, at+20)
-		works, waits := behind(j.Def.ID, at)
-		item := core.Permits{Name: works.Permit, V: 1, Limit: 1, Holders: []core.Holder{{First: works.ID}}, Queue: []core.RunID{waits.ID}}
-		for _, err := range append(f.E.CreateRuns(ctx, []core.Run{works, waits}), f.E.PutPermits(ctx, []core.Permits{item})...) {
-			check.OK(t, err)
-		}
+		f.behind(j.Def.ID, at, nil)
 	}
 	f.Quiet()
 	f.Clock = start.Add(2 * time.Hour)

@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,14 +12,28 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
+
+// read reads all pages of a list of changes, each with at most limit changes.
+func (f *fixture) read(filter query.ChangeFilter, limit int) (list []core.Change) {
+	f.T.Helper()
+	filter.Limit = limit
+	for pages := 1; ; pages++ {
+		page, err := f.M.Changes(ctx, filter)
+		if err != nil || len(page.Changes) > limit || pages > 2000 {
+			f.T.Fatalf("%+v: a page of %d, the %dth: %v", filter, len(page.Changes), pages, err)
+		}
+		list = append(list, page.Changes...)
+		if filter.After = page.Next; page.Next == "" {
+			return list
+		}
+	}
+}
 
 // TestChangesFilter checks the filters for changes, alone and combined. Pages of any length give equal lists, even if
 // hundreds of records have one ID. Each page is bounded, and reports it.
 func TestChangesFilter(t *testing.T) {
-	f := usecasetest.New(t)
-	ctx := t.Context()
+	f := newFixture(t)
 	var all []core.Change
 	add := func(c core.Change) {
 		c.At = core.FromMillis(c.ID)
@@ -40,23 +55,6 @@ func TestChangesFilter(t *testing.T) {
 	add(core.Change{ID: at + 6, By: "bob", Verb: core.VerbCreated, Name: core.OfPerson + "eve"})
 	add(core.Change{ID: at + 5, By: "ann", Verb: core.VerbDeleted, App: "shop", Job: 400, Name: "gone"})
 	check.OK(t, f.E.PutChanges(ctx, all))
-	read := func(filter query.ChangeFilter, limit int) (list []core.Change, pages int) {
-		t.Helper()
-		filter.Limit = limit
-		for {
-			page, err := f.M.Changes(ctx, filter)
-			if err != nil {
-				t.Fatalf("%+v: %v", filter, err)
-			}
-			if pages++; len(page.Changes) > limit || pages > 2000 {
-				t.Fatalf("%+v: a page of %d, the %dth", filter, len(page.Changes), pages)
-			}
-			list = append(list, page.Changes...)
-			if filter.After = page.Next; page.Next == "" {
-				return list, pages
-			}
-		}
-	}
 	moment := func(ms int64) time.Time { return core.FromMillis(at + ms) }
 	for _, c := range []struct {
 		what   string
@@ -88,7 +86,7 @@ func TestChangesFilter(t *testing.T) {
 		}
 		for _, limit := range []int{1000, 37, 1} {
 			got := map[string]bool{}
-			list, _ := read(c.filter, limit)
+			list := f.read(c.filter, limit)
 			for i := range list {
 				if strings.HasPrefix(list[i].New, `{"n":`) { // not the creation of an app
 					got[list[i].New] = true
@@ -97,13 +95,7 @@ func TestChangesFilter(t *testing.T) {
 					t.Errorf("%s by %d: %d before %d", c.what, limit, list[i-1].ID, list[i].ID)
 				}
 			}
-			for says := range want {
-				if !got[says] {
-					t.Errorf("%s by %d: %s is missing", c.what, limit, says)
-					break
-				}
-			}
-			if len(got) != len(want) || len(list) > len(want)+2 {
+			if !maps.Equal(got, want) || len(list) > len(want)+2 {
 				t.Errorf("%s by %d: %d of %d, of which %d differ", c.what, limit, len(list), len(want), len(got))
 			}
 		}
@@ -129,7 +121,7 @@ func TestChangesFilter(t *testing.T) {
 // TestChangesAreLookedAtInParts checks that a page with few matches ends after the bound, reports how far it
 // searched, and that the next page continues there.
 func TestChangesAreLookedAtInParts(t *testing.T) {
-	f := usecasetest.New(t)
+	f := newFixture(t)
 	at := core.Millis(f.Clock) - 100_000
 	list := make([]core.Change, 20_100)
 	for i := range list {
@@ -137,13 +129,13 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 		list[i] = core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbUpdated, App: "shop", New: "{}"}
 	}
 	list[0].By, list[20_099].By = "bob", "bob"
-	check.OK(t, f.E.PutChanges(t.Context(), list))
-	page, err := f.M.Changes(t.Context(), query.ChangeFilter{By: "bob"})
+	check.OK(t, f.E.PutChanges(ctx, list))
+	page, err := f.M.Changes(ctx, query.ChangeFilter{By: "bob"})
 	if err != nil || len(page.Changes) != 1 || page.Next == "" || page.LookedTo.Before(core.FromMillis(at+90)) ||
 		page.LookedTo.After(core.FromMillis(at+110)) {
 		t.Fatalf("%d, next %q, looked back to %s, %v", len(page.Changes), page.Next, page.LookedTo, err)
 	}
-	rest, err := f.M.Changes(t.Context(), query.ChangeFilter{By: "bob", After: page.Next})
+	rest, err := f.M.Changes(ctx, query.ChangeFilter{By: "bob", After: page.Next})
 	if err != nil || rest.Next != "" || !rest.LookedTo.IsZero() ||
 		!slices.ContainsFunc(rest.Changes, func(c core.Change) bool { return c.ID == at }) {
 		t.Errorf("the rest: %+v, %v", rest, err)
@@ -152,24 +144,16 @@ func TestChangesAreLookedAtInParts(t *testing.T) {
 
 // TestChangesOfOneMoment checks that records that differ only in the changed user occur once each over all pages.
 func TestChangesOfOneMoment(t *testing.T) {
-	f := usecasetest.New(t)
+	f := newFixture(t)
 	id := core.Millis(f.Clock) + 1000
 	var list []core.Change
 	for _, name := range []string{"mail", "oncall", core.OfPerson + "eve"} {
 		list = append(list, core.Change{ID: id, At: core.FromMillis(id), By: "ann", Verb: core.VerbDeleted, Name: name, Old: "{}"})
 	}
-	check.OK(t, f.E.PutChanges(t.Context(), list))
+	check.OK(t, f.E.PutChanges(ctx, list))
 	var got []string
-	filter := query.ChangeFilter{Verb: core.VerbDeleted, Limit: 1}
-	for range 5 {
-		page, err := f.M.Changes(t.Context(), filter)
-		check.OK(t, err)
-		for i := range page.Changes {
-			got = append(got, page.Changes[i].Name)
-		}
-		if filter.After = page.Next; page.Next == "" {
-			break
-		}
+	for _, c := range f.read(query.ChangeFilter{Verb: core.VerbDeleted}, 1) {
+		got = append(got, c.Name)
 	}
 	if slices.Sort(got); !slices.Equal(got, []string{"mail", "oncall", core.OfPerson + "eve"}) {
 		t.Errorf("%q", got)

@@ -86,22 +86,19 @@ func TestComingShape(t *testing.T) {
 			}
 			j := f.Job(s.Def.App + "/" + s.Def.Name)
 			if r.IntN(5) == 0 {
-				until := manage.PauseRequest{}
+				var until []time.Time
 				if r.IntN(2) == 0 {
-					until.Until = new(f.Clock.Add(time.Duration(r.IntN(40)+1) * time.Hour))
+					until = append(until, f.Clock.Add(time.Duration(r.IntN(40)+1)*time.Hour))
 				}
-				check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: j.Name()}, until))
+				f.Pause(manage.Target{Job: j.Name()}, until...)
 			}
 			jobs = append(jobs, j)
 		}
-		pause := func(target manage.Target) {
+		for _, target := range []manage.Target{{All: true}, {App: "web"}} {
 			if r.IntN(2) == 0 {
-				until := f.Clock.Add(time.Duration(r.IntN(20)+1) * time.Hour)
-				check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}))
+				f.Pause(target, f.Clock.Add(time.Duration(r.IntN(20)+1)*time.Hour))
 			}
 		}
-		pause(manage.Target{All: true})
-		pause(manage.Target{App: "web"})
 		f.Clock = f.Clock.Add(time.Minute)
 		from := f.Clock.Add(time.Duration(r.IntN(30)) * time.Hour)
 		a := query.ComingAsk{From: from, For: time.Duration(r.IntN(48)+1) * time.Hour, Buckets: r.IntN(query.ComingBuckets + 1)}
@@ -163,17 +160,16 @@ func TestComingShape(t *testing.T) {
 func TestComingShapeEdges(t *testing.T) {
 	f := newFixture(t)
 	f.Clock = start.Truncate(time.Hour)
-	aligned := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
-	f.Create(spec("dots", aligned))
+	dots := f.Create(spec("dots", every(time.Minute)))
 	for fires, dense := range map[int]int{100: 0, 101: 1} {
 		s, err := f.M.ComingShape(ctx, query.ComingAsk{For: time.Duration(fires) * time.Minute})
 		if err != nil || s.Apps[0].Jobs != 1 || s.Apps[0].Band.Jobs != dense {
 			t.Errorf("%d fires: %+v, %v", fires, s.Apps, err)
 		}
 	}
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/dots"}, manage.PauseRequest{Until: new(f.Clock.Add(time.Hour))}))
+	f.Pause(manage.Target{Job: "shop/dots"}, f.Clock.Add(time.Hour))
 	s, err := f.M.ComingShape(ctx, query.ComingAsk{From: f.Clock.Add(time.Hour), For: time.Minute, Buckets: 1})
-	if job := f.Job("shop/dots"); err != nil || s.Jobs != len(f.listed(job.Def.ID, s.From, s.To)) {
+	if err != nil || s.Jobs != len(f.listed(dots.Def.ID, s.From, s.To)) {
 		t.Errorf("at the end of its pause: %+v, %v", s, err)
 	}
 }

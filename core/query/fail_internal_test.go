@@ -76,6 +76,11 @@ func (l *listing) ForgetFailed(_ context.Context, jobs map[core.JobID]time.Time)
 	return nil
 }
 
+func runOf(job core.JobID, at time.Time, state core.State) core.Run {
+	slot := core.InstantOf(at)
+	return core.Run{ID: core.PlannedRun(job, slot), Slot: slot, State: state, Attempt: 1, EndedAt: at}
+}
+
 // TestPageReadsRunsOfListedJobs checks that a page reads only the runs of possibly failing jobs. Recovered jobs are
 // removed from the list, unless a run may be about to end. Behind skipped runs it reads further. Queries that need
 // all runs, and queries outside pages, read them.
@@ -84,13 +89,10 @@ func TestPageReadsRunsOfListedJobs(t *testing.T) {
 	old := now.Add(-time.Hour)
 	l := &listing{runs: map[core.JobID][]core.Run{}, failed: map[core.JobID]time.Time{1: old, 2: old, 3: now}}
 	for job := range core.JobID(5) {
-		r := core.Run{ID: core.PlannedRun(job, core.InstantOf(old)), Slot: core.InstantOf(old), State: core.Succeeded, Attempt: 1, EndedAt: old}
-		if job == 1 {
-			r.State = core.Failed
-		}
-		l.runs[job] = []core.Run{r}
+		l.runs[job] = []core.Run{runOf(job, old, core.Succeeded)}
 	}
-	skipped := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), Slot: core.InstantOf(old), State: core.Skipped, Attempt: 1}
+	l.runs[1][0].State = core.Failed
+	skipped := runOf(1, old, core.Skipped)
 	l.runs[1] = append(slices.Repeat([]core.Run{skipped}, 100), l.runs[1]...)
 	q := New(l.store(), Options{Now: func() time.Time { return now }})
 	page, _ := glance.Begin(t.Context())
@@ -125,13 +127,11 @@ func TestPageReadsTheJobsThatFailedLast(t *testing.T) {
 		var jobs []core.JobID
 		for job := core.JobID(1); int(job) <= n; job++ {
 			at := now.Add(-time.Hour + time.Duration(job)*time.Millisecond)
-			r := core.Run{ID: core.PlannedRun(job, core.InstantOf(at)), Slot: core.InstantOf(at), State: core.Failed, Attempt: 1, EndedAt: at}
-			jobs, l.failed[job], l.runs[job] = append(jobs, job), at, []core.Run{r}
+			jobs, l.failed[job], l.runs[job] = append(jobs, job), at, []core.Run{runOf(job, at, core.Failed)}
 		}
 		q := New(l.store(), Options{Now: func() time.Time { return now }})
 		page, _ := glance.Begin(t.Context())
 		stands := func(jobs []core.JobID) *standing {
-			t.Helper()
 			s, _, err := q.stands(page, &JobsAsk{}, jobs)
 			check.OK(t, err)
 			return s

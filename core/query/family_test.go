@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestShards: the shards of a broadcast are listed in order, each by its last attempt. A shard without a run has only Shard.
@@ -17,9 +16,7 @@ func TestShards(t *testing.T) {
 	failed.State, failed.Then = core.Failed, retry
 	again.ID, again.Attempt, again.State = retry, 2, core.Running
 	second.State = core.Running
-	for _, err := range f.E.CreateRuns(ctx, []core.Run{whole, failed, again, second}) {
-		check.OK(t, err)
-	}
+	f.Put(whole, failed, again, second)
 	list, err := f.M.Shards(ctx, &whole)
 	if err != nil || len(list) != 3 || list[0].ID != retry || list[1].ID != first+1 || list[2].ID != 0 ||
 		list[2].Shard != (core.Shard{Of: whole.ID, Index: 2, Total: 3}) {

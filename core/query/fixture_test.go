@@ -3,6 +3,7 @@ package query_test
 import (
 	"testing"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -14,4 +15,5 @@ func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+	newRun, planned   = usecasetest.Run, core.PlannedRun
 )

@@ -62,10 +62,7 @@ func TestHomeNamesARunBehindSkips(t *testing.T) {
 		if err != nil || len(h.Long) != 1 || h.Long[0].Run != hangs.ID || h.Long[0].Usual != time.Second {
 			t.Fatalf("behind %d: %+v, %v", i, h.Long, err)
 		}
-		at := core.InstantOf(f.Clock)
-		id := core.PlannedRun(job.Def.ID, at)
-		check.OK(t, f.E.CreateRuns(ctx, []core.Run{{ID: id, App: "shop", State: core.Skipped, Reason: core.ReasonOverlap,
-			Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, EndedAt: at.Time()}})[0])
+		f.ran(job.Def.ID, 0, 0, core.Skipped)
 		f.Clock = f.Clock.Add(time.Minute)
 	}
 	h, err := f.Fresh(f.Faults).Home(ctx, nil)
@@ -81,10 +78,9 @@ func TestHomeListsWhatIsOnItsWay(t *testing.T) {
 	daily := func(at string) core.Schedule {
 		return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 " + at + " * * ?"}}}
 	}
-	f.Create(spec("payroll", daily("10 12")))
+	payroll := f.Create(spec("payroll", daily("10 12"))).Def.ID
 	f.Create(spec("later", daily("12 12")))
 	f.Create(spec("night", daily("0 3")))
-	payroll := f.Job("shop/payroll").Def.ID
 	due := core.InstantOf(start)/60*60 + 600
 	f.PushNext(payroll, due+24*3600)
 	soon := func(want ...string) {
@@ -104,21 +100,16 @@ func TestHomeListsWhatIsOnItsWay(t *testing.T) {
 	}
 	soon("payroll", "later")
 	h, _ := f.M.Home(ctx, nil)
-	if len(h.Coming) == 0 || h.Coming[0].At != due || h.Coming[0].Run != core.PlannedRun(payroll, due) {
+	if len(h.Coming) == 0 || h.Coming[0].At != due || h.Coming[0].Run != planned(payroll, due) {
 		t.Errorf("%+v", h.Coming)
 	}
 	f.Clock = due.Time()
 	soon("later")
-	for _, span := range []time.Duration{time.Minute, time.Hour} {
-		until := f.Clock.Add(span)
-		check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{Why: "x", Until: &until}))
-		if span == time.Minute {
-			soon("later")
-		} else {
-			soon()
-		}
-	}
-	check.Call(t)(f.M.Resume(ctx, ann, manage.Target{App: "shop"}, ""))
+	f.Pause(manage.Target{App: "shop"}, f.Clock.Add(time.Minute))
+	soon("later")
+	f.Pause(manage.Target{App: "shop"}, f.Clock.Add(time.Hour))
+	soon()
+	f.Resume(manage.Target{App: "shop"})
 	f.Resumed()
 	f.Save(spec("later", daily("0 4")), spec("payroll", daily("14 12")))
 	soon("payroll")

@@ -18,12 +18,12 @@ func TestMissing(t *testing.T) {
 	s.Def.Within = time.Hour
 	s.Def.After = []core.Parent{{Job: "shop/a", When: core.UponClose}, {Job: "shop/b", When: core.UponClose}}
 	job := f.Create(s)
-	now, parent, id := core.InstantOf(f.Clock), core.PlannedRun(a.Def.ID, core.InstantOf(f.Clock)), core.NumberedRun(job.Def.ID, 1)
+	now, parent, id := core.InstantOf(f.Clock), planned(a.Def.ID, core.InstantOf(f.Clock)), core.NumberedRun(job.Def.ID, 1)
 	j := core.Join{}
 	j.Note(&job.Def, &core.Run{ID: parent}, id, now)
-	run := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseParent, At: j.Begun, Slot: j.End, Attempt: 1,
-		First: id, Parent: parent}
-	check.OK(t, f.E.CreateRuns(ctx, []core.Run{run})[0])
+	run := newRun(id, core.Planned, j.End)
+	run.Cause, run.At, run.Parent = core.CauseParent, j.Begun, parent
+	f.Put(run)
 	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
 	missing := func() []string {
 		t.Helper()

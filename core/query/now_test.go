@@ -21,15 +21,14 @@ import (
 func (f *fixture) ran(job core.JobID, ago, late time.Duration, state core.State) core.Run {
 	f.T.Helper()
 	at := core.InstantOf(f.Clock.Add(-ago))
-	id := core.PlannedRun(job, at)
-	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id}
+	r := newRun(planned(job, at), state, at)
 	if state != core.Planned {
 		r.SentAt, r.Address = at.Time().Add(late), "http://a"
 	}
 	if !state.Open() {
 		r.EndedAt, r.Reason = r.SentAt.Add(time.Second), append(core.Reasons[state], "")[0]
 	}
-	check.OK(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
+	f.Put(r)
 	return r
 }
 
@@ -51,21 +50,20 @@ func TestJobsNow(t *testing.T) {
 	}
 	id := func(name string) core.JobID { j := f.Job("shop/" + name); return j.Def.ID }
 	f.Clock = f.Clock.Add(10 * time.Minute)
-	f.ran(id("well"), 5*time.Minute, 0, core.Failed)
-	f.ran(id("well"), 2*time.Minute, 0, core.Succeeded)
-	f.ran(id("well"), time.Minute, 0, core.Running)
-	f.ran(id("fails"), 5*time.Minute, 0, core.Succeeded)
-	f.ran(id("fails"), 4*time.Minute, 0, core.Failed)
-	f.ran(id("fails"), 3*time.Minute, 0, core.Skipped) // does not change whether it fails
-	f.ran(id("fails"), 2*time.Minute, 0, core.Running)
-	f.ran(id("was-late"), 8*time.Minute, 2*time.Minute, core.Succeeded)
-	f.ran(id("waits"), 2*time.Minute, 0, core.Planned)
-	f.ran(id("over"), 9*time.Minute, 0, core.Succeeded)
-	f.ran(id("held"), 9*time.Minute, 0, core.Succeeded)
-	f.ran(id("tried"), 9*time.Minute, 0, core.Failed)
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/held"}, manage.PauseRequest{Why: "x"}))
+	for _, r := range []struct {
+		job       string
+		ago, late time.Duration // minutes
+		state     core.State
+	}{
+		{"well", 5, 0, core.Failed}, {"well", 2, 0, core.Succeeded}, {"well", 1, 0, core.Running},
+		{"fails", 5, 0, core.Succeeded}, {"fails", 4, 0, core.Failed}, {"fails", 3, 0, core.Skipped}, {"fails", 2, 0, core.Running},
+		{"was-late", 8, 2, core.Succeeded}, {"waits", 2, 0, core.Planned}, {"over", 9, 0, core.Succeeded}, {"held", 9, 0, core.Succeeded},
+		{"tried", 9, 0, core.Failed},
+	} {
+		f.ran(id(r.job), r.ago*time.Minute, r.late*time.Minute, r.state)
+	}
+	f.Pause(manage.Target{Job: "shop/held"})
 	want := map[query.Standing][]string{query.IsFailing: {"fails", "tried"}, query.IsLate: {"waits", "was-late"}, query.IsHeld: {"held"},
-
 		query.IsStarted: {"fresh", "well", "fails", "was-late", "waits", "over", "tried"}, query.IsNeverRan: {"fresh"}, query.IsOver: nil}
 	look := func() {
 		t.Helper()
@@ -83,7 +81,7 @@ func TestJobsNow(t *testing.T) {
 	f.Clock = f.Clock.Add(time.Minute)
 	f.ran(id("fails"), time.Second, 0, core.Succeeded)
 	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(core.PlannedRun(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
+	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(planned(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
 		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
 	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
 	look()
@@ -101,9 +99,7 @@ func TestJobsNow(t *testing.T) {
 // TestLongRunEnds checks that the end of a run is seen even if more runs began since than an update reads.
 func TestLongRunEnds(t *testing.T) {
 	f := newFixture(t)
-	f.Create(spec("long", every(time.Hour)))
-	f.Create(spec("often", every(time.Second)))
-	long, often := f.Job("shop/long"), f.Job("shop/often")
+	long, often := f.Create(spec("long", every(time.Hour))), f.Create(spec("often", every(time.Second)))
 	r := f.ran(long.Def.ID, time.Second, 0, core.Running)
 	f.Clock = f.Clock.Add(20 * time.Minute)
 	for range budget.AtOnce + 1 {
@@ -133,7 +129,7 @@ func TestJobsInOrder(t *testing.T) {
 			f.ran(j.Def.ID, time.Duration(i)*time.Minute, 0, core.Succeeded)
 		}
 	}
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/j3"}, manage.PauseRequest{}))
+	f.Pause(manage.Target{Job: "shop/j3"})
 	for _, by := range query.Orders {
 		whole, _ := f.stand(query.JobsAsk{By: by})
 		down, _ := f.stand(query.JobsAsk{By: by, Down: true})
@@ -188,14 +184,12 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 	f := newFixture(t)
 	for i := range 60 {
 		name := fmt.Sprintf("j%02d", i)
-		f.Create(spec(name, every(time.Hour)))
-		j := f.Job("shop/" + name)
-		f.ran(j.Def.ID, 0, 0, core.Succeeded)
+		f.ran(f.Create(spec(name, every(time.Hour))).Def.ID, 0, 0, core.Succeeded)
 	}
 	s := *f.E
 	runs := &fewAtOnce{Runs: s.Runs}
 	s.Runs = runs
-	q := query.New(&s, query.Options{Now: func() time.Time { return f.Clock }})
+	q := query.New(&s, query.Options{Now: f.Now})
 	page, err := q.JobsNow(ctx, query.JobsAsk{By: query.ByName, Recent: query.MaxRecent, JobFilter: query.JobFilter{Limit: 55}})
 	if err != nil || len(page.Jobs) != 55 || runs.most > 25 {
 		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), runs.most, err)

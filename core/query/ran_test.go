@@ -27,21 +27,16 @@ func TestRanWith(t *testing.T) {
 		}
 		check.OK(t, f.E.PutChanges(ctx, list))
 	}
-	pause := func() core.Job {
+	pauseAndResume := func() core.Job {
 		t.Helper()
 		f.Clock = f.Clock.Add(time.Minute)
-		check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}))
-		return f.Job("shop/sweep")
-	}
-	resume := func() core.Job {
-		t.Helper()
+		f.Pause(manage.Target{Job: "shop/sweep"})
 		f.Clock = f.Clock.Add(time.Minute)
-		check.Call(t)(f.M.Resume(ctx, ann, manage.Target{Job: "shop/sweep"}, ""))
+		f.Resume(manage.Target{Job: "shop/sweep"})
 		return f.Job("shop/sweep")
 	}
 	triggers(300)
-	pause()
-	resumed := resume()
+	resumed := pauseAndResume()
 	f.Clock = f.Clock.Add(time.Minute)
 	s.Def.Handler = "second"
 	f.Save(s)
@@ -79,7 +74,7 @@ func TestRanWith(t *testing.T) {
 
 	// Beyond that, the stored job is the only source.
 	triggers(1000)
-	far := resumeAfter(pause, resume)
+	far := pauseAndResume()
 	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), State: core.Succeeded, SentAt: f.Clock, Rev: far.Sched.Rev}
 	if with, err := f.M.RanWith(ctx, &run, &far); err != nil || with == nil || with.Def.Handler != "third" || with.Change != nil {
 		t.Errorf("far back: %+v, %v", with, err)
@@ -88,11 +83,6 @@ func TestRanWith(t *testing.T) {
 	if with, err := f.M.RanWith(ctx, &run, &far); err != nil || with != nil {
 		t.Errorf("before all records: %+v, %v", with, err)
 	}
-}
-
-func resumeAfter(pause, resume func() core.Job) core.Job {
-	pause()
-	return resume()
 }
 
 // TestSentWith checks that a sent run has its params, while open and after its end, and after an edit of the job.
@@ -107,15 +97,11 @@ func TestSentWith(t *testing.T) {
 	now := f.Job("shop/sweep")
 	at := core.InstantOf(time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC))
 	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), App: "shop", At: at, Attempt: 2, Rev: made.Sched.Rev, SentAt: f.Clock}
-	for _, c := range []struct {
-		state core.State
-		want  string
-	}{{core.Running, fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)},
-		{core.Failed, fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)}} {
-		run.State = c.state
+	for _, run.State = range []core.State{core.Running, core.Failed} {
 		with, err := f.M.SentWith(ctx, &run, &now)
-		if err != nil || with == nil || with.Def.Params != c.want || with.Def.Template {
-			t.Errorf("%s: %+v, %v", c.state, with, err)
+		want := fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)
+		if err != nil || with == nil || with.Def.Params != want || with.Def.Template {
+			t.Errorf("%s: %+v, %v", run.State, with, err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package query_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -19,17 +18,12 @@ func TestRunFilters(t *testing.T) {
 	base := core.InstantOf(start) - 3600
 	run := func(n int, state core.State, late, took time.Duration, address string) core.Run {
 		at := base + core.Instant(60*n)
-		r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
-			First: core.PlannedRun(job.Def.ID, at), Address: address, SentAt: at.Time().Add(late)}
+		r := newRun(planned(job.Def.ID, at), state, at)
+		r.Address, r.SentAt = address, at.Time().Add(late)
 		if !state.Open() {
 			r.EndedAt = r.SentAt.Add(took)
 		}
-		switch state {
-		case core.Failed:
-			r.Reason = core.ReasonHandler
-		case core.Lost:
-			r.Reason = core.ReasonGone
-		}
+		r.Reason = map[core.State]core.Reason{core.Failed: core.ReasonHandler, core.Lost: core.ReasonGone}[state]
 		return r
 	}
 	list := []core.Run{
@@ -41,13 +35,8 @@ func TestRunFilters(t *testing.T) {
 	}
 	params := `{"tenant": "Müller"}`
 	list[1].Params, list[2].Message = &params, "connect to DB7: refused"
-	for i := range list {
-		list[i].Owner = ""
-		for _, err := range f.E.CreateRuns(ctx, list[i:i+1]) {
-			check.OK(t, err)
-		}
-	}
-	tests := map[string]struct {
+	f.Put(list...)
+	for name, test := range map[string]struct {
 		f    query.RunFilter
 		want []int
 	}{
@@ -66,27 +55,18 @@ func TestRunFilters(t *testing.T) {
 		"text of params":    {query.RunFilter{Text: "MÜLLER"}, []int{2}},
 		"text and state":    {query.RunFilter{Text: "müller", States: []core.State{core.Failed}}, nil},
 		"none":              {query.RunFilter{Causes: []core.Cause{core.CauseAPI}}, nil},
-	}
-	for name, test := range tests {
-		for _, of := range []string{"job", "app", "all"} {
-			test.f.Job, test.f.App = "", ""
-			switch of {
-			case "job":
-				test.f.Job = "shop/sweep"
-			case "app":
-				test.f.App = "shop"
-			}
+	} {
+		for _, of := range []query.RunFilter{{Job: "shop/sweep"}, {App: "shop"}, {}} {
+			test.f.Job, test.f.App = of.Job, of.App
 			page, err := f.M.Runs(ctx, test.f)
-			if err != nil {
-				t.Errorf("%s of %s: %v", name, of, err)
-			}
+			check.OK(t, err)
 			var got []int
 			for _, r := range page.Runs {
 				got = append(got, int(r.At-base)/60)
 			}
 			slices.SortFunc(got, func(a, b int) int { return b - a }) // runs with equal times have no order
 			if !slices.Equal(got, test.want) {
-				t.Errorf("%s of %s: %v, not %v", name, of, got, test.want)
+				t.Errorf("%s of %q%q: %v, not %v", name, of.Job, of.App, got, test.want)
 			}
 		}
 	}
@@ -104,9 +84,9 @@ func TestRunsPastTheirTime(t *testing.T) {
 	f := newFixture(t)
 	job := f.Create(spec("sweep", every(time.Minute)))
 	at := core.InstantOf(start.Add(-50 * time.Hour))
-	r := core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Skipped, Reason: core.ReasonMisfire, Cause: core.CauseMisfire,
-		At: at, Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), EndedAt: start}
-	check.OK(t, f.E.CreateRuns(ctx, []core.Run{r})[0])
+	r := newRun(planned(job.Def.ID, at), core.Skipped, at)
+	r.Reason, r.Cause, r.EndedAt = core.ReasonMisfire, core.CauseMisfire, start
+	f.Put(r)
 	for thorough, want := range map[bool]int{false: 0, true: 1} {
 		page, err := f.M.Runs(ctx, query.RunFilter{From: at.Time(), To: at.Time(), Thorough: thorough})
 		if err != nil || len(page.Runs) != want {
@@ -122,20 +102,12 @@ func TestRunsMadeLongBefore(t *testing.T) {
 	var list []core.Run
 	for i := range 12 {
 		at := core.InstantOf(start.Add(150*time.Minute)) + core.Instant(i)
-		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Queued, Cause: core.CauseManual, At: at,
-			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at)})
+		list = append(list, newRun(planned(job.Def.ID, at), core.Queued, at))
 	}
-	for _, err := range f.E.CreateRuns(ctx, list) {
-		check.OK(t, err)
-	}
+	f.Put(list...)
 	got := 0
-	for filter := (query.RunFilter{Limit: 10, From: start.Add(2 * time.Hour)}); ; {
-		page, err := f.M.Runs(ctx, filter)
-		check.OK(t, err)
+	for _, page := range f.pages(query.RunFilter{Limit: 10, From: start.Add(2 * time.Hour)}) {
 		got += len(page.Runs)
-		if filter.After = page.Next; page.Next == "" {
-			break
-		}
 	}
 	if got != len(list) {
 		t.Errorf("pages of 10 have %d of %d that wait", got, len(list))
@@ -149,26 +121,21 @@ func TestRunsOfOneMoment(t *testing.T) {
 	var list []core.Run
 	for i := range 25 {
 		at := core.InstantOf(start) - core.Instant(60*(i+1))
-		list = append(list, core.Run{ID: core.PlannedRun(job.Def.ID, at), App: "shop", State: core.Running, Cause: core.CauseSchedule, At: at,
-			Slot: at, Attempt: 1, First: core.PlannedRun(job.Def.ID, at), Address: "http://a", SentAt: at.Time()})
+		r := newRun(planned(job.Def.ID, at), core.Running, at)
+		r.Address, r.SentAt = "http://a", at.Time()
+		list = append(list, r)
 	}
-	for _, err := range f.E.CreateRuns(ctx, list) {
-		check.OK(t, err)
-	}
+	f.Put(list...)
 	got := map[core.RunID]bool{}
-	for filter := (query.RunFilter{Limit: 10}); ; {
-		page, err := f.M.Runs(ctx, filter)
-		if err != nil || len(page.Runs) > 10 {
-			t.Fatalf("a page of 10 has %d runs, %v", len(page.Runs), err)
+	for _, page := range f.pages(query.RunFilter{Limit: 10}) {
+		if len(page.Runs) > 10 {
+			t.Fatalf("a page of 10 has %d runs", len(page.Runs))
 		}
 		for i := range page.Runs {
 			if got[page.Runs[i].ID] {
 				t.Errorf("run %d came twice", page.Runs[i].ID)
 			}
 			got[page.Runs[i].ID] = true
-		}
-		if filter.After = page.Next; page.Next == "" {
-			break
 		}
 	}
 	if len(got) != len(list) {
@@ -189,27 +156,19 @@ func TestRunsBehindManyOthers(t *testing.T) {
 		job := f.Create(spec("sweep", every(time.Second)))
 		list := make([]core.Run, n+1)
 		for i := range list {
-			id := core.PlannedRun(job.Def.ID, core.InstantOf(start)+core.Instant(i))
-			list[i] = core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: core.InstantOf(start),
-				Slot: core.InstantOf(start), Attempt: 1, First: id}
+			list[i] = newRun(planned(job.Def.ID, core.InstantOf(start)+core.Instant(i)), core.Succeeded, core.InstantOf(start))
 		}
 		list[0].State, list[0].Reason = core.Failed, core.ReasonHandler
-		check.OK(t, errors.Join(f.E.CreateRuns(ctx, list)...))
+		f.Put(list...)
 		f.Clock = start.Add(30 * 24 * time.Hour)
-		found, pages := 0, 0
-		for filter := (query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}}); ; {
-			page, err := f.M.Runs(ctx, filter)
-			check.OK(t, err)
-			found, pages = found+len(page.Runs), pages+1
-			if filter.After = page.Next; page.Next == "" {
-				break
-			}
-			if page.LookedTo.IsZero() {
+		found, pages := 0, f.pages(query.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
+		for _, page := range pages {
+			if found += len(page.Runs); page.Next != "" && page.LookedTo.IsZero() {
 				t.Error("a page that is not full does not say how far it looked")
 			}
 		}
-		if found != 1 || pages != want {
-			t.Errorf("behind %d others %d found, in %d pages, want %d", n, found, pages, want)
+		if found != 1 || len(pages) != want {
+			t.Errorf("behind %d others %d found, in %d pages, want %d", n, found, len(pages), want)
 		}
 	}
 }

@@ -23,9 +23,8 @@ func (f *fixture) past(job core.JobID, story string) {
 	f.T.Helper()
 	for i, c := range story {
 		at := core.InstantOf(start) - core.Instant(60*(len(story)-i))
-		id := core.PlannedRun(job, at)
-		r := core.Run{ID: id, App: "shop", Attempt: 1, First: id, At: at, Slot: at, Cause: core.CauseSchedule, EndedAt: at.Time()}
-		if i > 0 && story[i-1] == 't' {
+		r := newRun(planned(job, at), "", at)
+		if r.EndedAt = at.Time(); i > 0 && story[i-1] == 't' {
 			r.ID, r.Attempt, r.Cause = core.NumberedRun(job, uint32(i)), 2, core.CauseRetry
 		}
 		switch c {
@@ -44,7 +43,7 @@ func (f *fixture) past(job core.JobID, story string) {
 		case 'l':
 			r.ID, r.Slot, r.State, r.EndedAt = core.NumberedRun(job, uint32(i)), core.InstantOf(start)+60, core.Planned, time.Time{}
 		}
-		check.OK(f.T, f.E.CreateRuns(ctx, []core.Run{r})[0])
+		f.Put(r)
 	}
 }
 
@@ -118,7 +117,7 @@ func TestTroubleOfApps(t *testing.T) {
 	f := newFixture(t)
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "fixed", Executors: []string{"http://10.0.0.7:9999"}}))
 	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "paused"}))
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "paused"}, manage.PauseRequest{}))
+	f.Pause(manage.Target{App: "paused"})
 	for _, app := range []string{"fixed", "paused", "shop"} {
 		for i := range 2 {
 			s := spec(fmt.Sprint("sweep", i), every(time.Minute))
@@ -126,8 +125,7 @@ func TestTroubleOfApps(t *testing.T) {
 			f.past(f.Create(s).Def.ID, "f")
 		}
 	}
-	byHand := spec("by-hand", core.Schedule{})
-	f.Create(byHand)
+	f.Create(spec("by-hand", core.Schedule{}))
 	stopped := spec("stopped", every(time.Minute))
 	stopped.Paused = new(true)
 	f.Create(stopped)
@@ -196,7 +194,7 @@ func TestTroubleIsBounded(t *testing.T) {
 			check.OK(t, r.Err)
 		}
 	}
-	long := query.New(f.E, query.Options{Now: func() time.Time { return f.Clock }, PageFor: time.Hour})
+	long := query.New(f.E, query.Options{Now: f.Now, PageFor: time.Hour})
 	got, err := long.Trouble(ctx, nil)
 	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
 		t.Errorf("checked %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)

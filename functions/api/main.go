@@ -71,7 +71,7 @@ func wire(c *lambdaboot.Config, e *store.Store, door executorhttp.Config, to not
 		a.Callback(callback.Options{TokenFor: lambdaboot.TokenFor}))
 	// Consumers of SQS queues ask here about runs and send heartbeats.
 	(&executorhttp.Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: a.Store.Runs, Finish: a.Finish}).Serve(mux)
-	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log, Notices: e,
+	o := api.Options{URL: c.ReportURL, Refused: door.Refused, Log: log,
 		Reports: a.Reports(report.Options{Zone: c.ReportZone}),
 		Restore: a.Restorer(restore.Options{}),
 		Store:   a.Store,

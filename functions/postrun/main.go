@@ -29,7 +29,7 @@ func main() {
 	awslambda.Start(assemble(&c, store.Store, store.BuryRaw, to, log).handle)
 }
 
-// assemble creates the handler on an engine.
+// assemble creates the handler on a store.
 func assemble(c *lambdaboot.Config, e *store.Store, bury func(ctx context.Context, body, reason string) error, to notification.Sender,
 	log *slog.Logger) *handler {
 	a := c.Assemble(e, log)

@@ -19,7 +19,7 @@ func main() {
 	c.Start(lambdaboot.HTTP(wire(&c, store.Store, log), log))
 }
 
-// wire creates the handler on an engine.
+// wire creates the handler on a store.
 func wire(c *lambdaboot.Config, e *store.Store, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()

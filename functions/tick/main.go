@@ -46,7 +46,7 @@ type takeLetters func(ctx context.Context, record func(context.Context, *core.Le
 // lettersFor limits the time in which a tick takes dead-letter messages; the others wait for the next tick.
 const lettersFor = 20 * time.Second
 
-// wire creates the handler on an engine; invoke invokes this function once more.
+// wire creates the handler on a store; invoke invokes this function once more.
 func wire(c *lambdaboot.Config, e *store.Store, take takeLetters, invoke func(ctx context.Context, payload []byte) error,
 	log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)

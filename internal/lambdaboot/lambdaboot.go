@@ -255,7 +255,7 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// Assemble returns a wiring.Assembly, which creates the parts of a function on an engine.
+// Assemble returns a wiring.Assembly, which creates the parts of a function on a store.
 func (c *Config) Assemble(e *store.Store, log *slog.Logger) *wiring.Assembly {
 	return wiring.New(e, wiring.Options{Plan: c.Plan, Log: ratelog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },

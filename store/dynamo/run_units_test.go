@@ -85,14 +85,14 @@ func use(t *testing.T, app manage.AppSpec, specs ...manage.JobSpec) (u used) {
 		at := core.InstantOf(time.Now()) + 2
 		run := core.PlannedRun(saved[0].ID, at)
 		f.sqs.Purge(fakeaws.Names.Fires)
-		ok(t, s.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
+		ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 			Fires: []core.Fire{{Run: run, Rev: saved[0].Rev, At: at, Slot: at, Cause: core.CauseSchedule}}}}})...)
 		f.db.Units()
 		f.sqs.Units()
 		ctx, stop := context.WithCancel(ctx)
 		e.busy.Go(func() {
 			for ctx.Err() == nil {
-				got, err := s.Receive(ctx, ring.KindFires, 5)
+				got, err := s.Queue.Receive(ctx, ring.KindFires, 5)
 				if err != nil || len(got) == 0 {
 					continue
 				}
@@ -101,7 +101,7 @@ func use(t *testing.T, app manage.AppSpec, specs ...manage.JobSpec) (u used) {
 				for _, v := range d.Handle(ctx, poller.Messages(got)) {
 					check.NoError(t, v.Err)
 				}
-				ok(t, s.Ack(ctx, got)...)
+				ok(t, s.Queue.Ack(ctx, got)...)
 			}
 		})
 		time.Sleep(time.Minute + app.WaitForExecutor)

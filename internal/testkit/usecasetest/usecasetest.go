@@ -50,8 +50,7 @@ type Fixture struct {
 // New returns a Fixture with an app named "shop".
 func New(t testing.TB) *Fixture {
 	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}, Notifier: &Notifier{}}
-	now := func() time.Time { return f.Clock }
-	f.E = memory.Open(t, memory.Options{Now: now})
+	f.E = memory.Open(t, memory.Options{Now: f.Now})
 	f.M = f.Fresh(&Faults{})
 	app := f.Must(f.M.SaveApp(Ctx, Ann, manage.AppSpec{Name: "shop", Allow: []string{"10.0.0.0/8"}}))
 	if app.Change != manage.Created {
@@ -67,20 +66,22 @@ func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 	return page.Changes, err
 }
 
+// Now returns the time of the clock.
+func (f *Fixture) Now() time.Time { return f.Clock }
+
 // Fresh returns a Fixture for a second process that uses the store of f.
 func (f *Fixture) Fresh(with *Faults) *people.People {
-	now := func() time.Time { return f.Clock }
 	f.Faults = with
-	end := finish.New(f.E, finish.Options{Now: now, Plan: plan.Local()})
+	end := finish.New(f.E, finish.Options{Now: f.Now, Plan: plan.Local()})
 	s := with.on(*cmp.Or(with.Store, f.E))
-	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E, report.Options{Now: now}),
+	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E, report.Options{Now: f.Now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
 				return core.Invalid("command", "", "none is run here")
 			}
 			return nil
 		}},
-		Ask: query.Options{Now: now, Reachable: func(address string) error {
+		Ask: query.Options{Now: f.Now, Reachable: func(address string) error {
 			switch {
 			case strings.HasPrefix(address, "lambda:"):
 				return errors.New("no AWS credentials here")
@@ -202,15 +203,51 @@ func (k *Killer) Kill(_ context.Context, app *core.App, address string, job core
 
 func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.Run {
 	f.T.Helper()
-	id := core.PlannedRun(job, at)
-	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
-	check.OK(f.T, f.E.CreateRuns(Ctx, []core.Run{r})[0])
+	r := Run(core.PlannedRun(job, at), core.Succeeded, at)
+	r.SentAt, r.EndedAt = at.Time().Add(late), at.Time().Add(late+time.Second)
+	f.Put(r)
 	return r
 }
 
 // Quiet makes the delay queue report that it has no old message. Missing runs then count as missing.
 func (f *Fixture) Quiet() { f.Faults.Quiet = true }
+
+// Run returns a run of app shop as its first attempt. A run with a number is one of the API.
+func Run(id core.RunID, state core.State, slot core.Instant) core.Run {
+	cause := core.CauseSchedule
+	if _, planned := id.Planned(); !planned {
+		cause = core.CauseAPI
+	}
+	return core.Run{ID: id, First: id, App: "shop", State: state, Cause: cause, At: slot, Slot: slot, Attempt: 1}
+}
+
+// Put stores runs.
+func (f *Fixture) Put(runs ...core.Run) {
+	f.T.Helper()
+	check.OK(f.T, errors.Join(f.E.CreateRuns(Ctx, runs)...))
+}
+
+// Pause pauses a job, an app or everything, without an end or until a time.
+func (f *Fixture) Pause(target manage.Target, until ...time.Time) {
+	f.T.Helper()
+	var r manage.PauseRequest
+	if len(until) > 0 {
+		r.Until = &until[0]
+	}
+	check.Call(f.T)(f.M.Pause(Ctx, Ann, target, r))
+}
+
+// Resume ends a pause.
+func (f *Fixture) Resume(target manage.Target) {
+	f.T.Helper()
+	check.Call(f.T)(f.M.Resume(Ctx, Ann, target, ""))
+}
+
+// Delete deletes a job.
+func (f *Fixture) Delete(ref string) {
+	f.T.Helper()
+	check.Call(f.T)(f.M.Delete(Ctx, Ann, ref, nil))
+}
 
 // Runs returns the stored runs with the given IDs.
 func (f *Fixture) Runs(ids ...core.RunID) map[core.RunID]*core.Run {
