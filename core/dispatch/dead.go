@@ -116,7 +116,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	return n, err
 }
 
-// read returns the runs and broadcasts of a message, the errors of those that cannot be decoded, and their jobs. Jobs that
+// read returns the runs and broadcasts of a message, the errors of runs that cannot be decoded, and their jobs. Jobs that
 // cannot be decoded count as deleted, unless only their secrets are locked.
 func (d *Dead) read(ctx context.Context, fires []core.Fire) (
 	runs map[core.RunID]*core.Run, bad map[core.RunID]error, found map[core.JobID]*core.Job, err error,

@@ -42,7 +42,7 @@ func TestUnreadableBroadcastHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// TestUnreadableRunIsNotClaimed: a scheduled run that is stored and cannot be read is put back, and the error is logged.
+// TestUnreadableRunIsNotClaimed: a scheduled run that is stored and cannot be read is enqueued again.
 func TestUnreadableRunIsNotClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newSpreading(t, 1, func(d *core.Def) { d.Route = core.RouteFirst })
