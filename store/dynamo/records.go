@@ -169,7 +169,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 
 // changeWrites returns the writes of a change record.
 func (s *Store) changeWrites(c *core.Change) []store.Write {
-	return store.ChangeWrites(c, s.o.Now().Add(s.o.KeepRuns))
+	return store.ChangeWrites(c, s.o.Now().Add(core.Keep{}.For()))
 }
 
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
