@@ -34,6 +34,17 @@ func (f *fakes) enqueueAt(t *testing.T, slot core.Instant, n uint32) {
 	}
 }
 
+// enqueued returns a store whose queue was seen empty and then got a message.
+func enqueued(t *testing.T) (*fakes, core.Instant) {
+	t.Helper()
+	f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
+	_, err := f.store.Oldest(t.Context())
+	ok(t, err)
+	slot := core.InstantOf(time.Now())
+	f.enqueueAt(t, slot, 1)
+	return f, slot
+}
+
 func onRing(o ring.Oldest, slot core.Instant) bool {
 	return o.PutBack(slot, slot) || !o.Due.IsZero() && !o.Due.After(slot.Time())
 }
@@ -43,12 +54,8 @@ func onRing(o ring.Oldest, slot core.Instant) bool {
 // messages.
 func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
 		time.Sleep(time.Hour)
-		_, err := f.store.Oldest(t.Context())
-		ok(t, err)
-		slot := core.InstantOf(time.Now())
-		f.enqueueAt(t, slot, 1)
+		f, slot := enqueued(t)
 		var last store.Delivery
 		for last.Receives < ring.MaxReceives {
 			last = f.receiveOne(t)
@@ -77,11 +84,7 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 // later messages are compared.
 func TestAMessageThatWaitsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
-		_, err := f.store.Oldest(t.Context())
-		ok(t, err)
-		slot := core.InstantOf(time.Now())
-		f.enqueueAt(t, slot, 1)
+		f, slot := enqueued(t)
 		got := f.receiveOne(t)
 		for _, err := range f.store.Queue.Release(t.Context(), []store.Delivery{got}, time.Now().Add(time.Hour)) {
 			ok(t, err)
@@ -102,11 +105,7 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 // due.
 func TestInFlightAfterABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{Visibility: 25 * time.Second})
-		_, err := f.store.Oldest(t.Context())
-		ok(t, err)
-		slot := core.InstantOf(time.Now())
-		f.enqueueAt(t, slot, 1)
+		f, slot := enqueued(t)
 		for range 20 { // no process receives
 			time.Sleep(time.Minute)
 			o, err := f.store.Oldest(t.Context())

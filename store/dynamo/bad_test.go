@@ -265,10 +265,10 @@ func TestComeAgain(t *testing.T) {
 		for i := range 12 {
 			f.send(t, fakeaws.Names.Fires, fmt.Sprint(i))
 		}
-		asked := 0
+		var asked atomic.Int64
 		f.sqs.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 			if c.Op == "ChangeMessageVisibilityBatch" {
-				asked++
+				asked.Add(1)
 			}
 			return fakeaws.Fault{}
 		}
@@ -288,8 +288,8 @@ func TestComeAgain(t *testing.T) {
 			hidden[m.Hidden.Sub(now)]++
 		}
 		if want := map[time.Duration]int{0: 1, 1 * time.Second: 1, 2 * time.Second: 1, 3 * time.Second: 2, 4 * time.Second: 1, 5 * time.Second: 2,
-			6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked != 2 {
-			t.Errorf("by %d requests they come again after %v, want %v", asked, hidden, want)
+			6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked.Load() != 2 {
+			t.Errorf("by %d requests they come again after %v, want %v", asked.Load(), hidden, want)
 		}
 		var receipts []string
 		for i := range list {

@@ -146,9 +146,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	for p := range max(g.Partitions, g.Readable, 1) {
 		if err := s.query(ctx, s.dueIndex(equal("partition", number(p))), func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
-				if v, err := decodeSched(it); err == nil { // otherwise it is read by its key
-					rev, _ := intOf(it, "defRev")
-					b.scheds[v.ID] = parts{sched: v, defRev: rev}
+				if v, defRev, err := decodeSched(it); err == nil { // otherwise it is read by its key
+					b.scheds[v.ID] = parts{sched: v, defRev: defRev}
 				}
 				return true, nil
 			}

@@ -419,25 +419,18 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 						deleted := func(ctx context.Context) error {
 							return f.store.DeleteApp(ctx, 1, "orders", core.Change{ID: 2, App: "orders"})
 						}
-						if makerFirst {
-							maker.run(t.Context(), made)
-							time.Sleep(stopped)
-							deleter.run(t.Context(), deleted)
-							time.Sleep(stopped)
-							close(maker.goOn)
-							<-maker.over
-							close(deleter.goOn)
-						} else {
-							deleter.run(t.Context(), deleted)
-							time.Sleep(stopped)
-							maker.run(t.Context(), made)
-							time.Sleep(stopped)
-							close(deleter.goOn)
-							<-deleter.over
-							close(maker.goOn)
+						first, second, firstCall, secondCall := maker, deleter, made, deleted
+						if !makerFirst {
+							first, second, firstCall, secondCall = deleter, maker, deleted, made
 						}
-						<-maker.over
-						<-deleter.over
+						first.run(t.Context(), firstCall)
+						time.Sleep(stopped)
+						second.run(t.Context(), secondCall)
+						time.Sleep(stopped)
+						close(first.goOn)
+						<-first.over
+						close(second.goOn)
+						<-second.over
 						found, _, err := getJobs(t.Context(), f.store, store.Whole, []core.JobID{1})
 						ok(t, err)
 						_, job := found[1]

@@ -56,9 +56,6 @@ type Options struct {
 	Names Names
 	// Visibility is how long a received message is invisible to other receivers, in whole seconds. Zero: 25 s.
 	Visibility time.Duration
-	// KeepRuns is how long runs, skipped records and change records stay if their job sets no keep. Zero: 30 days. A run stays
-	// at least 15 days, the longest life of its message. KeepJournals is how long journals stay. Zero: 20 days.
-	KeepRuns, KeepJournals time.Duration
 	// Insist is how long a throttled part of a batch request is retried. Zero: 1 s.
 	Insist time.Duration
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
@@ -99,16 +96,13 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	if o.Visibility%time.Second != 0 || o.Visibility < 0 || o.Visibility > 12*time.Hour {
 		return nil, fmt.Errorf("visibility %s: it is whole seconds, at most 12 h", o.Visibility)
 	}
-	o.KeepRuns = cmp.Or(o.KeepRuns, 30*24*time.Hour)
-	o.KeepJournals = cmp.Or(o.KeepJournals, 20*24*time.Hour)
 	o.Insist = cmp.Or(o.Insist, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: queue{Store: s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
-		KeepJournals: o.KeepJournals,
-		ByJournal:    true, Shared: true, Newest: s.Newest, Failed: s, Close: func() error { return nil },
+		KeepJournals: keepJournals, ByJournal: true, Shared: true, Newest: s.Newest, Failed: s, Close: func() error { return nil },
 		// DynamoDB removes expired items by itself.
 		Sweep: func(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) { return 0, nil }}
 	s.Store.Secrets = s.Resealing(jobs{s})

@@ -23,6 +23,9 @@ func (s *Store) runExpiry(ctx context.Context, r *core.Run) int64 {
 	return s.expiry(ctx, r.ID.Job())
 }
 
+// keepJournals is how long journals stay.
+const keepJournals = 20 * 24 * time.Hour
+
 // messageLife is longer than a queue keeps a message: the record of a run must exist while its message may be redelivered.
 const messageLife = 15 * 24 * time.Hour
 
@@ -45,10 +48,7 @@ func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 	s.learn(ctx, jobs)
 	list := make([]time.Duration, len(jobs))
 	for i, job := range jobs {
-		switch k, _ := s.defs.of(job); {
-		case k.days == 0:
-			list[i] = max(s.o.KeepRuns, messageLife)
-		case k.days > 0:
+		if k, _ := s.defs.of(job); k.days >= 0 {
 			list[i] = max(core.Keep{Days: k.days}.For(), messageLife)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 // letKeyGo sets the latest expiry of the key of an ended run, even if the run itself is kept forever.
 func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	e := equal("v", number(r.ID)) // the key may belong to another run by then
-	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(max(s.o.KeepRuns, messageLife)).Unix())
+	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(core.Keep{}.For()).Unix())
 	e.set("expires", number(at))
 	_ = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
 }

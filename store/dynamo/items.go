@@ -65,7 +65,7 @@ type schedItem struct {
 	Grace      time.Duration `dynamodbav:"grace,omitempty"`
 	Deadline   time.Duration `dynamodbav:"deadline,omitempty"`
 	Next       core.Instant  `dynamodbav:"next"`
-	PlanAt     string        `dynamodbav:"planAt,omitempty"`
+	PlanAt     string        `dynamodbav:"planAt"`
 	Partition  int           `dynamodbav:"partition"`
 	Seq        int64         `dynamodbav:"seq"`
 	Tail       core.RunID    `dynamodbav:"tail"`
@@ -94,31 +94,30 @@ func encodeSched(s *core.Sched, defRev int64) item {
 	return encoded
 }
 
-func decodeSched(it item) (core.Sched, error) {
+// decodeSched also returns the revision of the definition.
+func decodeSched(it item) (s core.Sched, defRev int64, err error) {
 	var v schedItem
 	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-		return core.Sched{}, fmt.Errorf("read a sched item: %w", err)
+		return s, 0, fmt.Errorf("read a sched item: %w", err)
 	}
 	id, err := jobOf(v.ID)
 	if err != nil {
-		return core.Sched{}, err
+		return core.Sched{}, 0, err
 	}
-	s := core.Sched{ID: id, App: v.App, State: v.State, Rev: v.Rev, RevAt: core.FromMillis(v.RevAt), Misfire: v.Misfire,
+	s = core.Sched{ID: id, App: v.App, State: v.State, Rev: v.Rev, RevAt: core.FromMillis(v.RevAt), Misfire: v.Misfire,
 		Grace: v.Grace, Deadline: v.Deadline, Next: v.Next, Partition: v.Partition, Seq: v.Seq, Tail: v.Tail, PauseUntil: v.PauseUntil,
 		PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError, Compared: v.Compared}
-	if v.PlanAt != "" {
-		d, err := parsePlanKey(v.PlanAt, 0)
-		if err != nil {
-			return core.Sched{}, err
-		}
-		if s.PlanAt = d.PlanAt; d.PlanAt == never {
-			s.PlanAt = 0
-		}
+	d, err := parsePlanKey(v.PlanAt, 0)
+	if err != nil {
+		return core.Sched{}, 0, err
+	}
+	if d.PlanAt != never {
+		s.PlanAt = d.PlanAt
 	}
 	if err := json.Unmarshal([]byte(v.Schedule), &s.Schedule); err != nil {
-		return core.Sched{}, fmt.Errorf("read the schedule of job %d: %w", id, err)
+		return core.Sched{}, 0, fmt.Errorf("read the schedule of job %d: %w", id, err)
 	}
-	return s, nil
+	return s, v.DefRev, nil
 }
 
 func jobOf(id string) (core.JobID, error) {

@@ -133,8 +133,8 @@ func (s *Store) readParts(ctx context.Context, ids []core.JobID, key func(core.J
 		if stringOf(it, "part") == "def" {
 			p.def.text = stringOf(it, "def")
 			p.def.rev, p.err = intOf(it, "rev")
-		} else if p.sched, p.err = decodeSched(it); p.err == nil {
-			p.defRev, p.err = intOf(it, "defRev")
+		} else {
+			p.sched, p.defRev, p.err = decodeSched(it)
 		}
 		p.sched.ID = id
 		read[id] = p

@@ -151,8 +151,9 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		case errs[i] != nil:
 		case len(g.Writes) == 0:
 			for k := range g.Changes {
-				free = append(free, s.changeWrites(&g.Changes[k])...)
-				of = append(of, i, i)
+				for _, w := range s.changeWrites(&g.Changes[k]) {
+					free, of = append(free, w), append(of, i)
+				}
 			}
 		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any && !deletesApp(g.Writes[0]):
 			free, of = append(free, g.Writes[0]), append(of, i)
@@ -169,7 +170,7 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 
 // changeWrites returns the writes of a change record.
 func (s *Store) changeWrites(c *core.Change) []store.Write {
-	return store.ChangeWrites(c, s.o.Now().Add(s.o.KeepRuns))
+	return store.ChangeWrites(c, s.o.Now().Add(core.Keep{}.For()))
 }
 
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {

@@ -342,15 +342,14 @@ func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibilit
 // message in flight may be older than all others, because its receivers keep dying.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
-	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
-	if err != nil {
-		return ring.Oldest{}, err
+	due, inFlight := 0, 0
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindSlow} {
+		d, _, flying, err := s.Depth(ctx, kind)
+		if err != nil {
+			return ring.Oldest{}, err
+		}
+		due, inFlight = due+d, inFlight+flying
 	}
-	slowDue, _, slowInFlight, err := s.Depth(ctx, ring.KindSlow)
-	if err != nil {
-		return ring.Oldest{}, err
-	}
-	due, inFlight = due+slowDue, inFlight+slowInFlight
 	clear, from := due+inFlight == 0, now
 	if !clear {
 		if from, err = s.wasClear(ctx, now, due == 0); err != nil {

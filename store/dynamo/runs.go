@@ -579,7 +579,7 @@ func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 				continue
 			}
 			minute, _ := strconv.ParseInt(at, 10, 64)
-			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= s.o.KeepJournals/2 {
+			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= keepJournals/2 {
 				old = append(old, store.JournalKey(key))
 			}
 		}
@@ -588,7 +588,7 @@ func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 	store.AtOnce(len(old), func(i int) {
 		e := &expr{}
 		e.exists("v")
-		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
+		e.set("expires", number(s.o.Now().Add(keepJournals).Unix()))
 		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
 		if errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it no longer exists

@@ -80,16 +80,18 @@ func TestOneThrottledWriteFailsNoOther(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
 		e, ctx := f.store.Store, t.Context()
 		runs, groups, keys, ids := make([]store.RunPut, n), make([]store.Group, n), make([]store.Key, n), make([]core.RunID, n)
+		changes := make([]store.Group, n) // of no job: one record each
 		for i := range n {
 			ids[i], keys[i] = core.PlannedRun(core.JobID(i+1), core.InstantOf(base)), store.Key{Kind: "k", Name: fmt.Sprint(i)}
 			r := oneRun(ids[i])
 			runs[i].Create = &r
 			groups[i].Writes = []store.Write{{Record: store.Record{Key: keys[i], V: 1}, Was: store.Any}}
+			changes[i].Changes = []core.Change{{ID: int64(i + 1), At: base, App: "orders"}}
 		}
 		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 			return fakeaws.Fault{Part: func(i int) bool { return c.Write && (c.N == 1 || i == hot) }}
 		}
-		put, written := e.Runs.Put(ctx, runs), e.Records.Write(ctx, groups...)
+		put, written, changed := e.Runs.Put(ctx, runs), e.Records.Write(ctx, groups...), e.Records.Write(ctx, changes...)
 		stored, err := e.Runs.Get(ctx, ids)
 		ok(t, err)
 		records, err := e.Records.Get(ctx, keys...)
@@ -97,7 +99,7 @@ func TestOneThrottledWriteFailsNoOther(t *testing.T) {
 		for i := range n {
 			_, is := stored[ids[i]]
 			_, has := records[keys[i]]
-			for what, err := range map[string]error{"run": put[i], "record": written[i]} {
+			for what, err := range map[string]error{"run": put[i], "record": written[i], "change record": changed[i]} {
 				if throttled := errors.Is(err, core.ErrThrottled); throttled != (i == hot) || !throttled && err != nil {
 					t.Errorf("%s %d of %d: %v", what, i, n, err)
 				}
