@@ -166,7 +166,8 @@ func TestUnreadableIsTold(t *testing.T) {
 		page       any
 		lines      []string
 	}{
-		{"an app", "/v1/apps", client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
+		{"an app", "/v1/apps",
+			client.AppList{Apps: []client.App{{Name: "shop"}}, Failed: []client.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
 			[]string{"get", "get -o yaml", "executors", "executors -o json", "apply -f - --prune --dry-run"}},
 		{"a job", "/v1/jobs", client.JobPage{Jobs: []client.Job{job}, Failed: []client.UnreadableJob{{Number: 7, Message: "no JSON"}}},
 			[]string{"get", "get shop", "get -o yaml", "get -o json", "apply -f - --prune --dry-run"}},

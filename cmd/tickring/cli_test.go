@@ -259,7 +259,8 @@ func testServer(t testing.TB) *httptest.Server {
 			io.WriteString(w, "hooked")
 			return
 		}
-		if r.URL.Path == "/test/work" {
+		switch r.URL.Path {
+		case "/test/work":
 			runs := make([]core.Run, 3)
 			for i := range runs {
 				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
@@ -269,17 +270,13 @@ func testServer(t testing.TB) *httptest.Server {
 			}
 			runs[2].Message = "queued"
 			data.CreateRuns(r.Context(), runs)
-			return
-		}
-		if r.URL.Path == "/test/called" { // the run of an endpoint, and one whose executor lost its log
+		case "/test/called": // the run of an endpoint, and one whose executor lost its log
 			at := core.InstantOf(time.Now())
 			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 201), App: "shop", State: core.Succeeded, Cause: core.CauseAPI,
 				At: at, Slot: at, Address: "http://10.0.0.7:9999", SentAt: at.Time(), EndedAt: at.Time(), Message: "gone"}})
 			data.CreateRuns(r.Context(), []core.Run{{ID: core.NumberedRun(1, 200), App: "shop", State: core.Failed, Reason: core.ReasonHandler,
 				Cause: core.CauseAPI, At: at, Slot: at, Address: "call:https://shop.internal", SentAt: at.Time(), EndedAt: at.Time(), Message: "no"}})
-			return
-		}
-		if r.URL.Path == "/test/old" { // runs that ended days ago
+		case "/test/old": // runs that ended days ago
 			runs := make([]core.Run, 30)
 			for i := range runs {
 				at := core.InstantOf(time.Now()) - core.Instant(86400*(i+2))
@@ -290,14 +287,10 @@ func testServer(t testing.TB) *httptest.Server {
 				}
 			}
 			data.CreateRuns(r.Context(), runs)
-			return
-		}
-		if r.URL.Path == "/test/refuse" {
+		case "/test/refuse":
 			refused.Note(r.Context(), rejectlog.Refusal{Door: rejectlog.Registry, Reason: rejectlog.Token, Remote: "10.0.3.17:40112", App: "guarded",
 				Address: "http://10.0.3.17:9999/"})
-			return
-		}
-		if r.URL.Path == "/test/mute" { // channel broken rejected notifications of job 1 for an hour, and one of two was given up
+		case "/test/mute": // channel broken rejected notifications of job 1 for an hour, and one of two was given up
 			at := time.Date(2026, 3, 1, 2, 30, 5, 0, time.UTC)
 			last := notification.Occurrence{Run: core.NumberedRun(1, 1), When: at}
 			since := notification.Occurrence{Run: core.NumberedRun(1, 2), When: at.Add(30 * time.Minute)}
@@ -318,9 +311,7 @@ func testServer(t testing.TB) *httptest.Server {
 						Next: at.Add(time.Hour), Error: "hooks.example.com: answered 500"}}}} {
 				notification.PutState(r.Context(), data, s)
 			}
-			return
-		}
-		if r.URL.Path == "/test/dead-letter" {
+		case "/test/dead-letter":
 			at := core.InstantOf(time.Now()) - 10
 			data.Queue.Bury(r.Context(),
 				ring.Message{Kind: ring.KindFires, Slot: at,
@@ -330,12 +321,12 @@ func testServer(t testing.TB) *httptest.Server {
 				"unreadable message: of no kind that there is")
 			data.Queue.Bury(r.Context(), ring.Message{Kind: ring.KindPostRun, Slot: at,
 				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7), PostRun: core.PostRun{Notice: true}}}, "it was received too often")
-			return
-		}
-		if r.URL.Path == "/healthz" {
+		case "/healthz":
 			w.Header().Set(server.HeaderVersion, "test")
+			h.ServeHTTP(w, r)
+		default:
+			h.ServeHTTP(w, r)
 		}
-		h.ServeHTTP(w, r)
 	}))
 }
 

@@ -13,14 +13,10 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/manifest"
-	"pgregory.net/rapid"
 )
 
 func TestParseTime(t *testing.T) {
@@ -168,29 +164,6 @@ func TestStrangerSaysLittle(t *testing.T) {
 			t.Errorf("%v: %d bytes: %.300q", args, len(text), text)
 		}
 	}
-}
-
-// TestDurations: the API and manifests write and read durations alike.
-func TestDurations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(rapid.Int64Range(1, 400*24*3600*1000).Draw(t, "ms")) * time.Millisecond
-		spec := api.JobSpecOf(manage.JobSpec{Def: core.Def{Timeout: d}})
-		if got := manifest.FormatDuration(d); got != spec.Timeout {
-			t.Fatalf("%d ms: manifest writes %s, the API %s", d.Milliseconds(), got, spec.Timeout)
-		}
-		back, err := api.ManageJob(spec)
-		if err != nil || back.Def.Timeout != d {
-			t.Fatalf("%s: %s, %v", spec.Timeout, back.Def.Timeout, err)
-		}
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(`[0-9]{0,19}(d|h|m|s|ms|x|)([0-9]{1,3}(d|h|m|s|ms))?`).Draw(t, "text")
-		want, err1 := api.ParseDuration(text)
-		got, err2 := api.ManageJob(client.JobSpec{Timeout: text})
-		if text != "" && ((err1 == nil) != (err2 == nil) || err1 == nil && got.Def.Timeout != want) {
-			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)
-		}
-	})
 }
 
 func TestVersion(t *testing.T) {
