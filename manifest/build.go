@@ -217,19 +217,12 @@ func (b *builder) hide(form object, path string) {
 	}
 }
 
-// forget removes a deleted header or variable from the list of secret ones.
-func forget(in object, name string) {
-	if list, is := in["hidden"].([]any); is {
-		in["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
-	}
-}
-
 // maxMends bounds how many errors of one entry core is asked for.
 const maxMends = 40
 
 // settle has check judge a form until check accepts it. It reports each error, and removes the rejected value from the
-// form. An error about a missing value counts only if no error of the value or of a required field is reported yet; whole
-// tells that the form has the required fields.
+// form. An error about a missing value counts only if no error of the value is reported yet, and if the form is whole: it
+// has the required fields.
 func (b *builder) settle(form object, path string, whole bool, check func() error) {
 	for range maxMends {
 		err := check()
@@ -398,10 +391,14 @@ func remove(in object, path string) bool {
 		}
 		switch v := v.(type) {
 		case object:
-			if name, ok := strings.CutPrefix(rest, "."); ok && remove(v, name) {
-				forget(in, name)
-				return true
+			name, ok := strings.CutPrefix(rest, ".")
+			if !ok || !remove(v, name) {
+				continue
 			}
+			if hidden, is := in["hidden"].([]any); is { // the names of secret headers or variables
+				in["hidden"] = slices.DeleteFunc(slices.Clone(hidden), func(v any) bool { return v == name })
+			}
+			return true
 		case []any:
 			entry, name, _ := strings.Cut(rest, "].")
 			i := indexOf(entry)

@@ -26,10 +26,6 @@ type queue struct {
 	quiet   time.Time // no flush before
 }
 
-func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
-	return &queue{o: o, exporter: e, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
-}
-
 // OnStart implements sdktrace.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 

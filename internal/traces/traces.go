@@ -99,7 +99,7 @@ func New(o Options) (*Traces, error) {
 	if err != nil {
 		return nil, core.Invalid("OTEL_RESOURCE_ATTRIBUTES", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), "name=value,name=value is expected: %v", err)
 	}
-	q := newQueue(exporter, &o)
+	q := &queue{o: &o, exporter: exporter, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(what), sdktrace.WithSpanProcessor(q), sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithSampler(env.sampler))
 	return &Traces{salt: o.Salt, tracer: provider.Tracer("github.com/tickring/tickring"), queue: q}, nil
