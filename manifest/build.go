@@ -236,7 +236,12 @@ func (b *builder) settle(form object, path string, whole bool, check func() erro
 		field := fieldOf(form, e)
 		at, below := b.placeOf(path, field)
 		if remove(form, field) {
-			b.errorf(at, below, "%s", message(e))
+			reported := slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool {
+				return e.Path == below || strings.HasPrefix(e.Path, below+"[") // of a list, an item
+			})
+			if !reported {
+				b.errorf(at, below, "%s", message(e))
+			}
 			continue
 		}
 		if whole && (below == path || !b.failed(below)) {
@@ -402,12 +407,14 @@ func remove(in object, path string) bool {
 		case []any:
 			entry, name, _ := strings.Cut(rest, "].")
 			i := indexOf(entry)
-			switch {
-			case rest[0] != '[':
+			if rest[0] != '[' || i >= len(v) {
 				continue
-			case key == "schedule":
-				return remove(v[i].(object), name)
-			case key == "executors":
+			}
+			switch key {
+			case "schedule":
+				rule, is := v[i].(object)
+				return is && remove(rule, name)
+			case "executors":
 				v[i] = standIn(i)
 			default:
 				delete(in, key)
@@ -459,7 +466,10 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 		if app.Name == "" { // before a wrong value is removed
 			app = spec
 		}
-		want := core.App{Name: cmp.Or(a.Name, "x"), Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
+		want := core.App{Name: a.Name, Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
+		if form["name"] == nil {
+			want.Name = "x" // its absence or error is already reported
+		}
 		if a.Token != nil {
 			want.Token = *a.Token
 		}
