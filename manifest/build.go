@@ -217,19 +217,12 @@ func (b *builder) hide(form object, path string) {
 	}
 }
 
-// forget removes a deleted header or variable from the list of secret ones.
-func forget(in object, name string) {
-	if list, is := in["hidden"].([]any); is {
-		in["hidden"] = slices.DeleteFunc(slices.Clone(list), func(v any) bool { return v == name })
-	}
-}
-
 // maxMends bounds how many errors of one entry core is asked for.
 const maxMends = 40
 
 // settle has check judge a form until check accepts it. It reports each error, and removes the rejected value from the
-// form. An error about a missing value counts only if no error of the value or of a required field is reported yet; whole
-// tells that the form has the required fields.
+// form. An error about a missing value counts only if no error of the value is reported yet, and if the form is whole: it
+// has the required fields.
 func (b *builder) settle(form object, path string, whole bool, check func() error) {
 	for range maxMends {
 		err := check()
@@ -243,7 +236,12 @@ func (b *builder) settle(form object, path string, whole bool, check func() erro
 		field := fieldOf(form, e)
 		at, below := b.placeOf(path, field)
 		if remove(form, field) {
-			b.errorf(at, below, "%s", message(e))
+			reported := slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool {
+				return e.Path == below || strings.HasPrefix(e.Path, below+"[") // of a list, an item
+			})
+			if !reported {
+				b.errorf(at, below, "%s", message(e))
+			}
 			continue
 		}
 		if whole && (below == path || !b.failed(below)) {
@@ -398,19 +396,25 @@ func remove(in object, path string) bool {
 		}
 		switch v := v.(type) {
 		case object:
-			if name, ok := strings.CutPrefix(rest, "."); ok && remove(v, name) {
-				forget(in, name)
-				return true
+			name, ok := strings.CutPrefix(rest, ".")
+			if !ok || !remove(v, name) {
+				continue
 			}
+			if hidden, is := in["hidden"].([]any); is { // the names of secret headers or variables
+				in["hidden"] = slices.DeleteFunc(slices.Clone(hidden), func(v any) bool { return v == name })
+			}
+			return true
 		case []any:
 			entry, name, _ := strings.Cut(rest, "].")
 			i := indexOf(entry)
-			switch {
-			case rest[0] != '[':
+			if rest[0] != '[' || i >= len(v) {
 				continue
-			case key == "schedule":
-				return remove(v[i].(object), name)
-			case key == "executors":
+			}
+			switch key {
+			case "schedule":
+				rule, is := v[i].(object)
+				return is && remove(rule, name)
+			case "executors":
 				v[i] = standIn(i)
 			default:
 				delete(in, key)
@@ -462,7 +466,10 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 		if app.Name == "" { // before a wrong value is removed
 			app = spec
 		}
-		want := core.App{Name: cmp.Or(a.Name, "x"), Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
+		want := core.App{Name: a.Name, Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
+		if form["name"] == nil {
+			want.Name = "x" // its absence or error is already reported
+		}
 		if a.Token != nil {
 			want.Token = *a.Token
 		}

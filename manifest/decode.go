@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,7 +41,9 @@ func (c *collector) result() error {
 	if len(c.errs) == 0 {
 		return nil
 	}
-	c.errs.sort()
+	slices.SortStableFunc(c.errs, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	if len(c.errs) > MaxErrors {
 		last := c.errs[MaxErrors-1]
 		c.errs = append(c.errs[:MaxErrors:MaxErrors], &Error{File: last.File, Reason: core.Say("more errors exist: fix these first")})

@@ -1,9 +1,7 @@
 package manifest
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tickring/tickring/core"
@@ -48,10 +46,4 @@ func (e Errors) In(l words.Language) string {
 		lines[i] = e[i].In(l)
 	}
 	return strings.Join(lines, "\n")
-}
-
-func (e Errors) sort() {
-	slices.SortStableFunc(e, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
 }

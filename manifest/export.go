@@ -182,7 +182,7 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 	if len(sets) > 1 {
 		b.WriteString("# Several sets: apply --prune requires one file for each set, as tickring get --set SET -o yaml writes it.\n")
 	}
-	begun := 0
+	begun, section := 0, ""
 	b.WriteString(head)
 	if notify != nil && len(notify.To) > 0 {
 		told := component("ManifestDefaults").write(object{"notify": plainly(notify)})
@@ -193,17 +193,17 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 			b.WriteString(head)
 		}
 	}
-	list := func(name string, i int) {
+	put := func(list, set string, n *node, source string) {
 		if b.Len()-begun > MaxDocument/2 {
 			b.WriteString("---\n")
-			begun, i = b.Len(), 0
+			begun, section = b.Len(), ""
 			b.WriteString(head)
 		}
-		if i == 0 {
-			fmt.Fprintf(&b, "\n%s:\n", name)
+		if section != list {
+			section = list
+			fmt.Fprintf(&b, "\n%s:\n", list)
 		}
-	}
-	comment := func(set string) {
+		entry(&b, n, source)
 		if !one && set != "" {
 			fmt.Fprintf(&b, "    # set: %s\n", quote(set))
 		}
@@ -213,18 +213,14 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		if err := core.CheckChannelName("name", c.Name); err != nil {
 			return nil, fmt.Errorf("channel %d cannot be written: %w", i, err)
 		}
-		list("channels", i)
-		entry(&b, component("ManifestChannel").write(channelForm(c)), "")
-		comment(c.Set)
+		put("channels", c.Set, component("ManifestChannel").write(channelForm(c)), "")
 	}
 	for i := range apps {
 		a := &apps[i]
 		if err := core.CheckAppName("name", a.Name); err != nil {
 			return nil, fmt.Errorf("app %d cannot be written: %w", i, err)
 		}
-		list("apps", i)
-		entry(&b, component("ManifestApp").write(plainly(a)), "")
-		comment(a.Set)
+		put("apps", a.Set, component("ManifestApp").write(plainly(a)), "")
 		if a.HasToken {
 			b.WriteString("    # token: set, but never printed; without it here, the token is unchanged\n")
 		}
@@ -235,9 +231,7 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 			return nil, fmt.Errorf("job %s/%s cannot be written: an app, a name, and a handler, a command or a script with its source are "+
 				"required", j.App, j.Name)
 		}
-		list("jobs", i)
-		entry(&b, component("ManifestJob").write(jobForm(j, false)), j.Script.Source)
-		comment(j.Set)
+		put("jobs", j.Set, component("ManifestJob").write(jobForm(j, false)), j.Script.Source)
 	}
 	return b.Bytes(), nil
 }

@@ -285,6 +285,7 @@ func TestErrors(t *testing.T) {
 			"6:12 jobs[0].handler"},
 		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
 			"4:15 apps[0].executors[0], 4:35 apps[0].executors[2], 4:49 apps[0].executors[3]"},
+		{"an empty name and title", "version: 1\napps: [{name: \"\", title: \"\\e\"}]\n", "2:15 apps[0].name, 2:26 apps[0].title"},
 		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"), "4:23 apps[0].allow[1]"},
 		{"secret without environment", app("token: {env: NOPE}"), "4:16 apps[0].token.env"},
 		{"secret of a parameter", app("token: {ssm: /x}"), "4:16 apps[0].token.ssm"},

@@ -211,7 +211,7 @@ func (e *Env) outcomes(doc *manifest.Document, res *client.ApplyResult) (list []
 	return list
 }
 
-// showApplied prints the result of apply. Its exit code is that of the first rejected object.
+// showApplied prints the result of apply. The first rejected object determines the exit code.
 func (e *Env) showApplied(doc *manifest.Document, res *client.ApplyResult, dryRun bool) error {
 	list := e.outcomes(doc, res)
 	if err := e.show(appliedOf(res), nil, func() { e.printApplied(list, res, dryRun) }); err != nil {

@@ -143,7 +143,7 @@ type cronQuestion struct {
 func cronLines(r io.Reader, w io.Writer) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
-	out := bufio.NewWriter(w)
+	out := json.NewEncoder(w) // which does not hold back an answer: a caller can wait for it
 	loader := locations{}
 	for in.Scan() {
 		line := bytes.TrimSpace(in.Bytes())
@@ -155,21 +155,14 @@ func cronLines(r io.Reader, w io.Writer) error {
 		if err != nil {
 			answer = map[string]string{"error": err.Error()}
 		}
-		data, err := json.Marshal(answer)
-		if err != nil {
-			return err
-		}
-		out.Write(data)
-		out.WriteByte('\n')
-		// An interactive caller can wait for this answer before it sends the next line.
-		if err := out.Flush(); err != nil {
+		if err := out.Encode(answer); err != nil {
 			return err
 		}
 	}
 	if err := in.Err(); err != nil {
-		return errors.Join(fmt.Errorf("read standard input: %w", err), out.Flush())
+		return fmt.Errorf("read standard input: %w", err)
 	}
-	return out.Flush()
+	return nil
 }
 
 // locations caches zones: loading one takes longer than the rest of an answer.

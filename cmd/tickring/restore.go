@@ -42,12 +42,9 @@ const beforeCopy = 15 * time.Minute
 
 func (c *restoreFlags) run(e *conn, done string) error {
 	req := client.RestoreRequest{AdvanceJobIds: c.AdvanceJobIds, AdvanceRunIds: c.AdvanceRunIds, RunsLost: c.RunsLost, Again: c.Again}
-	if c.From != "" {
-		from, _, err := e.spanOf(c.From, "now", "")
-		if err != nil {
-			return err
-		}
-		req.From = from
+	var err error
+	if req.From, err = e.timeOf("from", c.From, "", true); err != nil {
+		return err
 	}
 	e.sayWhere()
 	var sum client.RestoreResult

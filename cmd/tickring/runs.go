@@ -38,26 +38,19 @@ func (c *runsCmd) once(e *conn) error {
 	}
 	params := client.ListRunsParams{State: c.State, Failed: c.Failed, Cause: c.Cause, Address: c.RanAt, Longer: c.Longer, Shorter: c.Shorter,
 		Late: c.Late, Text: c.Text}
-	var zone string
-	var err error
-	switch {
-	case c.What == "":
-	case kindOf(c.What) == appKind:
-		a, err := e.app(c.What)
-		if err != nil {
-			return err
-		}
-		params.App = a.Name
-	case kindOf(c.What) == jobKind:
-		params.Job = c.What
-		if zone, err = e.zoneOf(c.What); err != nil {
-			return err
-		}
-	default:
+	if kindOf(c.What) == runKind {
 		return (&runCmd{Name: c.What}).Run(e)
 	}
-	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
+	var zone string
+	var err error
+	flags := spanFlags{What: c.What, From: c.From, To: c.To}
+	if params.App, params.Job, zone, params.From, params.To, err = flags.of(e); err != nil {
 		return err
+	}
+	if params.App != "" {
+		if _, err := e.app(params.App); err != nil {
+			return err
+		}
 	}
 	page, more, err := e.runPage(params, c.Limit)
 	return e.show(page, err, func() {

@@ -30,8 +30,8 @@ func (c *usersListCmd) Run(e *conn) error {
 		rows = append(rows, []string{p.Name, api.FormatGrants(p.Grants), logsIn(p), fmt.Sprint(len(p.Tokens)),
 			e.fullOr(p.LastSeenAt, "", "never")})
 	}
-	return e.list(list, err, "no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer",
-		rows)
+	const none = "no users yet: log in to the console with the admin token; to create a user: tickring users set NAME --role viewer"
+	return e.list(list, err, none, rows)
 }
 
 func logsIn(p *client.User) string {

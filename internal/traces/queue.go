@@ -20,14 +20,10 @@ type queue struct {
 	spans    chan sdktrace.ReadOnlySpan
 	kick     chan struct{} // there are enough for a request
 
-	// State of run, flush and close; only one of them runs at a time.
+	// State of Run, Flush and Close; only one of them runs at a time.
 	failing bool
 	missed  int       // since it fails
 	quiet   time.Time // no flush before
-}
-
-func newQueue(e sdktrace.SpanExporter, o *Options) *queue {
-	return &queue{o: o, exporter: e, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
 }
 
 // OnStart implements sdktrace.SpanProcessor.
@@ -60,14 +56,19 @@ func (q *queue) count(exported, lost int) {
 	}
 }
 
-func (q *queue) run(ctx context.Context) {
-	t := time.NewTicker(q.o.Every)
-	defer t.Stop()
+// Run sends spans to the collector until ctx ends.
+func (t *Traces) Run(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	q := t.queue
+	tick := time.NewTicker(q.o.Every)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-tick.C:
 		case <-q.kick:
 		}
 		for ctx.Err() == nil && q.export(ctx) {
@@ -75,7 +76,13 @@ func (q *queue) run(ctx context.Context) {
 	}
 }
 
-func (q *queue) flush(ctx context.Context) {
+// Flush sends the spans in the queue to the collector, until Options.FlushFor has passed or ctx ends. A process that
+// may be frozen between two pieces of work calls Flush. Do not call Flush while Run runs.
+func (t *Traces) Flush(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	q := t.queue
 	if len(q.spans) == 0 || time.Now().Before(q.quiet) {
 		return
 	}
@@ -88,7 +95,13 @@ func (q *queue) flush(ctx context.Context) {
 	}
 }
 
-func (q *queue) close(ctx context.Context) {
+// Close sends the remaining spans to the collector after Run has ended, until Options.CloseFor has passed or ctx ends.
+// Spans that the collector does not accept in this time are dropped.
+func (t *Traces) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	q := t.queue
 	ctx, cancel := context.WithTimeout(ctx, q.o.CloseFor)
 	defer cancel()
 	for ctx.Err() == nil && q.export(ctx) {

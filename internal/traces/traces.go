@@ -99,33 +99,10 @@ func New(o Options) (*Traces, error) {
 	if err != nil {
 		return nil, core.Invalid("OTEL_RESOURCE_ATTRIBUTES", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), "name=value,name=value is expected: %v", err)
 	}
-	q := newQueue(exporter, &o)
+	q := &queue{o: &o, exporter: exporter, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(what), sdktrace.WithSpanProcessor(q), sdktrace.WithIDGenerator(ids{}),
 		sdktrace.WithSampler(env.sampler))
 	return &Traces{salt: o.Salt, tracer: provider.Tracer("github.com/tickring/tickring"), queue: q}, nil
-}
-
-// Run sends spans to the collector until ctx ends.
-func (t *Traces) Run(ctx context.Context) {
-	if t != nil {
-		t.queue.run(ctx)
-	}
-}
-
-// Flush sends the spans in the queue to the collector, until Options.FlushFor has passed or ctx ends. A process that
-// may be frozen between two pieces of work calls Flush. Do not call Flush while Run runs.
-func (t *Traces) Flush(ctx context.Context) {
-	if t != nil {
-		t.queue.flush(ctx)
-	}
-}
-
-// Close sends the remaining spans to the collector after Run has ended, until Options.CloseFor has passed or ctx ends.
-// Spans that the collector does not accept in this time are dropped.
-func (t *Traces) Close(ctx context.Context) {
-	if t != nil {
-		t.queue.close(ctx)
-	}
 }
 
 // of is the trace of a run and its span "run".
