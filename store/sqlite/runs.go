@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,20 +75,17 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		urgent = urgent || puts[i].Create != nil || c != nil && c.Set&(core.RunOwner|core.RunAddress) != 0
 	}
 	errs := batch(ctx, s.Store, urgent, puts, (*tx).putRun)
-	var unseen []core.RunID
+	unseen := map[core.RunID]*core.RunPut{}
 	for i := range puts {
 		if c := puts[i].Change; errs[i] == nil && c != nil && c.Ends() && c.Seen == nil {
-			unseen = append(unseen, c.ID)
+			unseen[c.ID] = c
 		}
 	}
-	if len(unseen) == 0 {
-		return errs
-	}
-	found, err := s.Get(ctx, unseen)
-	for i := range puts {
-		if c := puts[i].Change; err == nil && errs[i] == nil && c != nil && c.Seen == nil {
-			if r, is := found[c.ID]; is && r.Err == nil {
-				c.Seen = r.Is
+	if len(unseen) > 0 {
+		found, _ := s.Get(ctx, slices.Collect(maps.Keys(unseen))) // after an error, the caller reads the runs
+		for id, run := range found {
+			if run.Err == nil {
+				unseen[id].Seen = run.Is
 			}
 		}
 	}
