@@ -343,7 +343,8 @@ func storeJobs(t *testing.T, s *Store, n core.JobID) (ids []core.JobID) {
 
 // TestJobCache: jobs are never older than the last committed change, whatever the cache does.
 func TestJobCache(t *testing.T) {
-	s := testStore(t, t.TempDir(), Options{CachedJobs: 3, Gather: -1, Synchronous: "OFF"})
+	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
+	s.cache.most = 3
 	ids := storeJobs(t, s, 8)
 	var asked atomic.Int64
 	stop := make(chan struct{})
