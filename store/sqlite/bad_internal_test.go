@@ -70,7 +70,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	for what, err := range map[string]error{
 		"group": s.Write(t.Context(), big)[0], "job": jobs{s}.Put(t.Context(), []store.JobPut{{Create: &job}})[0],
-		"run": s.CreateRuns(t.Context(), []core.Run{run})[0], "message": s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0],
+		"run":     s.CreateRuns(t.Context(), []core.Run{run})[0],
+		"message": s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0],
 	} {
 		if !errors.Is(err, core.ErrThrottled) || !strings.Contains(err.Error(), "the disk is full") {
 			t.Errorf("%s: %v", what, err)

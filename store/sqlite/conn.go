@@ -102,6 +102,9 @@ func bind(st *sqlite.Stmt, args []any) {
 
 // jsonText returns a list for SQLite's json_each.
 func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
+	if list == nil { // its JSON is null, which json_each returns as a row
+		return "[]"
+	}
 	text, _ := json.Marshal(list) // of numbers and texts: no error
 	return string(text)
 }

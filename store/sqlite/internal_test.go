@@ -301,14 +301,20 @@ func TestHistory(t *testing.T) {
 	compare()
 	// Close the runs that stayed open.
 	for i := 0; i < next; i += 10 {
-		if err := s.ChangeRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
-			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})})[0]; err != nil {
-			t.Fatal(err)
-		}
+		end := core.End(claim(i).ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})
+		check.OK(t, s.ChangeRuns(t.Context(), []core.RunPut{end})[0])
 	}
 	if runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, false, 100); err != nil || len(runs) > 0 {
 		t.Fatalf("%d open runs, %v", len(runs), err)
 	}
+	var ended []core.Run // they fill a generation
+	for i := range 300 {
+		r := claim(next + i)
+		r.State, r.EndedAt = core.Succeeded, time.UnixMilli(1)
+		ended = append(ended, r)
+	}
+	check.OK(t, errors.Join(s.CreateRuns(t.Context(), ended)...))
+	check.Equal(t, tell(t, s, "SELECT count(*) FROM lingering"), 0, "runs that seem open")
 	if _, err := s.Sweep(t.Context(), time.Now().Add(1000*time.Hour), time.Hour, time.Hour, 1<<20); err != nil {
 		t.Fatal(err)
 	}
