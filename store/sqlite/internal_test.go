@@ -46,8 +46,7 @@ func tell(t *testing.T, s *Store, q string) (n int64) {
 	return n
 }
 
-// TestWords: every value of core is in its list. A value stored as text works, but a state would count as neither open nor
-// closed.
+// TestWords: every value of core is in its list. Another value would be stored as none.
 func TestWords(t *testing.T) {
 	if !slices.Equal(states, core.States) {
 		t.Errorf("states: %v", states)
