@@ -92,8 +92,6 @@ func bind(st *sqlite.Stmt, args []any) {
 		switch v := reflect.ValueOf(arg); v.Kind() {
 		case reflect.String:
 			st.BindText(i+1, v.String())
-		case reflect.Bool:
-			st.BindBool(i+1, v.Bool())
 		case reflect.Slice:
 			st.BindBytes(i+1, v.Bytes())
 		default:
@@ -104,6 +102,9 @@ func bind(st *sqlite.Stmt, args []any) {
 
 // jsonText returns a list for SQLite's json_each.
 func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
+	if list == nil { // its JSON is null, which json_each returns as a row
+		return "[]"
+	}
 	text, _ := json.Marshal(list) // of numbers and texts: no error
 	return string(text)
 }
@@ -113,11 +114,7 @@ func columnBytes(st *sqlite.Stmt, at int) []byte {
 	return b[:st.ColumnBytes(at, b)]
 }
 
-// getState reads a number of the state table; 0 if it is missing.
-func (c *conn) getState(name string) int64 {
-	return c.integer("SELECT value FROM state WHERE name = ?", name)
-}
-
+// setState sets a number of the state table.
 func (c *conn) setState(name string, v int64) {
 	c.exec("INSERT INTO state (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2", name, v)
 }

@@ -52,17 +52,13 @@ const (
 		"AND (plan_at, job, run) > (?3, ?4, ?5) ORDER BY 1, 2, 3 LIMIT ?6 + 0"
 )
 
-func scanSched(st *sqlite.Stmt) core.Sched {
-	return core.Sched{ID: core.JobID(st.ColumnInt64(0)), App: st.ColumnText(1), State: core.JobState(st.ColumnText(4)),
+// scanJob decodes a job. A job that cannot be decoded has its name and its planning data without the schedule.
+func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
+	c := core.Sched{ID: core.JobID(st.ColumnInt64(0)), App: st.ColumnText(1), State: core.JobState(st.ColumnText(4)),
 		Rev: st.ColumnInt64(5), RevAt: core.FromMillis(st.ColumnInt64(6)), Next: core.Instant(st.ColumnInt64(7)),
 		PlanAt: core.Instant(st.ColumnInt64(8)), Partition: st.ColumnInt(9), Seq: st.ColumnInt64(10), Tail: core.RunID(st.ColumnInt64(11)),
 		PauseUntil: core.Instant(st.ColumnInt64(12)), PauseBy: st.ColumnText(13), PauseWhy: st.ColumnText(14), PlanError: st.ColumnText(15),
 		Compared: core.Instant(st.ColumnInt64(16))}
-}
-
-// scanJob decodes a job. A job that cannot be decoded has its name and its planning data without the schedule.
-func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
-	c := scanSched(st)
 	j := &core.Job{Sched: c}
 	var x spec
 	err := json.Unmarshal(columnBytes(st, 17), &x)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -172,7 +173,8 @@ func TestLock(t *testing.T) {
 	}
 	files, err := os.ReadDir(dir)
 	check.OK(t, err)
-	if info, err := files[0].Info(); err != nil || len(files) != 1 || files[0].Name() != "lock" || info.Size() != 0 {
+	if info, err := files[0].Info(); err != nil || len(files) != 1 || files[0].Name() != "lock" || info.Size() != 0 ||
+		runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("the lock wrote %v, %v", files, err)
 	}
 	ended, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -35,14 +35,15 @@ func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n 
 			var list []core.Run
 			for _, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
 				seen, took := 0, 0
-				c.span(ends[0], ends[1], 2*n, young[job], func(r *core.Run) bool {
+				for r := range c.span(ends[0], ends[1], 2*n, young[job]) {
 					if r.Slot <= upTo {
 						list = append(list, *r)
 						took++
 					}
-					seen++
-					return took < n && seen < 2*n
-				})
+					if seen++; took == n || seen == 2*n {
+						break
+					}
+				}
 			}
 			slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 			if len(list) > 0 {

@@ -41,8 +41,12 @@ func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritable(dir, err)
 	}
-	// SQLite must be the only one in the process that opens the file: the kernel drops the locks of a process when it closes a file.
-	file, err := sqlite.OpenConn(filepath.Join(dir, "lock"), sqlite.OpenReadWrite, sqlite.OpenCreate)
+	path := filepath.Join(dir, "lock")
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		f.Close()
+	}
+	// From now on, only SQLite may open the file: when a process closes a file, the kernel drops all its locks of the file.
+	file, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err == nil {
 		if file.SetInterrupt(ctx.Done()); !wait { // by default, a connection waits
 			file.SetBusyTimeout(0)

@@ -377,7 +377,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 // released.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
-	released := map[int64]*received{}
+	released := map[int64]bool{}
 	for i, k := range kinds {
 		if k != ring.KindFires && k != ring.KindSlow {
 			continue
@@ -386,7 +386,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 		q.mu.Lock()
 		for id, m := range q.out {
 			if m.released.UnixMilli() > m.ms {
-				released[id] = m
+				released[id] = true
 				oldest.Note(now, m.released, m.slot)
 			}
 		}
@@ -394,7 +394,7 @@ func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	}
 	// The due time of a requeued message is earlier than its delivery.
 	for st := range s.rows(ctx, &err, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns) {
-		if released[st.ColumnInt64(2)] == nil {
+		if !released[st.ColumnInt64(2)] {
 			oldest.Note(now, time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 		}
 	}

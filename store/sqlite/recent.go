@@ -93,7 +93,7 @@ type madeRun struct {
 
 // load reads the rows after the mark.
 func (o *recent) load(c *conn) {
-	o.open, o.size, o.mark = map[core.RunID]bool{}, generation, c.getState("mark")
+	o.open, o.size, o.mark = map[core.RunID]bool{}, generation, c.integer("SELECT value FROM state WHERE name = 'mark'")
 	for st := range c.rows("SELECT id FROM lingering JOIN runs ON key = ((id & 4294967295) << 31) | (id >> 32) WHERE state <= 3") {
 		o.open[core.RunID(st.ColumnInt64(0))] = true
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,27 +41,31 @@ const (
 // runs implements store.Runs.
 type runs struct{ *Store }
 
-// eachRun reads runs by ID, in the order of the IDs, until each returns false. bad is why a run cannot be decoded.
-func (c *conn) eachRun(ids []core.RunID, each func(r *core.Run, bad error) (more bool)) {
-	st := c.prepare(selectRun)
-	for i, more := 0, true; i < len(ids) && more && c.err == nil; i++ {
-		st.BindInt64(1, key(ids[i]))
-		if c.step(st) {
+// byID reads runs in the order of some IDs, each with the reason why it cannot be decoded.
+func (c *conn) byID(ids []core.RunID) iter.Seq2[*core.Run, error] {
+	return func(yield func(*core.Run, error) bool) {
+		st := c.prepare(selectRun)
+		for i := 0; i < len(ids) && c.err == nil; i++ {
 			var r core.Run
-			bad := scanRun(st, &r)
-			more = each(&r, bad)
+			var bad error
+			st.BindInt64(1, key(ids[i]))
+			found := c.step(st)
+			if found {
+				bad = scanRun(st, &r)
+			}
+			if c.fail(st.Reset()); found && !yield(&r, bad) {
+				return
+			}
 		}
-		c.fail(st.Reset())
 	}
 }
 
 func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
 	if err := s.read(ctx, func(c *conn) {
-		c.eachRun(ids, func(r *core.Run, bad error) bool {
+		for r, bad := range c.byID(ids) {
 			found[r.ID] = store.Got[*core.Run]{Is: r, Err: bad}
-			return true
-		})
+		}
 	}); err != nil {
 		return nil, fmt.Errorf("read runs: %w", err)
 	}
@@ -74,20 +80,17 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		urgent = urgent || puts[i].Create != nil || c != nil && c.Set&(core.RunOwner|core.RunAddress) != 0
 	}
 	errs := batch(ctx, s.Store, urgent, puts, (*tx).putRun)
-	var unseen []core.RunID
+	unseen := map[core.RunID]*core.RunPut{}
 	for i := range puts {
 		if c := puts[i].Change; errs[i] == nil && c != nil && c.Ends() && c.Seen == nil {
-			unseen = append(unseen, c.ID)
+			unseen[c.ID] = c
 		}
 	}
-	if len(unseen) == 0 {
-		return errs
-	}
-	found, err := s.Get(ctx, unseen)
-	for i := range puts {
-		if c := puts[i].Change; err == nil && errs[i] == nil && c != nil && c.Seen == nil {
-			if r, is := found[c.ID]; is && r.Err == nil {
-				c.Seen = r.Is
+	if len(unseen) > 0 {
+		found, _ := s.Get(ctx, slices.Collect(maps.Keys(unseen))) // after an error, the caller reads the runs
+		for id, run := range found {
+			if run.Err == nil {
+				unseen[id].Seen = run.Is
 			}
 		}
 	}
@@ -233,46 +236,48 @@ func (tx *tx) removeRun(n int64) {
 	}
 }
 
-// span reads the stored runs with IDs from first to last until each returns false. It lists up to limit IDs at a time. young
-// are the recent runs between them, read before the transaction began: they may enter the history during the read.
-func (c *conn) span(first, last core.RunID, limit int, young []core.RunID, each func(*core.Run) (more bool)) {
+// span reads the stored runs with IDs from first to last. It lists up to limit IDs at a time. young are the recent runs
+// between them, read before the transaction began: they may enter the history during the read.
+func (c *conn) span(first, last core.RunID, limit int, young []core.RunID) iter.Seq[*core.Run] {
 	lo, hi, order, step := first, last, "id", core.RunID(1)
 	if last < first {
 		lo, hi, order, step = last, first, "id DESC", -1
 	}
-	for more := true; more && lo <= hi; {
-		ids := make([]core.RunID, 0, limit)
-		for st := range c.rows("SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ? + 0", lo, hi, limit) {
-			ids = append(ids, core.RunID(st.ColumnInt64(0)))
-		}
-		for _, id := range young {
-			if lo <= id && id <= hi {
-				ids = append(ids, id)
+	return func(yield func(*core.Run) bool) {
+		for lo <= hi && c.err == nil {
+			ids := make([]core.RunID, 0, limit)
+			for st := range c.rows("SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ? + 0", lo, hi, limit) {
+				ids = append(ids, core.RunID(st.ColumnInt64(0)))
+			}
+			for _, id := range young {
+				if lo <= id && id <= hi {
+					ids = append(ids, id)
+				}
+			}
+			slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(a*step, b*step) })
+			ids = slices.Compact(ids)
+			if ids = ids[:min(len(ids), limit)]; len(ids) < limit {
+				lo, hi = 1, 0 // the end
+			} else if lo = ids[limit-1] + 1; step < 0 {
+				lo, hi = last, ids[limit-1]-1
+			}
+			for r, bad := range c.byID(ids) {
+				if c.fail(bad); bad != nil || !yield(r) {
+					return
+				}
 			}
 		}
-		slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(a*step, b*step) })
-		ids = slices.Compact(ids)
-		if ids = ids[:min(len(ids), limit)]; len(ids) < limit {
-			lo, hi = 1, 0 // the end
-		} else if lo = ids[limit-1] + 1; step < 0 {
-			lo, hi = last, ids[limit-1]-1
-		}
-		c.eachRun(ids, func(r *core.Run, bad error) bool {
-			c.fail(bad)
-			more = bad == nil && each(r)
-			return more
-		})
-		more = more && c.err == nil
 	}
 }
 
 func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
 	young := s.recent.among(func(id core.RunID) bool { return min(first, last) <= id && id <= max(first, last) })
 	err = s.read(ctx, func(c *conn) {
-		c.span(first, last, limit, young, func(r *core.Run) bool {
-			list = append(list, *r)
-			return len(list) < limit
-		})
+		for r := range c.span(first, last, limit, young) {
+			if list = append(list, *r); len(list) == limit {
+				break
+			}
+		}
 	})
 	return list, err
 }
@@ -280,14 +285,15 @@ func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) (list
 func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (list []core.Run, next core.RunID, err error) {
 	ids := slices.DeleteFunc(s.recent.openRuns(first.Job()), func(id core.RunID) bool { return id > first || id < last })
 	err = s.read(ctx, func(c *conn) {
-		c.eachRun(ids, func(r *core.Run, bad error) bool {
+		for r, bad := range c.byID(ids) {
 			c.fail(bad)
 			if r.State.Open() && (!waiting || r.Owner == "") {
 				list = append(list, *r)
 			}
-			next = r.ID - 1
-			return len(list) < limit
-		})
+			if next = r.ID - 1; len(list) == limit {
+				break
+			}
+		}
 	})
 	if len(list) < limit || next < last {
 		next = 0

@@ -69,7 +69,7 @@ CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 -- The few runs that were made long before or after their due time, for lists of a span of due times.
 CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;
--- The runs up to the mark by ID, and the open ones of them. See recent.go.
+-- The runs up to the mark by ID, and the runs that were open when the mark moved. See recent.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 

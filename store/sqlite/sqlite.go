@@ -33,13 +33,10 @@ type Options struct {
 	Lock *FileLock
 	// Visibility is how long a received message is invisible to others; 60 s if 0.
 	Visibility time.Duration
-	// Synchronous is SQLite's: FULL (if empty) survives a power loss, NORMAL
-	// only the end of the process.
+	// Synchronous is SQLite's: FULL (if empty) survives a power loss, NORMAL only the end of the process.
 	Synchronous string
 	// Gather is how long small writes wait for others if commits come more often than every 4 ms; 2 ms if 0, none if negative.
 	Gather time.Duration
-	// CachedJobs is how many jobs are cached in memory, about 1 KB each; 64,000 if 0.
-	CachedJobs int
 	// Secrets encrypts the secrets of apps, jobs and channels; nil stores them as they are.
 	Secrets *secretbox.Box
 	// Now is the clock of the queue and of the store's own timestamps; time.Now if nil.
@@ -92,14 +89,11 @@ var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed"
 func newStore(o Options, connections int) *Store {
 	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	o.Visibility = cmp.Or(o.Visibility, time.Minute)
-	o.CachedJobs = cmp.Or(o.CachedJobs, 64_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{
-		o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		putStmts: map[putForm]*sqlite.Stmt{},
-	}
+	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(), stopped: make(chan struct{}),
+		putStmts: map[putForm]*sqlite.Stmt{}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
