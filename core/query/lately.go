@@ -216,13 +216,16 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 			return err
 		}
 	}
+	// If the clock was set back by more than latelyAgain, newer runs can be anywhere in the list: the cache is filled again.
+	if back := now.Sub(l.at).Milliseconds() - (mark - l.mark); max(back, l.mark-mark) > latelyAgain.Milliseconds() {
+		clear(l.of)
+		clear(l.further)
+	}
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
-		if l.last.Row != 0 {
+		// Rows are numbered on if the clock was set back a little since the last row, so the newer rows follow it.
+		if l.last.Row != 0 && l.last.Before < l.mark+latelyAgain.Milliseconds() {
 			again = l.last.Before
-		}
-		if mark < l.last.Before { // the clock was set back: newer rows have an earlier time
-			again = min(again, min(mark, l.mark)-latelyAgain.Milliseconds())
 		}
 		seen := 0
 		for from := (store.RunPlace{}); ; {
