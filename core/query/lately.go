@@ -71,6 +71,14 @@ func briefOf(r *core.Run) brief {
 	return b
 }
 
+func briefs(runs []core.Run) []brief {
+	list := make([]brief, len(runs))
+	for i := range runs {
+		list[i] = briefOf(&runs[i])
+	}
+	return list
+}
+
 // over reports whether the run ended other than by a skip.
 func (b brief) over() bool { return !b.state.Open() && b.state != core.Skipped }
 
@@ -189,10 +197,7 @@ func (l *lately) fill(ctx context.Context, q *Queries, jobs []core.JobID, n int,
 		return err
 	}
 	for _, job := range jobs {
-		list := make([]brief, len(found[job]))
-		for i := range list {
-			list[i] = briefOf(&found[job][i])
-		}
+		list := briefs(found[job])
 		delete(l.further, job)
 		if len(list) == n && n < latelyFar && !slices.ContainsFunc(list, brief.over) {
 			l.further[job] = n * latelyStep
@@ -351,10 +356,7 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 			return nil, core.Retryable(err)
 		}
 		listed = slices.DeleteFunc(listed, func(job core.JobID) bool {
-			list := make([]brief, len(last[job]))
-			for i := range list {
-				list[i] = briefOf(&last[job][i])
-			}
+			list := briefs(last[job])
 			s.of[job] = kept(list, upTo)
 			b := s.decided(job)
 			if b != nil && !b.bad && s.now.Sub(failed[job]) > settledFor {
