@@ -59,7 +59,7 @@ func (e *executors) Send(_ context.Context, s dispatch.SendRequest) dispatch.Ans
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
 
-// used is what a run uses from the delivery of its message until its end and the ends of its children and shards.
+// used has the units and requests of a run, its children and its shards, from the delivery of its message until all have ended.
 type used struct {
 	write, read float64
 	requests    float64 // to queues, without empty receives
