@@ -186,13 +186,3 @@ func (r *Row) Ended(states ...core.State) (n int64) {
 	}
 	return n
 }
-
-// Over returns the number of durations that are longer than d, within the width of a bucket.
-func (h *Histogram) Over(d time.Duration) (n int64) {
-	for _, b := range h.Buckets {
-		if time.Duration(middle(b.At))*time.Millisecond > d {
-			n += b.N
-		}
-	}
-	return n
-}

@@ -155,7 +155,8 @@ func TestUnitsOfRuns(t *testing.T) {
 		of(core.Overlap{Limit: 1, Full: core.FullSkip}),
 		use(t, ofApp, job), use(t, perSecond, job),
 	} {
-		says("Each limit that counts the run (`overlap`, `limits`), in addition", u.write-plain.write, u.read-plain.read, u.requests-plain.requests)
+		says("Each limit that counts the run (`overlap`, `limits`), in addition", u.write-plain.write, u.read-plain.read,
+			u.requests-plain.requests)
 	}
 
 	for _, executors := range []int{10, 100} {
