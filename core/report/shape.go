@@ -96,9 +96,8 @@ func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Insta
 		row := a.Rows[i]
 		t.add(place{a.From + (row.At-a.From+slack)/width*width, row.App, row.Job}, &row)
 	}
-	s := Shape{From: a.From, To: a.To, Width: width, Rows: t.rows(), CountedFrom: max(a.From, min(a.Since, a.Until)), CountedTo: a.Until}
-	sortRows(s.Rows)
-	return s, nil
+	return Shape{From: a.From, To: a.To, Width: width, Rows: t.rows(), CountedFrom: max(a.From, min(a.Since, a.Until)),
+		CountedTo: a.Until}, nil
 }
 
 // fine counts runs by their first send, or by their end if they were not sent.
@@ -139,7 +138,6 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 		}
 	}
 	s.Rows = t.rows()
-	sortRows(s.Rows)
 	return s, nil
 }
 
