@@ -153,40 +153,43 @@ func (l *lately) look(ctx context.Context, q *Queries, jobs []core.JobID) (*stan
 		maps.DeleteFunc(l.further, func(job core.JobID, _ int) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
-	began := false // each call makes progress, even if it is slow
-	for part := range budget.Chunks(missing, fillOf) {
-		if began && time.Now().After(until) || len(l.of) >= mostLately {
-			s.all = false
-			for _, job := range part {
-				s.rest[job] = true
-			}
-			continue
-		}
-		began = true
-		if err := l.fill(ctx, q, part, latelyOf, s); err != nil {
-			return nil, core.Retryable(err)
-		}
+	left, err := l.fillUntil(ctx, q, missing, latelyOf, s, until)
+	for _, job := range left {
+		s.rest[job] = true
 	}
-	for n := latelyOf * latelyStep; n <= latelyFar; n *= latelyStep {
+	for n := latelyOf * latelyStep; n <= latelyFar && err == nil; n *= latelyStep {
 		var deep []core.JobID
 		for _, job := range jobs {
 			if l.further[job] == n {
 				deep = append(deep, job)
 			}
 		}
-		began = false
-		for part := range budget.Chunks(deep, max(1, fillOf*latelyOf/n)) {
-			if began && time.Now().After(until) {
-				s.all = false // the next call continues with them
-				break
-			}
-			began = true
-			if err := l.fill(ctx, q, part, n, s); err != nil {
-				return nil, core.Retryable(err)
-			}
-		}
+		_, err = l.fillUntil(ctx, q, deep, n, s, until)
+	}
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
 	return s, nil
+}
+
+// fillUntil fills the cache with the last n runs of jobs until a time, and returns the jobs for the next call. Each call makes
+// progress, even if it is slow.
+func (l *lately) fillUntil(ctx context.Context, q *Queries, jobs []core.JobID, n int, s *standing, until time.Time) (
+	left []core.JobID, err error,
+) {
+	began := false
+	for part := range budget.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
+		if began && time.Now().After(until) || n == latelyOf && len(l.of) >= mostLately {
+			left = append(left, part...)
+			s.all = false
+			continue
+		}
+		began = true
+		if err := l.fill(ctx, q, part, n, s); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
 }
 
 // fill reads the last n runs of jobs, and records the jobs for which it must read more.

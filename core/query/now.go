@@ -195,11 +195,7 @@ func (q *Queries) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *
 }
 
 func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
-	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, err
-	}
-	apps, _, err := q.Apps(ctx)
+	g, apps, _, err := q.allPaused(ctx)
 	if err != nil {
 		return nil, err
 	}

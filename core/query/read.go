@@ -140,6 +140,15 @@ func limitOf(limit int) (int, error) {
 	return cmp.Or(limit, DefaultPage), nil
 }
 
+// checkPeriod checks the optional bounds of a period.
+func checkPeriod(from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && from.After(to) {
+		return core.Invalid("from", from.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
+			to.Format(time.RFC3339))
+	}
+	return nil
+}
+
 // JobID returns the ID of a job from a reference, which is app/name or the job's number. It does not check whether a
 // job with the number exists.
 func (q *Queries) JobID(ctx context.Context, ref string) (core.JobID, error) {
@@ -1045,11 +1054,7 @@ func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahe
 		return UpcomingResult{}, core.Invalid("for", core.FormatDuration(ahead), "allowed values: 0s to 366d")
 	}
 	p := q.Page()
-	g, err := q.Global(ctx)
-	if err != nil {
-		return UpcomingResult{}, err
-	}
-	all, bad, err := q.Apps(ctx)
+	g, all, bad, err := q.allPaused(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
 	}

@@ -60,11 +60,7 @@ type Failing struct {
 // A nil function selects all apps. Paused jobs are not checked for failures.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}
-	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere
-	if err != nil {
-		return res, err
-	}
-	g, err := q.Global(ctx)
+	g, apps, _, err := q.allPaused(ctx) // unreadable apps are reported elsewhere
 	if err != nil {
 		return res, err
 	}
