@@ -58,7 +58,7 @@ func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	return g, core.Retryable(err)
 }
 
-// allPaused reads what can pause a job: the item of the whole deployment, and all apps as by Apps.
+// allPaused reads the item of the whole deployment, and all apps as by Apps. Both can pause jobs.
 func (q *Queries) allPaused(ctx context.Context) (g core.Global, apps []core.App, bad map[string]error, err error) {
 	if g, err = q.Global(ctx); err == nil {
 		apps, bad, err = q.Apps(ctx)
