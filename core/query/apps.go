@@ -58,6 +58,14 @@ func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	return g, core.Retryable(err)
 }
 
+// allPaused reads the item of the whole deployment, and all apps as by Apps. Both can pause jobs.
+func (q *Queries) allPaused(ctx context.Context) (g core.Global, apps []core.App, bad map[string]error, err error) {
+	if g, err = q.Global(ctx); err == nil {
+		apps, bad, err = q.Apps(ctx)
+	}
+	return g, apps, bad, err
+}
+
 // Executors lists the executors of an app: first the fixed executors, then all registered executors, live or not.
 func (q *Queries) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
 	app, err := q.App(ctx, name)

@@ -142,7 +142,7 @@ type auditing struct {
 	oldest  ring.Oldest
 	global  pauses
 	apps    map[string]pauses
-	limits  limits
+	limits  sync.Map // limit by name; several jobs are audited in parallel
 	partial bool
 	page    *budget.Page // nil: no limit
 	// again collects missing runs in AuditReport.Again. ahead adds runs that may be on their way, up to the planned
@@ -152,7 +152,7 @@ type auditing struct {
 }
 
 func (q *Queries) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}, limits: limits{known: map[string]limit{}}}
+	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}}
 	var err error
 	if a.oldest, err = q.store.Queue.Oldest(ctx); err != nil {
 		return nil, core.Retryable(err)
@@ -533,30 +533,12 @@ type limit struct {
 	held bool
 }
 
-// limits caches the limits, because several jobs are audited in parallel.
-type limits struct {
-	mu    sync.Mutex
-	known map[string]limit
-}
-
-func (m *limits) get(name string) (limit, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l, known := m.known[name]
-	return l, known
-}
-
-func (m *limits) put(name string, l limit) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known[name] = l
-}
-
 // held reports whether a run waits for a slot that other chains rightly hold.
 func (a *auditing) held(ctx context.Context, q *Queries, r *core.Run) (bool, error) {
 	for _, name := range core.PermitNames(r.Permit) {
-		l, known := a.limits.get(name)
-		if !known {
+		known, _ := a.limits.Load(name)
+		l, is := known.(limit)
+		if !is {
 			items, err := q.store.Permits(ctx, []string{name})
 			if err != nil {
 				return false, core.Retryable(err)
@@ -565,7 +547,7 @@ func (a *auditing) held(ctx context.Context, q *Queries, r *core.Run) (bool, err
 			if l.held, err = a.inTime(ctx, q, l.Holders); err != nil {
 				return false, err
 			}
-			a.limits.put(name, l)
+			a.limits.Store(name, l)
 		}
 		if l.held && !l.Holds(r.First) {
 			return true, nil
@@ -669,14 +651,18 @@ func (w *walk) reach() core.Instant {
 	return max(w.history.swept, core.InstantOf(w.q.o.Now().Add(-w.history.keep)), w.pauses.since, w.a.global.since)
 }
 
+// skipped counts a scheduled time that has a skip record.
 func (w *walk) skipped(at core.Instant) bool {
-	for i := range w.skips {
-		if w.skips[i].Covers(at) {
-			w.rep.skip(w.skips[i].Reason, 1)
-			return true
-		}
+	i := w.skipOf(at)
+	if i >= 0 {
+		w.rep.skip(w.skips[i].Reason, 1)
 	}
-	return false
+	return i >= 0
+}
+
+// skipOf returns the index of the skip record of a scheduled time; -1: none.
+func (w *walk) skipOf(at core.Instant) int {
+	return slices.IndexFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) })
 }
 
 // delays audits a fixed delay: each closed chain makes the next run expected.
@@ -693,10 +679,7 @@ func (w *walk) delays(ctx context.Context) error {
 			}
 		}
 	}
-	covered := func(at core.Instant) bool {
-		return slices.ContainsFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) })
-	}
-	excused := func(at core.Instant) bool { return covered(at) || w.paused(at) }
+	excused := func(at core.Instant) bool { return w.skipOf(at) >= 0 || w.paused(at) }
 	expected := core.Instant(0) // after the previous run; 0: unknown
 	last := core.Instant(0)
 	for {
@@ -723,7 +706,7 @@ func (w *walk) delays(ctx context.Context) error {
 		}
 		last = run.At
 		switch {
-		case covered(run.At):
+		case w.skipOf(run.At) >= 0:
 			expected = 0 // its message was late, and the tick continued from the skip record: the late run changes no schedule
 		case run.Rev < w.rev.Rev:
 			expected = 0 // sent before the edit, by a faster clock than the editor's: it is unknown which delay applied

@@ -75,21 +75,26 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 
 // AuditPage audits jobs until Options.PageFor has passed. AuditSum.Next is the After for the next page.
 func (q *Queries) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
+	sum := AuditSum{From: ask.From, To: ask.To}
+	return sum, q.addPage(ctx, &sum, &ask)
+}
+
+// addPage adds one page to a sum.
+func (q *Queries) addPage(ctx context.Context, sum *AuditSum, ask *AuditAsk) error {
 	if err := checkSpan(ask.From, ask.To); err != nil {
-		return AuditSum{}, err
+		return err
 	}
 	a, err := q.newAudit(ctx, ask.From)
 	if err != nil {
-		return AuditSum{}, err
+		return err
 	}
-	sum := AuditSum{From: ask.From, To: ask.To}
-	sum.Next, err = q.auditPage(ctx, a, &ask, func(reports []AuditReport) error {
+	sum.Next, err = q.auditPage(ctx, a, ask, func(reports []AuditReport) error {
 		for i := range reports {
 			sum.report(&reports[i])
 		}
 		return nil
 	})
-	return sum, err
+	return err
 }
 
 // report adds one report. The job is counted with its last report.
@@ -132,11 +137,9 @@ func (q *Queries) Lost(
 func (q *Queries) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
 	for ask := (AuditAsk{From: from, To: to}); ; ask.After = sum.Next {
-		page, err := q.AuditPage(ctx, ask)
-		if err != nil {
+		if err := q.addPage(ctx, &sum, &ask); err != nil {
 			return AuditSum{}, err
 		}
-		sum.join(&page)
 		if sum.Next == "" {
 			return sum, nil
 		}
@@ -154,19 +157,6 @@ func (r *AuditReport) Failure() string {
 // AtMost appends the texts in more to a list, up to a total of 100 texts.
 func AtMost(list []string, more ...string) []string {
 	return append(list, more[:min(len(more), max(0, budget.Missing-len(list)))]...)
-}
-
-// join adds the page that follows s.
-func (s *AuditSum) join(page *AuditSum) {
-	s.Jobs += page.Jobs
-	s.AuditCount.add(&page.AuditCount)
-	s.Missing = append(s.Missing, page.Missing[:min(len(page.Missing), budget.Missing-len(s.Missing))]...)
-	if !page.Behind.IsZero() {
-		s.Behind = page.Behind
-	}
-	s.Failed = AtMost(s.Failed, page.Failed...)
-	s.Partial = s.Partial || page.Partial
-	s.Next = page.Next
 }
 
 // subject is an audited job: the stored job or, if it was deleted, the data of its tombstone.

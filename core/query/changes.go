@@ -49,9 +49,8 @@ func (f *ChangeFilter) check() (limit int, err error) {
 			return 0, core.Invalid(sought.name, sought.is, "at most %d bytes are allowed", maxSought)
 		}
 	}
-	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
-			f.To.Format(time.RFC3339))
+	if err := checkPeriod(f.From, f.To); err != nil {
+		return 0, err
 	}
 	return limitOf(f.Limit)
 }

@@ -113,11 +113,7 @@ func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, e
 	s.To = s.From + core.Instant(a.For/time.Second)
 	buckets := core.Instant(cmp.Or(a.Buckets, ComingBuckets))
 	s.Width = (s.To - s.From + buckets - 1) / buckets
-	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, err
-	}
-	apps, bad, err := q.Apps(ctx)
+	g, apps, bad, err := q.allPaused(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/tickring/tickring/core"
@@ -78,9 +79,7 @@ func (q *Queries) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
 // Following returns the child jobs of a job by name, with the condition under which each child job runs.
 func (q *Queries) Following(ctx context.Context, j *core.Job) ([]core.Parent, error) {
 	list := make([]core.Parent, 0, len(j.Def.Children))
-	const atOnce = 100
-	for from := 0; from < len(j.Def.Children); from += atOnce {
-		some := j.Def.Children[from:min(from+atOnce, len(j.Def.Children))]
+	for some := range slices.Chunk(j.Def.Children, mostFollowed) {
 		ids := make([]core.JobID, len(some))
 		for i, c := range some {
 			ids[i] = c.Job

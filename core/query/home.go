@@ -64,26 +64,20 @@ func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, e
 	if err != nil {
 		return Home{}, err
 	}
-	apps, _, err := q.Apps(ctx)
+	deserted, err := q.deserted(ctx, f.apps, f.global)
 	if err != nil {
 		return Home{}, err
 	}
-	deserted, paused, err := q.standing(ctx, apps)
-	if err != nil {
-		return Home{}, err
-	}
-	h := Home{Partial: f.partial, Unread: f.unread, Unchecked: f.stand.unchecked}
+	h := Home{Partial: f.Partial, Unread: f.Unread, Unchecked: f.Unchecked}
 	now := core.InstantOf(f.stand.now)
 	var failing, late []homeRow
 	var soon []Coming
-	alone := map[string]int{}
 	for i := range f.jobs {
 		j := f.jobs[i].job
 		if at := f.next(j); at != 0 && at <= now+core.Instant(homeAhead/time.Second) {
-			soon = append(soon, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
-				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+			soon = append(soon, comingOf(j, at))
 		}
-		held := paused(j.Def.App) || j.Sched.PausedAt(f.stand.now)
+		held := f.paused[j.Def.App] || j.Sched.PausedAt(f.stand.now)
 		if b := f.stand.failing(j.Def.ID); b != nil {
 			failing = append(failing, homeRow{job: j, run: b.id, since: b.slot})
 		}
@@ -100,13 +94,8 @@ func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, e
 			b := f.stand.last(j.Def.ID)
 			late = append(late, homeRow{job: j, run: b.id, since: b.slot})
 		}
-		if len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] {
-			k, is := alone[j.Def.App]
-			if !is {
-				k, alone[j.Def.App] = len(h.Deserted), len(h.Deserted)
-				h.Deserted = append(h.Deserted, AppWithoutExecutor{App: j.Def.App, First: j.Name()})
-			}
-			h.Deserted[k].Jobs++
+		if deserted[j.Def.App] {
+			h.Deserted = alone(h.Deserted, j)
 		}
 	}
 	h.Fail, h.Delayed, h.Soon = len(failing), len(late), len(soon)
@@ -148,8 +137,7 @@ func (q *Queries) withRuns(ctx context.Context, rows []homeRow) (list []HomeJob,
 		}
 	}
 	for _, r := range rows {
-		h := HomeJob{Job: *r.job, Due: r.due, Last: runs[r.run]}
-		list = append(list, h)
+		list = append(list, HomeJob{Job: *r.job, Due: r.due, Last: runs[r.run]})
 	}
 	return list, nil
 }

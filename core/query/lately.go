@@ -71,6 +71,14 @@ func briefOf(r *core.Run) brief {
 	return b
 }
 
+func briefs(runs []core.Run) []brief {
+	list := make([]brief, len(runs))
+	for i := range runs {
+		list[i] = briefOf(&runs[i])
+	}
+	return list
+}
+
 // over reports whether the run ended other than by a skip.
 func (b brief) over() bool { return !b.state.Open() && b.state != core.Skipped }
 
@@ -145,40 +153,43 @@ func (l *lately) look(ctx context.Context, q *Queries, jobs []core.JobID) (*stan
 		maps.DeleteFunc(l.further, func(job core.JobID, _ int) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
-	began := false // each call makes progress, even if it is slow
-	for part := range budget.Chunks(missing, fillOf) {
-		if began && time.Now().After(until) || len(l.of) >= mostLately {
-			s.all = false
-			for _, job := range part {
-				s.rest[job] = true
-			}
-			continue
-		}
-		began = true
-		if err := l.fill(ctx, q, part, latelyOf, s); err != nil {
-			return nil, core.Retryable(err)
-		}
+	left, err := l.fillUntil(ctx, q, missing, latelyOf, s, until)
+	for _, job := range left {
+		s.rest[job] = true
 	}
-	for n := latelyOf * latelyStep; n <= latelyFar; n *= latelyStep {
+	for n := latelyOf * latelyStep; n <= latelyFar && err == nil; n *= latelyStep {
 		var deep []core.JobID
 		for _, job := range jobs {
 			if l.further[job] == n {
 				deep = append(deep, job)
 			}
 		}
-		began = false
-		for part := range budget.Chunks(deep, max(1, fillOf*latelyOf/n)) {
-			if began && time.Now().After(until) {
-				s.all = false // the next call continues with them
-				break
-			}
-			began = true
-			if err := l.fill(ctx, q, part, n, s); err != nil {
-				return nil, core.Retryable(err)
-			}
-		}
+		_, err = l.fillUntil(ctx, q, deep, n, s, until)
+	}
+	if err != nil {
+		return nil, core.Retryable(err)
 	}
 	return s, nil
+}
+
+// fillUntil fills the cache with the last n runs of jobs until a time, and returns the jobs for the next call. Each call makes
+// progress, even if it is slow.
+func (l *lately) fillUntil(ctx context.Context, q *Queries, jobs []core.JobID, n int, s *standing, until time.Time) (
+	left []core.JobID, err error,
+) {
+	began := false
+	for part := range budget.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
+		if began && time.Now().After(until) || n == latelyOf && len(l.of) >= mostLately {
+			left = append(left, part...)
+			s.all = false
+			continue
+		}
+		began = true
+		if err := l.fill(ctx, q, part, n, s); err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
 }
 
 // fill reads the last n runs of jobs, and records the jobs for which it must read more.
@@ -189,10 +200,7 @@ func (l *lately) fill(ctx context.Context, q *Queries, jobs []core.JobID, n int,
 		return err
 	}
 	for _, job := range jobs {
-		list := make([]brief, len(found[job]))
-		for i := range list {
-			list[i] = briefOf(&found[job][i])
-		}
+		list := briefs(found[job])
 		delete(l.further, job)
 		if len(list) == n && n < latelyFar && !slices.ContainsFunc(list, brief.over) {
 			l.further[job] = n * latelyStep
@@ -216,13 +224,16 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 			return err
 		}
 	}
+	// If the clock was set back by more than latelyAgain, newer runs can be anywhere in the list: the cache is filled again.
+	if back := now.Sub(l.at).Milliseconds() - (mark - l.mark); max(back, l.mark-mark) > latelyAgain.Milliseconds() {
+		clear(l.of)
+		clear(l.further)
+	}
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
-		if l.last.Row != 0 {
+		// Rows are numbered on if the clock was set back a little since the last row, so the newer rows follow it.
+		if l.last.Row != 0 && l.last.Before < l.mark+latelyAgain.Milliseconds() {
 			again = l.last.Before
-		}
-		if mark < l.last.Before { // the clock was set back: newer rows have an earlier time
-			again = min(again, min(mark, l.mark)-latelyAgain.Milliseconds())
 		}
 		seen := 0
 		for from := (store.RunPlace{}); ; {
@@ -348,10 +359,7 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 			return nil, core.Retryable(err)
 		}
 		listed = slices.DeleteFunc(listed, func(job core.JobID) bool {
-			list := make([]brief, len(last[job]))
-			for i := range list {
-				list[i] = briefOf(&last[job][i])
-			}
+			list := briefs(last[job])
 			s.of[job] = kept(list, upTo)
 			b := s.decided(job)
 			if b != nil && !b.bad && s.now.Sub(failed[job]) > settledFor {

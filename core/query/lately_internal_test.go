@@ -50,6 +50,7 @@ func (silent) Recent(context.Context, store.Recent, store.RunPlace, int) ([]core
 type rowed struct {
 	store.Runs
 	made, read int
+	filled     int  // calls of Last
 	same       bool // all in one millisecond: its clock was set back
 }
 
@@ -86,6 +87,7 @@ func (s *rowed) Recent(_ context.Context, _ store.Recent, from store.RunPlace, l
 }
 
 func (s *rowed) Last(context.Context, []core.JobID, core.Instant, int) (map[core.JobID][]core.Run, error) {
+	s.filled++
 	return map[core.JobID][]core.Run{1: {s.run(s.made)}, 2: {s.run(s.made - 1399)}}, nil
 }
 
@@ -105,6 +107,16 @@ func TestWhatIsKnownIsNotReadAgain(t *testing.T) {
 		}
 		if runs.read > 1+2000 && n != 5 {
 			t.Errorf("%d runs were read", runs.read)
+		}
+	}
+	for _, c := range []struct {
+		back   time.Duration
+		filled int
+	}{{latelyAgain, 0}, {latelyAgain + time.Millisecond, 1}} { // a clock that is set back by more can hide new runs
+		now = now.Add(-c.back)
+		runs.filled = 0
+		if _, err := q.lately.look(t.Context(), q, []core.JobID{1, 2}); err != nil || runs.filled != c.filled {
+			t.Errorf("set back by %s: the cache was filled %d times, want %d (%v)", c.back, runs.filled, c.filled, err)
 		}
 	}
 }

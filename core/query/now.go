@@ -84,8 +84,7 @@ func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 	if err != nil {
 		return JobsNow{}, err
 	}
-	res := JobsNow{All: f.all, Of: f.of, Partial: f.partial, Unread: f.unread, Unchecked: f.stand.unchecked, Failed: f.failed}
-	list := f.jobs
+	res, list := f.JobsNow, f.jobs
 	slices.SortFunc(list, func(x, y ranked) int { return x.compare(&y.rank, a.Down) })
 	if a.Cursor != "" {
 		from, err := a.rank()
@@ -157,21 +156,29 @@ func (q *Queries) CountFailing(ctx context.Context, sees func(app string) bool) 
 	if err != nil {
 		return 0, false, err
 	}
-	return f.of[IsFailing], f.partial || f.stand.unchecked > 0, nil
+	return f.Of[IsFailing], f.Partial || f.Unchecked > 0, nil
 }
 
 // found are the jobs that match a filter.
 type found struct {
+	JobsNow // of the whole list, without Jobs, Recent and Next
 	jobs    []ranked
-	all     int
-	of      map[Standing]int
-	partial bool
 	more    bool // more jobs exist
 	bad     int  // number of unreadable jobs
-	failed  map[core.JobID]error
-	unread  bool // last runs were read only for possibly failing jobs
+	apps    []core.App
+	global  core.Global
+	paused  map[string]bool // apps that are paused, alone or with everything
 	stand   *standing
 	next    func(j *core.Job) core.Instant // returns the next scheduled time outside pauses; 0: none
+}
+
+// pausedApps returns whether each app is paused, alone or with everything.
+func pausedApps(apps []core.App, g core.Global, now time.Time) map[string]bool {
+	paused := make(map[string]bool, len(apps))
+	for i := range apps {
+		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
+	}
+	return paused
 }
 
 // stands reads the status of jobs from their last runs. If a store lists possibly failing jobs, a page reads only
@@ -188,18 +195,13 @@ func (q *Queries) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *
 }
 
 func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
-	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, err
-	}
-	apps, _, err := q.Apps(ctx)
+	g, apps, _, err := q.allPaused(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := q.o.Now()
-	paused, pauses := make(map[string]bool, len(apps)), make(map[string]core.Pause, len(apps))
+	paused, pauses := pausedApps(apps, g, now), make(map[string]core.Pause, len(apps))
 	for i := range apps {
-		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
 		pauses[apps[i].Name] = apps[i].Pause
 	}
 	p := q.Page()
@@ -221,8 +223,9 @@ func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &found{unread: unread, all: len(jobs), of: map[Standing]int{}, partial: next != 0 || !s.all, more: next != 0, bad: len(p.Bad),
-		failed: a.tells(p.Passed(0)), stand: s, jobs: make([]ranked, 0, len(jobs)),
+	f := &found{JobsNow: JobsNow{All: len(jobs), Of: map[Standing]int{}, Partial: next != 0 || !s.all, Unread: unread,
+		Unchecked: s.unchecked, Failed: a.tells(p.Passed(0))}, more: next != 0, bad: len(p.Bad),
+		apps: apps, global: g, paused: paused, stand: s, jobs: make([]ranked, 0, len(jobs)),
 		next: func(j *core.Job) core.Instant {
 			return q.nexts.next(&j.Sched, core.InstantOf(now), g.Pause, pauses[j.Def.App])
 		}}
@@ -238,7 +241,7 @@ func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
 			{IsOver, j.Sched.State == core.Ended},
 		} {
 			if stands.is {
-				f.of[stands.so]++
+				f.Of[stands.so]++
 			} else if slices.Contains(a.Is, stands.so) {
 				takes = false
 			}
@@ -344,36 +347,24 @@ func (a *JobsAsk) rank() (p rank, err error) {
 	return p, nil
 }
 
-// texts calls do with the texts of a job that a search covers, until do returns true.
-func texts(j *core.Job, do func(string) bool) bool {
-	d := &j.Def
-	for _, text := range []string{d.App, d.Name, d.Title, d.Handler, d.Author, d.Params} {
-		if do(text) {
-			return true
-		}
-	}
-	for _, w := range j.Sched.Schedule.Any {
-		text := w.Expr
-		switch w.Kind {
-		case core.KindEvery, core.KindFixedDelay:
-			text = w.Every.String()
-		case core.KindAt:
-			text = w.At.Time().Format(time.RFC3339)
-		}
-		if do(text) {
-			return true
-		}
-	}
-	return false
-}
-
 // has reports whether a text, in lower case, is in the searched texts of a job, or is its number.
 func has(j *core.Job, text string) bool {
 	if n, err := strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 32); err == nil && core.JobID(n) == j.Def.ID {
 		return true
 	}
-	return strings.Contains(strings.ToLower(j.Name()), text) ||
-		texts(j, func(of string) bool { return len(of) >= len(text) && strings.Contains(strings.ToLower(of), text) })
+	d := &j.Def
+	texts := []string{j.Name(), d.Title, d.Handler, d.Author, d.Params}
+	for _, w := range j.Sched.Schedule.Any {
+		switch w.Kind {
+		case core.KindEvery, core.KindFixedDelay:
+			texts = append(texts, w.Every.String())
+		case core.KindAt:
+			texts = append(texts, w.At.Time().Format(time.RFC3339))
+		default:
+			texts = append(texts, w.Expr)
+		}
+	}
+	return slices.ContainsFunc(texts, func(of string) bool { return len(of) >= len(text) && contains(of, text) })
 }
 
 // Select returns the selected jobs with an ID above the parameter after, ordered by ID, for a bulk operation. The result
@@ -394,12 +385,12 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 				"jobs")
 		case f.more:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "too many jobs: choose an app")
-		case slices.Contains(a.Is, IsFailing) && f.stand.unchecked > 0:
+		case slices.Contains(a.Is, IsFailing) && f.Unchecked > 0:
 			return nil, 0, nil, core.Errorf(core.CodeTooLarge, "more than %d jobs could be failing: choose an app",
 				budget.FailingRead)
-		case len(a.Is) > 0 && f.partial && p.Over():
+		case len(a.Is) > 0 && f.Partial && p.Over():
 			return nil, 0, nil, core.Retryable(core.ErrThrottled)
-		case len(a.Is) > 0 && f.partial:
+		case len(a.Is) > 0 && f.Partial:
 			continue
 		}
 		for i := range f.jobs {
@@ -407,7 +398,7 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 				jobs = append(jobs, *j)
 			}
 		}
-		return jobs, len(f.jobs), f.failed, nil
+		return jobs, len(f.jobs), f.Failed, nil
 	}
 }
 

@@ -100,6 +100,11 @@ type Coming struct {
 	Run      core.RunID // ID that the run will have
 }
 
+func comingOf(j *core.Job, at core.Instant) Coming {
+	return Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name, Timezone: j.Sched.Schedule.Timezone,
+		Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)}
+}
+
 // UpcomingResult lists future runs, earliest first.
 type UpcomingResult struct {
 	Coming []Coming
@@ -133,6 +138,15 @@ func limitOf(limit int) (int, error) {
 		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed values: 1 to %d", MaxPage)
 	}
 	return cmp.Or(limit, DefaultPage), nil
+}
+
+// checkPeriod checks the optional bounds of a period.
+func checkPeriod(from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && from.After(to) {
+		return core.Invalid("from", from.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
+			to.Format(time.RFC3339))
+	}
+	return nil
 }
 
 // JobID returns the ID of a job from a reference, which is app/name or the job's number. It does not check whether a
@@ -363,26 +377,13 @@ func (q *Queries) nameJobs(ctx context.Context, changes []core.Change) error {
 			jobs = append(jobs, c.Job)
 		}
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	found, _, err := store.Split(q.store.Jobs.Get(ctx, store.Whole, jobs))
-	if err != nil {
-		return core.Retryable(err)
-	}
-	gone, err := q.store.Tombstones(ctx, jobs)
-	if err != nil {
-		return core.Retryable(err)
-	}
+	names, err := q.Names(ctx, jobs)
 	for i := range changes {
 		if c := &changes[i]; c.Job != 0 && c.Name == "" {
-			if j := found[c.Job]; j != nil {
-				c.Name = j.Def.Name
-			}
-			c.Name = cmp.Or(c.Name, gone[c.Job].Name)
+			_, c.Name, _ = strings.Cut(names[c.Job], "/")
 		}
 	}
-	return nil
+	return err
 }
 
 // Find reads the run that a reference names, or returns an error if the run does not exist.
@@ -1053,11 +1054,7 @@ func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahe
 		return UpcomingResult{}, core.Invalid("for", core.FormatDuration(ahead), "allowed values: 0s to 366d")
 	}
 	p := q.Page()
-	g, err := q.Global(ctx)
-	if err != nil {
-		return UpcomingResult{}, err
-	}
-	all, bad, err := q.Apps(ctx)
+	g, all, bad, err := q.allPaused(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
 	}
@@ -1104,8 +1101,7 @@ func (q *Queries) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahe
 			few = append(few, *j)
 		}
 		for _, at := range nextOf(&j.Sched, after, end, limit+1, g.Pause, pauses[j.Def.App]) {
-			res.Coming = append(res.Coming, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
-				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+			res.Coming = append(res.Coming, comingOf(j, at))
 		}
 		if len(res.Coming) > 4*limit {
 			trim()

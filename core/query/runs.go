@@ -95,9 +95,8 @@ func (f *RunFilter) check() (limit int, err error) {
 			return 0, core.Invalid("cause", string(c), "allowed values: %s", core.JoinAllowed(core.Causes))
 		}
 	}
-	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
-		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
-			f.To.Format(time.RFC3339))
+	if err := checkPeriod(f.From, f.To); err != nil {
+		return 0, err
 	}
 	if f.Address = core.NormalAddress(f.Address); len(f.Address) > core.MaxAddress {
 		return 0, core.Invalid("address", f.Address, "at most %d bytes are allowed", core.MaxAddress)

@@ -60,14 +60,15 @@ type Failing struct {
 // A nil function selects all apps. Paused jobs are not checked for failures.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}
-	apps, _, err := q.Apps(ctx) // unreadable apps are reported elsewhere
+	g, apps, _, err := q.allPaused(ctx) // unreadable apps are reported elsewhere
 	if err != nil {
 		return res, err
 	}
-	deserted, paused, err := q.standing(ctx, apps)
+	deserted, err := q.deserted(ctx, apps, g)
 	if err != nil {
 		return res, err
 	}
+	paused := pausedApps(apps, g, q.o.Now())
 	channels, err := q.Channels(ctx)
 	if err != nil {
 		return res, err
@@ -84,13 +85,12 @@ func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Prob
 			untold(apps[i].Name, &apps[i].Notify)
 		}
 	}
-	at := map[string]int{} // index in Deserted
 	var batch []core.Job
 	p := q.Page()
 	look := func() (done bool, err error) {
 		found := make([]fares, len(batch))
 		n, err := p.SideBySide(len(batch), func(i int) (err error) {
-			if s := batch[i].Sched.State; s == core.Started && !paused(batch[i].Def.App) {
+			if s := batch[i].Sched.State; s == core.Started && !paused[batch[i].Def.App] {
 				found[i], err = q.fares(ctx, batch[i].Def.ID)
 			}
 			return err
@@ -102,13 +102,8 @@ func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Prob
 			if why := j.LockedSecrets(); why != nil && len(res.Locked) < maxUntold {
 				res.Locked = append(res.Locked, Locked{j.Name(), why})
 			}
-			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && j.Def.Command == nil && deserted[j.Def.App] && !paused(j.Def.App) {
-				k, ok := at[j.Def.App]
-				if !ok {
-					k, at[j.Def.App] = len(res.Deserted), len(res.Deserted)
-					res.Deserted = append(res.Deserted, AppWithoutExecutor{App: j.Def.App, First: j.Name()})
-				}
-				res.Deserted[k].Jobs++
+			if j.Sched.State == core.Started && deserted[j.Def.App] && !paused[j.Def.App] {
+				res.Deserted = alone(res.Deserted, j)
 			}
 			if f.fails() {
 				res.fails(j, f)
@@ -164,28 +159,35 @@ func (t *Problems) fails(j *core.Job, f *fares) {
 	t.Named[j.Def.ID] = j
 }
 
-// standing returns the apps without an executor, and a function that reports whether an app is paused.
-func (q *Queries) standing(ctx context.Context, apps []core.App) (deserted map[string]bool, paused func(app string) bool, err error) {
-	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
+// deserted returns whether each app is without an executor.
+func (q *Queries) deserted(ctx context.Context, apps []core.App, g core.Global) (map[string]bool, error) {
 	names := make([]string, len(apps))
 	for i := range apps {
 		names[i] = apps[i].Name
 	}
 	stored, err := q.store.Executors(ctx, names)
 	if err != nil {
-		return nil, nil, core.Retryable(err)
+		return nil, core.Retryable(err)
 	}
-	now := q.o.Now()
-	deserted, standing := map[string]bool{}, map[string]bool{}
+	deserted := make(map[string]bool, len(apps))
 	for i := range apps {
-		a := &apps[i]
-		deserted[a.Name] = len(a.Candidates(stored[a.Name], g, now, q.o.Expiry)) == 0
-		standing[a.Name] = a.Pause.Covers(now) || g.Pause.Covers(now)
+		deserted[apps[i].Name] = len(apps[i].Candidates(stored[apps[i].Name], g, q.o.Now(), q.o.Expiry)) == 0
 	}
-	return deserted, func(app string) bool { return standing[app] }, nil
+	return deserted, nil
+}
+
+// alone counts a job in the list of the apps without an executor, if it has a schedule and needs an executor.
+func alone(list []AppWithoutExecutor, j *core.Job) []AppWithoutExecutor {
+	if len(j.Sched.Schedule.Any) == 0 || j.Def.Command != nil {
+		return list
+	}
+	i := slices.IndexFunc(list, func(a AppWithoutExecutor) bool { return a.App == j.Def.App })
+	if i < 0 {
+		i = len(list)
+		list = append(list, AppWithoutExecutor{App: j.Def.App, First: j.Name()})
+	}
+	list[i].Jobs++
+	return list
 }
 
 // fares describes the last ended runs of a job.

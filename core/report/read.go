@@ -96,7 +96,6 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 		}
 	}
 	a.Rows = c.t.rows()
-	sortRows(a.Rows)
 	return a, nil
 }
 

@@ -76,12 +76,6 @@ type place struct {
 	job core.JobID
 }
 
-func (r *Row) place() place { return place{r.At, r.App, r.Job} }
-
-func (p place) compare(o place) int {
-	return cmp.Or(cmp.Compare(p.job, o.job), cmp.Compare(p.app, o.app), cmp.Compare(p.at, o.at))
-}
-
 // table sums rows.
 type table map[place]*Row
 
@@ -96,19 +90,14 @@ func (t table) row(p place) *Row {
 
 func (t table) add(p place, r *Row) { t.row(p).Merge(r) }
 
-// rows returns all rows by job, app and span.
+// rows returns all rows by span, app and job.
 func (t table) rows() []Row {
 	list := make([]Row, 0, len(t))
 	for _, r := range t {
 		list = append(list, *r)
 	}
-	slices.SortFunc(list, func(a, b Row) int { return a.place().compare(b.place()) })
-	return list
-}
-
-// sortRows sorts rows by span, app and job.
-func sortRows(rows []Row) {
-	slices.SortFunc(rows, func(a, b Row) int {
+	slices.SortFunc(list, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.App, b.App), cmp.Compare(a.Job, b.Job))
 	})
+	return list
 }

@@ -96,9 +96,8 @@ func (r *Reports) coarse(ctx context.Context, q *ShapeQuestion, width core.Insta
 		row := a.Rows[i]
 		t.add(place{a.From + (row.At-a.From+slack)/width*width, row.App, row.Job}, &row)
 	}
-	s := Shape{From: a.From, To: a.To, Width: width, Rows: t.rows(), CountedFrom: max(a.From, min(a.Since, a.Until)), CountedTo: a.Until}
-	sortRows(s.Rows)
-	return s, nil
+	return Shape{From: a.From, To: a.To, Width: width, Rows: t.rows(), CountedFrom: max(a.From, min(a.Since, a.Until)),
+		CountedTo: a.Until}, nil
 }
 
 // fine counts runs by their first send, or by their end if they were not sent.
@@ -139,7 +138,6 @@ func (r *Reports) fine(ctx context.Context, q *ShapeQuestion, width core.Instant
 		}
 	}
 	s.Rows = t.rows()
-	sortRows(s.Rows)
 	return s, nil
 }
 
@@ -182,16 +180,6 @@ func (r *Row) Ended(states ...core.State) (n int64) {
 	for i := range r.Ends {
 		if slices.Contains(states, r.Ends[i].State) {
 			n += r.Ends[i].N
-		}
-	}
-	return n
-}
-
-// Over returns the number of durations that are longer than d, within the width of a bucket.
-func (h *Histogram) Over(d time.Duration) (n int64) {
-	for _, b := range h.Buckets {
-		if time.Duration(middle(b.At))*time.Millisecond > d {
-			n += b.N
 		}
 	}
 	return n

@@ -132,7 +132,7 @@ func (r *Reports) remove(ctx context.Context, s *sheet) error {
 	return r.s.WriteAny(ctx, []store.Record{{Key: s.key(), V: 1}}, true)
 }
 
-// mostRaw limits what is read, so that damaged data takes no memory.
+// mostRaw limits the bytes of a sheet, so that damaged data takes no memory.
 const mostRaw = 64 << 20
 
 // deflaters are reused: a compressor is larger than a sheet.

@@ -82,24 +82,17 @@ func (r *Reports) due(s *state) core.Instant { return r.floor(s.Done + hour) }
 
 // next returns when work is due next.
 func (r *Reports) next(s *state) time.Time {
-	at := r.due(s).Time().Add(r.o.Behind)
+	at := []time.Time{r.due(s).Time().Add(r.o.Behind)}
 	for _, l := range s.Open {
-		at = earlier(at, l.Next)
+		at = append(at, l.Next)
 	}
 	if _, to := r.dayOf(s.Days, r.o.Zone); to <= s.Done {
-		at = earlier(at, to.Time().Add(afterDay))
+		at = append(at, to.Time().Add(afterDay))
 	}
 	if _, to := r.dayOf(s.Old, r.o.Zone); to <= s.Days {
-		at = earlier(at, to.Time().Add(r.o.Hours))
+		at = append(at, to.Time().Add(r.o.Hours))
 	}
-	return at
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return slices.MinFunc(at, time.Time.Compare)
 }
 
 // work does the due steps in order and records them in s.
@@ -173,6 +166,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 	// The time limit may be over, but the runs read so far are stored.
 	store := context.WithoutCancel(ctx)
 	rows := t.rows()
+	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Job, b.Job) })
 	if until != 0 {
 		rows = slices.DeleteFunc(rows, func(row Row) bool { return row.Job > until })
 	}
@@ -254,7 +248,7 @@ func (r *Reports) total(ctx context.Context, at core.Instant, groups []int) (lef
 	if len(rows) == 0 {
 		return false, nil
 	}
-	// The row of all has the lowest place.
+	// The row of all has no app, so it is the first.
 	return left, r.write(ctx, sheet{list: hours + ofApps, at: at, Rows: rows[1:]},
 		sheet{list: hours + ofAll, at: at, Rows: rows[:1], Groups: groups})
 }

@@ -59,7 +59,7 @@ func (e *executors) Send(_ context.Context, s dispatch.SendRequest) dispatch.Ans
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 }
 
-// used is what a run uses from the delivery of its message until its end and the ends of its children and shards.
+// used has the units and requests of a run, its children and its shards, from the delivery of its message until all have ended.
 type used struct {
 	write, read float64
 	requests    float64 // to queues, without empty receives
@@ -155,7 +155,8 @@ func TestUnitsOfRuns(t *testing.T) {
 		of(core.Overlap{Limit: 1, Full: core.FullSkip}),
 		use(t, ofApp, job), use(t, perSecond, job),
 	} {
-		says("Each limit that counts the run (`overlap`, `limits`), in addition", u.write-plain.write, u.read-plain.read, u.requests-plain.requests)
+		says("Each limit that counts the run (`overlap`, `limits`), in addition", u.write-plain.write, u.read-plain.read,
+			u.requests-plain.requests)
 	}
 
 	for _, executors := range []int{10, 100} {
