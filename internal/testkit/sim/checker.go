@@ -415,6 +415,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	w.endInTime(r, st, revs)
 	w.hasChildren(r)
 	t.waited(r, st)
+	t.inOrder(r)
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
 	w.count("state "+string(r.State), 1)
