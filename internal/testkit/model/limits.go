@@ -19,10 +19,6 @@ type Limits struct {
 	Jobs [3]Bound
 	App  Bound
 
-	Cancels int // maximum number of cancels by users, of runs without an owner
-
-	EnderDies bool // whether only the actor that ends runs can crash
-
 	Crashes, Writes, Seconds, All int
 	Late                          bool // whether one write may take effect at any later time
 
@@ -39,17 +35,16 @@ type Bound struct {
 // rule, and its comment describes the faulty behavior. The zero value follows the protocol. A holder is a run that has a
 // permit. A holder is over if its run has ended but its permit is not released.
 type LimitsRules struct {
-	FirstAloneLooks bool // only the first run in the queue checks whether holders are over
-	SkipsUnseen     bool // a run is skipped because the limit is full, without a check whether holders are over
-	UntilKept       bool // the expiry time of an earlier claim stays in the item when a later claim is requested
-	StaysBehind     bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
-	OnlyIfThere     bool // before the removal, the app's item is written only if the write changes the item
-	LateAsk         bool // a limit's item is written without a check that the item is unchanged
-	UnknownGranted  bool // a permit request without an answer counts as granted
-	RetakeAsksNot   bool // a takeover of a run does not request a permit
-	RetakeSkipped   bool // a takeover that gets no permit is skipped
-	AppsFirst       bool // some runs request the permit of the app before the permit of the job
-	AppSkips        bool // a run is skipped if the queue of its app is full
+	SkipsUnseen    bool // a run is skipped because the limit is full, without a check whether holders are over
+	UntilKept      bool // the expiry time of an earlier claim stays in the item when a later claim is requested
+	StaysBehind    bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
+	OnlyIfThere    bool // before the removal, the app's item is written only if the write changes the item
+	LateAsk        bool // a limit's item is written without a check that the item is unchanged
+	UnknownGranted bool // a permit request without an answer counts as granted
+	RetakeAsksNot  bool // a takeover of a run does not request a permit
+	RetakeSkipped  bool // a takeover that gets no permit is skipped
+	AppsFirst      bool // some runs request the permit of the app before the permit of the job
+	AppSkips       bool // a run is skipped if the queue of its app is full
 }
 
 const (
@@ -59,12 +54,11 @@ const (
 
 // lined is a state of Limits.
 type lined struct {
-	items   [appsLimit + 1]line
-	runs    [maxLimited]counted
-	hands   [3]limiter
-	late    lateLine
-	cancels uint8
-	left    budget
+	items [appsLimit + 1]line
+	runs  [maxLimited]counted
+	hands [3]limiter
+	late  lateLine
+	left  budget
 }
 
 // line is an item.
@@ -94,8 +88,8 @@ const (
 // limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state
 // of the run as read, step the limit that it asks; of is 1 + the run that it removes from its
 // app's limit, out the runs that it removed. stale: the item of its job was written since.
-// ends, ended and frees are bits of runs and of items.
-type limiter struct{ at, run, saw, step, asked, out, of, stale, ends, ended, frees uint8 }
+// frees holds bits of items.
+type limiter struct{ at, run, saw, step, asked, out, of, stale, frees uint8 }
 
 const limitsEnder = 2
 
@@ -152,7 +146,6 @@ func (w *Limits) start() lined {
 	for i := range w.Runs {
 		s.runs[i].message = asPlanned
 	}
-	s.cancels = uint8(w.Cancels)
 	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), all: uint8(w.All)}
 	return s
 }
@@ -184,7 +177,7 @@ func (g *limiting) from(s *lined) []move[lined] {
 			continue
 		}
 		g.step(*s, k)
-		if s.left.crash > 0 && (k == limitsEnder || !g.w.EnderDies) {
+		if s.left.crash > 0 {
 			t := *s
 			t.leave(k)
 			g.dies(t, limitsWho(k))
@@ -216,24 +209,16 @@ func (g *limiting) receive(s *lined, i int) {
 	}
 }
 
-// ends lets one or two runs end together, or a user cancel a run without an owner.
+// ends lets a run end.
 func (g *limiting) ends(s *lined) {
 	if s.hands[limitsEnder].at != limitsIdle {
 		return
 	}
-	for a := range g.w.Runs {
-		for b := a; b < g.w.Runs; b++ {
-			if s.atWork(a) && s.atWork(b) {
-				t := *s
-				t.hands[limitsEnder] = limiter{at: limitsEnd, ends: 1<<a | 1<<b}
-				g.emit(&t, false, "ends of %s and %s come", limitedName(a), limitedName(b))
-			}
-		}
-		if s.cancels > 0 && s.runs[a].is == planned {
+	for i := range g.w.Runs {
+		if s.atWork(i) {
 			t := *s
-			t.cancels--
-			t.hands[limitsEnder] = limiter{at: limitsEnd, saw: planned, ends: 1 << a}
-			g.emit(&t, false, "a person cancels %s", limitedName(a))
+			t.hands[limitsEnder] = limiter{at: limitsEnd, run: uint8(i + 1)}
+			g.emit(&t, false, "the end of %s comes", limitedName(i))
 		}
 	}
 }
@@ -321,14 +306,8 @@ func (g *limiting) itemOf(i int, step uint8) int {
 	return int(g.w.Of[i])
 }
 
-func (g *limiting) itemsOf(runs uint8) (items uint8) {
-	for i := range g.w.Runs {
-		if runs&(1<<i) != 0 {
-			items |= 1<<g.w.Of[i] | 1<<appsLimit
-		}
-	}
-	return items
-}
+// itemsOf returns bits of the items that count a run.
+func (g *limiting) itemsOf(i int) uint8 { return 1<<g.w.Of[i] | 1<<appsLimit }
 
 func (g *limiting) bound(j int) Bound {
 	if j == appsLimit {
@@ -360,7 +339,7 @@ func (g *limiting) step(s lined, k int) {
 			case a == throttled:
 				t.leave(k)
 			case a == ok && h.saw == planned: // its record names the limits that count it
-				x.at, x.ended, x.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+				x.at, x.frees = limitsFree, g.itemsOf(i)
 			case a == ok:
 				x.at = limitsAck
 			default:
@@ -384,7 +363,7 @@ func (g *limiting) step(s lined, k int) {
 	case limitsFree:
 		g.free(s, k)
 	case limitsEnd:
-		g.end(s, k)
+		g.end(s, k, i)
 	}
 }
 
@@ -395,7 +374,7 @@ func (g *limiting) lookAtRun(s lined, k, i int) {
 	case r.is == absent, r.is == planned:
 		h.at, h.step, h.saw = limitsAsk, 0, r.is
 	case r.is != open && h.asked == 1: // perhaps after its end
-		h.at, h.ended, h.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+		h.at, h.frees = limitsFree, g.itemsOf(i)
 	case r.is != open:
 		h.at = limitsAck
 	case r.owner == 1<<k:
@@ -571,10 +550,7 @@ func (g *limiting) ask(s lined, k, i int) {
 // sees reports whether the asking run checks for permits that are over. A run behind the first
 // in the queue checks only if the first is over itself.
 func (g *limiting) sees(s *lined, was *line, me uint8) bool {
-	if slices.Index(was.queue[:], me) <= 0 {
-		return true
-	}
-	return !g.w.FirstAloneLooks && g.over(s, was.queue[0], untilPast)
+	return slices.Index(was.queue[:], me) <= 0 || g.over(s, was.queue[0], untilPast)
 }
 
 // neverStored finds a holder that is over though its chain never began.
@@ -675,36 +651,22 @@ func (g *limiting) send(s lined, k, i int) {
 	g.emit(&s, false, "%s sends %s", limitsWho(k), limitedName(i))
 }
 
-// end closes the runs of a batch, one after the other, and then frees their permits.
-func (g *limiting) end(s lined, k int) {
-	h := s.hands[k]
-	i := 0
-	for h.ends&(1<<i) == 0 {
-		i++
-	}
-	is := uint8(succeeded)
-	if h.saw == planned {
-		is = skipped
-	}
+// end closes a run, and then frees its permits.
+func (g *limiting) end(s lined, k, i int) {
 	g.write(s, limitsWho(k)+" closes "+limitedName(i), func(t *lined) bool {
-		if r := &t.runs[i]; r.is != open && is != skipped || is == skipped && r.is != planned {
+		if t.runs[i].is != open {
 			return false
 		}
-		t.becomes(i, is, 0)
+		t.becomes(i, succeeded, 0)
 		return true
 	}, func(t *lined, a answer) {
-		if a == unknown {
-			return // it is read, and closed again
-		}
 		x := &t.hands[k]
-		if x.ends &^= 1 << i; a != throttled && closed(t.runs[i].is) {
-			x.ended |= 1 << i
-		}
-		if x.ends != 0 {
-			return
-		}
-		if x.at, x.frees = limitsFree, g.itemsOf(x.ended); x.frees == 0 {
+		switch a {
+		case unknown: // it is read, and closed again
+		case throttled:
 			t.leave(k)
+		default:
+			x.at, x.frees = limitsFree, g.itemsOf(i)
 		}
 	}, nil)
 }
@@ -717,7 +679,7 @@ func (g *limiting) free(s lined, k int) {
 		j++
 	}
 	after := s.items[j]
-	if after.release(h.ended) {
+	if after.release(1 << (h.run - 1)) {
 		g.fill(&after, j)
 	}
 	then := func(t *lined, a answer) {
@@ -859,7 +821,7 @@ func (l *line) sort() {
 }
 
 func (h limiter) key() uint64 {
-	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.ended|h.of<<4, h.frees|h.stale<<4)
+	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4)
 }
 
 func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }

@@ -117,7 +117,7 @@ var limitsWorlds = []limitsWorld{
 	{"two limits, a fault", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
 	{"two limits, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true})},
 	{"two limits, skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}})},
-	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1})},
+	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}})},
 	{"two limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}})},
 }
 
@@ -125,15 +125,15 @@ var limitsWorlds = []limitsWorld{
 var longerLimits = []limitsWorld{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
 	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
-	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, Cancels: 1, All: 3, Late: true})},
+	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, All: 3, Late: true})},
 	{"two limits, four runs", limits(Limits{Runs: 4, Of: keyed, App: Bound{Limit: 2, Max: 2}, Crashes: 1, All: 1})},
-	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Cancels: 1, Crashes: 1,
-		Writes: 1, Seconds: 1, All: 1})},
-	{"full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1, Crashes: 1, Writes: 1,
+	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Crashes: 1, Writes: 1,
 		Seconds: 1, All: 1})},
+	{"full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Crashes: 1, Writes: 1, Seconds: 1,
+		All: 1})},
 	{"a limit that skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2,
 		Late: true})},
-	{"lost releases", limits(Limits{Runs: 4, Cancels: 1, Crashes: 2, All: 2, EnderDies: true})},
+	{"lost releases", limits(Limits{Runs: 4, Crashes: 2, All: 2})},
 }
 
 // Which limit of a job counts each run: two jobs, one of which has a key; and a limit for each.
@@ -239,7 +239,6 @@ func TestEachLimitsRuleIsNeeded(t *testing.T) {
 		steps int
 		why   string
 	}{
-		{Limits{Runs: 3, App: two, Cancels: 1, Crashes: 2, All: 2, EnderDies: true}, LimitsRules{FirstAloneLooks: true}, 21, noEnd},
 		{skips, LimitsRules{SkipsUnseen: true}, 6, "9: a run is skipped for what is over"},
 		{dies, LimitsRules{UntilKept: true}, 17, tooMany},
 		{dies, LimitsRules{StaysBehind: true}, 10, noEnd},
