@@ -363,8 +363,8 @@ func TestLeftByAnotherEnds(t *testing.T) {
 
 // A fixed delay continues after a fire that fell into a pause of its app.
 func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
-	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 3 * time.Second}}}
-	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", delay)}, Act: func(w *World) {
+	jobs := []manage.JobSpec{jobOf("alpha", "one", fixedDelay(3*time.Second))}
+	r := directed(t, Config{For: 3 * time.Minute, Jobs: jobs, Act: func(w *World) {
 		for _, all := range []manage.Target{{App: "alpha"}, {All: true}} {
 			w.sleep(bg, 10*time.Second)
 			if _, err := w.people.Pause(bg, god, all, manage.PauseRequest{}); err != nil {
@@ -385,8 +385,7 @@ func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
 // The advance of a fixed delay is lost after its fire was sent: the tick takes its run as the
 // chain, and begins no second one, however late it is then.
 func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
-	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
-	job := jobOf("alpha", "one", delay)
+	job := jobOf("alpha", "one", fixedDelay(time.Second))
 	job.Misfire, job.Grace = core.MisfireSkip, 2*time.Second
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{job},
 		Script: func(c Call) Fate {
@@ -406,7 +405,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 // Each actor that ends a chain computes one and the same next instant: the dispatcher that
 // skipped its fire, whose advance is lost, and the tick that repairs it later.
 func TestFixedDelayEndsAtOneInstant(t *testing.T) {
-	job := jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}})
+	job := jobOf("alpha", "one", fixedDelay(time.Second))
 	job.Misfire, job.Grace = core.MisfireSkip, 3*time.Second
 	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{job},
 		Script: func(c Call) Fate {
@@ -595,7 +594,7 @@ func TestReceiptWithoutAnAnswer(t *testing.T) {
 // on: the next instant is one of the new delay, and the audit misses none of the old.
 func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 	delay := func(d time.Duration) manage.JobSpec {
-		return jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}})
+		return jobOf("alpha", "one", fixedDelay(d))
 	}
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{delay(2 * time.Second)},
 		Script: func(c Call) Fate {

@@ -15,7 +15,7 @@ type focus struct {
 	name    string
 	failing float64 // as in Config
 	jobs    func() []manage.JobSpec
-	act     func(w *World, d *dice, p *process, me core.Actor) // what a user does again and again; nil: nothing
+	act     func(w *World, d *dice, p *process, me core.Actor) // a user's actions, which repeat; nil: none
 }
 
 const limitsFocus = "limits"

@@ -102,6 +102,10 @@ func every(d time.Duration) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}
 }
 
+func fixedDelay(d time.Duration) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}}
+}
+
 func when(kind core.Kind, expr, zone string) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: kind, Expr: expr}}, Timezone: zone}
 }
@@ -141,7 +145,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		case 3:
 			s, n = when(core.KindCron, "0 * * * * ?", "America/New_York"), int(w.cfg.For/time.Minute)
 		case 5:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 2 * unit}}}, units/6
+			s, n = fixedDelay(2*unit), units/6
 		case 6:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: core.Ceil(time.Now().Add(d.between(5*time.Second, w.cfg.For)))}}}, 1
 		case 7:
@@ -151,7 +155,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		case 10:
 			s, n = every(2*unit), units/2
 		case 11:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * unit}}}, units/12
+			s, n = fixedDelay(7*unit), units/12
 		case 12:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * unit}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}},
 				int(w.cfg.For/time.Second)/20+units/15
@@ -180,8 +184,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 func (w *World) slowMix(d *dice) []manage.JobSpec {
 	var specs []manage.JobSpec
 	for i, s := range []core.Schedule{every(10 * time.Second), every(20 * time.Second), every(30 * time.Second), every(45 * time.Second),
-		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 15 * time.Second}}},
-		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 40 * time.Second}}},
+		fixedDelay(15 * time.Second), fixedDelay(40 * time.Second),
 		when(core.KindCron, "0 * * * * ?", "America/New_York"), {Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}},
 			Jitter: 20 * time.Second}, {}} {
 		spec := w.spec(d, i, s)

@@ -242,7 +242,7 @@ func (t *truth) atWork(r *core.Run) {
 		l.work[first] = true
 		t.w.count("running under a limit", 1)
 		if len(l.work) > l.limit {
-			t.fail(r.ID, "run %d arrived, and %d are running, but %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+			t.fail(r.ID, "run %d arrived, and %d are running, but %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(maps.Keys(l.work)))
 		}
 	}
 	t.begins(of, first)
@@ -362,7 +362,7 @@ func (w *World) permitsFree() {
 	defer t.mu.Unlock()
 	for name, l := range t.limits {
 		if len(l.open) > 0 {
-			t.fail(0, "permits %s: in the end %v are not over", name, slices.Sorted(keysOf(l.open)))
+			t.fail(0, "permits %s: in the end %v are not over", name, slices.Sorted(maps.Keys(l.open)))
 		}
 	}
 }
@@ -425,9 +425,9 @@ func (t *truth) mayWait(job core.JobID) int {
 	return cmp.Or(o.Max, core.QueueIfUnsaid)
 }
 
-// endsFor asserts that a run which is closed for a newer one is nobody's, or was marked before, so
-// that its executor is told, or its executor reports that; and that nothing follows what was
-// killed. Callers hold mu.
+// endsFor asserts that a run which is closed for a newer one has no owner, or was marked before so
+// that its executor ends it, or that its executor reports that end. It also asserts that no attempt
+// follows a killed run. Callers hold mu.
 func (t *truth) endsFor(p *core.RunPut, was *core.Run) {
 	superseded := p.To.State == core.Skipped && p.To.Reason == core.ReasonOverlap && p.If&core.RunOwner == 0
 	switch {

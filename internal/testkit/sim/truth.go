@@ -643,7 +643,7 @@ func (t *truth) quiet() (bool, string) {
 	if len(t.open)+len(t.owes)+len(t.fires)+len(t.checks)+len(t.postRuns)+len(t.entries) == 0 {
 		return true, ""
 	}
-	some := slices.Sorted(keysOf(t.open))
+	some := slices.Sorted(maps.Keys(t.open))
 	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d on the post-run queue, %d entries",
 		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.postRuns), len(t.entries))
 }

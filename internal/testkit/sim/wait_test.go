@@ -23,7 +23,7 @@ func TestExecutorsComeBack(t *testing.T) {
 	jobs := []manage.JobSpec{
 		waits("waits", every(5*time.Second), func(*manage.JobSpec) {}),
 		waits("asks", every(20*time.Second), func(j *manage.JobSpec) { j.Def.Route = core.RouteFailover }),
-		waits("chain", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 5 * time.Second}}}, func(*manage.JobSpec) {}),
+		waits("chain", fixedDelay(5*time.Second), func(*manage.JobSpec) {}),
 		waits("gives-up", every(20*time.Second), func(j *manage.JobSpec) { j.Def.WaitForExecutor = 17 * time.Second }),
 		waits("ends", every(20*time.Second), func(j *manage.JobSpec) { j.Deadline = 23 * time.Second }),
 	}
