@@ -19,13 +19,6 @@ type Limits struct {
 	Jobs [3]Bound
 	App  Bound
 
-	Cancels int // maximum number of cancels by users, of runs without an owner
-	Begins  int // maximum number of attempts of the app that start in one second; 0: no limit
-	Clock   int // the last second of the model; the model continues while a run waits for a later second
-	Back    int // seconds by which the clock of the requesting dispatcher is set back once; 0: never
-
-	EnderDies bool // whether only the actor that ends runs can crash
-
 	Crashes, Writes, Seconds, All int
 	Late                          bool // whether one write may take effect at any later time
 
@@ -38,35 +31,20 @@ type Bound struct {
 	Skips      bool
 }
 
-// LimitsRules lists faults in the rules of limits. A field that is true breaks one rule, and its comment describes the
-// faulty behavior. The zero value follows the protocol. A holder is a run that has a permit. A holder is over if its
-// run has ended but its permit is not released.
+// LimitsRules lists faults in the rules of limits that the simulation finds only rarely. A field that is true breaks one
+// rule, and its comment describes the faulty behavior. The zero value follows the protocol. A holder is a run that has a
+// permit. A holder is over if its run has ended but its permit is not released.
 type LimitsRules struct {
-	OverUnseen      bool // a run that requests a permit ignores that a holder is over
-	FirstAloneLooks bool // only the first run in the queue checks whether holders are over
-	SkipsUnseen     bool // a run is skipped because the limit is full, without a check whether holders are over
-	ClosedAsksAgain bool // an ended run, whose permit is removed, requests a permit in the same write
-	TimeFreesStored bool // the permit of a stored run is released when the claim of the run's owner expires
-	UntilUnsaid     bool // the expiry time of a future claim is not stored in the limit's item
-	UntilKept       bool // the expiry time of an earlier claim stays in the item when a later claim is requested
-	StaysBehind     bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
-	OnlyIfThere     bool // before the removal, the app's item is written only if the write changes the item
-	LateAsk         bool // a limit's item is written without a check that the item is unchanged
-	UnknownGranted  bool // a permit request without an answer counts as granted
-	RetakeAsksNot   bool // a takeover of a run does not request a permit
-	RetakeSkipped   bool // a takeover that gets no permit is skipped
-	AppsFirst       bool // some runs request the permit of the app before the permit of the job
-	NewestFirst     bool // a released permit goes to the newest run in the queue
-	MaxIgnored      bool // more runs wait than the queue allows
-	AppSkips        bool // a run is skipped if the queue of its app is full
-	FreedFirst      bool // permits are released before the runs are closed
-	FreedTogether   bool // the permits of a batch are released although the close of one run has no answer
-	FreedUngiven    bool // a released permit goes to no waiting run
-	SecondsUnasked  bool // a run with a permit starts without a check of the attempts per second
-	SecondsUnbegun  bool // attempts that start in the latest second are not counted
-	TurnUnawaited   bool // a run starts before the second that the limit assigned to its attempt
-	NeverAnew       bool // a stored latest second that is far in the future is trusted
-	GivenBelieved   bool // an assigned second of a holder that is far in the future is trusted
+	SkipsUnseen    bool // a run is skipped because the limit is full, without a check whether holders are over
+	UntilKept      bool // the expiry time of an earlier claim stays in the item when a later claim is requested
+	StaysBehind    bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
+	OnlyIfThere    bool // before the removal, the app's item is written only if the write changes the item
+	LateAsk        bool // a limit's item is written without a check that the item is unchanged
+	UnknownGranted bool // a permit request without an answer counts as granted
+	RetakeAsksNot  bool // a takeover of a run does not request a permit
+	RetakeSkipped  bool // a takeover that gets no permit is skipped
+	AppsFirst      bool // some runs request the permit of the app before the permit of the job
+	AppSkips       bool // a run is skipped if the queue of its app is full
 }
 
 const (
@@ -76,29 +54,21 @@ const (
 
 // lined is a state of Limits.
 type lined struct {
-	items     [appsLimit + 1]line
-	runs      [maxLimited]counted
-	hands     [3]limiter
-	late      lateLine
-	now, back int8
-	cancels   uint8
-	left      budget
+	items [appsLimit + 1]line
+	runs  [maxLimited]counted
+	hands [3]limiter
+	late  lateLine
+	left  budget
 }
 
-// line is an item; the app's item also has the last allocated second, and how many runs begin in it.
+// line is an item.
 type line struct {
 	holders [2]permitted
 	queue   [maxLimited]uint8 // 1 + runs
-	second  int8
-	begun   uint8
 }
 
-// permitted is a holder: 1 + its run, the claims whose until it has, and whether and which
-// second it was given.
-type permitted struct {
-	run, until, given uint8
-	from              int8
-}
+// permitted is a holder: 1 + its run, and the claims whose until it has.
+type permitted struct{ run, until uint8 }
 
 // An until and an owner hold bits of live actors, or one of these values.
 const (
@@ -118,8 +88,8 @@ const (
 // limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state
 // of the run as read, step the limit that it asks; of is 1 + the run that it removes from its
 // app's limit, out the runs that it removed. stale: the item of its job was written since.
-// ends, ended and frees are bits of runs and of items.
-type limiter struct{ at, run, saw, step, asked, out, of, stale, ends, ended, frees uint8 }
+// frees holds bits of items.
+type limiter struct{ at, run, saw, step, asked, out, of, stale, frees uint8 }
 
 const limitsEnder = 2
 
@@ -136,6 +106,14 @@ const (
 	lateLineAsk = 1 + iota
 	lateLineRun
 )
+
+// States that World's run does not have.
+const (
+	planned   = 6
+	succeeded = 7
+)
+
+func closed(is uint8) bool { return is > open && is != planned }
 
 // Stations.
 const (
@@ -158,7 +136,6 @@ const (
 	isToWait
 	isToSkip
 	isFull
-	isLater
 )
 
 // Search visits every state, or approximately most states if they exceed the limit.
@@ -169,7 +146,6 @@ func (w *Limits) start() lined {
 	for i := range w.Runs {
 		s.runs[i].message = asPlanned
 	}
-	s.cancels = uint8(w.Cancels)
 	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), all: uint8(w.All)}
 	return s
 }
@@ -201,7 +177,7 @@ func (g *limiting) from(s *lined) []move[lined] {
 			continue
 		}
 		g.step(*s, k)
-		if s.left.crash > 0 && (k == limitsEnder || !g.w.EnderDies) {
+		if s.left.crash > 0 {
 			t := *s
 			t.leave(k)
 			g.dies(t, limitsWho(k))
@@ -210,24 +186,7 @@ func (g *limiting) from(s *lined) []move[lined] {
 	if s.late.what != 0 {
 		g.arrive(*s)
 	}
-	if int(s.now) < g.w.Clock || s.awaited() {
-		t := *s
-		t.now++
-		g.emit(&t, false, "a second passes")
-	}
-	if g.w.Back > 0 && s.back == 0 {
-		t := *s
-		t.back = int8(g.w.Back)
-		g.emit(&t, false, "the clock is set back")
-	}
 	return g.out
-}
-
-// awaited reports whether a run waits for a later second to begin in.
-func (s *lined) awaited() bool {
-	return slices.ContainsFunc(s.items[appsLimit].holders[:], func(x permitted) bool {
-		return x.run != 0 && x.from > s.now-s.back && !closed(s.runs[x.run-1].is)
-	})
 }
 
 // receive lets a dispatcher have a message; it is a fault if another still has it.
@@ -250,31 +209,16 @@ func (g *limiting) receive(s *lined, i int) {
 	}
 }
 
-// ends lets one or two runs end together, or a user cancel a run without an owner.
+// ends lets a run end.
 func (g *limiting) ends(s *lined) {
 	if s.hands[limitsEnder].at != limitsIdle {
 		return
 	}
-	at := uint8(limitsEnd)
-	if g.w.FreedFirst {
-		at = limitsFree
-	}
-	for a := range g.w.Runs {
-		for b := a; b < g.w.Runs; b++ {
-			if s.atWork(a) && s.atWork(b) {
-				t := *s
-				t.hands[limitsEnder] = limiter{at: at, ends: 1<<a | 1<<b}
-				if g.w.FreedFirst {
-					t.hands[limitsEnder].ended, t.hands[limitsEnder].frees = 1<<a|1<<b, g.itemsOf(1<<a|1<<b)
-				}
-				g.emit(&t, false, "ends of %s and %s come", limitedName(a), limitedName(b))
-			}
-		}
-		if s.cancels > 0 && s.runs[a].is == planned {
+	for i := range g.w.Runs {
+		if s.atWork(i) {
 			t := *s
-			t.cancels--
-			t.hands[limitsEnder] = limiter{at: limitsEnd, saw: planned, ends: 1 << a}
-			g.emit(&t, false, "a person cancels %s", limitedName(a))
+			t.hands[limitsEnder] = limiter{at: limitsEnd, run: uint8(i + 1)}
+			g.emit(&t, false, "the end of %s comes", limitedName(i))
 		}
 	}
 }
@@ -362,14 +306,8 @@ func (g *limiting) itemOf(i int, step uint8) int {
 	return int(g.w.Of[i])
 }
 
-func (g *limiting) itemsOf(runs uint8) (items uint8) {
-	for i := range g.w.Runs {
-		if runs&(1<<i) != 0 {
-			items |= 1<<g.w.Of[i] | 1<<appsLimit
-		}
-	}
-	return items
-}
+// itemsOf returns bits of the items that count a run.
+func (g *limiting) itemsOf(i int) uint8 { return 1<<g.w.Of[i] | 1<<appsLimit }
 
 func (g *limiting) bound(j int) Bound {
 	if j == appsLimit {
@@ -401,7 +339,7 @@ func (g *limiting) step(s lined, k int) {
 			case a == throttled:
 				t.leave(k)
 			case a == ok && h.saw == planned: // its record names the limits that count it
-				x.at, x.ended, x.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+				x.at, x.frees = limitsFree, g.itemsOf(i)
 			case a == ok:
 				x.at = limitsAck
 			default:
@@ -425,18 +363,18 @@ func (g *limiting) step(s lined, k int) {
 	case limitsFree:
 		g.free(s, k)
 	case limitsEnd:
-		g.end(s, k)
+		g.end(s, k, i)
 	}
 }
 
 func (g *limiting) lookAtRun(s lined, k, i int) {
 	h, r := &s.hands[k], &s.runs[i]
-	words := castState(r.is)
+	words := limitedState(r.is)
 	switch {
 	case r.is == absent, r.is == planned:
 		h.at, h.step, h.saw = limitsAsk, 0, r.is
 	case r.is != open && h.asked == 1: // perhaps after its end
-		h.at, h.ended, h.frees = limitsFree, 1<<i, g.itemsOf(1<<i)
+		h.at, h.frees = limitsFree, g.itemsOf(i)
 	case r.is != open:
 		h.at = limitsAck
 	case r.owner == 1<<k:
@@ -505,12 +443,6 @@ func (g *limiting) arrive(s lined) {
 // cannot come any more.
 func (g *limiting) over(s *lined, fire, until uint8) bool {
 	r := &s.runs[fire-1]
-	switch {
-	case g.w.OverUnseen:
-		return false
-	case g.w.TimeFreesStored && r.is == open && r.owner == untilPast:
-		return true
-	}
 	return closed(r.is) || r.is == absent && until&(1|2|untilToCome) == 0
 }
 
@@ -522,21 +454,20 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 		if !stored && !g.w.UntilKept && x.until != 1<<k {
 			x.until = x.until&(1|2) | 1<<k
 		}
-		return g.begin(s, l, x, j)
+		return isGranted
 	}
 	waiting, room := l.waiting(), l.room(b.Limit)
 	switch {
 	case slices.Contains(l.queue[:], me):
 		return isToWait
 	case room && waiting == 0:
-		x := l.hold(me)
-		if !stored && !g.w.UntilUnsaid {
+		if x := l.hold(me); !stored {
 			x.until = 1 << k
 		}
-		return g.begin(s, l, x, j)
+		return isGranted
 	case b.Skips && (!resend || g.w.RetakeSkipped):
 		return isToSkip
-	case waiting >= b.Max && (!resend || g.w.RetakeSkipped) && !g.w.MaxIgnored:
+	case waiting >= b.Max && (!resend || g.w.RetakeSkipped):
 		if j == appsLimit && !g.w.AppSkips { // its message comes again, and it does not wait in the queue
 			return isToWait
 		}
@@ -544,54 +475,8 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	case !stored:
 		return isToWait
 	}
-	if l.queue[waiting] = me; waiting >= b.Max && !resend {
-		g.breaks("9: more wait than may")
-	}
+	l.queue[waiting] = me
 	return isToWait
-}
-
-// begin gives a holder its second, and a new one if that lies after all allocated seconds.
-func (g *limiting) begin(s *lined, l *line, x *permitted, j int) uint8 {
-	if j != appsLimit || g.w.Begins == 0 || g.w.SecondsUnasked {
-		return isGranted
-	}
-	now := s.now - s.back
-	furthest := now + int8(g.w.App.Limit/g.w.Begins) + 2 // fewer than the code's clocksApart: the worlds are small
-	if x.given == 0 || !g.w.GivenBelieved && x.from > min(l.second, furthest+1) {
-		room := func() {
-			for int(l.begun) >= g.w.Begins && !g.w.SecondsUnbegun {
-				l.goesOn(l.second + 1)
-			}
-		}
-		if l.second < now {
-			l.goesOn(now)
-		}
-		if room(); l.second > furthest && !g.w.NeverAnew {
-			l.goesOn(now + 1)
-			room()
-		}
-		l.begun++
-		if x.given, x.from = 1, l.second; x.from > furthest+1 {
-			g.breaks("9: a second is given of a clock that was set back")
-		}
-	}
-	if x.from <= now || g.w.TurnUnawaited {
-		return isGranted
-	}
-	if x.from > furthest+1 {
-		g.breaks("9: who has a permit waits for a second of a clock that was set back")
-	}
-	return isLater
-}
-
-// goesOn moves to a second and counts the runs that begin in it.
-func (l *line) goesOn(second int8) {
-	l.second, l.begun = second, 0
-	for i := range l.holders {
-		if x := &l.holders[i]; x.run != 0 && x.from == second {
-			l.begun++
-		}
-	}
 }
 
 // ask makes one of the asks of a claim.
@@ -609,11 +494,8 @@ func (g *limiting) ask(s lined, k, i int) {
 			return
 		}
 		if gone := g.takesOver(&s, &was, j); gone != 0 {
-			if gone&(1<<i) == 0 || g.w.ClosedAsksAgain { // a closed run asks no more
+			if gone&(1<<i) == 0 { // a closed run asks no more
 				is = g.answers(&s, &was, k, i, j)
-			}
-			if l := was.holder(uint8(i + 1)); gone&(1<<i) != 0 && closed(s.runs[i].is) && (l != nil || slices.Contains(was.queue[:], uint8(i+1))) {
-				g.breaks("9: what is over, and was taken out, stands there again")
 			}
 			after = was
 		}
@@ -668,10 +550,7 @@ func (g *limiting) ask(s lined, k, i int) {
 // sees reports whether the asking run checks for permits that are over. A run behind the first
 // in the queue checks only if the first is over itself.
 func (g *limiting) sees(s *lined, was *line, me uint8) bool {
-	if slices.Index(was.queue[:], me) <= 0 {
-		return true
-	}
-	return !g.w.FirstAloneLooks && g.over(s, was.queue[0], untilPast)
+	return slices.Index(was.queue[:], me) <= 0 || g.over(s, was.queue[0], untilPast)
 }
 
 // neverStored finds a holder that is over though its chain never began.
@@ -737,23 +616,9 @@ func (g *limiting) takeOut(s lined, k int) {
 	}, then, later)
 }
 
-// written stores an item and asserts the rules for its change.
+// written stores an item.
 func (g *limiting) written(s *lined, j int, is line) {
-	was := s.items[j]
 	s.items[j] = is
-	for _, x := range is.holders { // runs that get a permit
-		if x.run == 0 || was.holder(x.run) != nil {
-			continue
-		}
-		for _, f := range was.queue {
-			if f == x.run {
-				break
-			}
-			if f != 0 && slices.Contains(is.queue[:], f) {
-				g.breaks("9: who waits longer is not given the permit")
-			}
-		}
-	}
 	if s.late.what == lateLineAsk && s.late.item == uint8(j) {
 		s.late.fresh = 0
 	}
@@ -782,47 +647,26 @@ func (g *limiting) send(s lined, k, i int) {
 				g.breaks("8: more are at work than the limit says")
 			}
 		}
-		began := 0
-		for o := range g.w.Runs {
-			began += int(s.runs[o].exec)
-		}
-		if g.w.Begins > 0 && s.back == 0 && began > g.w.Begins*int(s.now+1) {
-			g.breaks("9: more begin than seconds let")
-		}
 	}
 	g.emit(&s, false, "%s sends %s", limitsWho(k), limitedName(i))
 }
 
-// end closes the runs of a batch, one after the other, and then frees their permits.
-func (g *limiting) end(s lined, k int) {
-	h := s.hands[k]
-	i := 0
-	for h.ends&(1<<i) == 0 {
-		i++
-	}
-	is := uint8(succeeded)
-	if h.saw == planned {
-		is = skipped
-	}
+// end closes a run, and then frees its permits.
+func (g *limiting) end(s lined, k, i int) {
 	g.write(s, limitsWho(k)+" closes "+limitedName(i), func(t *lined) bool {
-		if r := &t.runs[i]; r.is != open && is != skipped || is == skipped && r.is != planned {
+		if t.runs[i].is != open {
 			return false
 		}
-		t.becomes(i, is, 0)
+		t.becomes(i, succeeded, 0)
 		return true
 	}, func(t *lined, a answer) {
-		if a == unknown {
-			return // it is read, and closed again
-		}
 		x := &t.hands[k]
-		if x.ends &^= 1 << i; a != throttled && closed(t.runs[i].is) || g.w.FreedTogether {
-			x.ended |= 1 << i
-		}
-		if x.ends != 0 {
-			return
-		}
-		if x.at, x.frees = limitsFree, g.itemsOf(x.ended); x.frees == 0 || g.w.FreedFirst {
+		switch a {
+		case unknown: // it is read, and closed again
+		case throttled:
 			t.leave(k)
+		default:
+			x.at, x.frees = limitsFree, g.itemsOf(i)
 		}
 	}, nil)
 }
@@ -835,7 +679,7 @@ func (g *limiting) free(s lined, k int) {
 		j++
 	}
 	after := s.items[j]
-	if after.release(h.ended) && !g.w.FreedUngiven {
+	if after.release(1 << (h.run - 1)) {
 		g.fill(&after, j)
 	}
 	then := func(t *lined, a answer) {
@@ -846,12 +690,7 @@ func (g *limiting) free(s lined, k int) {
 		if x.frees &^= 1 << j; x.frees != 0 {
 			return
 		}
-		switch {
-		case k < limitsEnder:
-			x.at = limitsAck
-		case x.ends != 0: // broken: not closed yet
-			x.at, x.ended = limitsEnd, 0
-		default:
+		if x.at = limitsAck; k == limitsEnder {
 			t.leave(k)
 		}
 	}
@@ -922,12 +761,8 @@ func (l *line) release(gone uint8) (changed bool) {
 // fill gives free permits to the runs that have waited longest.
 func (g *limiting) fill(l *line, j int) {
 	for l.queue[0] != 0 && l.room(g.bound(j).Limit) {
-		at := 0
-		if g.w.NewestFirst {
-			at = l.waiting() - 1
-		}
-		f := l.queue[at]
-		copy(l.queue[at:], l.queue[at+1:])
+		f := l.queue[0]
+		copy(l.queue[:], l.queue[1:])
 		l.queue[len(l.queue)-1] = 0
 		l.hold(f)
 	}
@@ -958,7 +793,7 @@ func (w *Limits) tidy(s *lined) (swapped swaps, _ string) {
 		l.crash, l.write, l.second = 0, 0, 0
 	}
 	for i := range s.runs {
-		if r := &s.runs[i]; closed(r.is) && w.Begins == 0 {
+		if r := &s.runs[i]; closed(r.is) {
 			r.exec = idle
 		}
 	}
@@ -986,15 +821,19 @@ func (l *line) sort() {
 }
 
 func (h limiter) key() uint64 {
-	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.ended|h.of<<4, h.frees|h.stale<<4)
+	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4)
 }
 
 func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }
 
 func limitedName(i int) string { return [...]string{"r1", "r2", "r3", "r4"}[i] }
 
+func limitedState(is uint8) string {
+	return [...]string{"absent", "open", "failed", "skipped", "lost", "killed", "planned", "succeeded"}[is]
+}
+
 func itemName(j int) string { return [...]string{"L1", "L2", "L3", "the app's limit"}[j] }
 
 func answerName(a uint8) string {
-	return [...]string{"granted", "waits", "skipped", "full", "later"}[a]
+	return [...]string{"granted", "waits", "skipped", "full"}[a]
 }

@@ -10,7 +10,7 @@ import (
 
 var (
 	all    = flag.Bool("model.all", false, "search each world to its end, not only its first 60,000 states")
-	long   = flag.Bool("model.long", false, "search the worlds of the page's table, of up to some ten million states each")
+	long   = flag.Bool("model.long", false, "search the worlds of the tables in README.md, of up to some ten million states each")
 	states = flag.Int("model.states", 40_000_000, "how many states of a long world are looked at")
 )
 
@@ -58,7 +58,7 @@ var bounded = []named{
 	{"a chain waits", one(World{Waits: true, Kind: FixedDelay, Changes: 1, Allowed: edit | pause, Few: true})},
 }
 
-// longer lists the worlds of the tables in README.md.
+// longer lists the worlds of the first table in README.md.
 var longer = []named{
 	{"crashes, writes", World{Fires: 1, Tickers: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2}},
 	{"three faults", one(World{Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 3})},
@@ -103,32 +103,37 @@ type named struct {
 	w    World
 }
 
-// small are worlds of their own.
-var small = []smallWorld{
-	{"a broadcast", &Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
-	{"a broadcast, two fail", &Broadcast{Fails: 2}},
-	{"a broadcast without the watchdog", &Broadcast{Fails: 2, NoWalk: true}},
-	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2}},
-	{"a broadcast is killed", &Broadcast{Shards: 2, ByHand: true, Cancels: 1, Fails: 1}},
-	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true}},
-	{"a join without end", &Join{Ends: [2]int{2, 2}}},
-	{"a join, a late write", &Join{Ends: [2]int{1, 1}, Windows: true, Writes: 1, All: 1, Late: true}},
-	{"a pause after one", &PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 1, Instant: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a pause after two", &PauseAfter{After: 2, Runs: 3, Fails: 2, Changes: 1}},
-	{"a replacement", &Replace{Runs: 2, Retries: 1, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
-	{"a replacement, three runs", &Replace{Runs: 3, Busy: 1, All: 1}},
-	{"a replacement of what does not end", &Replace{Runs: 2, Endless: true, NoWalk: true, Crashes: 1, All: 1}},
+// searchable is any kind of world.
+type searchable interface{ Search(most int) Report }
+
+type limitsWorld struct {
+	name string
+	w    *Limits
+}
+
+// limitsWorlds are worlds of two limits.
+var limitsWorlds = []limitsWorld{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed})},
 	{"two limits, a fault", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
 	{"two limits, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true})},
 	{"two limits, skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}})},
-	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1})},
+	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}})},
 	{"two limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}})},
-	{"seconds", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Crashes: 1, All: 1})},
-	{"seconds, a clock that is set back", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Back: 8})},
-	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
-	{"a shard again", &Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}},
+}
+
+// longerLimits lists the worlds of the second table in README.md.
+var longerLimits = []limitsWorld{
+	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
+	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
+	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, All: 3, Late: true})},
+	{"two limits, four runs", limits(Limits{Runs: 4, Of: keyed, App: Bound{Limit: 2, Max: 2}, Crashes: 1, All: 1})},
+	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Crashes: 1, Writes: 1,
+		Seconds: 1, All: 1})},
+	{"full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Crashes: 1, Writes: 1, Seconds: 1,
+		All: 1})},
+	{"a limit that skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2,
+		Late: true})},
+	{"lost releases", limits(Limits{Runs: 4, Crashes: 2, All: 2})},
 }
 
 // Which limit of a job counts each run: two jobs, one of which has a key; and a limit for each.
@@ -147,76 +152,34 @@ func limits(w Limits) *Limits {
 	return &w
 }
 
-// longerSmall lists the worlds of the page's second table.
-var longerSmall = []smallWorld{
-	{"a broadcast", &Broadcast{Fails: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
-	{"a broadcast, two faults", &Broadcast{Fails: 1, Crashes: 2, Writes: 2, Seconds: 2, All: 2}},
-	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
-	{"a broadcast is killed, no fault", &Broadcast{ByHand: true, Cancels: 1, Fails: 1}},
-	{"a broadcast of two is killed", &Broadcast{Shards: 2, ByHand: true, Cancels: 1, Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
-	{"a pause after one", &PauseAfter{After: 1, Runs: 2, Fails: 1, Changes: 1, Instant: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a pause after one, two changes", &PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 2, Instant: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a pause after two", &PauseAfter{After: 2, Runs: 3, Fails: 3, Changes: 1, Crashes: 1, Writes: 1, All: 1}},
-	{"a replacement", &Replace{Runs: 2, Retries: 1, Crashes: 2, Writes: 2, Busy: 1, All: 2}},
-	{"a replacement, three runs", &Replace{Runs: 3, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
-	{"a replacement of what does not end", &Replace{Runs: 3, Endless: true, NoWalk: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
-	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
-	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
-	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, Cancels: 1, All: 3, Late: true})},
-	{"two limits, four runs", limits(Limits{Runs: 4, Of: keyed, App: Bound{Limit: 2, Max: 2}, Crashes: 1, All: 1})},
-	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Cancels: 1, Crashes: 1,
-		Writes: 1, Seconds: 1, All: 1})},
-	{"full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}, Cancels: 1, Crashes: 1, Writes: 1,
-		Seconds: 1, All: 1})},
-	{"a limit that skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2,
-		Late: true})},
-	{"lost releases", limits(Limits{Runs: 4, Cancels: 1, Crashes: 2, All: 2, EnderDies: true})},
-	{"seconds", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Crashes: 1, Writes: 1, All: 1})},
-	{"seconds, a cancellation", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1, Cancels: 1})},
-	{"seconds, a clock that is set back", limits(Limits{Runs: 3, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Back: 8})},
-	{"seconds, a clock that is set back, a fault", limits(Limits{Runs: 2, Of: own, App: Bound{Limit: 2, Max: 1}, Begins: 1, Clock: 1,
-		Back: 8, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
-	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Dispatchers: 2, Crashes: 2, Writes: 2, All: 2, Late: true}},
-	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
-	{"a join, four ends", &Join{Ends: [2]int{2, 2}, Windows: true}},
-	{"a join without end", &Join{Ends: [2]int{2, 2}, Crashes: 1, Writes: 1, All: 1}},
-}
-
-type smallWorld struct {
-	name string
-	w    searchable
-}
-
-// searchable is any kind of world.
-type searchable interface{ Search(most int) Report }
-
-// TestSmallWorldsHold: no promise is broken in them, and every state can end well.
-func TestSmallWorldsHold(t *testing.T) {
-	worlds, most := small, 3_000_000
+// TestLimitsHold is TestProtocolHolds for two limits.
+func TestLimitsHold(t *testing.T) {
+	worlds, most := limitsWorlds, 3_000_000
 	if *long {
-		worlds, most = longerSmall, *states
+		worlds, most = longerLimits, *states
 	}
-	seen := map[reflect.Type]bool{}
+	if testing.Short() {
+		worlds = worlds[:1]
+	}
 	for _, c := range worlds {
-		kind := reflect.TypeOf(c.w)
-		if testing.Short() && seen[kind] { // the race detector looks at the search, which has steps for each kind
-			continue
-		}
-		seen[kind] = true
-		t.Run(c.name, func(t *testing.T) {
-			r := searched(t, c.w, most)
-			if r.Broken != nil {
-				t.Errorf("broken: %v", r.Broken)
-			}
-			if r.Stuck != nil {
-				t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
-			}
-			if !r.Complete && *all {
-				t.Error("not complete")
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { holds(t, c.w, most) })
 	}
+}
+
+// holds searches a world, in which no promise may be broken.
+func holds(t *testing.T, w searchable, most int) Report {
+	t.Helper()
+	r := searched(t, w, most)
+	if r.Broken != nil {
+		t.Errorf("broken: %v", r.Broken)
+	}
+	if r.Stuck != nil {
+		t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
+	}
+	if !r.Complete && *all {
+		t.Error("not complete")
+	}
+	return r
 }
 
 // TestProtocolHolds: no promise is broken, every state can end well, and no send
@@ -231,20 +194,11 @@ func TestProtocolHolds(t *testing.T) {
 	}
 	for _, c := range worlds {
 		t.Run(c.name, func(t *testing.T) {
-			r := searched(t, &c.w, most)
+			r := holds(t, &c.w, most)
 			for window := range r.Windows {
 				if !c.w.mayReach(window) {
 					t.Errorf("the window %q was reached", window)
 				}
-			}
-			if r.Broken != nil {
-				t.Errorf("broken: %v", r.Broken)
-			}
-			if r.Stuck != nil {
-				t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
-			}
-			if !r.Complete && *all {
-				t.Error("not complete")
 			}
 		})
 	}
@@ -265,170 +219,66 @@ func (w *World) mayReach(window string) bool {
 	return false
 }
 
-// TestEachSmallRuleIsNeeded is the same for the small worlds.
-func TestEachSmallRuleIsNeeded(t *testing.T) {
+// TestEachLimitsRuleIsNeeded is TestEachRuleIsNeeded for two limits.
+func TestEachLimitsRuleIsNeeded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the worlds of the other tests are searched the same way")
 	}
 	const (
-		early  = "10: a broadcast ends before its shards"
-		isOpen = "the broadcast is open, and its shards have ended"
-		noRow  = "5: a job is paused, and so many in a row have not failed since its last change"
-		claims = "10: a shard is claimed though its broadcast was killed"
-	)
-	plain := Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}
-	fail := Broadcast{Shards: 2, Fails: 2, Crashes: 1, All: 1}
-	less := Broadcast{Shards: 2, Fails: 1, Crashes: 1, All: 1}
-	kills := Broadcast{ByHand: true, Cancels: 1, Fails: 1}
-	broadcast := func(w Broadcast, rules BroadcastRules) without {
-		w.BroadcastRules = rules
-		return without{&w, rules}
-	}
-	join := func(w Join, rules JoinRules) without {
-		w.JoinRules = rules
-		return without{&w, rules}
-	}
-	again := func(w Again, rules AgainRules) without {
-		w.AgainRules = rules
-		return without{&w, rules}
-	}
-	replace := func(w Replace, rules ReplaceRules) without {
-		w.ReplaceRules = rules
-		return without{&w, rules}
-	}
-	line := func(w Limits, rules LimitsRules) without {
-		w.LimitsRules = rules
-		return without{limits(w), rules}
-	}
-	pauses := func(w PauseAfter, rules PauseRules) without {
-		w.PauseRules = rules
-		return without{&w, rules}
-	}
-	halts := PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 1, Instant: true, Crashes: 1, All: 1}
-	asks := Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}
-	ends := Join{Ends: [2]int{2, 1}, Windows: true}
-	faults := Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}
-	const (
 		tooMany = "8: more are at work than the limit says"
-		tooSoon = "9: more begin than seconds let"
 		noEnd   = " has not ended"
 	)
 	two := Bound{Limit: 2, Max: 2}
 	pair, dies := Limits{Runs: 2}, Limits{Runs: 2, Crashes: 1, All: 1}
 	retakes := Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true}
 	skips := Limits{Runs: 2, Jobs: [3]Bound{{Limit: 1, Skips: true}}, Crashes: 1, Writes: 1, All: 2, Late: true}
-	full := Limits{Runs: 3, Jobs: [3]Bound{{Limit: 1, Max: 1}}, App: Bound{Limit: 1}}
-	seconds := Limits{Runs: 2, Of: own, App: two, Begins: 1, Clock: 1}
-	back := Limits{Runs: 2, Of: own, App: two, Begins: 1, Clock: 1, Back: 8}
 	broken := map[string]bool{}
-	for _, c := range []missing{
-		{line(dies, LimitsRules{OverUnseen: true}), 8, noEnd},
-		{line(Limits{Runs: 3, App: two, Cancels: 1, Crashes: 2, All: 2, EnderDies: true}, LimitsRules{FirstAloneLooks: true}), 21, noEnd},
-		{line(skips, LimitsRules{SkipsUnseen: true}), 6, "9: a run is skipped for what is over"},
-		{line(Limits{Runs: 3, Cancels: 1, Crashes: 1, All: 1, EnderDies: true}, LimitsRules{ClosedAsksAgain: true}), 12,
-			"9: what is over, and was taken out, stands there again"},
-		{line(dies, LimitsRules{TimeFreesStored: true}), 12, tooMany},
-		{line(pair, LimitsRules{UntilUnsaid: true}), 12, tooMany},
-		{line(dies, LimitsRules{UntilKept: true}), 17, tooMany},
-		{line(dies, LimitsRules{StaysBehind: true}), 10, noEnd},
-		{line(retakes, LimitsRules{OnlyIfThere: true}), 13, noEnd},
-		{line(Limits{Runs: 3, App: two, Writes: 1, All: 1, Late: true}, LimitsRules{LateAsk: true}), 12, tooMany},
-		{line(Limits{Runs: 2, App: two, Writes: 1, All: 1}, LimitsRules{UnknownGranted: true}), 10, tooMany},
-		{line(retakes, LimitsRules{RetakeAsksNot: true}), 20, tooMany},
-		{line(skips, LimitsRules{RetakeSkipped: true}), 16, "9: what may be at work is skipped"},
-		{line(pair, LimitsRules{AppsFirst: true}), 4, noEnd},
-		{line(Limits{Runs: 3, App: two}, LimitsRules{NewestFirst: true}), 18, "9: who waits longer is not given the permit"},
-		{line(full, LimitsRules{MaxIgnored: true}), 12, "9: more wait than may"},
-		{line(Limits{Runs: 3, Of: own, App: Bound{Limit: 1, Max: 1}}, LimitsRules{AppSkips: true}), 13,
-			"9: a run is skipped for the limit of its app"},
-		{line(pair, LimitsRules{FreedFirst: true}), 13, tooMany},
-		{line(Limits{Runs: 3, Of: own, App: two, Writes: 1, All: 1}, LimitsRules{FreedTogether: true}), 20, tooMany},
-		{line(pair, LimitsRules{FreedUngiven: true}), 13, noEnd},
-		{line(seconds, LimitsRules{SecondsUnasked: true}), 10, tooSoon},
-		{line(seconds, LimitsRules{SecondsUnbegun: true}), 10, tooSoon},
-		{line(seconds, LimitsRules{TurnUnawaited: true}), 10, tooSoon},
-		{line(back, LimitsRules{NeverAnew: true}), 4, "9: a second is given of a clock that was set back"},
-		{line(back, LimitsRules{GivenBelieved: true}), 11, "9: who has a permit waits for a second of a clock that was set back"},
-		{pauses(halts, PauseRules{OldFailures: true}), 9, noRow},
-		{pauses(PauseAfter{After: 2, Runs: 3, Fails: 2}, PauseRules{SuccessIgnored: true}), 10, noRow},
-		{pauses(halts, PauseRules{PausedBlindly: true}), 9, "5: a job is paused"},
-		{pauses(halts, PauseRules{RefusedIsDone: true}), 8, "so many failed in a row, and the job goes on"},
-		{pauses(halts, PauseRules{PauseNoted: true}), 3, "so many failed in a row, and the job goes on"},
-		{pauses(PauseAfter{After: 2, Runs: 2, Fails: 2}, PauseRules{ReadEarly: true}), 4, "so many failed in a row, and the job goes on"},
-		{pauses(halts, PauseRules{CoversNothing: true}), 7, "the instant was demanded, and has neither run nor record"},
-		{pauses(halts, PauseRules{PausesPaused: true}), 9, "5: a job is paused that somebody paused meanwhile"},
-		{replace(Replace{Runs: 2}, ReplaceRules{OlderReplaces: true}), 14, "the newest run was replaced"},
-		{replace(Replace{Runs: 3}, ReplaceRules{OlderSupersedes: true}), 17, "9: an older run goes in the place of a newer"},
-		{replace(Replace{Runs: 3}, ReplaceRules{NewestGoes: true}), 17, "9: an older run goes in the place of a newer"},
-		{replace(Replace{Runs: 3}, ReplaceRules{HeadGoesClaimed: true}), 29, "9: what is at work is closed, and nobody told its executor"},
-		{replace(Replace{Runs: 2, Busy: 1, All: 1}, ReplaceRules{ClosedAtWork: true}), 19,
-			"9: what is at work is closed, and nobody told its executor"},
-		{replace(Replace{Runs: 2, Endless: true, NoWalk: true, Crashes: 1, All: 1}, ReplaceRules{CheckedOnce: true}), 13, "r1 has not ended"},
-		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{NotRecorded: true}), 17, "9: a retry of what was replaced"},
-		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{ReplacedRetries: true}), 16, "9: a retry of what was replaced"},
-		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{MarkIgnored: true}), 16, "9: a retry of what was replaced"},
-		{replace(Replace{Runs: 2}, ReplaceRules{GivenAtOnce: true}), 19, "8: two are at work, and one may be"},
-		{again(asks, AgainRules{KeyUnbound: true}), 5, "two runs of one key"},
-		{again(asks, AgainRules{BoundIsMade: true}), 6, "who asked is told of a run that is not there"},
-		{again(asks, AgainRules{OwnAgain: true}), 7, "two runs of one key"},
-		{again(asks, AgainRules{OpenAgain: true}), 3, "a run again of what has not ended"},
-		{again(asks, AgainRules{TriedAgain: true}), 4, "a run again of what has not ended"},
-		{again(asks, AgainRules{EntryApart: true}), 5, "the new run is not run"},
-		{again(asks, AgainRules{EntryRemoved: true}), 5, "the new run is not run"},
-		{again(asks, AgainRules{StillShard: true}), 2, "the new run is not run"},
-		{join(ends, JoinRules{MarksGo: true}), 23, "5: an end counts in two rounds"},
-		{join(ends, JoinRules{MarksAreOne: true}), 28, "5: each parent has ended, and the round is not full"},
-		{join(faults, JoinRules{OverUnwritten: true}), 14, "5: each parent has ended, and the round is not full"},
-		{join(faults, JoinRules{EndIgnored: true}), 11, "5: an end counts after the window"},
-		{join(faults, JoinRules{ClearedFirst: true}), 18, "5: the run of a full round is skipped"},
-		{join(Join{Ends: [2]int{2, 2}}, JoinRules{ClearedBlindly: true}), 31, "5: each parent has ended, and the round is not full"},
-		{join(faults, JoinRules{AwaitedByNobody: true}), 6, "the run of a round that is not full is neither"},
-		{join(faults, JoinRules{NotedFirst: true}), 16, "the run of a round that is not full is neither"},
-		{join(faults, JoinRules{DueSkips: true}), 16, "5: the run of a full round is skipped"},
-		{join(faults, JoinRules{SkipsSent: true}), 20, "5: the run of a full round is skipped"},
-		{broadcast(plain, BroadcastRules{SpreadFirst: true}), 5, "10: a shard of what is no broadcast"},
-		{broadcast(Broadcast{Dispatchers: 2, Seconds: 1, All: 1}, BroadcastRules{SpreadOwn: true}), 7, "10: shards of a draw that is not stored"},
-		{broadcast(less, BroadcastRules{OpenIsDone: true}), 4, "shard 1 has not ended, or owes its retry"},
-		{broadcast(Broadcast{Shards: 2, Fails: 2, NoWalk: true}, BroadcastRules{ReadFirst: true}), 26, isOpen},
-		{broadcast(plain, BroadcastRules{FirstsCount: true}), 28, early},
-		{broadcast(fail, BroadcastRules{ClosedShardIsDone: true}), 29, isOpen},
-		{broadcast(less, BroadcastRules{WalkForgetsShards: true}), 21, isOpen},
-		{broadcast(less, BroadcastRules{ClosedBroadcastIsDone: true}), 23, "the broadcast owes its child"},
-		{broadcast(plain, BroadcastRules{ClosedBlindly: true}), 33, "5: a broadcast ends twice"},
-		{broadcast(kills, BroadcastRules{CancelIgnoresState: true}), 5, early},
-		{broadcast(kills, BroadcastRules{CancelSparesUnclaimed: true}), 12, claims},
-		{broadcast(kills, BroadcastRules{CancelIgnoresClaim: true}), 12, "10: a shard that is claimed is recorded as skipped"},
-		{broadcast(kills, BroadcastRules{ShardIgnoresKill: true}), 24, claims},
-		{broadcast(Broadcast{Shards: 2, Cancels: 1, Fails: 2}, BroadcastRules{EndIgnoresKill: true}), 32,
-			"10: a broadcast that a person killed ends otherwise"},
+	for _, c := range []struct {
+		w     Limits
+		rules LimitsRules
+		steps int
+		why   string
+	}{
+		{skips, LimitsRules{SkipsUnseen: true}, 6, "9: a run is skipped for what is over"},
+		{dies, LimitsRules{UntilKept: true}, 17, tooMany},
+		{dies, LimitsRules{StaysBehind: true}, 10, noEnd},
+		{retakes, LimitsRules{OnlyIfThere: true}, 13, noEnd},
+		{Limits{Runs: 3, App: two, Writes: 1, All: 1, Late: true}, LimitsRules{LateAsk: true}, 12, tooMany},
+		{Limits{Runs: 2, App: two, Writes: 1, All: 1}, LimitsRules{UnknownGranted: true}, 10, tooMany},
+		{retakes, LimitsRules{RetakeAsksNot: true}, 20, tooMany},
+		{skips, LimitsRules{RetakeSkipped: true}, 16, "9: what may be at work is skipped"},
+		{pair, LimitsRules{AppsFirst: true}, 4, noEnd},
+		{Limits{Runs: 3, Of: own, App: Bound{Limit: 1, Max: 1}}, LimitsRules{AppSkips: true}, 13, "9: a run is skipped for the limit of its app"},
 	} {
-		name := ""
-		of := reflect.ValueOf(c.rules)
-		for i := range of.NumField() {
-			field := of.Type().Field(i).Name
-			if broken[field] = broken[field] || of.Field(i).Bool(); of.Field(i).Bool() {
-				name = field
-			}
-		}
-		t.Run(name, func(t *testing.T) { wantFound(t, c.w, c.steps, c.why) })
+		name := addRules(broken, c.rules)
+		t.Run(name, func(t *testing.T) {
+			c.w.LimitsRules = c.rules
+			wantFound(t, limits(c.w), c.steps, c.why)
+		})
 	}
+	wantAll(t, broken)
+}
+
+// addRules notes the rules that there are, and which are broken; it returns one that is.
+func addRules(broken map[string]bool, rules any) (name string) {
+	of := reflect.ValueOf(rules)
+	for i := range of.NumField() {
+		field := of.Type().Field(i).Name
+		if broken[field] = broken[field] || of.Field(i).Bool(); of.Field(i).Bool() {
+			name = field
+		}
+	}
+	return name
+}
+
+// wantAll asserts that each rule is broken by a test.
+func wantAll(t *testing.T, broken map[string]bool) {
+	t.Helper()
 	for rule, is := range broken {
 		if !is {
 			t.Errorf("nothing shows that %s is missed", rule)
 		}
 	}
-}
-
-// without is a world in which one of its rules is broken.
-type without struct {
-	w     searchable
-	rules any
-}
-
-type missing struct {
-	without
-	steps int
-	why   string
 }
 
 // wantFound searches a world in which a rule is broken.
@@ -536,20 +386,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a cancel is a failure", Rules{CancelIsAFailure: true}, one(World{Words: true, Few: true}), 11, notAgain},
 		{"owes", Rules{OwesNotedFirst: true}, one(World{Few: true}), 12, "5: nothing is owed any more, and the retry is not on its way"},
 	} {
-		of := reflect.ValueOf(c.rules)
-		for i := range of.NumField() {
-			broken[of.Type().Field(i).Name] = broken[of.Type().Field(i).Name] || of.Field(i).Bool()
-		}
+		addRules(broken, c.rules)
 		t.Run(c.name, func(t *testing.T) {
 			c.w.Rules = c.rules
 			wantFound(t, &c.w, c.steps, c.why)
 		})
 	}
-	for rule, is := range broken {
-		if !is {
-			t.Errorf("nothing shows that %s is missed", rule)
-		}
-	}
+	wantAll(t, broken)
 }
 
 func with(w, more World) World {

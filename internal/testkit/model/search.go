@@ -2,6 +2,7 @@ package model
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 )
 
@@ -105,7 +106,8 @@ func look[S comparable](w subject[S], most int) Report {
 		x.sets[i].table = make([]uint32, 1<<12)
 	}
 	s := w.start()
-	x.add([]arrival[S]{{hash: maphash.Comparable(x.seed, s), s: s}}, true)
+	hash := maphash.Comparable(x.seed, s)
+	x.put([]arrival[S]{{hash: hash, fault: true, s: s}}, int(hash%shards))
 	for x.next() {
 		if len(x.broken) > 0 {
 			x.report.Broken = x.trace(x.broken[0].from, x.broken[0].why)
@@ -205,14 +207,6 @@ func (x *search[S]) expand(states []found[S]) {
 	all.Wait()
 }
 
-// add puts arrivals that may be of any shard.
-func (x *search[S]) add(of []arrival[S], first bool) {
-	for _, a := range of {
-		a.fault = a.fault || first
-		x.put([]arrival[S]{a}, int(a.hash%shards))
-	}
-}
-
 // put adds arrivals that are of one shard.
 func (x *search[S]) put(of []arrival[S], shard int) {
 	s := &x.sets[shard]
@@ -265,51 +259,31 @@ func (s *set[S]) grow() {
 
 func (x *search[S]) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }
 
-// walk goes from the start to a state again, and calls f with each state on the way and the
-// step that led there.
-func (x *search[S]) walk(to id, f func(m *move[S], s *S)) {
-	var way []id
-	for i := to; ; i = x.sets[i&1].parent[i>>1] {
-		way = append(way, i)
-		if x.hashOf(i) == maphash.Comparable(x.seed, x.w.start()) {
-			break
-		}
-	}
-	s := x.w.start()
-	f(nil, &s)
-	steps := x.w.moves(true)
-	for i := len(way) - 2; i >= 0; i-- {
-		for _, m := range steps(&s) {
-			if maphash.Comparable(x.seed, m.to) == x.hashOf(way[i]) {
-				s = m.to
-				f(&m, &s)
-				break
-			}
-		}
-	}
-}
-
 // trace returns the steps to a state, and the step from there that breaks a rule.
 func (x *search[S]) trace(to id, broken string) *Trace {
+	s := x.w.start()
+	start := maphash.Comparable(x.seed, s)
+	var way []uint64
+	for i := to; x.hashOf(i) != start; i = x.sets[i&1].parent[i>>1] {
+		way = append(way, x.hashOf(i))
+	}
 	t := &Trace{Why: broken}
 	var names namer
-	var last S
-	x.walk(to, func(m *move[S], s *S) {
-		last = *s
-		if m != nil {
-			t.Steps = append(t.Steps, names.tell(m.words, m.swapped))
-		}
-	})
-	if broken == "" {
-		t.Why = x.hindrance(&last)
-		return t
-	}
 	steps := x.w.moves(true)
-	for _, m := range steps(&last) {
-		if m.broken == broken {
-			t.Steps = append(t.Steps, names.tell(m.words, m.swapped))
-			break
+	step := func(is func(m *move[S]) bool) {
+		made := steps(&s)
+		if i := slices.IndexFunc(made, func(m move[S]) bool { return is(&m) }); i >= 0 {
+			t.Steps = append(t.Steps, names.tell(made[i].words, made[i].swapped))
+			s = made[i].to
 		}
+	}
+	for _, hash := range slices.Backward(way) {
+		step(func(m *move[S]) bool { return maphash.Comparable(x.seed, m.to) == hash })
+	}
+	if broken == "" {
+		t.Why = x.hindrance(&s)
+	} else {
+		step(func(m *move[S]) bool { return m.broken == broken })
 	}
 	return t
 }

@@ -81,6 +81,9 @@ func (w *World) newRerun(d *dice, me core.Actor) *again {
 			break
 		}
 	}
+	if a, is := w.lastAsked(d, 3); is && d.n(4) == 0 { // it may be open
+		of, _ = t.run(a.run)
+	}
 	revs := t.jobs[of.ID.Job()]
 	if of.ID == 0 || len(revs) == 0 {
 		return nil

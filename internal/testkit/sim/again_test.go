@@ -28,9 +28,7 @@ func TestEditedBeforeARunAgainIsSent(t *testing.T) {
 		w.sleep(bg, 5*time.Second)
 		j := j
 		j.Def.Params = "of now"
-		if err := w.people.Save(bg, god, []manage.JobSpec{j})[0].Err; err != nil {
-			w.fail(0, "edit: %v", err)
-		}
+		w.saves(j)
 	}})
 	r.want(t, "run again with its params", 1)
 	r.want(t, "state succeeded", 2)

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 		}
 		from = next
 	}
-	for _, id := range slices.Sorted(keysOf(tallies)) {
+	for _, id := range slices.Sorted(maps.Keys(tallies)) {
 		first, last := core.NumberedRange(id)
 		runs, _ := w.store.Runs.Span(bg, first, last, allRuns)
 		runs = slices.DeleteFunc(runs, func(r core.Run) bool { return r.SentAt.IsZero() && r.State.Open() })
@@ -78,7 +79,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	whole := sum                                                // the result while no run is missing
 	long := time.Since(w.began) > 30*24*time.Hour || w.cfg.Days // change records are kept for as long
 	var some []core.JobID                                       // of which one run can be missed
-	for _, id := range slices.Sorted(keysOf(tallies)) {
+	for _, id := range slices.Sorted(maps.Keys(tallies)) {
 		t := tallies[id]
 		rep, err := w.people.Audit(bg, fmt.Sprint(id), from, to)
 		switch {

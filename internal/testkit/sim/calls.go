@@ -270,9 +270,6 @@ func (x queue) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.
 	if x.alive(); fate == KillAfter { // they come again when their visibility is over
 		x.die()
 	}
-	if w.losing.Load() {
-		got = w.truth.loses(got)
-	}
 	if err != nil || !w.faulty.Load() {
 		return got, err
 	}

@@ -3,8 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,8 +10,6 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
 )
-
-func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
 // judge lets a world come to rest and counts the outcomes.
 func (w *World) judge() {
@@ -415,6 +411,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	w.endInTime(r, st, revs)
 	w.hasChildren(r)
 	t.waited(r, st)
+	t.inOrder(r)
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
 	w.count("state "+string(r.State), 1)

@@ -7,10 +7,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/internal/wiring"
-	"github.com/tickring/tickring/wire"
 )
 
 // In a world with Days runs execute for days, and others wait as long for a permit or for an
@@ -58,7 +56,6 @@ func (w *World) daysMix(d *dice) (specs []manage.JobSpec) {
 
 // worksForDays is an executor whose runs take hours, or days.
 func worksForDays(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	d := w.dice(sh.Run.ID.String())
 	takes := d.between(time.Minute, 12*time.Hour)
 	if d.n(4) == 0 {
@@ -67,30 +64,18 @@ func worksForDays(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	if sh.Run.Shard.Of != 0 { // all have been removed that may be, when the last one ends
 		takes = []time.Duration{time.Hour, 2 * time.Hour, daysFor - day}[sh.Run.Shard.Index%3]
 	}
-	takes = max(min(takes, time.Until(w.began.Add(daysFor-12*time.Hour))), time.Minute)
-	e, t := w.execs.at[sh.Address], w.execs.takes(sh)
-	w.after(takes, func() {
-		if w.execs.end(e, t) {
-			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
-		}
-	})
-	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+	return w.execs.works(sh, max(min(takes, time.Until(w.began.Add(daysFor-12*time.Hour))), time.Minute))
 }
 
 // liveForDays triggers jobs, has executors go, and lets time pass.
 func (w *World) liveForDays() {
 	d := w.dice("days")
-	trigger := func(i int) {
-		if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: w.jobs[i]}); err != nil {
-			w.fail(0, "trigger: %v", err)
-		}
-	}
-	trigger(6) // the broadcast, which runs all the time
+	w.triggers(w.jobs[6], nil) // the broadcast, which runs all the time
 	end := w.began.Add(daysFor)
 	for time.Until(end) > 2*day {
 		for range d.n(3) {
 			if i := d.n(8); i != 6 && time.Until(end) > 6*day {
-				trigger(i)
+				w.triggers(w.jobs[i], nil)
 			}
 		}
 		if d.n(6) == 0 {

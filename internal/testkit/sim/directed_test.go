@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
@@ -64,14 +63,10 @@ func trigger(refs ...string) func(*World) {
 		w.sleep(bg, 5*time.Second)
 		when := time.Now().Add(5 * time.Second)
 		for _, ref := range refs {
-			if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: ref, At: &when}); err != nil {
-				w.fail(0, "trigger: %v", err)
-			}
+			w.triggers(ref, &when)
 		}
 	}
 }
-
-func byHand(app, name string) manage.JobSpec { return jobOf(app, name, core.Schedule{}) }
 
 func TestKilledBetweenClaimAndSend(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
@@ -89,9 +84,17 @@ func TestKilledBetweenSendAndJournal(t *testing.T) {
 	r.want(t, "state lost", 1)
 }
 
+// endsAfter has an executor take a run, and report its end after a while.
+func endsAfter(w *World, sh *dispatch.SendRequest, after time.Duration, end wire.CallbackItem) (dispatch.Answer, bool) {
+	w.truth.arrives(sh)
+	end.LogID = int64(sh.Run.ID)
+	w.after(after, func() { w.report(end) })
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+}
+
 // neverEnds is an executor that accepts and never reports.
 func neverEnds(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+	w.truth.arrives(sh)
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
@@ -132,7 +135,7 @@ func TestJournalRefusedForAWholeInvocation(t *testing.T) {
 func TestCallbackBeforeTheAnswer(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
 		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.truth.arrives(sh)
 			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
 			w.sleep(bg, 2*time.Second)
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
@@ -164,55 +167,54 @@ func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
 
 // failing executors fail the first attempt and end the second.
 func failing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 	code := 200
 	if sh.Run.Attempt == 1 {
 		code = 500
 	}
-	w.after(time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: code}) })
-	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+	return endsAfter(w, sh, time.Second, wire.CallbackItem{Code: code})
 }
 
 // snoozing executors put off the first two attempts and end the
 // third.
 func snoozing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-	it := wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}
+	it := wire.CallbackItem{Code: 200}
 	if sh.Run.Attempt < 3 {
 		it.Code, it.RetryAfter = 500, 2
 		w.truth.says(sh.Run.ID, it.RetryAfter)
 	}
-	w.after(time.Second, func() { w.report(it) })
-	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+	return endsAfter(w, sh, time.Second, it)
+}
+
+// atEachStep runs a world once for each fault of each of some calls of the callback.
+func atEachStep(t *testing.T, c Config, check func(*testing.T, Report), ops ...string) {
+	for _, op := range ops {
+		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
+			t.Run(op+" "+f.String(), func(t *testing.T) {
+				c := c
+				c.Script = once(is("callback", op), f)
+				check(t, directed(t, c))
+			})
+		}
+	}
 }
 
 func TestCallbackKilledOnTheWayOfASnooze(t *testing.T) {
-	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "ClearOwed"} { // F1 to F4
-		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
-			t.Run(op+" "+f.String(), func(t *testing.T) {
-				r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: snoozing,
-					Script: once(is("callback", op), f)})
-				r.want(t, "snoozed", 2)
-				r.want(t, "state failed", 2)
-				r.want(t, "state succeeded", 1)
-			})
-		}
-	}
+	atEachStep(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: snoozing},
+		func(t *testing.T, r Report) {
+			r.want(t, "snoozed", 2)
+			r.want(t, "state failed", 2)
+			r.want(t, "state succeeded", 1)
+		}, "CloseRuns", "Create", "Enqueue", "ClearOwed") // F1 to F4
 }
 
 func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
-	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "ClearOwed"} { // F1 to F4
-		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
-			t.Run(op+" "+f.String(), func(t *testing.T) {
-				job := byHand("alpha", "one")
-				job.Def.Retry = core.Retry{Max: 1, Delay: 2 * time.Second}
-				r := directed(t, Config{Jobs: []manage.JobSpec{job}, Act: trigger("alpha/one"), Behave: failing, Script: once(is("callback", op), f)})
-				r.want(t, "retries", 1)
-				r.want(t, "state failed", 1)
-				r.want(t, "state succeeded", 1)
-			})
-		}
-	}
+	job := byHand("alpha", "one")
+	job.Def.Retry = core.Retry{Max: 1, Delay: 2 * time.Second}
+	atEachStep(t, Config{Jobs: []manage.JobSpec{job}, Act: trigger("alpha/one"), Behave: failing}, func(t *testing.T, r Report) {
+		r.want(t, "retries", 1)
+		r.want(t, "state failed", 1)
+		r.want(t, "state succeeded", 1)
+	}, "CloseRuns", "Create", "Enqueue", "ClearOwed") // F1 to F4
 }
 
 func TestDeleteUnderABacklog(t *testing.T) {
@@ -243,12 +245,7 @@ func TestEditBetweenPlanAndDispatch(t *testing.T) {
 	r := directed(t, Config{Far: true, For: 90 * time.Second, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(3*time.Second))},
 		Act: func(w *World) {
 			w.sleep(bg, 20*time.Second) // the ring holds a minute of fires
-			spec := jobOf("alpha", "one", every(2*time.Second))
-			res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
-			if res.Err != nil {
-				w.fail(0, "save: %v", res.Err)
-			}
-			w.truth.acknowledged(res.ID, res.Rev)
+			w.saves(jobOf("alpha", "one", every(2*time.Second)))
 		}})
 	for _, run := range r.runs[1] {
 		if run.State != core.Succeeded && run.Reason != core.ReasonPaused {
@@ -316,7 +313,7 @@ func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
 		Act: trigger("gamma/quick", "gamma/slow"),
 		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			inv := w.truth.nonce(sh.Run.Owner)
-			w.truth.arrived(inv, nil, sh, time.Now(), false)
+			w.truth.arrived(inv, sh)
 			if sh.Job.Def.Name == "slow" {
 				w.sleep(bg, 2*time.Second)
 				if !sh.Run.MaybeSent {
@@ -359,20 +356,15 @@ func TestLeftByAnotherEnds(t *testing.T) {
 		return c.Process == "dispatcher" && c.Op == "Send" && c.At > 5*time.Second
 	}, Kill), Act: func(w *World) {
 		w.sleep(bg, 22*time.Second) // the run of the first is claimed, its message invisible
-		spec := jobOf("alpha", "one", every(20*time.Second))
-		res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
-		if res.Err != nil {
-			w.fail(0, "save: %v", res.Err)
-		}
-		w.truth.acknowledged(res.ID, res.Rev)
+		w.saves(jobOf("alpha", "one", every(20*time.Second)))
 	}})
 	r.want(t, "state lost", 1)
 }
 
 // A fixed delay continues after a fire that fell into a pause of its app.
 func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
-	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 3 * time.Second}}}
-	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", delay)}, Act: func(w *World) {
+	jobs := []manage.JobSpec{jobOf("alpha", "one", fixedDelay(3*time.Second))}
+	r := directed(t, Config{For: 3 * time.Minute, Jobs: jobs, Act: func(w *World) {
 		for _, all := range []manage.Target{{App: "alpha"}, {All: true}} {
 			w.sleep(bg, 10*time.Second)
 			if _, err := w.people.Pause(bg, god, all, manage.PauseRequest{}); err != nil {
@@ -393,8 +385,7 @@ func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
 // The advance of a fixed delay is lost after its fire was sent: the tick takes its run as the
 // chain, and begins no second one, however late it is then.
 func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
-	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
-	job := jobOf("alpha", "one", delay)
+	job := jobOf("alpha", "one", fixedDelay(time.Second))
 	job.Misfire, job.Grace = core.MisfireSkip, 2*time.Second
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{job},
 		Script: func(c Call) Fate {
@@ -404,9 +395,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 			return Fine
 		},
 		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(12*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+			return endsAfter(w, sh, 12*time.Second, wire.CallbackItem{Code: 200})
 		}})
 	if n := r.Counts["state succeeded"]; n < 4 {
 		t.Errorf("%d runs in a minute", n)
@@ -416,7 +405,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 // Each actor that ends a chain computes one and the same next instant: the dispatcher that
 // skipped its fire, whose advance is lost, and the tick that repairs it later.
 func TestFixedDelayEndsAtOneInstant(t *testing.T) {
-	job := jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}})
+	job := jobOf("alpha", "one", fixedDelay(time.Second))
 	job.Misfire, job.Grace = core.MisfireSkip, 3*time.Second
 	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{job},
 		Script: func(c Call) Fate {
@@ -432,9 +421,7 @@ func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 			return Fine
 		},
 		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(50*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+			return endsAfter(w, sh, 50*time.Second, wire.CallbackItem{Code: 200})
 		}})
 	if n := r.Counts["state succeeded"]; n < 3 {
 		t.Errorf("%d runs in three minutes", n)
@@ -514,9 +501,7 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 			if !sh.Run.MaybeSent {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
 			}
-			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(20*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+			return endsAfter(w, sh, 20*time.Second, wire.CallbackItem{Code: 200})
 		}})
 	r.want(t, "take-over", 1)
 	r.want(t, "state succeeded", 1)
@@ -609,7 +594,7 @@ func TestReceiptWithoutAnAnswer(t *testing.T) {
 // on: the next instant is one of the new delay, and the audit misses none of the old.
 func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 	delay := func(d time.Duration) manage.JobSpec {
-		return jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}})
+		return jobOf("alpha", "one", fixedDelay(d))
 	}
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{delay(2 * time.Second)},
 		Script: func(c Call) Fate {
@@ -620,11 +605,7 @@ func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 		},
 		Act: func(w *World) {
 			w.sleep(bg, 20*time.Second)
-			res := w.people.Save(bg, god, []manage.JobSpec{delay(5 * time.Second)})[0]
-			if res.Err != nil {
-				w.fail(0, "save: %v", res.Err)
-			}
-			w.truth.acknowledged(res.ID, res.Rev)
+			w.saves(delay(5 * time.Second))
 		}})
 	if n := r.Counts["state succeeded"]; n < 8 {
 		t.Errorf("%d runs in a minute", n)
@@ -644,7 +625,7 @@ func TestHungCallsHoldUpNobody(t *testing.T) {
 			if sh.Run.App != "gamma" {
 				return dispatch.Answer{}, false
 			}
-			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.truth.arrives(sh)
 			w.sleep(bg, 10*time.Minute)
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
 		}})
@@ -674,7 +655,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
 		}
-		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		w.truth.arrives(sh)
 		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 	}, Act: func(w *World) {
 		w.execs.set(func(e *executor) { e.deaf = w.began.Add(time.Hour) }, apps[0].addresses...)
@@ -699,22 +680,24 @@ func TestLostFromTheRing(t *testing.T) {
 	for i := range 6 {
 		jobs = append(jobs, jobOf("alpha", fmt.Sprint("lost-", i), every(20*time.Second)))
 	}
-	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
+	lost := 0
+	directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
 		bool) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
 		}
-		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		w.truth.arrives(sh)
 		w.sleep(bg, 2900*time.Millisecond)
 		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 	}, Act: func(w *World) {
 		w.sleep(bg, 2*time.Minute)
-		w.losing.Store(true) // each message of alpha that comes now is lost
-		w.sleep(bg, time.Minute)
-		w.losing.Store(false)
+		for range 4 {
+			lost += len(w.truth.lose(w.truth.healed(), "alpha", core.Planned, core.Queued))
+			w.sleep(bg, 20*time.Second)
+		}
 	}})
-	if n := r.Counts["lost from the ring"]; n < 3 {
-		t.Errorf("only %d messages were lost", n)
+	if lost < 3 {
+		t.Errorf("only %d messages were lost", lost)
 	}
 }
 
@@ -815,7 +798,7 @@ func TestClockSetAheadBeforeTheJournal(t *testing.T) {
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Skew: true,
 		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			inv := w.truth.nonce(sh.Run.Owner)
-			w.truth.arrived(inv, nil, sh, time.Now(), false)
+			w.truth.arrived(inv, sh)
 			if !sh.Run.MaybeSent {
 				inv.in.p.step(10 * time.Minute)
 				w.duplicate(inv.got[0], time.Until(inv.until)+time.Second, 1+slices.Index(w.workers, inv.in.p))

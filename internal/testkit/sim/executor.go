@@ -271,7 +271,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answ
 	x.mu.Lock()
 	if e.tasks[sh.Run.ID] != nil && !call && !strings.HasPrefix(sh.Address, "lambda:") {
 		x.mu.Unlock()
-		w.truth.arrived(inv, s.in, &sh, began, true)
+		w.truth.arrived(inv, &sh)
 		return finished(dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job"})
 	}
 	others := len(e.jobs[sh.Job.Def.ID])
@@ -285,7 +285,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answ
 		x.endAll(sh.Address, sh.Job.Def.ID, "block strategy effect：Cover Early [job running, killed]")
 	}
 	t := x.takes(&sh)
-	w.truth.arrived(inv, s.in, &sh, began, false)
+	w.truth.arrived(inv, &sh)
 
 	if call && w.cfg.Machine && odd && sh.Job.Def.Timeout >= time.Minute && d.chance(0.4) {
 		w.count("long call", 1)
@@ -374,6 +374,18 @@ func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answ
 		a.Request, a.Log = "request", "group" // which is one write more
 	}
 	return finished(a)
+}
+
+// works has an executor take a run for a time, and report its success.
+func (x *executors) works(sh *dispatch.SendRequest, takes time.Duration) (dispatch.Answer, bool) {
+	x.w.truth.arrives(sh)
+	e, t := x.at[sh.Address], x.takes(sh)
+	x.w.after(takes, func() {
+		if x.end(e, t) {
+			x.w.report(wire.CallbackItem{LogID: int64(t.run), Code: 200})
+		}
+	})
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
 // set changes the behavior of some addresses.

@@ -52,6 +52,13 @@ func (f *function) instance() *process {
 	return p
 }
 
+// stops has no instance invoked before a moment.
+func (f *function) stops(until time.Time) {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	f.down = until
+}
+
 // invoke has the function run once; it does not wait for that.
 func (f *function) invoke(wake tick.Wake) {
 	w := f.w
@@ -144,14 +151,12 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 	}
 }
 
+// tickOptions has small pages, so that a pass has several of them.
 func (w *World) tickOptions() tick.Options {
 	d := &w.deployed
 	return tick.Options{LeaseFor: d.lease, Loss: lossdetect.Options{After: d.auditAfter, HealEvery: d.healEvery},
-		Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
+		Page: 200, PlanBackoff: d.planBackoff, Rates: d.rates}
 }
-
-// page is small, so that a pass has several of them.
-func (w *World) page() int { return 200 }
 
 // assembly makes the parts that a process runs.
 func (in *incarnation) assembly() *wiring.Assembly {

@@ -42,7 +42,7 @@ func TestHangBesideHealthy(t *testing.T) {
 					if sh.Run.App != "gamma" {
 						return dispatch.Answer{}, false
 					}
-					w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+					w.truth.arrives(sh)
 					mu.Lock()
 					minute := sh.Run.Slot.Time().Sub(w.began).Truncate(time.Minute)
 					late[minute] = append(late[minute], time.Since(sh.Run.Slot.Time()))

@@ -66,6 +66,9 @@ func (t *truth) noted(was, is *core.Join) {
 		case was.Full && r.Reason == core.ReasonJoin, was.Over && r.State != core.Skipped && !t.wasList(job):
 			t.fail(round, "the round ended (full %v, over %v), and run %d is %s: %s", was.Full, was.Over, was.Round, r.State, r.Reason)
 		}
+		if len(is.Marks) != len(was.Marks) {
+			t.fail(round, "with its round the marks %+v became %+v", was.Marks, is.Marks)
+		}
 		for _, m := range is.Marks {
 			if old, _ := mark(was, m.Run.Job()); m.Counts || old.Drawn != m.Drawn {
 				t.fail(round, "with its round the mark %+v became %+v", old, m)
@@ -91,8 +94,8 @@ func (t *truth) noted(was, is *core.Join) {
 			continue
 		case t.owing[m.Drawn] != m.Run || m.Drawn.Job() != job:
 			t.fail(round, "run %d is noted for run %d, which it does not owe", m.Run, m.Drawn)
-		case had && old.Drawn >= m.Drawn:
-			t.fail(round, "the end of run %d is noted by %d, after %d", m.Run, m.Drawn, old.Drawn)
+		case t.rounds.last[[2]core.JobID{job, m.Run.Job()}] >= m.Drawn:
+			t.fail(round, "the end of run %d is noted by %d, as it or a later one was before", m.Run, m.Drawn)
 		}
 		t.rounds.noted[m.Drawn] = time.Now()
 		t.rounds.last[[2]core.JobID{job, m.Run.Job()}] = m.Drawn
@@ -107,6 +110,15 @@ func (t *truth) noted(was, is *core.Join) {
 		return !slices.ContainsFunc(v.def.After, func(p core.Parent) bool { m, _ := mark(is, p.ID); return !m.Counts })
 	}) {
 		t.fail(round, "the round of run %d is full with %+v, and no revision has all of these alone", round, is.Marks)
+	}
+}
+
+// tooEarly asserts that the end of a join's window is recorded before its run of a revision is
+// skipped. Callers hold mu.
+func (t *truth) tooEarly(id core.RunID, rev int64, reason core.Reason) {
+	revs := t.jobs[id.Job()]
+	if reason == core.ReasonJoin && !t.rounds.over[id] && revs[len(revs)-1].rev == rev {
+		t.fail(id, "run %d is skipped by its join, whose window is not recorded as over", id)
 	}
 }
 
@@ -155,11 +167,12 @@ func (w *World) roundsEnded() {
 	}
 	for job, j := range t.rounds.now {
 		// An actor that died before ending it leaves a round over; the next actor continues with its run.
-		if r, is := t.run(j.Round); is && !r.AwaitsJoin() {
+		r, stored := t.run(j.Round)
+		if j.Round == 0 || stored && !r.AwaitsJoin() {
 			continue
 		}
-		if revs := t.jobs[job]; (j.Full || j.Over) && !(len(revs) > 0 && revs[len(revs)-1].deleted) {
-			t.fail(j.Round, "in the end the join of job %d is %+v", job, j)
+		if revs := t.jobs[job]; (j.Full || j.Over || !stored) && !(len(revs) > 0 && revs[len(revs)-1].deleted) {
+			t.fail(j.Round, "in the end the join of job %d is %+v, and its run is stored: %v", job, j, stored)
 		}
 	}
 }

@@ -21,25 +21,18 @@ func afterAll(name string, when core.ParentCondition, parents ...string) manage.
 
 // well answers each call with a success, at once.
 func well(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+	w.truth.arrives(sh)
 	return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 }
 
 // TestKilledOnTheWayToChildren: the actor that closes a run is killed, or gets no answer, at
 // each of the steps that its children take.
 func TestKilledOnTheWayToChildren(t *testing.T) {
-	for _, op := range []string{"CloseRuns", "Draw", "Create", "Enqueue", "ClearOwed"} { // F1, C1, F2 to F4
-		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
-			t.Run(op+" "+f.String(), func(t *testing.T) {
-				first, second, third := byHand("alpha", "one"), byHand("alpha", "two"), byHand("alpha", "three")
-				second.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponClose}}
-				third.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponFailure}, {Job: "alpha/two", When: core.UponClose}}
-				r := directed(t, Config{Jobs: []manage.JobSpec{first, second, third}, Act: trigger("alpha/one"), Behave: failing,
-					Script: once(is("callback", op), f)})
-				r.want(t, "child", 3)
-			})
-		}
-	}
+	first, second, third := byHand("alpha", "one"), byHand("alpha", "two"), byHand("alpha", "three")
+	second.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponClose}}
+	third.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponFailure}, {Job: "alpha/two", When: core.UponClose}}
+	atEachStep(t, Config{Jobs: []manage.JobSpec{first, second, third}, Act: trigger("alpha/one"), Behave: failing},
+		func(t *testing.T, r Report) { r.want(t, "child", 3) }, "CloseRuns", "Draw", "Create", "Enqueue", "ClearOwed") // F1, C1, F2 to F4
 }
 
 // TestLongChain: a chain of a thousand jobs, each after the one before.

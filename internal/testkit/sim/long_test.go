@@ -8,7 +8,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -18,9 +17,7 @@ func TestTriggerFarAhead(t *testing.T) {
 		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 71 * day, Jobs: []manage.JobSpec{byHand("alpha", "one")},
 			Act: func(w *World) {
 				at := time.Now().Add(70 * day)
-				if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
-					w.fail(0, "trigger: %v", err)
-				}
+				w.triggers("alpha/one", &at)
 				w.stands(70*day - 20*time.Minute)
 				w.sleep(bg, 30*time.Minute)
 				w.stands(time.Until(w.began.Add(71 * day)))
@@ -40,7 +37,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"),
 			byHand("alpha", "two")},
 			Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+				w.truth.arrives(sh)
 				forgets = time.Now().Add(30 * day)
 				t := w.execs.takes(sh)
 				w.after(30*day, func() {
@@ -85,7 +82,7 @@ func TestDeafForADay(t *testing.T) {
 	var gone time.Time
 	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
 		bool) {
-		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		w.truth.arrives(sh)
 		w.execs.takes(sh) // and never ends it
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 	}, Act: func(w *World) {

@@ -43,7 +43,7 @@ func TestTimeoutsThatKill(t *testing.T) {
 				}
 			}
 			c.Behave = func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+				w.truth.arrives(sh)
 				w.execs.takes(sh)
 				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 			}

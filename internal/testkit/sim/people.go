@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,7 +66,10 @@ func (w *World) setUp(d *dice) {
 			spec.Overlap = core.Overlap{Limit: 1 + d.n(3), Full: core.Fulls[d.n(3)]}
 			w.appOverlap[a.name] = spec.Overlap
 		}
-		if w.cfg.Limits && d.n(3) == 0 {
+		if limited := w.cfg.Focus != nil && w.cfg.Focus.name == limitsFocus; limited {
+			spec.Limits = core.Limits{InFlight: 2, PerSecond: 1}
+			w.appLimits[a.name] = spec.Limits
+		} else if w.cfg.Limits && d.n(3) == 0 {
 			spec.Limits = core.Limits{InFlight: 3 + d.n(10), PerSecond: d.n(2) * (2 + d.n(6))}
 			w.appLimits[a.name] = spec.Limits
 		}
@@ -98,6 +102,10 @@ func every(d time.Duration) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}
 }
 
+func fixedDelay(d time.Duration) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}}
+}
+
 func when(kind core.Kind, expr, zone string) core.Schedule {
 	return core.Schedule{Any: []core.When{{Kind: kind, Expr: expr}}, Timezone: zone}
 }
@@ -108,6 +116,8 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		return w.slowMix(d)
 	} else if w.cfg.Days {
 		return w.daysMix(d)
+	} else if w.cfg.Focus != nil {
+		return w.cfg.Focus.jobs()
 	}
 	unit := time.Second // the shortest period
 	if w.cfg.Deployed {
@@ -135,7 +145,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		case 3:
 			s, n = when(core.KindCron, "0 * * * * ?", "America/New_York"), int(w.cfg.For/time.Minute)
 		case 5:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 2 * unit}}}, units/6
+			s, n = fixedDelay(2*unit), units/6
 		case 6:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: core.Ceil(time.Now().Add(d.between(5*time.Second, w.cfg.For)))}}}, 1
 		case 7:
@@ -145,7 +155,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		case 10:
 			s, n = every(2*unit), units/2
 		case 11:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * unit}}}, units/12
+			s, n = fixedDelay(7*unit), units/12
 		case 12:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * unit}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}},
 				int(w.cfg.For/time.Second)/20+units/15
@@ -174,8 +184,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 func (w *World) slowMix(d *dice) []manage.JobSpec {
 	var specs []manage.JobSpec
 	for i, s := range []core.Schedule{every(10 * time.Second), every(20 * time.Second), every(30 * time.Second), every(45 * time.Second),
-		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 15 * time.Second}}},
-		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 40 * time.Second}}},
+		fixedDelay(15 * time.Second), fixedDelay(40 * time.Second),
 		when(core.KindCron, "0 * * * * ?", "America/New_York"), {Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}},
 			Jitter: 20 * time.Second}, {}} {
 		spec := w.spec(d, i, s)
@@ -331,17 +340,7 @@ func (w *World) person(p *process, n int) {
 			w.parents(d, &spec.Def, []string{ref})
 			w.save(p, me, spec)
 		case 13:
-			w.mu.Lock()
-			var some asked
-			if len(w.asked) > 0 {
-				some = w.asked[d.n(len(w.asked))]
-			}
-			w.mu.Unlock()
-			if some.run != 0 {
-				w.ask(p, func(ctx context.Context, m *people.People) {
-					_, _ = m.KillRun(ctx, me, some.run.String(), "")
-				})
-			}
+			w.killAsked(d, p, me, math.MaxInt)
 		case 14, 15, 16:
 			w.change(d, p, me)
 		case 17, 18, 19:
@@ -352,17 +351,31 @@ func (w *World) person(p *process, n int) {
 	}
 }
 
+// lastAsked returns one of the last n triggers; false if there is none.
+func (w *World) lastAsked(d *dice, n int) (asked, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	some := w.asked[max(len(w.asked)-n, 0):]
+	if len(some) == 0 {
+		return asked{}, false
+	}
+	return some[d.n(len(some))], true
+}
+
+// killAsked kills one of the last n triggers.
+func (w *World) killAsked(d *dice, p *process, me core.Actor, n int) {
+	if some, is := w.lastAsked(d, n); is {
+		w.ask(p, func(ctx context.Context, m *people.People) {
+			_, _ = m.KillRun(ctx, me, some.run.String(), "")
+		})
+	}
+}
+
 // change gives one of the last triggers another time, other params, or both; often a moment
 // before it is due.
 func (w *World) change(d *dice, p *process, me core.Actor) {
-	w.mu.Lock()
-	some := w.asked[max(len(w.asked)-8, 0):]
-	var a asked
-	if len(some) > 0 {
-		a = some[d.n(len(some))]
-	}
-	w.mu.Unlock()
-	if a.run == 0 {
+	a, is := w.lastAsked(d, 8)
+	if !is {
 		return
 	}
 	ref := a.run.String()
@@ -519,6 +532,22 @@ func (w *World) remove(p *process, me core.Actor, ref string) {
 	})
 }
 
+// triggers demands a run of a job without faults, as soon as may be or at a moment.
+func (w *World) triggers(ref string, at *time.Time) {
+	if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: ref, At: at}); err != nil {
+		w.fail(0, "trigger: %v", err)
+	}
+}
+
+// saves stores a job without faults.
+func (w *World) saves(spec manage.JobSpec) {
+	r := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
+	if r.Err != nil {
+		w.fail(0, "save: %v", r.Err)
+	}
+	w.truth.acknowledged(r.ID, r.Rev)
+}
+
 func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 	var r operate.TriggerRequest
 	r.Job = ref
@@ -558,3 +587,6 @@ func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 func jobOf(app, name string, s core.Schedule) manage.JobSpec {
 	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "/work", Route: core.RouteFirst, LostAfter: time.Minute}, Schedule: s}
 }
+
+// byHand is such a job that only users trigger.
+func byHand(app, name string) manage.JobSpec { return jobOf(app, name, core.Schedule{}) }

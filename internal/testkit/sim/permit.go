@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -240,7 +242,7 @@ func (t *truth) atWork(r *core.Run) {
 		l.work[first] = true
 		t.w.count("running under a limit", 1)
 		if len(l.work) > l.limit {
-			t.fail(r.ID, "run %d arrived, and %d are running, but %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+			t.fail(r.ID, "run %d arrived, and %d are running, but %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(maps.Keys(l.work)))
 		}
 	}
 	t.begins(of, first)
@@ -332,9 +334,14 @@ func (t *truth) permitsWritten(was, is core.Permits) {
 			}
 		}
 	}
-	for _, first := range is.Queue {
-		if _, stored := t.run(first); !stored && !slices.Contains(was.Queue, first) {
+	for i, first := range is.Queue {
+		r, stored := t.run(first)
+		switch {
+		case slices.Contains(was.Queue, first):
+		case !stored:
 			t.fail(first, "permits %s: run %d waits, and is not stored", is.Name, first)
+		case !core.IsPermitOfApp(is.Name) && !r.MaybeSent && i >= t.mayWait(first.Job()):
+			t.fail(first, "permits %s: run %d waits behind %d others, and %d may wait", is.Name, first, i, t.mayWait(first.Job()))
 		}
 	}
 }
@@ -355,7 +362,7 @@ func (w *World) permitsFree() {
 	defer t.mu.Unlock()
 	for name, l := range t.limits {
 		if len(l.open) > 0 {
-			t.fail(0, "permits %s: in the end %v are not over", name, slices.Sorted(keysOf(l.open)))
+			t.fail(0, "permits %s: in the end %v are not over", name, slices.Sorted(maps.Keys(l.open)))
 		}
 	}
 }
@@ -405,6 +412,42 @@ func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 		t.fail(was.ID, "run %d, due at %s, is killed for run %d, due at %s", was.ID, was.Slot, id, newer.Slot)
 	case was.KillBy != "" || !was.KillAt.IsZero():
 		t.fail(was.ID, "run %d is killed for run %d, and %q killed it before", was.ID, id, was.KillBy)
+	}
+}
+
+// mayWait is how many runs may wait for a permit before one of a job is skipped. Callers hold mu.
+func (t *truth) mayWait(job core.JobID) int {
+	revs := t.jobs[job]
+	o := t.w.overlapOf(&revs[len(revs)-1].def)
+	if o.Full == core.FullReplace {
+		return o.Limit
+	}
+	return cmp.Or(o.Max, core.QueueIfUnsaid)
+}
+
+// endsFor asserts that a run which is closed for a newer one has no owner, or was marked before so
+// that its executor ends it, or that its executor reports that end. It also asserts that no attempt
+// follows a killed run. Callers hold mu.
+func (t *truth) endsFor(p *core.RunPut, was *core.Run) {
+	superseded := p.To.State == core.Skipped && p.To.Reason == core.ReasonOverlap && p.If&core.RunOwner == 0
+	switch {
+	case was.MayHaveBeenSent() && (superseded || p.To.Reason == core.ReasonReplaced && was.KillBy == "" && !p.Had):
+		t.fail(p.ID, "run %d of %q is closed as %s: %s, and its executor was not told", p.ID, was.Owner, p.To.State, p.To.Reason)
+	case was.KillBy != "" && p.GoesOn():
+		t.fail(p.ID, "run %d was killed by %q, and run %d follows it", p.ID, was.KillBy, p.To.Then)
+	}
+}
+
+// inOrder asserts that a run which was closed for a newer one is another, due no later. Callers hold mu.
+func (t *truth) inOrder(r *core.Run) {
+	var by core.RunID
+	if _, err := fmt.Sscanf(r.Message, "run %d", &by); err != nil || !strings.HasSuffix(r.Message, "replaced it") {
+		return
+	}
+	first, is := t.run(r.First)
+	newer, is2 := t.run(by)
+	if by == r.ID || is && is2 && first.Slot > newer.Slot && !t.moved[r.First] && !t.moved[by] {
+		t.fail(r.ID, "run %d, due at %s, is %s: %s for run %d, due at %s", r.ID, first.Slot, r.State, r.Reason, by, newer.Slot)
 	}
 }
 

@@ -107,6 +107,16 @@ func (in *incarnation) kill(why string) {
 	p.w.after(back, p.start)
 }
 
+// stops kills the process, and does not let it start again before a moment.
+func (p *process) stops(until time.Time) {
+	p.mu.Lock()
+	p.down = until
+	p.mu.Unlock()
+	if in := p.living(); in != nil {
+		in.kill(p.kind())
+	}
+}
+
 // stop ends the incarnation for good, at the end of the world.
 func (in *incarnation) stop() {
 	in.dead.Store(true)
@@ -169,20 +179,18 @@ func (p *process) dice(op string) (d dice, n uint64) {
 	return dice{mix(p.w.cfg.Seed ^ mix(hashOf(p.name)^bits.RotateLeft64(hashOf(op), 17)^n*0x9e3779b97f4a7c15))}, n
 }
 
-func (d *dice) next() uint64 {
+// Uint64 implements rand.Source of math/rand/v2.
+func (d *dice) Uint64() uint64 {
 	d.x += 0x9e3779b97f4a7c15
 	return mix(d.x)
 }
 
-// Uint64 implements rand.Source of math/rand/v2.
-func (d *dice) Uint64() uint64 { return d.next() }
+func (d *dice) chance(p float64) bool { return float64(d.Uint64()>>11)/(1<<53) < p }
 
-func (d *dice) chance(p float64) bool { return float64(d.next()>>11)/(1<<53) < p }
-
-func (d *dice) n(n int) int { return int(d.next() % uint64(n)) }
+func (d *dice) n(n int) int { return int(d.Uint64() % uint64(n)) }
 
 func (d *dice) between(low, high time.Duration) time.Duration {
-	return low + time.Duration(d.next()%uint64(high-low+1))
+	return low + time.Duration(d.Uint64()%uint64(high-low+1))
 }
 
 func mix(x uint64) uint64 {

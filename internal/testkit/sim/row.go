@@ -79,6 +79,9 @@ func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	t.w.count("paused after failures", 1)
 	t.left(s, m.NewRevAt, "paused")
+	if s.State != core.Started {
+		t.fail(core.RunID(m.Job), "job %d was paused for its failures, and was %s", m.Job, s.State)
+	}
 	var n int
 	for _, rev := range t.jobs[m.Job] {
 		if rev.rev == s.Rev {

@@ -63,6 +63,9 @@ func configOf(engine string, seed uint64, fires int) Config {
 	} else if !c.Machine && d.chance(0.04) {
 		c.days()
 	}
+	if d = (dice{mix(seed ^ 0x666f637573)}); !c.Machine && !c.Deployed && !c.Long && !c.Days && d.chance(0.4) {
+		c.focus(&focuses[d.n(len(focuses))])
+	}
 	return c
 }
 

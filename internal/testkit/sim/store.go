@@ -35,7 +35,7 @@ func newStore(w *World) (*store.Store, *cloud) {
 	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
 	d := w.dice("cloud")
 	c.has = account(w.cfg.Rate, d)
-	c.has.Use(c.db, c.sqs, d.next())
+	c.has.Use(c.db, c.sqs, d.Uint64())
 	c.sqs.Observe = func(queue string, m fakeaws.Message, gone bool) {
 		if queue == fakeaws.Names.Dead {
 			return

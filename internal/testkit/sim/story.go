@@ -26,6 +26,7 @@ type story struct {
 	works    int       // executors that are not
 	reported time.Time // when its end was first reported
 	killed   time.Time // when it was first reported that it was killed
+	marked   time.Time // when a kill of it was stored
 	ended    time.Time // when its last send was answered with its end
 }
 
@@ -120,6 +121,11 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.SendReque
 	if read.IsZero() || appsRead.IsZero() || allRead.IsZero() {
 		t.fail(id, "run %d was sent by an invocation that did not read its job, app and everything", id)
 	}
+	if of := sh.Run.Shard.Of; of != 0 && !sh.Run.MaybeSent {
+		if marked := t.story(of).marked; !marked.IsZero() && inv.began.After(marked) {
+			t.fail(id, "shard %d was sent by an invocation that began after its broadcast %d was killed", id, of)
+		}
+	}
 	for _, r := range t.jobs[id.Job()] {
 		if r.rev == sh.Job.Sched.Rev && !r.def.Equal(sh.Job.Def) {
 			t.fail(id, "run %d was sent with revision %d of its job and the definition of another", id, r.rev)
@@ -172,9 +178,12 @@ func (t *truth) answered(inv *invocation, id core.RunID, kind dispatch.AnswerKin
 	}
 }
 
+// arrives is arrived for an executor that knows only the request.
+func (t *truth) arrives(sh *dispatch.SendRequest) { t.arrived(t.nonce(sh.Run.Owner), sh) }
+
 // arrived asserts promise 2 and 7.3: an executor gets a run twice only at the same address,
 // after a takeover, and only if its answer was not safe.
-func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.SendRequest, began time.Time, repeat bool) {
+func (t *truth) arrived(inv *invocation, sh *dispatch.SendRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := sh.Run

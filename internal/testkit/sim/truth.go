@@ -295,39 +295,6 @@ func (t *truth) received(in *incarnation, got []store.Delivery) {
 	}
 }
 
-// loses removes the messages of an app from the ring by hand, without an ack.
-func (t *truth) loses(got []store.Delivery) []store.Delivery {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.DeleteFunc(got, func(d store.Delivery) bool {
-		if len(d.Message.Fires) == 0 { // a check
-			return false
-		}
-		if j := t.job(d.Message.Fires[0].Run.Job()); j == nil || j.Def.App != apps[0].name {
-			return false
-		}
-		t.byHand(d, "loss")
-		for _, f := range d.Message.Fires {
-			t.w.troubleOf(time.Now(), time.Now().Add(t.healed()), f.Run)
-		}
-		t.w.count("lost from the ring", 1)
-		return true
-	})
-}
-
-// byHand removes a message from the ring. It is no ack, so no process answers for its fires.
-func (t *truth) byHand(d store.Delivery, what string) {
-	if t.cloud != nil {
-		t.observed(bg)
-	}
-	t.store.Queue.Ack(bg, []store.Delivery{d})
-	if t.cloud != nil {
-		t.cloud.sights() // of this, which is no ack
-	}
-	t.acked[d.ID] = true
-	t.off(bg, d.ID, &d.Message, what)
-}
-
 // healed is the longest time until messages that a queue lost are on it again: the window that
 // it was in, and the one after, which is compared with its runs. If something is always in
 // flight, an account knows the age of its ring only to ten minutes.
@@ -676,7 +643,7 @@ func (t *truth) quiet() (bool, string) {
 	if len(t.open)+len(t.owes)+len(t.fires)+len(t.checks)+len(t.postRuns)+len(t.entries) == 0 {
 		return true, ""
 	}
-	some := slices.Sorted(keysOf(t.open))
+	some := slices.Sorted(maps.Keys(t.open))
 	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d on the post-run queue, %d entries",
 		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.postRuns), len(t.entries))
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/wire"
 )
 
 // No executor is available for a while. A returning executor gets the waiting runs once each:
@@ -24,7 +23,7 @@ func TestExecutorsComeBack(t *testing.T) {
 	jobs := []manage.JobSpec{
 		waits("waits", every(5*time.Second), func(*manage.JobSpec) {}),
 		waits("asks", every(20*time.Second), func(j *manage.JobSpec) { j.Def.Route = core.RouteFailover }),
-		waits("chain", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 5 * time.Second}}}, func(*manage.JobSpec) {}),
+		waits("chain", fixedDelay(5*time.Second), func(*manage.JobSpec) {}),
 		waits("gives-up", every(20*time.Second), func(j *manage.JobSpec) { j.Def.WaitForExecutor = 17 * time.Second }),
 		waits("ends", every(20*time.Second), func(j *manage.JobSpec) { j.Deadline = 23 * time.Second }),
 	}
@@ -98,14 +97,7 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.Waits, c.Jobs, c.For = true, jobs, 3*time.Minute
 			c.Behave = func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-				e, t := w.execs.at[sh.Address], w.execs.takes(sh)
-				w.after(work, func() {
-					if w.execs.end(e, t) {
-						w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
-					}
-				})
-				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+				return w.execs.works(sh, work)
 			}
 			c.Act = func(w *World) {
 				trigger("alpha/one")(w) // runs from 10 s to 30 s

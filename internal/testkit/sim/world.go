@@ -65,13 +65,14 @@ type Config struct {
 	Waits bool // whether all executors of an app go away and come back while jobs wait for an executor
 	// Wakes reports whether one process dispatches runs and handles every registration, as the command `serve` does.
 	Wakes    bool
-	Limits   bool // whether jobs have concurrency limits
-	Rollouts bool // whether processes of an older version cannot read some job definitions for some time
-	Losses   bool // whether messages of waiting runs are lost and later sent again
-	Hangs    bool // whether executors hang on runs that have a timeout
-	Long     bool // whether runs wait for minutes; fewer runs are then expected
-	Days     bool // whether runs execute and wait for days
-	Line     bool // whether the maximum number of runs waits behind runs that hang. Requires Long
+	Limits   bool   // whether jobs have concurrency limits
+	Rollouts bool   // whether processes of an older version cannot read some job definitions for some time
+	Losses   bool   // whether messages of waiting runs are lost and later sent again
+	Hangs    bool   // whether executors hang on runs that have a timeout
+	Long     bool   // whether runs wait for minutes; fewer runs are then expected
+	Days     bool   // whether runs execute and wait for days
+	Line     bool   // whether the maximum number of runs waits behind runs that hang. Requires Long
+	Focus    *focus // the only mechanism of the jobs; nil: jobs of all kinds
 	// Machine runs all processes on one machine, as the command `serve` does. The machine sleeps, its clock
 	// changes by up to an hour, and calls take minutes.
 	Machine bool
@@ -116,7 +117,6 @@ type World struct {
 	began    time.Time
 	faulty   atomic.Bool
 	busy     atomic.Bool  // users act
-	losing   atomic.Bool  // the ring loses messages of the first app
 	still    atomic.Bool  // the deployment is stopped: no need to check each second
 	offset   atomic.Int64 // of the machine's clock, in nanoseconds
 	done     chan struct{}
@@ -201,6 +201,9 @@ func Run(cfg Config) Report {
 	var people sync.WaitGroup
 	for i := range cfg.Users {
 		people.Go(func() { w.person(users, i) })
+	}
+	if cfg.Focus != nil && cfg.Focus.act != nil {
+		people.Go(func() { w.focused(w.dice("focus"), users) })
 	}
 	if cfg.Act != nil {
 		people.Go(func() { cfg.Act(w) })
@@ -309,17 +312,10 @@ func (w *World) stands(d time.Duration) {
 	w.still.Store(true)
 	until := time.Now().Add(d)
 	if w.ticks != nil {
-		w.mu.Lock()
-		w.ticks.down = until
-		w.mu.Unlock()
+		w.ticks.stops(until)
 	}
 	for _, p := range w.processes() {
-		p.mu.Lock()
-		p.down = until
-		p.mu.Unlock()
-		if in := p.living(); in != nil {
-			in.kill(p.kind())
-		}
+		p.stops(until)
 	}
 	w.troubleForAll(until.Add(w.deployed.aftermath().again))
 	w.sleep(bg, d)
@@ -751,9 +747,7 @@ func (w *World) disasters(d *dice) {
 			until := time.Now().Add(d.between(10*time.Second, 80*time.Second))
 			w.count("outage of all "+kind+"s", 1)
 			if w.ticks != nil && kind == "ticker" {
-				w.mu.Lock()
-				w.ticks.down = until
-				w.mu.Unlock()
+				w.ticks.stops(until)
 			}
 			if kind == "dispatcher" {
 				w.troubleForAll(until.Add(w.deployed.aftermath().again))
@@ -762,12 +756,7 @@ func (w *World) disasters(d *dice) {
 			}
 			for _, p := range w.processes() {
 				if p.kind() == kind {
-					p.mu.Lock()
-					p.down = until
-					p.mu.Unlock()
-					if in := p.living(); in != nil {
-						in.kill(kind)
-					}
+					p.stops(until)
 				}
 			}
 		case 1, 2: // one kind of write is throttled for longer than an invocation
@@ -777,16 +766,12 @@ func (w *World) disasters(d *dice) {
 			p.storms[ops[d.n(len(ops))]] = time.Now().Add(d.between(3*time.Second, 25*time.Second))
 			p.mu.Unlock()
 		case 3: // an executor is away
-			a := apps[d.n(len(apps))]
-			w.execs.mu.Lock()
-			w.execs.at[a.addresses[d.n(len(a.addresses))]].down = time.Now().Add(time.Duration(5+d.n(20)) * time.Second)
-			w.execs.mu.Unlock()
+			of, until := apps[d.n(len(apps))].addresses, time.Now().Add(time.Duration(5+d.n(20))*time.Second)
+			w.execs.set(func(e *executor) { e.down = until }, of[d.n(len(of))])
 			w.count("executor away", 1)
 		case 7: // or answers late
-			a := apps[d.n(len(apps))]
-			w.execs.mu.Lock()
-			w.execs.at[a.addresses[d.n(len(a.addresses))]].slow = time.Now().Add(time.Duration(10+d.n(20)) * time.Second)
-			w.execs.mu.Unlock()
+			of, until := apps[d.n(len(apps))].addresses, time.Now().Add(time.Duration(10+d.n(20))*time.Second)
+			w.execs.set(func(e *executor) { e.slow = until }, of[d.n(len(of))])
 			w.count("executor slow", 1)
 		case 4:
 			if in := w.someProcess(d).living(); in != nil {
@@ -794,20 +779,14 @@ func (w *World) disasters(d *dice) {
 			}
 		case 5: // the index is partitioned, or the jobs are grouped, again
 			g, err := w.store.Global(bg)
-			if err == nil && d.n(2) == 0 {
-				seen := g.Rev
-				g.Groups = 1 + d.n(9)
-				g.Rev = max(seen+1, time.Now().UnixMilli())
-				if w.store.PutGlobal(bg, seen, g) == nil {
-					w.count("groups change", 1)
-				}
-			} else if err == nil && g.Partitions == 2 {
-				seen := g.Rev
-				g.Partitions, g.Readable = 4, max(g.Readable, 4)
-				g.Rev = max(seen+1, time.Now().UnixMilli())
-				if w.store.PutGlobal(bg, seen, g) == nil {
-					w.count("partitions 2 to 4", 1)
-				}
+			seen, what := g.Rev, ""
+			if g.Rev = max(seen+1, time.Now().UnixMilli()); d.n(2) == 0 {
+				g.Groups, what = 1+d.n(9), "groups change"
+			} else if g.Partitions == 2 {
+				g.Partitions, g.Readable, what = 4, max(g.Readable, 4), "partitions 2 to 4"
+			}
+			if err == nil && what != "" && w.store.PutGlobal(bg, seen, g) == nil {
+				w.count(what, 1)
 			}
 		case 6:
 			if w.cfg.Skew {

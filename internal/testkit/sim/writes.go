@@ -230,8 +230,11 @@ func (t *truth) changed(ctx context.Context, p *core.RunPut, was *core.Run) {
 	}
 	switch does {
 	case "MarkKilled":
+		t.story(p.ID).marked = time.Now()
 		t.replaced(p, was)
 	case "SkipUnsent", "CloseRuns":
+		t.tooEarly(p.ID, was.Rev, p.To.Reason)
+		t.endsFor(p, was)
 		t.ended(ctx, p, does == "CloseRuns")
 	case "Spread":
 		if is, _ := t.run(p.ID); was.MayHaveBeenSent() {
@@ -329,6 +332,7 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
 	} else {
+		t.tooEarly(r.ID, r.Rev, r.Reason)
 		t.over = append(t.over, r.ID)
 		t.decided(r.ID)
 	}
