@@ -258,7 +258,7 @@ func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 		if wait <= 0 {
 			return ctx.Err()
 		}
-		if !sleep(ctx, min(wait, time.Second)) {
+		if !store.Sleep(ctx, min(wait, time.Second)) {
 			return ctx.Err()
 		}
 	}

@@ -504,61 +504,6 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// keeps gives a job retries after a minute each, and a retention of one day.
-func (l *limited) keeps(id core.JobID, retries int) {
-	l.t.Helper()
-	l.s.Edit(id, func(j *core.Job) {
-		j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-		j.Def.Keep = core.Keep{Days: 1, Log: core.KeepLogNever}
-	})
-}
-
-// pass lets days pass: it removes expired runs and handles due messages.
-func (l *limited) pass(days int) {
-	l.t.Helper()
-	for range days {
-		time.Sleep(24 * time.Hour)
-		_, err := l.s.Sweep(l.t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
-		must(l.t, err)
-		l.comes()
-	}
-}
-
-// TestPermitOutlivesKeep: a permit has the name of its chain's first run, whose record may expire earlier. It stays
-// held while a later attempt is open, and is freed once the chain is over.
-func TestPermitOutlivesKeep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		l.keeps(7, 2)
-		ids := l.fires(7, 2)
-		for n := range 2 {
-			l.ends(l.sent[n], core.Failed)
-			time.Sleep(time.Minute)
-			l.comes()
-		}
-		l.pass(10)
-		if len(l.sent) != 3 || l.s.Run(ids[1]).State != core.Queued || l.s.Run(ids[0]).ID != ids[0] {
-			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.s.Run(ids[1]).State)
-		}
-		// Its end releases nothing, and its first run is deleted before the next check.
-		last := l.sent[2]
-		l.mu.Lock()
-		delete(l.work, last)
-		l.mu.Unlock()
-		must(t, l.s.Change(core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})))
-		time.Sleep(10 * 24 * time.Hour)
-		_, err := l.s.Sweep(t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
-		must(t, err)
-		if l.s.Run(ids[0]).ID == ids[0] {
-			t.Fatal("its chain is over, and its first run stays")
-		}
-		l.comes()
-		if len(l.sent) != 4 || l.sent[3] != ids[1] || l.most != 1 {
-			t.Errorf("sent %v, %d at once", l.sent, l.most)
-		}
-	})
-}
-
 // TestBuriedRunFreesItsPermit: a waiting run of a group is in the dead-letter queue. Its permit goes to the next run,
 // and it runs once its message is redriven.
 func TestBuriedRunFreesItsPermit(t *testing.T) {

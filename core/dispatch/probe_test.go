@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -144,49 +145,47 @@ func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time
 // silent. Each is asked once for all runs.
 func TestProbesHoldUpNobody(t *testing.T) {
 	for _, n := range []int{1, 9, 30} {
-		t.Run(fmt.Sprint(n, " silent"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newProber(t, dispatch.Options{})
-				var list []string
-				for i := range n {
-					list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
-					p.silent[list[i]] = true
+		fixture.Bubble(t, fmt.Sprint(n, " silent"), func(t *testing.T) {
+			p := newProber(t, dispatch.Options{})
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
+				p.silent[list[i]] = true
+			}
+			last := "http://10.0.0.99:1"
+			p.app("fails", append(list, last)...)
+			p.app("plain", "http://10.1.0.1:1")
+			p.app("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
+			for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
+				fails, slow := p.message("fails", 5, core.RouteFailover)
+				more, slower := p.message("fails", 5, core.RouteFailover)
+				plain, first := p.message("plain", 5, core.RouteRound)
+				asks, second := p.message("asks", 5, core.RouteFailover)
+				began := time.Now()
+				var both sync.WaitGroup
+				both.Go(func() { p.handle(fails, asks, plain) })
+				p.handle(more)
+				both.Wait()
+				what := fmt.Sprint("round ", round, ": ")
+				p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
+				p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
+				p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
+			}
+			for a, times := range p.asked {
+				if times != 1 && (times != 2 || p.silent[a]) {
+					t.Errorf("%s was asked %d times", a, times)
 				}
-				last := "http://10.0.0.99:1"
-				p.app("fails", append(list, last)...)
-				p.app("plain", "http://10.1.0.1:1")
-				p.app("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
-				for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
-					fails, slow := p.message("fails", 5, core.RouteFailover)
-					more, slower := p.message("fails", 5, core.RouteFailover)
-					plain, first := p.message("plain", 5, core.RouteRound)
-					asks, second := p.message("asks", 5, core.RouteFailover)
-					began := time.Now()
-					var both sync.WaitGroup
-					both.Go(func() { p.handle(fails, asks, plain) })
-					p.handle(more)
-					both.Wait()
-					what := fmt.Sprint("round ", round, ": ")
-					p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
-					p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
-					p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
-				}
-				for a, times := range p.asked {
-					if times != 1 && (times != 2 || p.silent[a]) {
-						t.Errorf("%s was asked %d times", a, times)
-					}
-				}
-				// Once it answers again it is found, though no run waited for it.
-				p.silent = map[string]bool{}
-				for range 2 {
-					time.Sleep(11 * time.Second)
-					m, _ := p.message("fails", 1, core.RouteFailover)
-					p.handle(m)
-				}
-				if p.to[p.jobs] != list[0] {
-					t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
-				}
-			})
+			}
+			// Once it answers again it is found, though no run waited for it.
+			p.silent = map[string]bool{}
+			for range 2 {
+				time.Sleep(11 * time.Second)
+				m, _ := p.message("fails", 1, core.RouteFailover)
+				p.handle(m)
+			}
+			if p.to[p.jobs] != list[0] {
+				t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
+			}
 		})
 	}
 }
