@@ -123,21 +123,6 @@ func TestSourceIsReadOnce(t *testing.T) {
 	})
 }
 
-// TestSourceAsRead: a run is sent with the job version that was read, and records its revision, even if a newer one
-// comes before the claim.
-func TestSourceAsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newScripting(t)
-		f.s.before(func() { f.edit("two", 3) })
-		if r := f.trigger(1, 1)[0]; r.RevSent() != 2 || fmt.Sprint(f.sent) != "[1: one]" {
-			t.Errorf("sent under %d: %q", r.RevSent(), f.sent)
-		}
-		if r := f.trigger(1, 1)[0]; r.RevSent() != 3 || f.sent[1] != "2: two" {
-			t.Errorf("sent under %d: %q", r.RevSent(), f.sent)
-		}
-	})
-}
-
 // TestSourceCannotBeRead: if the store fails, the run is retried and sent then. If the source is missing or damaged,
 // the run fails with that message.
 func TestSourceCannotBeRead(t *testing.T) {

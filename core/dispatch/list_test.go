@@ -58,6 +58,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
 	accepted := dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	both := map[core.JobID]dispatch.Answer{1: ended, 2: ended}
 	for _, c := range []struct {
 		name    string
 		answers map[core.JobID]dispatch.Answer // of jobs 1 and 2
@@ -68,9 +69,9 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		writes  int            // -1: unlimited, as long as time is left
 		want    []core.Outcome // of the last write, by job
 	}{
-		{name: "one is skipped", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, limited: true, writes: 1,
+		{name: "one is skipped", answers: both, lists: true, limited: true, writes: 1,
 			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
-		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, again: true,
+		{name: "no journal is stored", answers: both, lists: true, down: true, again: true,
 			writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "none is stored, and one is accepted", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, down: true,
 			writes: -1, want: []core.Outcome{core.Accepted, core.Done}},
@@ -78,7 +79,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 			again: true, writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "none is stored, and all come again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: busy}, lists: true, down: true,
 			writes: 3, want: []core.Outcome{core.Done, core.Done}},
-		{name: "runs have an index", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, limited: true},
+		{name: "runs have an index", answers: both, limited: true},
 	} {
 		fixture.Bubble(t, c.name, func(t *testing.T) {
 			g := newGated(t, dispatch.Options{})

@@ -199,6 +199,8 @@ func TestWhoMayEnd(t *testing.T) {
 	twice := func(x *core.Run) { x.MaybeSent = true }
 	unsent := func(x *core.Run) { x.Owner, x.Address, x.State = "", "", core.Planned }
 	fail := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	cancel := finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}
+	replaced := finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}
 	with := func(res finish.Result, change func(*finish.Result)) finish.Result { change(&res); return res }
 	reported := func(r *finish.Result) { r.Reported = true }
 	for _, c := range []struct {
@@ -212,21 +214,18 @@ func TestWhoMayEnd(t *testing.T) {
 		{"anybody", nil, fail, core.Failed, core.ReasonHandler, nil},
 		{"its owner", nil, with(fail, func(r *finish.Result) { r.Owner = "nonce" }), core.Failed, core.ReasonHandler, nil},
 		{"an owner who lost it", nil, with(fail, func(r *finish.Result) { r.Owner = "other" }), "", "", core.ErrRefused},
-		{"a cancellation of a waiting run", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped,
-			core.ReasonCancelled, nil},
-		{"a cancellation of an owned run", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "",
-			core.ErrRefused},
+		{"a cancellation of a waiting run", unsent, cancel, core.Skipped, core.ReasonCancelled, nil},
+		{"a cancellation of an owned run", nil, cancel, "", "", core.ErrRefused},
 		{"a cancellation of a run that may be sent", func(x *core.Run) { unsent(x); twice(x) },
-			finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+			cancel, "", "", core.ErrRefused},
 		{"a report of an unsent run", unsent, with(fail, reported), "", "", finish.ErrUnsent},
 		{"a success of an unsent run", unsent, finish.Result{State: core.Succeeded, Reported: true}, "", "", finish.ErrUnsent},
 		{"a report of a run maybe sent", func(x *core.Run) { unsent(x); twice(x) }, with(fail, reported), core.Failed, core.ReasonHandler, nil},
 		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
-		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed,
-			core.ReasonReplaced, nil},
-		{"a killed report of a run sent twice", twice, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, "", "", nil},
+		{"a killed report of a newer run's doing", nil, replaced, core.Killed, core.ReasonReplaced, nil},
+		{"a killed report of a run sent twice", twice, replaced, "", "", nil},
 		{"a killed report after a kill of a run sent twice", func(x *core.Run) { twice(x); killed(x) },
-			finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonPerson, nil},
+			replaced, core.Killed, core.ReasonPerson, nil},
 		{"a failure after a kill", killed, fail, core.Killed, core.ReasonPerson, nil},
 		{"a loss after a kill", killed, finish.Result{State: core.Lost, Reason: core.ReasonGone}, core.Killed, core.ReasonPerson, nil},
 		{"a success after a kill", killed, finish.Result{State: core.Succeeded}, core.Succeeded, "", nil},
