@@ -156,8 +156,8 @@ func TestAppWithoutToken(t *testing.T) {
 	}
 }
 
-// TestBacklog checks that thousands of results in one request are handled in batches. A caller that may report none of the
-// first batch has no other batch read, except those that may have runs of its app.
+// TestBacklog checks that thousands of results in one request are handled in batches. For a caller that may report none of
+// the runs, only one batch is read. Results of the caller's app are accepted after a batch of another app's.
 func TestBacklog(t *testing.T) {
 	pay := core.Run{ID: core.NumberedRun(8, 1), App: "pay", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1,
 		First: core.NumberedRun(8, 1)}

@@ -153,7 +153,8 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 		// From the slow queue it is sent, late or not, and never returned there.
 		began := l.count()
 		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.s.Messages(ring.KindSlow)+l.s.Messages(ring.KindFires) != 0 {
-			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.s.Messages(ring.KindSlow), l.s.Messages(ring.KindFires))
+			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.s.Messages(ring.KindSlow),
+				l.s.Messages(ring.KindFires))
 		}
 
 		// One good probe a minute ends the slow state; a late one does not.

@@ -27,8 +27,8 @@ func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
-		end := finish.New(w.eng, finish.Options{Plan: o})
-		m := people.New(w.eng, end, nil, people.Options{Plan: o})
+		end := finish.New(w.eng.Store, finish.Options{Plan: o})
+		m := people.New(w.eng.Store, end, nil, people.Options{Plan: o})
 		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
 		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
