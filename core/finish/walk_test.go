@@ -513,19 +513,6 @@ func TestWindowsAreReadTogether(t *testing.T) {
 	}
 }
 
-// TestRareJobsHaveNoWindows: their runs are read a hundred in a request.
-func TestRareJobsHaveNoWindows(t *testing.T) {
-	r := newWatchRig(t)
-	for job := range core.JobID(5) {
-		r.job(job+1, nil)
-		r.minutely(job+1, 1, succeeded)
-	}
-	r.walked(1)
-	if runs, spans := r.calls["runs"], r.calls["span"]; runs != 1 || spans != 0 {
-		t.Errorf("%d reads of runs and %d of windows", runs, spans)
-	}
-}
-
 // TestAnOlderWindowEndsNothing: a window may be read as it was before its runs ended. Each run is read again before it is judged.
 func TestAnOlderWindowEndsNothing(t *testing.T) {
 	const minutes = 20
