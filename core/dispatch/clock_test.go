@@ -64,11 +64,6 @@ func newClocked(t *testing.T) *clocked {
 	return c
 }
 
-func (c *clocked) must(err error) {
-	c.t.Helper()
-	must(c.t, err)
-}
-
 // job stores a job that is due now and returns its run; the caller enqueues the fire.
 func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.Fire) {
 	c.t.Helper()
@@ -105,7 +100,7 @@ func (c *clocked) deliver() (handled, acked int) {
 			acked++
 			c.s.Ack(got[i : i+1]...)
 		} else {
-			c.must(c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
+			must(c.t, c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
 		}
 	}
 	return len(got), acked
@@ -119,11 +114,11 @@ func (c *clocked) walk() {
 			break
 		}
 		got := c.s.Receive(ring.KindCheck, 1)
-		c.must(c.w.Check(c.t.Context(), got[0].Message.Check))
+		must(c.t, c.w.Check(c.t.Context(), got[0].Message.Check))
 		c.s.Ack(got...)
 	}
 	_, err := c.w.Pass(c.t.Context())
-	c.must(err)
+	must(c.t, err)
 }
 
 // TestCallAcrossASleep: the machine sleeps during a call whose journal is not stored yet, and the watchdog passes its
@@ -437,7 +432,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 					}
 					wait(500 * time.Millisecond)
-					c.must(c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
+					must(c.t, c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
 					for range int(awaited / (10 * time.Second)) {
 						wait(10 * time.Second)
 						c.walk()
@@ -475,7 +470,7 @@ func TestDialectIsHandedOn(t *testing.T) {
 		}
 		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
 			c.s.App(app)
-			c.must(c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
+			must(c.t, c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
 				Dialect: dialect}))
 		}
 		for id, app := range map[core.JobID]string{1: "newer", 2: "older"} {

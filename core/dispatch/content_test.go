@@ -164,7 +164,7 @@ func TestTemplateIsFilled(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
 		p, sent := newProber(t, dispatch.Options{}), map[core.RunID]string{}
-		p.app("work", "http://10.0.0.1:1")
+		p.s.App("work", "http://10.0.0.1:1")
 		p.d = p.s.dispatcher(sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 			sent[s.Run.ID] = s.Params
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
@@ -228,7 +228,7 @@ func TestTemplateIsFilled(t *testing.T) {
 func TestTemplatesHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
-		p.app("work", "http://10.0.0.1:1")
+		p.s.App("work", "http://10.0.0.1:1")
 		p.s.span = func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()

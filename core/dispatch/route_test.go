@@ -148,7 +148,7 @@ func TestLFU(t *testing.T) {
 			return nil
 		}
 		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
-		p.app("work", a, b)
+		p.s.App("work", a, b)
 		m, ids := p.message("work", 1, core.RouteLFU)
 		fire := func(p *prober) {
 			t.Helper()

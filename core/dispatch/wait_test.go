@@ -84,7 +84,7 @@ func (w *waiting) after(d time.Duration) core.Run {
 
 func (w *waiting) register() {
 	w.t.Helper()
-	w.must(w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
+	must(w.t, w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
 }
 
 // out returns the number of messages in the delay queue.

@@ -59,7 +59,7 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 
 func (r *rig) faulty() *store.Store {
 	for _, name := range []string{"a", "b"} {
-		r.must(r.e.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
+		r.e.Must(r.e.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
 	}
 	return hook.Over(r.e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
 		switch {
@@ -90,11 +90,6 @@ func (r *rig) update(change func(j *core.Job)) {
 		j.Sched.Rev++
 		change(j)
 	})
-}
-
-func (r *rig) must(errs ...error) {
-	r.t.Helper()
-	r.e.Must(errs...)
 }
 
 // oneByOne returns f for channels that are sent to at the same time: f may count.
@@ -142,7 +137,7 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 // handle handles messages, all of which must be acked.
 func (r *rig) handle(list ...ring.Message) {
 	r.t.Helper()
-	r.must(r.n.Messages(r.t.Context(), list)...)
+	r.e.Must(r.n.Messages(r.t.Context(), list)...)
 }
 
 // minutes runs n minutes with a pass and its checks each minute.
@@ -174,14 +169,14 @@ func (r *rig) heard(channel string, want ...string) {
 
 func (r *rig) state() notification.State {
 	found, err := notification.States(r.t.Context(), r.e.Store, notification.JobName(7))
-	r.must(err)
+	r.e.Must(err)
 	return found[notification.JobName(7)]
 }
 
 func (r *rig) trouble(channel string) *notification.Trouble {
 	name := notification.ChannelName(channel)
 	found, err := notification.States(r.t.Context(), r.e.Store, name)
-	r.must(err)
+	r.e.Must(err)
 	return found[name].Trouble
 }
 
@@ -442,7 +437,7 @@ func TestDeletedChannel(t *testing.T) {
 			return nil
 		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
+		r.e.Must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
 		r.minutes(5)
 		if len(r.got["b"]) != 2 {
 			t.Fatalf("the other heard %+v", r.got["b"])
@@ -465,7 +460,7 @@ func TestHung(t *testing.T) {
 				j.Def.Notify.To = []string{"b"}
 			}
 			j.Normalize()
-			r.must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			r.e.Must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		}
 		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
@@ -480,11 +475,11 @@ func TestHung(t *testing.T) {
 		}
 		began := time.Now()
 		for id := core.JobID(100); id < 200; id++ {
-			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
 		}
 		synctest.Wait()
 		for id := core.JobID(200); id < 300; id++ {
-			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -543,15 +538,15 @@ func TestOverdueBy(t *testing.T) {
 		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
 		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))
 		}, "", nil},
 		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
 				core.Change{ID: 2, App: "shop"}))
 		}, "", nil},
 		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+			r.e.Must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
 		}, "", nil},
 	} {
 		fixture.Bubble(t, name, func(t *testing.T) {

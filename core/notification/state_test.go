@@ -31,14 +31,14 @@ func (r *rig) look(at ...core.Instant) ring.Message {
 // putLook puts a check of the rig's job into the index.
 func (r *rig) putLook(in time.Duration) {
 	r.t.Helper()
-	r.must(r.e.PutLooks(r.t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(in)), Job: 7}}))
+	r.e.Must(r.e.PutLooks(r.t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(in)), Job: 7}}))
 }
 
 // indexed returns the checks in the index up to some time from now.
 func (r *rig) indexed(within time.Duration) []ring.CheckRequest {
 	r.t.Helper()
 	list, err := r.e.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
-	r.must(err)
+	r.e.Must(err)
 	return list
 }
 
@@ -331,7 +331,7 @@ func TestLease(t *testing.T) {
 		var first sync.WaitGroup
 		first.Go(func() { r.handle(failed) })
 		time.Sleep(time.Second)
-		r.must(other.Messages(t.Context(), []ring.Message{r.look(core.InstantOf(time.Now())), failed})...)
+		r.e.Must(other.Messages(t.Context(), []ring.Message{r.look(core.InstantOf(time.Now())), failed})...)
 		check.Equal(t, asked.Load(), 1, "sent N times while the first is under way")
 		first.Wait()
 		r.minutes(5)
