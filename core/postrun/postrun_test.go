@@ -2,7 +2,6 @@ package postrun_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -288,52 +287,6 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// writes calls log before each write of a record, and run before each write of a run. The write fails with its error.
-func (r *rig) writes(log, run func() error) {
-	r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
-		var err error
-		switch {
-		case c.Write != nil:
-			err = log()
-		case c.PutRun != nil:
-			err = run()
-		}
-		if err != nil {
-			return hook.Fail(err, len(c.Write)+len(c.PutRun))
-		}
-		return next()
-	})
-}
-
-// TestStoreFails checks that a log stays pending, and is retried, until it is stored.
-func TestStoreFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		began := time.Now()
-		fails := func(within time.Duration) func() error {
-			return func() error {
-				if time.Since(began) < within {
-					return errors.New("cut connection")
-				}
-				return nil
-			}
-		}
-		r.writes(fails(time.Minute), fails(2*time.Minute))
-		r.drive()
-		defer func() { r.stop() }()
-		run := r.run(1, "a", good, nil)
-		time.Sleep(time.Minute)
-		if now := r.s.Run(run.ID); !now.Owing() {
-			t.Error("it owes nothing, and nothing is kept")
-		}
-		time.Sleep(2 * time.Minute)
-		r.nothing()
-		if now := r.s.Run(run.ID); now.Owing() || r.made[run.ID] != postrun.Kept {
-			t.Errorf("it owes %+v, sent %q", now.OwesPostRun(), r.made[run.ID])
-		}
-	})
-}
-
 // TestKeptBesideNotice checks that a run owes nothing after its log and its notification are recorded at
 // the same time.
 func TestKeptBesideNotice(t *testing.T) {
@@ -341,12 +294,14 @@ func TestKeptBesideNotice(t *testing.T) {
 		r := newRig(t)
 		id := core.NumberedRun(1, 1)
 		var once sync.Once
-		r.writes(func() error { return nil }, func() error {
-			once.Do(func() {
-				run := r.s.Run(id)
-				check.NoError(t, r.s.Change(run.ClearPostRun(core.PostRun{Log: true})))
-			})
-			return nil
+		r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			if c.PutRun != nil {
+				once.Do(func() {
+					run := r.s.Run(id)
+					check.NoError(t, r.s.Change(run.ClearPostRun(core.PostRun{Log: true})))
+				})
+			}
+			return next()
 		})
 		r.drive()
 		defer func() { r.stop() }()
