@@ -106,6 +106,18 @@ func (s *Store) WriteAny(ctx context.Context, records []Record, drop bool) error
 // maxAtOnce is how many requests one call makes at the same time.
 const maxAtOnce = 16
 
+// Sleep waits for d, and returns false if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // AtOnce calls do for 0 to n-1, at most maxAtOnce at the same time, and waits for all.
 func AtOnce(n int, do func(i int)) {
 	if n == 1 {

@@ -179,38 +179,6 @@ func (b brute) anyTime(sec, min, hour string) brute {
 	return brute{fields: append([]string{sec, min, hour}, b.fields[3:]...), crontab: b.crontab}
 }
 
-// The rule for W that Java does not keep: the nearest weekday of each month, at
-// every matching time of that day.
-func TestQuirkW(t *testing.T) {
-	valid, _ := vectors(t)
-	n := 0
-	for _, v := range valid {
-		if v.Quirk != "W" {
-			continue
-		}
-		n++
-		zone, err := time.LoadLocation(v.TZ)
-		check.OK(t, err)
-		e, b := mustQuartz(t, v.Expr), bruteQuartz(v.Expr)
-		w := wall(v.From/1000, zone)
-		for range 5 {
-			got, ok := e.Next(w)
-			if !ok {
-				t.Errorf("%q: no instant after %d", v.Expr, w)
-				break
-			}
-			if want, ok := b.next(w, got); !ok || got != want {
-				t.Errorf("%q after %d: %d, brute force %d", v.Expr, w, got, want)
-				break
-			}
-			w = got
-		}
-	}
-	if n < 50 {
-		t.Errorf("only %d quirks", n)
-	}
-}
-
 // Generators of valid texts.
 
 func drawItem(t *rapid.T, lo, hi int, wrap bool) string {

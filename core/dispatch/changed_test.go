@@ -60,53 +60,51 @@ func TestChangedTrigger(t *testing.T) {
 		{"params, and the app is paused", true, 0, true, nil, core.Skipped},
 		{"its message beside the earlier one", false, -2 * time.Second, false, []string{"new to " + secondAddress}, core.Running},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, to := newData(t, plan.Local(), memory.Options{}), newNoted()
-				d := s.dispatcher(to, dispatch.Options{})
-				ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
-				app := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}
-				if c.paused {
-					app.Pause = core.Pause{From: time.Now().Add(-time.Hour), By: "ann"}
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			s, to := newData(t, plan.Local(), memory.Options{}), newNoted()
+			d := s.dispatcher(to, dispatch.Options{})
+			ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
+			app := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}
+			if c.paused {
+				app.Pause = core.Pause{From: time.Now().Add(-time.Hour), By: "ann"}
+			}
+			run := fixture.Trigger("one", core.NumberedRun(7, 1), now)
+			run.Params, run.Addresses = &was, []string{firstAddress}
+			s.SaveApp(app)
+			s.Job(core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}})
+			s.trigger(run)
+			next := run
+			next.At = now.Add(c.by)
+			next.Slot, next.Params, next.Addresses = next.At, &is, []string{secondAddress}
+			change := func() {
+				if err := s.retime(run.Retime(next, time.Now()), next.Slot); err != nil {
+					t.Error(err)
 				}
-				run := fixture.Trigger("one", core.NumberedRun(7, 1), now)
-				run.Params, run.Addresses = &was, []string{firstAddress}
-				s.SaveApp(app)
-				s.Job(core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}})
-				s.trigger(run)
-				next := run
-				next.At = now.Add(c.by)
-				next.Slot, next.Params, next.Addresses = next.At, &is, []string{secondAddress}
-				change := func() {
-					if err := s.retime(run.Retime(next, time.Now()), next.Slot); err != nil {
-						t.Error(err)
-					}
-				}
-				if c.between {
-					s.before(change)
-				} else {
-					change()
-				}
-				fire := run.Fire()
-				messages := []ring.Message{messageOf(fire)}
-				if c.by == -2*time.Second {
-					moved := fire
-					moved.At, moved.Slot = next.At, next.Slot
-					messages = append(messages, messageOf(moved))
-				}
-				if v := d.Handle(ctx, messages)[0]; !v.Ack {
-					t.Errorf("not acked: %v", v.Err)
-				}
-				if r := s.Run(run.ID); r.State != c.state || r.Slot != next.Slot || *r.Params != "new" {
-					t.Errorf("%s %s, slot %s", r.State, r.Reason, r.Slot)
-				}
-				if fmt.Sprint(to.sent) != fmt.Sprint(c.sent) {
-					t.Errorf("sent %q, want %q", to.sent, c.sent)
-				}
-				if entries, _ := s.Jobs.Entries(ctx, 7); c.by != 0 && len(entries) == 0 {
-					t.Error("nothing will send it")
-				}
-			})
+			}
+			if c.between {
+				s.before(change)
+			} else {
+				change()
+			}
+			fire := run.Fire()
+			messages := []ring.Message{messageOf(fire)}
+			if c.by == -2*time.Second {
+				moved := fire
+				moved.At, moved.Slot = next.At, next.Slot
+				messages = append(messages, messageOf(moved))
+			}
+			if v := d.Handle(ctx, messages)[0]; !v.Ack {
+				t.Errorf("not acked: %v", v.Err)
+			}
+			if r := s.Run(run.ID); r.State != c.state || r.Slot != next.Slot || *r.Params != "new" {
+				t.Errorf("%s %s, slot %s", r.State, r.Reason, r.Slot)
+			}
+			if fmt.Sprint(to.sent) != fmt.Sprint(c.sent) {
+				t.Errorf("sent %q, want %q", to.sent, c.sent)
+			}
+			if entries, _ := s.Jobs.Entries(ctx, 7); c.by != 0 && len(entries) == 0 {
+				t.Error("nothing will send it")
+			}
 		})
 	}
 }
@@ -185,43 +183,39 @@ func TestSentRev(t *testing.T) {
 		{"between the read and the claim", false, true, 0, 1},
 		{"before and after the read", true, true, 5, 5},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, handler := newData(t, plan.Local(), memory.Options{}), ""
-				d := s.dispatcher(sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
-					handler = s.Job.Def.Handler
-					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-				}), dispatch.Options{})
-				s.App("one", firstAddress)
-				s.Job(core.Job{Def: core.Def{ID: 1, App: "one", Name: "j", Handler: "of 1"}})
-				id, m := trigger(s, "one")
-				if c.before {
-					edit(s, 5)
-				}
-				if c.between {
-					s.before(func() { edit(s, 9) })
-				}
-				if v := d.Handle(t.Context(), m)[0]; !v.Ack {
-					t.Fatalf("not acked: %v", v.Err)
-				}
-				if r := s.Run(id); r.SentRev != c.stored || r.RevSent() != c.sent || handler != fmt.Sprint("of ", c.sent) {
-					t.Errorf("it has %d, sent under %d with handler %q, want %d and %d", r.SentRev, r.RevSent(), handler, c.stored, c.sent)
-				}
-			})
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			s, handler := newData(t, plan.Local(), memory.Options{}), ""
+			d := s.dispatcher(sends(func(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
+				handler = s.Job.Def.Handler
+				return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+			}), dispatch.Options{})
+			s.App("one", firstAddress)
+			s.Job(core.Job{Def: core.Def{ID: 1, App: "one", Name: "j", Handler: "of 1"}})
+			id, m := trigger(s, "one")
+			if c.before {
+				edit(s, 5)
+			}
+			if c.between {
+				s.before(func() { edit(s, 9) })
+			}
+			if v := d.Handle(t.Context(), m)[0]; !v.Ack {
+				t.Fatalf("not acked: %v", v.Err)
+			}
+			if r := s.Run(id); r.SentRev != c.stored || r.RevSent() != c.sent || handler != fmt.Sprint("of ", c.sent) {
+				t.Errorf("it has %d, sent under %d with handler %q, want %d and %d", r.SentRev, r.RevSent(), handler, c.stored, c.sent)
+			}
 		})
 	}
-	t.Run("a shard", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			b := newSpreading(t, 2, nil)
-			id, m := trigger(b.s, "a")
-			if !b.handle(m[0]) {
-				t.Fatal("not acked")
-			}
-			edit(b.s, 5)
-			b.comes()
-			if whole, shard := b.s.Run(id), b.s.Run(b.s.Run(id).Shard.First); whole.RevSent() != 1 || shard.Rev != 1 || shard.RevSent() != 5 {
-				t.Errorf("the broadcast under %d, its shard, made under %d, under %d", whole.RevSent(), shard.Rev, shard.RevSent())
-			}
-		})
+	fixture.Bubble(t, "a shard", func(t *testing.T) {
+		b := newSpreading(t, 2, nil)
+		id, m := trigger(b.s, "a")
+		if !b.handle(m[0]) {
+			t.Fatal("not acked")
+		}
+		edit(b.s, 5)
+		b.comes()
+		if whole, shard := b.s.Run(id), b.s.Run(b.s.Run(id).Shard.First); whole.RevSent() != 1 || shard.Rev != 1 || shard.RevSent() != 5 {
+			t.Errorf("the broadcast under %d, its shard, made under %d, under %d", whole.RevSent(), shard.Rev, shard.RevSent())
+		}
 	})
 }

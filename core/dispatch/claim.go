@@ -45,7 +45,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		runs, err := readAll(ctx, ids, b.d.store.Runs.Get)
 		if err != nil {
 			if round+1 < budget.ClaimLooks {
-				sleep(ctx, 10*time.Millisecond<<round)
+				store.Sleep(ctx, 10*time.Millisecond<<round)
 			}
 			continue
 		}

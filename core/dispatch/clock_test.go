@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -63,11 +64,6 @@ func newClocked(t *testing.T) *clocked {
 	return c
 }
 
-func (c *clocked) must(err error) {
-	c.t.Helper()
-	must(c.t, err)
-}
-
 // job stores a job that is due now and returns its run; the caller enqueues the fire.
 func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.Fire) {
 	c.t.Helper()
@@ -104,7 +100,7 @@ func (c *clocked) deliver() (handled, acked int) {
 			acked++
 			c.s.Ack(got[i : i+1]...)
 		} else {
-			c.must(c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
+			must(c.t, c.s.Queue.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
 		}
 	}
 	return len(got), acked
@@ -118,11 +114,11 @@ func (c *clocked) walk() {
 			break
 		}
 		got := c.s.Receive(ring.KindCheck, 1)
-		c.must(c.w.Check(c.t.Context(), got[0].Message.Check))
+		must(c.t, c.w.Check(c.t.Context(), got[0].Message.Check))
 		c.s.Ack(got...)
 	}
 	_, err := c.w.Pass(c.t.Context())
-	c.must(err)
+	must(c.t, err)
 }
 
 // TestCallAcrossASleep: the machine sleeps during a call whose journal is not stored yet, and the watchdog passes its
@@ -139,42 +135,40 @@ func TestCallAcrossASleep(t *testing.T) {
 	for _, slept := range []time.Duration{0, 12 * time.Minute, 3 * time.Hour} {
 		for name, kind := range map[string]dispatch.AnswerKind{"202": dispatch.AnswerAccepted, "cut": dispatch.AnswerUnconfirmed} {
 			for owes, change := range map[string]func(*core.Job){"retry": retry, "delay": delay} {
-				t.Run(fmt.Sprint(slept, " ", name, " ", owes), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						c := newClocked(t)
-						id, fire := c.job(7, change)
-						c.send = func(dispatch.SendRequest) dispatch.Answer {
-							wait(5 * time.Second)
-							c.set(slept)
-							for range 3 {
-								c.walk()
-							}
-							return dispatch.Answer{Kind: kind}
-						}
-						c.walk()
-						c.enqueue(fire)
-						if n, acked := c.deliver(); n != 1 || acked != 1 {
-							t.Fatalf("%d of %d acked", acked, n)
-						}
-						c.send = func(dispatch.SendRequest) dispatch.Answer {
-							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
-						}
-						for range 10 * 60 {
-							wait(time.Minute)
+				fixture.Bubble(t, fmt.Sprint(slept, " ", name, " ", owes), func(t *testing.T) {
+					c := newClocked(t)
+					id, fire := c.job(7, change)
+					c.send = func(dispatch.SendRequest) dispatch.Answer {
+						wait(5 * time.Second)
+						c.set(slept)
+						for range 3 {
 							c.walk()
-							c.deliver()
 						}
-						r := c.s.Run(id)
-						if r.State != core.Lost || r.Reason != core.ReasonNoReport {
-							t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
-						}
-						if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
-							t.Errorf("sent: %v", c.sent)
-						}
-						if s := c.s.JobOf(7).Sched; owes == "delay" && s.Tail == id {
-							t.Errorf("the chain ends here: %+v", s)
-						}
-					})
+						return dispatch.Answer{Kind: kind}
+					}
+					c.walk()
+					c.enqueue(fire)
+					if n, acked := c.deliver(); n != 1 || acked != 1 {
+						t.Fatalf("%d of %d acked", acked, n)
+					}
+					c.send = func(dispatch.SendRequest) dispatch.Answer {
+						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
+					}
+					for range 10 * 60 {
+						wait(time.Minute)
+						c.walk()
+						c.deliver()
+					}
+					r := c.s.Run(id)
+					if r.State != core.Lost || r.Reason != core.ReasonNoReport {
+						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
+					}
+					if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
+						t.Errorf("sent: %v", c.sent)
+					}
+					if s := c.s.JobOf(7).Sched; owes == "delay" && s.Tail == id {
+						t.Errorf("the chain ends here: %+v", s)
+					}
 				})
 			}
 		}
@@ -281,37 +275,35 @@ func retryThatFallsIsTold(t *testing.T, lost bool) {
 // A later copy of the message finds them, though until has passed, and sends nothing.
 func TestClockSetWhileCallIsAwaited(t *testing.T) {
 	for _, by := range []time.Duration{0, 2 * time.Hour, -50 * time.Minute} {
-		t.Run(by.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClocked(t)
-				id, fire := c.job(7, func(j *core.Job) { j.Sched.Misfire = core.MisfireAll })
-				outcome := func() core.Outcome {
-					j := c.s.JournalOf(c.s.Run(id))
-					e, _ := j.Find(id)
-					return e.Outcome
+		fixture.Bubble(t, by.String(), func(t *testing.T) {
+			c := newClocked(t)
+			id, fire := c.job(7, func(j *core.Job) { j.Sched.Misfire = core.MisfireAll })
+			outcome := func() core.Outcome {
+				j := c.s.JournalOf(c.s.Run(id))
+				e, _ := j.Find(id)
+				return e.Outcome
+			}
+			c.send = func(dispatch.SendRequest) dispatch.Answer {
+				c.set(by)
+				wait(90 * time.Second)
+				if got := outcome(); got != core.Begun {
+					t.Errorf("after 90 s its journal has %v", got)
 				}
-				c.send = func(dispatch.SendRequest) dispatch.Answer {
-					c.set(by)
-					wait(90 * time.Second)
-					if got := outcome(); got != core.Begun {
-						t.Errorf("after 90 s its journal has %v", got)
-					}
-					wait(3 * time.Minute)
-					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+				wait(3 * time.Minute)
+				return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+			}
+			msgs := []ring.Message{messageOf(fire)}
+			for range 2 {
+				if v := c.d.Handle(t.Context(), msgs); !v[0].Ack {
+					t.Errorf("not acked: %v", v[0].Err)
 				}
-				msgs := []ring.Message{messageOf(fire)}
-				for range 2 {
-					if v := c.d.Handle(t.Context(), msgs); !v[0].Ack {
-						t.Errorf("not acked: %v", v[0].Err)
-					}
-					if got := outcome(); got != core.Accepted {
-						t.Errorf("its journal has %v", got)
-					}
+				if got := outcome(); got != core.Accepted {
+					t.Errorf("its journal has %v", got)
 				}
-				if n := c.times(id); n != 1 {
-					t.Errorf("sent %d times", n)
-				}
-			})
+			}
+			if n := c.times(id); n != 1 {
+				t.Errorf("sent %d times", n)
+			}
 		})
 	}
 }
@@ -418,48 +410,46 @@ func TestSettledBesideLongCall(t *testing.T) {
 func TestClaimedAfterTheJournal(t *testing.T) {
 	for name, kind := range map[string]dispatch.AnswerKind{"202": dispatch.AnswerAccepted, "cut": dispatch.AnswerUnconfirmed} {
 		for _, awaited := range []time.Duration{10 * time.Second, 4 * time.Minute, 30 * time.Minute} {
-			t.Run(fmt.Sprint(name, " ", awaited), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					c := newClocked(t)
-					// One is in hand; the next is claimed when that one has its answer.
-					c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead, InHand: 2})
-					var ids []core.RunID
-					m := ring.Message{Kind: ring.KindFires}
-					for i := range core.JobID(3) {
-						id, fire := c.job(7+i, nil)
-						ids, m.Slot, m.Fires = append(ids, id), fire.Slot, append(m.Fires, fire)
-					}
-					var order []core.RunID
-					c.send = func(s dispatch.SendRequest) dispatch.Answer {
-						order = append(order, s.Run.ID)
-						switch len(order) {
-						case 1:
-							wait(100 * time.Millisecond)
-							return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-						case 2: // until the journal is stored
-							wait(500 * time.Millisecond)
-							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
-						}
+			fixture.Bubble(t, fmt.Sprint(name, " ", awaited), func(t *testing.T) {
+				c := newClocked(t)
+				// One is in hand; the next is claimed when that one has its answer.
+				c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead, InHand: 2})
+				var ids []core.RunID
+				m := ring.Message{Kind: ring.KindFires}
+				for i := range core.JobID(3) {
+					id, fire := c.job(7+i, nil)
+					ids, m.Slot, m.Fires = append(ids, id), fire.Slot, append(m.Fires, fire)
+				}
+				var order []core.RunID
+				c.send = func(s dispatch.SendRequest) dispatch.Answer {
+					order = append(order, s.Run.ID)
+					switch len(order) {
+					case 1:
+						wait(100 * time.Millisecond)
+						return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+					case 2: // until the journal is stored
 						wait(500 * time.Millisecond)
-						c.must(c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
-						for range int(awaited / (10 * time.Second)) {
-							wait(10 * time.Second)
-							c.walk()
-						}
-						return dispatch.Answer{Kind: kind}
+						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 					}
-					c.walk()
-					if v := c.d.Handle(t.Context(), []ring.Message{m}); !v[0].Ack || len(order) != len(ids) {
-						t.Fatalf("%+v, sent: %v", v, order)
-					}
-					for range 10 * 60 {
-						wait(time.Minute)
+					wait(500 * time.Millisecond)
+					must(c.t, c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
+					for range int(awaited / (10 * time.Second)) {
+						wait(10 * time.Second)
 						c.walk()
 					}
-					if r := c.s.Run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
-						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
-					}
-				})
+					return dispatch.Answer{Kind: kind}
+				}
+				c.walk()
+				if v := c.d.Handle(t.Context(), []ring.Message{m}); !v[0].Ack || len(order) != len(ids) {
+					t.Fatalf("%+v, sent: %v", v, order)
+				}
+				for range 10 * 60 {
+					wait(time.Minute)
+					c.walk()
+				}
+				if r := c.s.Run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
+					t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
+				}
 			})
 		}
 	}
@@ -480,7 +470,7 @@ func TestDialectIsHandedOn(t *testing.T) {
 		}
 		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
 			c.s.App(app)
-			c.must(c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
+			must(c.t, c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
 				Dialect: dialect}))
 		}
 		for id, app := range map[core.JobID]string{1: "newer", 2: "older"} {

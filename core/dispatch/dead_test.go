@@ -53,7 +53,7 @@ func TestUndecidedFireComesAgain(t *testing.T) {
 }
 
 // TestDeadFiresAreRecorded: each readable run of a dead-letter message without a record gets one, even if the rest is
-// damaged. Stored runs stay unchanged.
+// damaged, and if its job cannot be decoded or is deleted. Stored runs stay unchanged.
 func TestDeadFiresAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
@@ -73,7 +73,9 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		gone := planned(77, slot)
 		gone.Rev = 5
 		byHand := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: slot, Slot: slot, Cause: core.CauseAPI}
-		m.Fires = append(m.Fires, gone, byHand)
+		ofGone := core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: slot, Slot: slot, Cause: core.CauseAPI}
+		m.Fires = append(m.Fires, gone, byHand, ofGone)
+		g.s.damage(3, true) // a job that cannot be decoded counts as deleted
 		body := strings.Replace(string(ring.Encode(m)), `"fires":[{`, `"fires":[{"run":5,"cause":"boredom"},{`, 1)
 		letter := core.Letter{ID: "1", Body: body, Reason: "fire 0: a cause that is none"}
 
@@ -102,8 +104,8 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		if want := []core.JobID{3, 4, 77}; !slices.Equal(have, want) {
 			t.Errorf("recorded for the jobs %v, want %v", have, want)
 		}
-		after := g.s.Stored(m.Fires[0].Run, m.Fires[1].Run, byHand.Run)
-		if len(after) != 2 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
+		after := g.s.Stored(m.Fires[0].Run, m.Fires[1].Run, byHand.Run, ofGone.Run)
+		if len(after) != 3 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
 			t.Errorf("runs %+v", after)
 		}
 		if r := after[byHand.Run]; r.State != core.Skipped || r.Reason != core.ReasonUndeliverable || r.Message != letter.Reason {
@@ -158,22 +160,6 @@ func TestRedrive(t *testing.T) {
 		}
 		if n, err := dead.Pass(t.Context()); n != 250 || err != nil {
 			t.Errorf("%d of 250 recorded, %v", n, err)
-		}
-	})
-}
-
-// TestDeadFiresOfOddJobsAreRecorded: jobs that cannot be decoded or are deleted do not prevent the records of their
-// message or of older ones.
-func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, dispatch.Options{})
-		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
-		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
-		g.s.damage(2, true)
-		dead := g.s.dead()
-		letter := core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 2 cannot be read: no JSON"}
-		if n, err := dead.Record(t.Context(), &letter); n != len(m.Fires) || err != nil {
-			t.Errorf("%d of %d fires are recorded, %v", n, len(m.Fires), err)
 		}
 	})
 }

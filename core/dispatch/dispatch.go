@@ -255,10 +255,7 @@ func (d *Dispatcher) lives(owner string) bool {
 func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 	for {
 		wait := slot.Time().Sub(d.o.Now())
-		if wait <= 0 {
-			return ctx.Err()
-		}
-		if !sleep(ctx, min(wait, time.Second)) {
+		if wait <= 0 || !store.Sleep(ctx, min(wait, time.Second)) {
 			return ctx.Err()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // endWhileOpen stores results every JournalEvery until open ends: a crash before that sends the runs again, though they
@@ -17,7 +18,7 @@ import (
 func (b *batch) endWhileOpen(ctx, open context.Context) {
 	var ends sync.WaitGroup
 	defer ends.Wait()
-	for thinned := time.Now(); sleep(open, b.d.o.JournalEvery); {
+	for thinned := time.Now(); store.Sleep(open, b.d.o.JournalEvery); {
 		if items := b.toEnd(); len(items) > 0 {
 			ends.Go(func() { b.end(ctx, items) })
 		}
@@ -32,7 +33,7 @@ func (b *batch) endWhileOpen(ctx, open context.Context) {
 // closeEnded stores the results of failed runs and of runs that ended with the answer (step 8).
 func (b *batch) closeEnded(ctx context.Context) {
 	of, errs := b.end(ctx, b.toEnd())
-	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve) && sleep(ctx, 50*time.Millisecond<<min(try, 5)); try++ {
+	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve) && store.Sleep(ctx, 50*time.Millisecond<<min(try, 5)); try++ {
 		of, errs = b.end(ctx, b.toEnd())
 	}
 	for k, it := range of {
@@ -47,7 +48,7 @@ func (b *batch) closeEnded(ctx context.Context) {
 // closeLate stores results that could not be stored in time, for example because the disk was full or the table
 // throttled. Only this process has them, so it retries until ctx ends.
 func (b *batch) closeLate(ctx context.Context) {
-	for try := 0; len(b.late) > 0 && sleep(ctx, 100*time.Millisecond<<min(try, 5)); try++ {
+	for try := 0; len(b.late) > 0 && store.Sleep(ctx, 100*time.Millisecond<<min(try, 5)); try++ {
 		var left []finish.Result
 		for i, err := range b.d.finish.End(ctx, b.late) {
 			if closing(err) == nil {
@@ -218,15 +219,4 @@ func (it *item) giveBack() core.RunPut {
 		p.Set |= core.RunTries
 	}
 	return p
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -152,7 +153,8 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 		// From the slow queue it is sent, late or not, and never returned there.
 		began := l.count()
 		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.s.Messages(ring.KindSlow)+l.s.Messages(ring.KindFires) != 0 {
-			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.s.Messages(ring.KindSlow), l.s.Messages(ring.KindFires))
+			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.s.Messages(ring.KindSlow),
+				l.s.Messages(ring.KindFires))
 		}
 
 		// One good probe a minute ends the slow state; a late one does not.
@@ -207,25 +209,23 @@ func TestSlowIsASlidingCount(t *testing.T) {
 			}
 		}, 9, 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := newLaned(t)
-				c.answers(l)
-				for range c.n {
-					l.fire(l.a, 1, "one")
-					wait(c.every)
-				}
-				// The last wait may have been long: only the result matters.
-				list, err := l.s.Healths(t.Context())
-				must(t, err)
-				slow := false
-				for _, h := range list {
-					slow = slow || h.Slow && h.Of == firstAddress
-				}
-				if slow != c.slow {
-					t.Errorf("slow: %t, want %t: %v", slow, c.slow, list)
-				}
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			l := newLaned(t)
+			c.answers(l)
+			for range c.n {
+				l.fire(l.a, 1, "one")
+				wait(c.every)
+			}
+			// The last wait may have been long: only the result matters.
+			list, err := l.s.Healths(t.Context())
+			must(t, err)
+			slow := false
+			for _, h := range list {
+				slow = slow || h.Slow && h.Of == firstAddress
+			}
+			if slow != c.slow {
+				t.Errorf("slow: %t, want %t: %v", slow, c.slow, list)
+			}
 		})
 	}
 }
@@ -281,31 +281,6 @@ func TestHealthIsToldSparingly(t *testing.T) {
 		most := int(time.Since(began)/(5*time.Second)) + 1
 		if l.reads > most || len(l.puts) < 2 {
 			t.Errorf("read %d times in %s, written %d times", l.reads, time.Since(began), len(l.puts))
-		}
-	})
-}
-
-// TestSlowLaneBesideALongSend: runs move to the slow queue while other sends of their batch are open.
-func TestSlowLaneBesideALongSend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLaned(t)
-		l.silent()
-		l.fire(l.a, 3, "one")
-		slow, well := l.messages(700, 1, "one")[0], l.messages(800, 1, "two")[0]
-		l.answer = func(s dispatch.SendRequest) dispatch.Answer {
-			if s.Job.Def.App == "one" {
-				t.Error("a slow run was sent on the normal queue")
-			}
-			wait(time.Second)
-			if n := l.s.Messages(ring.KindSlow); n != 1 {
-				t.Errorf("%d fires are on the slow lane while another is sent, want 1", n)
-			}
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Second}
-		}
-		sent := l.count()
-		l.a.Handle(t.Context(), []ring.Message{slow, well})
-		if l.count() != sent+1 {
-			t.Errorf("%d were sent, want 1", l.count()-sent)
 		}
 	})
 }

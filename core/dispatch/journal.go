@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // keepJournal stores the journal every JournalEvery until open ends, if there are new answers: a crash sends runs again
@@ -16,7 +17,7 @@ import (
 // claims once and misses journals that come later.
 func (b *batch) keepJournal(ctx, open context.Context) {
 	every := b.d.o.JournalEvery
-	for next := every; sleep(open, next); {
+	for next := every; store.Sleep(open, next); {
 		b.mu.Lock()
 		due := b.dirty || b.blocked.Load() || b.since() >= b.d.o.Behind/10 && b.unnamed() // well before the watchdog reads the minute
 		b.mu.Unlock()
@@ -41,7 +42,7 @@ func (b *batch) finalJournal(ctx context.Context) {
 		if b.writeJournal(ctx) {
 			return
 		}
-		if !sleep(ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
+		if !store.Sleep(ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
 			break
 		}
 	}
@@ -73,7 +74,7 @@ func (b *batch) list(ctx context.Context) {
 		switch {
 		case journalled(err):
 			journals = journals[1:]
-		case try < listTries && b.inTime(b.d.o.Reserve/2) && sleep(ctx, 50*time.Millisecond<<try):
+		case try < listTries && b.inTime(b.d.o.Reserve/2) && store.Sleep(ctx, 50*time.Millisecond<<try):
 			try++
 		default:
 			n := 0

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -58,6 +58,7 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 	ended := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 	busy := dispatch.Answer{Kind: dispatch.AnswerBusy}
 	accepted := dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	both := map[core.JobID]dispatch.Answer{1: ended, 2: ended}
 	for _, c := range []struct {
 		name    string
 		answers map[core.JobID]dispatch.Answer // of jobs 1 and 2
@@ -68,9 +69,9 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 		writes  int            // -1: unlimited, as long as time is left
 		want    []core.Outcome // of the last write, by job
 	}{
-		{name: "one is skipped", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, limited: true, writes: 1,
+		{name: "one is skipped", answers: both, lists: true, limited: true, writes: 1,
 			want: []core.Outcome{core.Done, core.Done, core.Recorded}},
-		{name: "no journal is stored", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, lists: true, down: true, again: true,
+		{name: "no journal is stored", answers: both, lists: true, down: true, again: true,
 			writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "none is stored, and one is accepted", answers: map[core.JobID]dispatch.Answer{1: accepted, 2: ended}, lists: true, down: true,
 			writes: -1, want: []core.Outcome{core.Accepted, core.Done}},
@@ -78,52 +79,50 @@ func TestDispatcherListsRunsThatNeedNoWatchdog(t *testing.T) {
 			again: true, writes: 3, want: []core.Outcome{core.Done, core.Done}},
 		{name: "none is stored, and all come again", answers: map[core.JobID]dispatch.Answer{1: busy, 2: busy}, lists: true, down: true,
 			writes: 3, want: []core.Outcome{core.Done, core.Done}},
-		{name: "runs have an index", answers: map[core.JobID]dispatch.Answer{1: ended, 2: ended}, limited: true},
+		{name: "runs have an index", answers: both, limited: true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				s := g.journals(c.down)
-				if c.lists {
-					g.s.byJournal()
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			g := newGated(t, dispatch.Options{})
+			s := g.journals(c.down)
+			if c.lists {
+				g.s.byJournal()
+			}
+			g.d = g.s.dispatcher(answers{g.sender, c.answers}, dispatch.Options{})
+			var fires []core.Fire
+			for _, m := range g.messages(1, 2, "one") {
+				fires = append(fires, m.Fires...)
+			}
+			if c.limited {
+				fires = append(fires, g.overlapping(3))
+			}
+			msgs := []ring.Message{messageOf(fires...)}
+			if v := g.d.Handle(t.Context(), msgs)[0]; v.Ack == c.again {
+				t.Errorf("acked: %t, %v", v.Ack, v.Err)
+			}
+			if c.writes >= 0 && len(s.all) != c.writes {
+				t.Fatalf("%d journals were written, want %d", len(s.all), c.writes)
+			}
+			if c.writes == 0 {
+				return
+			}
+			last := s.all[len(s.all)-1]
+			slices.SortFunc(last.Entries, func(a, b core.Entry) int { return int(a.Run.Job()) - int(b.Run.Job()) })
+			var got []core.Outcome
+			for _, e := range last.Entries {
+				got = append(got, e.Outcome)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the journal has %v, want %v", got, c.want)
+			}
+			if c.again {
+				s.down, s.all = false, nil
+				g.handle(msgs)
+				if len(s.all) != 1 || len(s.all[0].Entries) != len(c.want) {
+					t.Errorf("after the outage it wrote %+v", s.all)
 				}
-				g.d = g.s.dispatcher(answers{g.sender, c.answers}, dispatch.Options{})
-				var fires []core.Fire
-				for _, m := range g.messages(1, 2, "one") {
-					fires = append(fires, m.Fires...)
-				}
-				if c.limited {
-					fires = append(fires, g.overlapping(3))
-				}
-				msgs := []ring.Message{messageOf(fires...)}
-				if v := g.d.Handle(t.Context(), msgs)[0]; v.Ack == c.again {
-					t.Errorf("acked: %t, %v", v.Ack, v.Err)
-				}
-				if c.writes >= 0 && len(s.all) != c.writes {
-					t.Fatalf("%d journals were written, want %d", len(s.all), c.writes)
-				}
-				if c.writes == 0 {
-					return
-				}
-				last := s.all[len(s.all)-1]
-				slices.SortFunc(last.Entries, func(a, b core.Entry) int { return int(a.Run.Job()) - int(b.Run.Job()) })
-				var got []core.Outcome
-				for _, e := range last.Entries {
-					got = append(got, e.Outcome)
-				}
-				if !slices.Equal(got, c.want) {
-					t.Errorf("the journal has %v, want %v", got, c.want)
-				}
-				if c.again {
-					s.down, s.all = false, nil
-					g.handle(msgs)
-					if len(s.all) != 1 || len(s.all[0].Entries) != len(c.want) {
-						t.Errorf("after the outage it wrote %+v", s.all)
-					}
-				} else if carries := c.down && c.writes < 0; carries != (len(s.told) == 1 && len(s.told[0].Entries) == len(c.want)) {
-					t.Errorf("checks carry %+v", s.told)
-				}
-			})
+			} else if carries := c.down && c.writes < 0; carries != (len(s.told) == 1 && len(s.told[0].Entries) == len(c.want)) {
+				t.Errorf("checks carry %+v", s.told)
+			}
 		})
 	}
 }
@@ -136,38 +135,36 @@ func TestDispatcherListsRunsOfADeadOne(t *testing.T) {
 		claimed, skips bool
 	}{{"ended", true, false}, {"given back, and skipped while its app is paused", true, true},
 		{"queued, and skipped while its app is paused", false, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, s := listing(t, dispatch.Options{})
-				msg := g.messages(1, 1, "one")
-				f := msg[0].Fires[0]
-				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
-				r := core.Run{ID: f.Run, App: "one", State: core.Succeeded, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
-					First: f.Run, SentAt: time.Now(), EndedAt: time.Now(), Journal: dead}
-				if c.skips {
-					r.State, r.EndedAt = core.Planned, time.Time{}
-				}
-				if !c.claimed {
-					r.State, r.SentAt = core.Queued, time.Time{}
-				}
-				g.s.Create(r)
-				time.Sleep(5 * time.Minute)
-				if c.skips {
-					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					g.s.SaveApp(paused)
-				}
-				g.handle(msg)
-				if len(s.all) != 1 {
-					t.Fatalf("%d journals were written, want 1", len(s.all))
-				}
-				minute := g.s.Run(f.Run).Journal.Minute
-				if c.claimed != (minute == dead.Minute) {
-					t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
-				}
-				if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != minute || !named || e.Outcome != core.Recorded {
-					t.Errorf("it wrote %+v", s.all[0])
-				}
-			})
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			g, s := listing(t, dispatch.Options{})
+			msg := g.messages(1, 1, "one")
+			f := msg[0].Fires[0]
+			dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
+			r := core.Run{ID: f.Run, App: "one", State: core.Succeeded, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
+				First: f.Run, SentAt: time.Now(), EndedAt: time.Now(), Journal: dead}
+			if c.skips {
+				r.State, r.EndedAt = core.Planned, time.Time{}
+			}
+			if !c.claimed {
+				r.State, r.SentAt = core.Queued, time.Time{}
+			}
+			g.s.Create(r)
+			time.Sleep(5 * time.Minute)
+			if c.skips {
+				paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
+				g.s.SaveApp(paused)
+			}
+			g.handle(msg)
+			if len(s.all) != 1 {
+				t.Fatalf("%d journals were written, want 1", len(s.all))
+			}
+			minute := g.s.Run(f.Run).Journal.Minute
+			if c.claimed != (minute == dead.Minute) {
+				t.Errorf("the run is listed in minute %d, its first journal has minute %d", minute, dead.Minute)
+			}
+			if e, named := s.all[0].Find(f.Run); s.all[0].Key.Minute != minute || !named || e.Outcome != core.Recorded {
+				t.Errorf("it wrote %+v", s.all[0])
+			}
 		})
 	}
 }
@@ -184,38 +181,36 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 	}{{"it waits", core.Queued, false, 0, 0, true}, {"a later message of it", core.Queued, false, 0, 1, false},
 		{"its job was edited", core.Running, true, 0, 0, true},
 		{"its job was edited, beside a long call", core.Running, true, time.Hour, 0, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, s := listing(t, dispatch.Options{CallTimeout: 10 * time.Minute})
-				msg := g.messages(1, 1, "one")
-				msg[0].Try = c.try
-				f := msg[0].Fires[0]
-				if c.beside > 0 {
-					const address = "call:https://h"
-					g.s.App("calls", address)
-					msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
-					g.sender.takes[address] = c.beside
-				}
-				dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
-				r := core.Run{ID: f.Run, App: "one", State: c.state, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
-					First: f.Run, Journal: dead}
-				app := core.App{Name: "one", Rev: 2, WaitForExecutor: time.Hour}
-				if c.edited {
-					r.SentAt, r.Owner = time.Now(), "dead"
-					g.s.Edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second) })
-				}
-				g.s.Create(r)
-				g.s.SaveApp(app)
-				time.Sleep(5 * time.Minute)
-				g.handle(msg)
-				named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
-					e, is := j.Find(f.Run)
-					return is && j.Key.Minute == dead.Minute && e.Outcome == core.Recorded
-				})
-				if named != c.want {
-					t.Errorf("it wrote %+v", s.all)
-				}
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			g, s := listing(t, dispatch.Options{CallTimeout: 10 * time.Minute})
+			msg := g.messages(1, 1, "one")
+			msg[0].Try = c.try
+			f := msg[0].Fires[0]
+			if c.beside > 0 {
+				const address = "call:https://h"
+				g.s.App("calls", address)
+				msg[0].Fires = append(msg[0].Fires, g.messages(2, 1, "calls")[0].Fires...)
+				g.sender.takes[address] = c.beside
+			}
+			dead := core.JournalKey{Minute: time.Now().Unix() / 60, Nonce: "dead"}
+			r := core.Run{ID: f.Run, App: "one", State: c.state, Cause: f.Cause, Rev: 1, At: f.At, Slot: f.Slot, Attempt: 1,
+				First: f.Run, Journal: dead}
+			app := core.App{Name: "one", Rev: 2, WaitForExecutor: time.Hour}
+			if c.edited {
+				r.SentAt, r.Owner = time.Now(), "dead"
+				g.s.Edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, f.At.Time().Add(-time.Second) })
+			}
+			g.s.Create(r)
+			g.s.SaveApp(app)
+			time.Sleep(5 * time.Minute)
+			g.handle(msg)
+			named := slices.ContainsFunc(s.all, func(j core.Journal) bool {
+				e, is := j.Find(f.Run)
+				return is && j.Key.Minute == dead.Minute && e.Outcome == core.Recorded
 			})
+			if named != c.want {
+				t.Errorf("it wrote %+v", s.all)
+			}
 		})
 	}
 }
@@ -223,29 +218,27 @@ func TestDispatcherListsOpenRunsOfADeadOne(t *testing.T) {
 // TestDispatcherListsRunsWhoseWriteWasRefused: a run written by an attempt without an answer is named too.
 func TestDispatcherListsRunsWhoseWriteWasRefused(t *testing.T) {
 	for name, want := range map[string]core.Outcome{"claimed": core.Done, "skipped": core.Recorded} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, s := listing(t, dispatch.Options{})
-				ended := map[core.JobID]dispatch.Answer{1: {Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
-				g.d = g.s.dispatcher(answers{g.sender, ended}, dispatch.Options{})
-				g.s.answer = func(p *store.RunPut, err error) error {
-					if p.Create != nil { // a client stored it, got no answer, and tried again
-						err = core.ErrRefused
-					}
-					return err
+		fixture.Bubble(t, name, func(t *testing.T) {
+			g, s := listing(t, dispatch.Options{})
+			ended := map[core.JobID]dispatch.Answer{1: {Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+			g.d = g.s.dispatcher(answers{g.sender, ended}, dispatch.Options{})
+			g.s.answer = func(p *store.RunPut, err error) error {
+				if p.Create != nil { // a client stored it, got no answer, and tried again
+					err = core.ErrRefused
 				}
-				msg := g.messages(1, 1, "one")
-				if want == core.Recorded {
-					time.Sleep(time.Second)
-					paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
-					g.s.SaveApp(paused)
-				}
-				msg[0].Try = 1
-				g.handle(msg)
-				if len(s.all) != 1 || len(s.all[0].Entries) != 1 || s.all[0].Entries[0].Outcome != want {
-					t.Errorf("it wrote %+v, want one with %s", s.all, want)
-				}
-			})
+				return err
+			}
+			msg := g.messages(1, 1, "one")
+			if want == core.Recorded {
+				time.Sleep(time.Second)
+				paused := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}}
+				g.s.SaveApp(paused)
+			}
+			msg[0].Try = 1
+			g.handle(msg)
+			if len(s.all) != 1 || len(s.all[0].Entries) != 1 || s.all[0].Entries[0].Outcome != want {
+				t.Errorf("it wrote %+v, want one with %s", s.all, want)
+			}
 		})
 	}
 }

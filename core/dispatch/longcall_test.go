@@ -8,45 +8,11 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
-
-// TestLongCallIsWatched: a call answered late, with 202 or not at all, is in a journal of the minute of its claim,
-// which the watchdog has passed. It must still be watched.
-func TestLongCallIsWatched(t *testing.T) {
-	for _, took := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
-		synctest.Test(t, func(t *testing.T) {
-			g := newGated(t, dispatch.Options{})
-			const address = "call:https://h"
-			g.sender.takes[address] = took
-			g.s.App("calls", address)
-			g.s.Job(core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}})
-			w := finish.NewWatchdog(g.s.f, nil, finish.WatchOptions{})
-			f := due(7)
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				g.handle([]ring.Message{messageOf(f)})
-			}()
-			for range 24 * 60 {
-				check.Call(t)(w.Pass(t.Context()))
-				wait(time.Minute)
-			}
-			<-ended
-			if r := g.s.Run(f.Run); r.State != core.Lost || r.Reason != core.ReasonNoReport {
-				t.Errorf("accepted after %s, and a day later it is %s: no check is scheduled", took, r.State)
-			}
-			if g.sender.total[address] != 1 {
-				t.Errorf("%d sends", g.sender.total[address])
-			}
-		})
-	}
-}
 
 // TestCallHoldsUpNobodysClaim: other runs in the batch of a long call get a claim of normal duration, so that a crash
 // delays them no longer.

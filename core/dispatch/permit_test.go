@@ -93,6 +93,27 @@ func (l *limited) ends(id core.RunID, state core.State) {
 	must(l.t, l.s.f.End(l.t.Context(), []finish.Result{{Run: id, State: state, Reason: core.ReasonHandler, Reported: true}})[0])
 }
 
+// closes ends a run without a release of its permits.
+func (l *limited) closes(ids ...core.RunID) {
+	l.t.Helper()
+	for _, id := range ids {
+		delete(l.work, id)
+		must(l.t, l.s.Change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
+	}
+}
+
+// goesOn lets a minute pass in which each sent run succeeds.
+func (l *limited) goesOn() {
+	l.t.Helper()
+	for range 3 {
+		time.Sleep(20 * time.Second)
+		l.comes()
+		for id := range l.work {
+			l.ends(id, core.Succeeded)
+		}
+	}
+}
+
 // comes handles all due messages.
 func (l *limited) comes() {
 	for {
@@ -164,10 +185,7 @@ func TestLostPermitsOfAll(t *testing.T) {
 			t.Fatalf("sent %v, the second is %s", l.sent, l.s.Run(ids[1]).State)
 		}
 		// Ends whose releases are lost: closed without finish. No message names the second.
-		clear(l.work)
-		for _, id := range ids[:2] {
-			must(t, l.s.Change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
-		}
+		l.closes(ids[:2]...)
 		time.Sleep(20 * time.Second)
 		got := l.s.Receive(ring.KindFires, 10)
 		for _, x := range got {
@@ -196,11 +214,8 @@ func TestClosedAsksNoMore(t *testing.T) {
 			}
 			return nil
 		}
-		ends := func(id core.RunID) {
-			must(t, l.s.Change(core.End(id, core.Run{State: core.Skipped, EndedAt: time.Now()})))
-		}
-		ends(ids[0])
-		l.beforePermits(func() { ends(ids[1]) })
+		l.closes(ids[0])
+		l.beforePermits(func() { l.closes(ids[1]) })
 		f := planned(7, l.at-1)
 		l.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: f.Slot, Try: 1, Fires: []core.Fire{f}}})
 		if p := l.s.PermitsOf("job/7"); writes != 1 || !p.Holds(ids[2]) || len(p.Queue) > 0 {
@@ -239,13 +254,7 @@ func TestNeverBegan(t *testing.T) {
 		if l.s.read != nil {
 			t.Fatal("no other process came between the two requests")
 		}
-		for range 3 {
-			time.Sleep(20 * time.Second)
-			l.comes()
-			for id := range l.work {
-				l.ends(id, core.Succeeded)
-			}
-		}
+		l.goesOn()
 		if len(l.sent) != 2 || l.most != 1 {
 			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.Run(next.Run).State, l.s.Run(dead.Run).State)
 		}
@@ -504,61 +513,6 @@ func TestLimitHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// keeps gives a job retries after a minute each, and a retention of one day.
-func (l *limited) keeps(id core.JobID, retries int) {
-	l.t.Helper()
-	l.s.Edit(id, func(j *core.Job) {
-		j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
-		j.Def.Keep = core.Keep{Days: 1, Log: core.KeepLogNever}
-	})
-}
-
-// pass lets days pass: it removes expired runs and handles due messages.
-func (l *limited) pass(days int) {
-	l.t.Helper()
-	for range days {
-		time.Sleep(24 * time.Hour)
-		_, err := l.s.Sweep(l.t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
-		must(l.t, err)
-		l.comes()
-	}
-}
-
-// TestPermitOutlivesKeep: a permit has the name of its chain's first run, whose record may expire earlier. It stays
-// held while a later attempt is open, and is freed once the chain is over.
-func TestPermitOutlivesKeep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
-		l.keeps(7, 2)
-		ids := l.fires(7, 2)
-		for n := range 2 {
-			l.ends(l.sent[n], core.Failed)
-			time.Sleep(time.Minute)
-			l.comes()
-		}
-		l.pass(10)
-		if len(l.sent) != 3 || l.s.Run(ids[1]).State != core.Queued || l.s.Run(ids[0]).ID != ids[0] {
-			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.s.Run(ids[1]).State)
-		}
-		// Its end releases nothing, and its first run is deleted before the next check.
-		last := l.sent[2]
-		l.mu.Lock()
-		delete(l.work, last)
-		l.mu.Unlock()
-		must(t, l.s.Change(core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})))
-		time.Sleep(10 * 24 * time.Hour)
-		_, err := l.s.Sweep(t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
-		must(t, err)
-		if l.s.Run(ids[0]).ID == ids[0] {
-			t.Fatal("its chain is over, and its first run stays")
-		}
-		l.comes()
-		if len(l.sent) != 4 || l.sent[3] != ids[1] || l.most != 1 {
-			t.Errorf("sent %v, %d at once", l.sent, l.most)
-		}
-	})
-}
-
 // TestBuriedRunFreesItsPermit: a waiting run of a group is in the dead-letter queue. Its permit goes to the next run,
 // and it runs once its message is redriven.
 func TestBuriedRunFreesItsPermit(t *testing.T) {
@@ -715,13 +669,7 @@ func TestChangedTriggerLeavesItsApp(t *testing.T) {
 		l.s.SavePermits(core.Permits{Name: "app/a", V: 1, Limit: 1, Holders: []core.Holder{{First: id}}})
 		next := l.fires(7, 1)[0] // it has its job's permit, and waits for the app's
 		l.ring(id, core.CauseAPI)
-		for range 3 {
-			time.Sleep(20 * time.Second)
-			l.comes()
-			for id := range l.work {
-				l.ends(id, core.Succeeded)
-			}
-		}
+		l.goesOn()
 		if len(l.sent) != 2 || l.most != 1 {
 			t.Errorf("sent %v, %d at once: they are %s and %s", l.sent, l.most, l.s.Run(next).State, l.s.Run(id).State)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/store"
 )
 
 // A question asks an address before a run is sent to it: whether it is available or, with a job, whether it is idle for
@@ -230,7 +231,7 @@ func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) ch
 		return c
 	}
 	for bound.Err() == nil {
-		if c, _ = b.askAll(bound, it, true, open); !c.taken || !sleep(bound, b.d.o.AskNext) {
+		if c, _ = b.askAll(bound, it, true, open); !c.taken || !store.Sleep(bound, b.d.o.AskNext) {
 			return c
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -101,11 +102,6 @@ func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answ
 	return a
 }
 
-func (p *prober) app(name string, addresses ...string) {
-	p.t.Helper()
-	p.s.App(name, addresses...)
-}
-
 // message returns a message with one due run for each of n new jobs of an app.
 func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.JobID) {
 	p.t.Helper()
@@ -144,49 +140,47 @@ func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time
 // silent. Each is asked once for all runs.
 func TestProbesHoldUpNobody(t *testing.T) {
 	for _, n := range []int{1, 9, 30} {
-		t.Run(fmt.Sprint(n, " silent"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := newProber(t, dispatch.Options{})
-				var list []string
-				for i := range n {
-					list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
-					p.silent[list[i]] = true
+		fixture.Bubble(t, fmt.Sprint(n, " silent"), func(t *testing.T) {
+			p := newProber(t, dispatch.Options{})
+			var list []string
+			for i := range n {
+				list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
+				p.silent[list[i]] = true
+			}
+			last := "http://10.0.0.99:1"
+			p.s.App("fails", append(list, last)...)
+			p.s.App("plain", "http://10.1.0.1:1")
+			p.s.App("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
+			for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
+				fails, slow := p.message("fails", 5, core.RouteFailover)
+				more, slower := p.message("fails", 5, core.RouteFailover)
+				plain, first := p.message("plain", 5, core.RouteRound)
+				asks, second := p.message("asks", 5, core.RouteFailover)
+				began := time.Now()
+				var both sync.WaitGroup
+				both.Go(func() { p.handle(fails, asks, plain) })
+				p.handle(more)
+				both.Wait()
+				what := fmt.Sprint("round ", round, ": ")
+				p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
+				p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
+				p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
+			}
+			for a, times := range p.asked {
+				if times != 1 && (times != 2 || p.silent[a]) {
+					t.Errorf("%s was asked %d times", a, times)
 				}
-				last := "http://10.0.0.99:1"
-				p.app("fails", append(list, last)...)
-				p.app("plain", "http://10.1.0.1:1")
-				p.app("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
-				for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
-					fails, slow := p.message("fails", 5, core.RouteFailover)
-					more, slower := p.message("fails", 5, core.RouteFailover)
-					plain, first := p.message("plain", 5, core.RouteRound)
-					asks, second := p.message("asks", 5, core.RouteFailover)
-					began := time.Now()
-					var both sync.WaitGroup
-					both.Go(func() { p.handle(fails, asks, plain) })
-					p.handle(more)
-					both.Wait()
-					what := fmt.Sprint("round ", round, ": ")
-					p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
-					p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
-					p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
-				}
-				for a, times := range p.asked {
-					if times != 1 && (times != 2 || p.silent[a]) {
-						t.Errorf("%s was asked %d times", a, times)
-					}
-				}
-				// Once it answers again it is found, though no run waited for it.
-				p.silent = map[string]bool{}
-				for range 2 {
-					time.Sleep(11 * time.Second)
-					m, _ := p.message("fails", 1, core.RouteFailover)
-					p.handle(m)
-				}
-				if p.to[p.jobs] != list[0] {
-					t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
-				}
-			})
+			}
+			// Once it answers again it is found, though no run waited for it.
+			p.silent = map[string]bool{}
+			for range 2 {
+				time.Sleep(11 * time.Second)
+				m, _ := p.message("fails", 1, core.RouteFailover)
+				p.handle(m)
+			}
+			if p.to[p.jobs] != list[0] {
+				t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
+			}
 		})
 	}
 }
@@ -197,8 +191,8 @@ func TestNobodyAnswers(t *testing.T) {
 		p := newProber(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
 		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
 		p.silent[a], p.silent[b] = true, true
-		p.app("fails", a, b)
-		p.app("busy", a)
+		p.s.App("fails", a, b)
+		p.s.App("busy", a)
 		m, ids := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
 		if r := p.s.Run(m.Fires[0].Run); r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
@@ -230,7 +224,7 @@ func TestSilenceIsNotHearsay(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
 		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
 		p.silent[a], p.silent[b] = true, true
-		p.app("fails", a, b)
+		p.s.App("fails", a, b)
 		m, _ := p.message("fails", 1, core.RouteFailover)
 		p.handle(m)
 		p.silent = map[string]bool{b: true}
@@ -263,7 +257,7 @@ func TestAskedIsInHand(t *testing.T) {
 		p := newProber(t, dispatch.Options{InHand: 8, InLine: 3})
 		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
 		p.silent[a] = true
-		p.app("fails", a, b)
+		p.s.App("fails", a, b)
 		m, ids := p.message("fails", 10, core.RouteFailover)
 		var all sync.WaitGroup
 		all.Go(func() { p.handle(m) })
@@ -289,7 +283,7 @@ func TestSilentProbesAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{SlowQueue: true})
 		p.silent["http://10.0.0.1:1"] = true
-		p.app("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
+		p.s.App("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
 		for range 3 {
 			m, ids := p.message("fails", 1, core.RouteFailover)
 			p.handle(m)
@@ -316,7 +310,7 @@ func TestSilentProbesAreSlow(t *testing.T) {
 func TestCouldNotAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
-		p.app("asks", "http://10.0.0.1:1", "http://10.0.0.2:1")
+		p.s.App("asks", "http://10.0.0.1:1", "http://10.0.0.2:1")
 		p.ours = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
 		m, ids := p.message("asks", 1, core.RouteFailover)
 		p.handle(m)
@@ -341,7 +335,7 @@ func TestBusyover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
 		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
-		p.app("work", a, b, c)
+		p.s.App("work", a, b, c)
 		p.works, p.busy[b] = true, true
 		first, ids := p.message("work", 1, core.RouteBusyover)
 		many := func(n int) (m ring.Message) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -93,12 +92,10 @@ func TestReplace(t *testing.T) {
 	keyed.Key, two.Limit, two.Group = "/tenant", 2, "db"
 	texts := golden.New(t)
 	in := func(name string, jobs map[core.JobID]core.Overlap, test func(t *testing.T, k *killing)) {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				k := &killing{limited: newLimited(t, jobs)}
-				k.w = finish.NewWatchdog(k.s.f, k, finish.WatchOptions{})
-				test(t, k)
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			k := &killing{limited: newLimited(t, jobs)}
+			k.w = finish.NewWatchdog(k.s.f, k, finish.WatchOptions{})
+			test(t, k)
 		})
 	}
 	in("one", one, func(t *testing.T, k *killing) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/route"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -21,57 +23,55 @@ import (
 func TestRoutesAreDone(t *testing.T) {
 	addresses := []string{"http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"}
 	for _, r := range core.Routes {
-		t.Run(string(r), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				for _, a := range addresses[:2] {
-					g.sender.down[a] = true
-				}
-				app := core.App{Name: "three", Executors: addresses, Rev: 1}
-				g.s.SaveApp(app)
-				j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
-				j.Normalize()
-				if err := j.Validate(); err != nil {
-					t.Error(err)
-				}
-				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				g.s.Job(j)
-				f := due(7)
-				g.handle([]ring.Message{messageOf(f)})
-				run := g.s.Run(f.Run)
+		fixture.Bubble(t, string(r), func(t *testing.T) {
+			g := newGated(t, dispatch.Options{})
+			for _, a := range addresses[:2] {
+				g.sender.down[a] = true
+			}
+			app := core.App{Name: "three", Executors: addresses, Rev: 1}
+			g.s.SaveApp(app)
+			j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
+			j.Normalize()
+			if err := j.Validate(); err != nil {
+				t.Error(err)
+			}
+			j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+			g.s.Job(j)
+			f := due(7)
+			g.handle([]ring.Message{messageOf(f)})
+			run := g.s.Run(f.Run)
 
-				switch route.Asks(r) {
-				case route.AskNothing:
-					if len(g.sender.beats) != 0 {
-						t.Errorf("asks nothing, and %v were asked", g.sender.beats)
-					}
-					var chosen []core.Try // from these, if the list alone does not determine it
-					if r != core.RouteFirst && !route.All(r) {
-						chosen = []core.Try{{Address: run.Address, By: r, Of: 3, From: addresses}}
-					}
-					if !reflect.DeepEqual(run.Tries, chosen) {
-						t.Errorf("noted %+v, want %+v", run.Tries, chosen)
-					}
-				case route.AskBeat, route.AskIdle:
-					if !slices.Equal(g.sender.beats, addresses) || run.Address != addresses[2] || len(run.Tries) != 3 {
-						t.Errorf("asked %v, sent to %s, noted %v", g.sender.beats, run.Address, run.Tries)
-					}
-				default:
-					t.Errorf("it asks %d, which dispatch never does", route.Asks(r))
+			switch route.Asks(r) {
+			case route.AskNothing:
+				if len(g.sender.beats) != 0 {
+					t.Errorf("asks nothing, and %v were asked", g.sender.beats)
 				}
-				want := map[string]int{run.Address: 1}
-				if route.All(r) { // its shards are in the queue
-					want = nil
+				var chosen []core.Try // from these, if the list alone does not determine it
+				if r != core.RouteFirst && !route.All(r) {
+					chosen = []core.Try{{Address: run.Address, By: r, Of: 3, From: addresses}}
 				}
-				for _, a := range addresses {
-					if g.sender.total[a] != want[a] {
-						t.Errorf("sent %v, want %v", g.sender.total, want)
-					}
+				if !reflect.DeepEqual(run.Tries, chosen) {
+					t.Errorf("noted %+v, want %+v", run.Tries, chosen)
 				}
-				if run.State != core.Running {
-					t.Errorf("it is %s: %s", run.State, run.Reason)
+			case route.AskBeat, route.AskIdle:
+				if !slices.Equal(g.sender.beats, addresses) || run.Address != addresses[2] || len(run.Tries) != 3 {
+					t.Errorf("asked %v, sent to %s, noted %v", g.sender.beats, run.Address, run.Tries)
 				}
-			})
+			default:
+				t.Errorf("it asks %d, which dispatch never does", route.Asks(r))
+			}
+			want := map[string]int{run.Address: 1}
+			if route.All(r) { // its shards are in the queue
+				want = nil
+			}
+			for _, a := range addresses {
+				if g.sender.total[a] != want[a] {
+					t.Errorf("sent %v, want %v", g.sender.total, want)
+				}
+			}
+			if run.State != core.Running {
+				t.Errorf("it is %s: %s", run.State, run.Reason)
+			}
 		})
 	}
 }
@@ -90,21 +90,19 @@ func TestFailoverWithoutBeats(t *testing.T) {
 		"never polled":  {0, "queue:q", "queue:q", 1},
 		"function":      {0, "lambda:f", "lambda:f", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGated(t, dispatch.Options{})
-				app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
-				g.s.SaveApp(app)
-				if c.beat > 0 {
-					must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
-				}
-				g.s.Job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
-				f := due(7)
-				g.handle([]ring.Message{messageOf(f)})
-				if run := g.s.Run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
-					t.Errorf("sent to %s, asked %v, noted %+v", run.Address, g.sender.beats, run.Tries)
-				}
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			g := newGated(t, dispatch.Options{})
+			app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
+			g.s.SaveApp(app)
+			if c.beat > 0 {
+				must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
+			}
+			g.s.Job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
+			f := due(7)
+			g.handle([]ring.Message{messageOf(f)})
+			if run := g.s.Run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
+				t.Errorf("sent to %s, asked %v, noted %+v", run.Address, g.sender.beats, run.Tries)
+			}
 		})
 	}
 }
@@ -125,6 +123,81 @@ func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 		g.handle(msgs)
 		if r := g.s.Run(msgs[0].Fires[0].Run); r.State != core.Running || r.Address != firstAddress || g.sender.total[firstAddress] != 1 {
 			t.Errorf("%s: %s at %q", r.State, r.Reason, r.Address)
+		}
+	})
+}
+
+// TestLFU: each run goes to the least used address, and a new address gets its turn first. Dispatchers share their
+// counts, with at most one read and one write in ten seconds.
+func TestLFU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		p.s.faulty.Shared = true
+		reads, writes, err := 0, 0, error(nil)
+		p.s.read = func(_ context.Context, k store.Key) error {
+			if !strings.HasPrefix(k.Kind, "uses#") {
+				return nil
+			}
+			reads++
+			return err
+		}
+		p.s.write = func(_ context.Context, groups []store.Group) error {
+			if strings.HasPrefix(groups[0].Writes[0].Kind, "uses#") {
+				writes++
+			}
+			return nil
+		}
+		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
+		p.s.App("work", a, b)
+		m, ids := p.message("work", 1, core.RouteLFU)
+		fire := func(p *prober) {
+			t.Helper()
+			next := m
+			next.Fires = []core.Fire{m.Fires[0]}
+			m.Fires[0].At++
+			next.Fires[0].Run = core.PlannedRun(ids[0], m.Fires[0].At)
+			p.handle(next)
+		}
+		time.Sleep(time.Minute)
+		counts := func() map[string]int {
+			n := map[string]int{}
+			for _, to := range p.runs {
+				n[to]++
+			}
+			p.runs = nil
+			return n
+		}
+		for range 20 {
+			fire(p)
+		}
+		if n := counts(); n[a] < 9 || n[b] < 9 {
+			t.Errorf("20 runs went to %v", n)
+		}
+		if reads > 1 || writes > 1 {
+			t.Errorf("in a moment %d reads and %d writes", reads, writes)
+		}
+		time.Sleep(11 * time.Second)
+		fire(p) // writes the counts
+		time.Sleep(11 * time.Second)
+		p.runs = nil
+		p.s.SaveApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
+		other := newProber(t, dispatch.Options{})
+		other.s, other.busy = p.s, p.busy
+		other.d = p.s.dispatcher(other, dispatch.Options{})
+		for range 7 { // c begins at one of 0, 1, 2
+			fire(other)
+		}
+		for _, to := range other.runs {
+			if to != c {
+				t.Errorf("another dispatcher sent to %v; %s was used least", other.runs, c)
+				break
+			}
+		}
+		err = errors.New("no answer")
+		time.Sleep(11 * time.Second)
+		fire(other)
+		if len(other.runs) != 8 {
+			t.Error("without an answer it is not sent")
 		}
 	})
 }

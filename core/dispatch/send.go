@@ -24,7 +24,8 @@ func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 // ask addresses, ask for permits or wait to be in hand do so in parallel and are sent as soon as possible.
 func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, free func()) {
 	ready := b.ready(b.items)
-	waits := b.waiting()
+	waits, rest := takeWaiting(b.items)
+	b.items = rest
 	if len(ready)+len(asks)+len(limited)+len(waits) == 0 {
 		return
 	}
@@ -55,12 +56,7 @@ func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, f
 	writer.Wait()
 }
 
-// waiting removes the items that wait to be in hand and groups them by app.
-func (b *batch) waiting() (waits map[string][]*item) {
-	waits, b.items = takeWaiting(b.items)
-	return waits
-}
-
+// takeWaiting removes the items that wait to be in hand and groups them by app.
 func takeWaiting(items []*item) (waits map[string][]*item, rest []*item) {
 	waits = map[string][]*item{}
 	rest = slices.DeleteFunc(items, func(it *item) bool {
@@ -165,7 +161,10 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 		for it := next(); it != nil; it = next() {
 			p, err := gate.enter(ctx, until)
 			if err != nil {
-				b.turnAway(ctx, it, err)
+				b.letGo(it)
+				if ctx.Err() == nil { // at the end of the invocation, putBackRest releases its claim
+					b.set(it, passing{claimed: true, why: err})
+				}
 				continue
 			}
 			if !awaited {
@@ -196,15 +195,6 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 	}
 }
 
-// turnAway marks an item that its gate did not admit for a retry. At the end of the invocation it leaves the item as it
-// is; putBackRest then releases its claim.
-func (b *batch) turnAway(ctx context.Context, it *item, why error) {
-	b.letGo(it)
-	if ctx.Err() == nil {
-		b.set(it, passing{claimed: true, why: why})
-	}
-}
-
 func noExecutor(it *item) string {
 	if len(it.run.Tries) > 0 {
 		return "no executor of " + it.job.Def.App + " answered"
@@ -223,7 +213,7 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 		if !b.blocked.Load() && early <= 0 {
 			return true
 		}
-		if !sleep(ctx, max(early, b.d.o.JournalEvery/10)) {
+		if !store.Sleep(ctx, max(early, b.d.o.JournalEvery/10)) {
 			return false
 		}
 	}

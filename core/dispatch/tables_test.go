@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"testing"
 	"time"
@@ -44,9 +45,9 @@ func TestPageJudge(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	const minute, hour = time.Minute, time.Hour
 	type facts struct {
-		cause  core.Cause
+		cause  core.Cause    // empty: the schedule
 		due    time.Duration // time since the run was due
-		rev    int64         // the job's revision in the message; the current one is 2, made 30 minutes ago
+		old    bool          // the message has the revision before the current one, which was made 30 minutes ago
 		tail   bool
 		job    core.Sched
 		gone   bool
@@ -54,84 +55,49 @@ func TestPageJudge(t *testing.T) {
 		past   core.PauseHistory
 		misses bool // the next scheduled time has passed
 	}
-	schedule := facts{cause: core.CauseSchedule, rev: 2}
-	with := func(change func(*facts)) facts {
-		f := schedule
-		change(&f)
-		return f
+	const api, parent, retry, byHand = core.CauseAPI, core.CauseParent, core.CauseRetry, core.CauseManual
+	paused := core.Sched{State: core.Paused}
+	until := func(seconds core.Instant) core.Sched {
+		return core.Sched{State: core.Paused, PauseUntil: core.InstantOf(now) + seconds}
 	}
 	over := core.Pause{From: ago(2 * hour), To: ago(hour)}
 	lasts := core.Pause{From: ago(2 * hour)}
+	before := core.PauseHistory{Pauses: []core.Pause{{From: ago(4 * hour), To: ago(3 * hour)}}}
 	p := protocoldoc.After(t, "### J.")
 	for row, list := range map[string][]facts{
-		"deleted job, planned, due after the deletion": {
-			with(func(f *facts) { f.gone, f.due = true, minute }),
-			with(func(f *facts) { f.gone, f.due, f.pause = true, minute, lasts })},
-		"deleted job, else": {
-			with(func(f *facts) { f.gone, f.due = true, hour }),
-			with(func(f *facts) { f.gone, f.cause = true, core.CauseRetry })},
-		"triggered by hand": {
-			with(func(f *facts) { f.cause, f.pause, f.job.State = core.CauseManual, lasts, core.Paused }),
-			with(func(f *facts) { f.cause, f.rev = core.CauseManual, 1 })},
-		"retry, by API or of a parent, its app or everything is paused now": {
-			with(func(f *facts) { f.cause, f.pause = core.CauseAPI, lasts }),
-			with(func(f *facts) { f.cause, f.pause = core.CauseParent, lasts }),
-			with(func(f *facts) { f.cause, f.pause = core.CauseRetry, lasts })},
-		"retry, its job is paused now": {
-			with(func(f *facts) { f.cause, f.job.State = core.CauseRetry, core.Paused }),
-			with(func(f *facts) {
-				f.cause, f.job.State, f.job.PauseUntil = core.CauseRetry, core.Paused, core.InstantOf(now)+1
-			})},
-		"retry, by API or of a parent, else": {
-			with(func(f *facts) { f.cause = core.CauseRetry }),
-			with(func(f *facts) {
-				f.cause, f.job.State, f.job.PauseUntil = core.CauseRetry, core.Paused, core.InstantOf(now)
-			}),
-			with(func(f *facts) { f.cause, f.job.State = core.CauseParent, core.Paused }),
-			with(func(f *facts) { f.cause, f.job.State = core.CauseAPI, core.Paused }),
-			with(func(f *facts) { f.cause, f.pause, f.due = core.CauseAPI, over, 90*minute }),
-			with(func(f *facts) { f.cause, f.rev = core.CauseAPI, 1 })},
-		"due inside a pause of app or everything that is over, the tail of a fixed delay": {
-			with(func(f *facts) { f.tail, f.pause, f.due = true, over, 90*minute }),
-			with(func(f *facts) { f.tail, f.pause, f.due, f.rev = true, over, 90*minute, 1 })},
+		"deleted job, planned, due after the deletion": {{gone: true, due: minute}, {gone: true, due: minute, pause: lasts}},
+		"deleted job, else":                            {{gone: true, due: hour}, {gone: true, cause: retry}},
+		"triggered by hand":                            {{cause: byHand, pause: lasts, job: paused}, {cause: byHand, old: true}},
+		"retry, by API or of a parent, its app or everything is paused now": {{cause: api, pause: lasts}, {cause: parent, pause: lasts},
+			{cause: retry, pause: lasts}},
+		"retry, its job is paused now": {{cause: retry, job: paused}, {cause: retry, job: until(1)}},
+		"retry, by API or of a parent, else": {{cause: retry}, {cause: retry, job: until(0)}, {cause: parent, job: paused},
+			{cause: api, job: paused}, {cause: api, pause: over, due: 90 * minute}, {cause: api, old: true}},
+		"due inside a pause of app or everything that is over, the tail of a fixed delay": {{tail: true, pause: over, due: 90 * minute},
+			{tail: true, pause: over, due: 90 * minute, old: true}},
 		"due inside a pause of app or everything: the last, or one of the 16 before it, which the store keeps with the item": {
-			with(func(f *facts) { f.pause, f.due = over, 90*minute }),
-			with(func(f *facts) { f.pause, f.due = lasts, minute }),
-			with(func(f *facts) { f.tail, f.pause, f.due = true, lasts, minute }),
-			with(func(f *facts) {
-				f.pause, f.past.Pauses, f.due = over, []core.Pause{{From: ago(4 * hour), To: ago(3 * hour)}}, 200*minute
-			})},
-		"due before the pause of app or everything that is under way": {
-			with(func(f *facts) { f.pause, f.due = lasts, 3*hour })},
+			{pause: over, due: 90 * minute}, {pause: lasts, due: minute}, {tail: true, pause: lasts, due: minute},
+			{pause: over, past: before, due: 200 * minute}},
+		"due before the pause of app or everything that is under way": {{pause: lasts, due: 3 * hour}},
 		"due before the end of a pause of these that is not known any more": {
-			with(func(f *facts) { f.pause, f.past.From, f.due = over, ago(5*hour), 6*hour })},
-		"old rev, and instant > revAt": {
-			with(func(f *facts) { f.rev, f.due = 1, 29*minute })},
-		"old rev, the tail of a fixed delay": {
-			with(func(f *facts) { f.rev, f.due, f.tail = 1, hour, true })},
-		"old rev, its job says paused": {
-			with(func(f *facts) { f.rev, f.due, f.job.State = 1, 30*minute, core.Paused }),
-			with(func(f *facts) {
-				f.rev, f.due, f.job.State, f.job.PauseUntil = 1, 30*minute, core.Paused, core.InstantOf(now)
-			})},
-		"old rev, else": {
-			with(func(f *facts) { f.rev, f.due = 1, 30*minute }),
-			with(func(f *facts) { f.rev, f.due, f.pause = 1, 3*hour, over })},
-		"late, by misfire": {
-			with(func(f *facts) { f.due, f.job.Misfire, f.job.Grace = 2*minute, core.MisfireSkip, minute }),
-			with(func(f *facts) { f.due, f.misses = minute, true }),
-			with(func(f *facts) { f.due, f.misses, f.job.Deadline = 2*minute, true, minute })},
-		"late, by deadline": {
-			with(func(f *facts) { f.due, f.job.Grace, f.job.Deadline = 2*minute, hour, minute })},
-		"else": {
-			schedule,
-			with(func(f *facts) { f.due, f.job.Grace = minute, minute }),
-			with(func(f *facts) { f.due, f.job.Misfire, f.misses = minute, core.MisfireAll, true }),
-			with(func(f *facts) { f.pause, f.due, f.job.Misfire = over, 3*hour, core.MisfireAll })},
+			{pause: over, past: core.PauseHistory{From: ago(5 * hour)}, due: 6 * hour}},
+		"old rev, and instant > revAt":       {{old: true, due: 29 * minute}},
+		"old rev, the tail of a fixed delay": {{old: true, due: hour, tail: true}},
+		"old rev, its job says paused":       {{old: true, due: 30 * minute, job: paused}, {old: true, due: 30 * minute, job: until(0)}},
+		"old rev, else":                      {{old: true, due: 30 * minute}, {old: true, due: 3 * hour, pause: over}},
+		"late, by misfire": {{due: 2 * minute, job: core.Sched{Misfire: core.MisfireSkip, Grace: minute}}, {due: minute, misses: true},
+			{due: 2 * minute, misses: true, job: core.Sched{Deadline: minute}}},
+		"late, by deadline": {{due: 2 * minute, job: core.Sched{Grace: hour, Deadline: minute}}},
+		"else": {{}, {due: minute, job: core.Sched{Grace: minute}}, {due: minute, misses: true, job: core.Sched{Misfire: core.MisfireAll}},
+			{pause: over, due: 3 * hour, job: core.Sched{Misfire: core.MisfireAll}}},
 	} {
 		var got string
 		for _, c := range list {
-			f := core.Fire{Run: 7, Rev: c.rev, At: core.InstantOf(ago(c.due)), Slot: core.InstantOf(ago(c.due)), Cause: c.cause}
+			f := core.Fire{Run: 7, Rev: 2, At: core.InstantOf(ago(c.due)), Slot: core.InstantOf(ago(c.due)),
+				Cause: cmp.Or(c.cause, core.CauseSchedule)}
+			if c.old {
+				f.Rev = 1
+			}
 			s := c.job
 			s.Rev, s.RevAt = 2, ago(30*minute)
 			if c.tail {

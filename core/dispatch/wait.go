@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,11 +113,9 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	d.waits.mu.Unlock()
 	var out []ring.Out
 	for g, fires := range groups {
-		for len(fires) > 0 {
-			n := min(len(fires), ring.MaxFires)
+		for chunk := range slices.Chunk(fires, ring.MaxFires) {
 			out = append(out, ring.Out{NotBefore: d.o.Now(),
-				Message: ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow, Fires: fires[:n]}})
-			fires = fires[n:]
+				Message: ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow, Fires: chunk}})
 		}
 	}
 	if len(out) == 0 {

@@ -84,7 +84,7 @@ func (w *waiting) after(d time.Duration) core.Run {
 
 func (w *waiting) register() {
 	w.t.Helper()
-	w.must(w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
+	must(w.t, w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
 }
 
 // out returns the number of messages in the delay queue.
@@ -145,35 +145,33 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{
 		"alone": alone, "alone, unread at first": alone, "one of two": waits, "two dispatchers": waits,
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := rig(t, nil)
-				w.after(time.Minute)
-				w.purge()
-				w.enqueue(planned(7, w.at))
-				if name == "alone, unread at first" {
-					w.s.read = func(context.Context, store.Key) error { return core.ErrThrottled }
-					if n, acked := w.deliver(); n != 1 || acked != 1 {
-						t.Fatalf("%d of %d", acked, n)
-					}
-					w.s.read = nil
+		fixture.Bubble(t, name, func(t *testing.T) {
+			w := rig(t, nil)
+			w.after(time.Minute)
+			w.purge()
+			w.enqueue(planned(7, w.at))
+			if name == "alone, unread at first" {
+				w.s.read = func(context.Context, store.Key) error { return core.ErrThrottled }
+				if n, acked := w.deliver(); n != 1 || acked != 1 {
+					t.Fatalf("%d of %d", acked, n)
 				}
-				if first := w.d; name == "two dispatchers" {
-					w.d = w.s.dispatcher(w, dispatch.Options{})
-					if n, acked := w.deliver(); n != 1 || acked != 1 {
-						t.Fatalf("%d of %d", acked, n)
-					}
-					w.d = first
+				w.s.read = nil
+			}
+			if first := w.d; name == "two dispatchers" {
+				w.d = w.s.dispatcher(w, dispatch.Options{})
+				if n, acked := w.deliver(); n != 1 || acked != 1 {
+					t.Fatalf("%d of %d", acked, n)
 				}
-				if w.after(20 * time.Second); w.out() != 1 {
-					t.Errorf("%d messages have the run that waits, want 1", w.out())
-				}
-				w.registry(nil)
-				w.register()
-				if r := w.after(20 * time.Second); r.State != core.Running || w.times(w.run) != 1 {
-					t.Errorf("its executor is there for 20 s: %s, sent %d times", r.State, w.times(w.run))
-				}
-			})
+				w.d = first
+			}
+			if w.after(20 * time.Second); w.out() != 1 {
+				t.Errorf("%d messages have the run that waits, want 1", w.out())
+			}
+			w.registry(nil)
+			w.register()
+			if r := w.after(20 * time.Second); r.State != core.Running || w.times(w.run) != 1 {
+				t.Errorf("its executor is there for 20 s: %s, sent %d times", r.State, w.times(w.run))
+			}
 		})
 	}
 }
@@ -201,24 +199,22 @@ func TestLooksAreNoFailures(t *testing.T) {
 // an executor registers.
 func TestClockSetBackWhileRunsWait(t *testing.T) {
 	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{"alone": alone, "one of two": waits} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := rig(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-				w.after(62 * time.Minute) // its due time has passed by both clocks
-				w.set(-time.Hour)
-				if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
-					t.Fatalf("%s, %d messages", r.State, w.out())
-				}
-				soon := 200 * time.Millisecond
-				if name != "alone" { // its message becomes visible by the changed clock
-					w.after(time.Hour)
-					soon = 15 * time.Second
-				}
-				w.register()
-				if r := w.after(soon); r.State != core.Running || w.times(w.run) != 1 {
-					t.Errorf("%s after its executor came: %s, sent %d times", soon, r.State, w.times(w.run))
-				}
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			w := rig(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+			w.after(62 * time.Minute) // its due time has passed by both clocks
+			w.set(-time.Hour)
+			if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
+				t.Fatalf("%s, %d messages", r.State, w.out())
+			}
+			soon := 200 * time.Millisecond
+			if name != "alone" { // its message becomes visible by the changed clock
+				w.after(time.Hour)
+				soon = 15 * time.Second
+			}
+			w.register()
+			if r := w.after(soon); r.State != core.Running || w.times(w.run) != 1 {
+				t.Errorf("%s after its executor came: %s, sent %d times", soon, r.State, w.times(w.run))
+			}
 		})
 	}
 }

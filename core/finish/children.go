@@ -89,8 +89,7 @@ func (f *Finish) lists(ctx context.Context, all []*family) {
 	if len(ids) == 0 {
 		return
 	}
-	slices.Sort(ids)
-	jobs, err := f.s.Jobs.Get(ctx, store.Whole, slices.Compact(ids))
+	jobs, err := f.s.Jobs.Get(ctx, store.Whole, distinct(ids))
 	for _, fam := range all {
 		job := fam.run.ID.Job()
 		got, is := jobs[job]
@@ -245,8 +244,7 @@ func (f *Finish) owed(ctx context.Context, all []*family) (owed []child, joins m
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
+	ids = distinct(ids)
 	jobs, err := f.s.Jobs.Get(ctx, store.Whole, ids)
 	var gone map[core.JobID]core.Tombstone
 	if err == nil {
@@ -410,15 +408,6 @@ func (f *Finish) gone(ctx context.Context, jobs []core.JobID) (map[core.JobID]co
 		return nil, fmt.Errorf("read tombstones: %w", err)
 	}
 	return tombs, nil
-}
-
-// job reads a job and returns nil if it is deleted.
-func (f *Finish) job(ctx context.Context, id core.JobID) (*core.Job, error) {
-	job, err := f.readJob(ctx, store.Whole, id)
-	if err != nil {
-		return nil, fmt.Errorf("read job %d: %w", id, err)
-	}
-	return job, nil
 }
 
 // readJob reads a part of a job, nil if the job is deleted.

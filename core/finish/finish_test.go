@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 var id = core.PlannedRun(1, core.InstantOf(begin)-1)
@@ -198,6 +199,8 @@ func TestWhoMayEnd(t *testing.T) {
 	twice := func(x *core.Run) { x.MaybeSent = true }
 	unsent := func(x *core.Run) { x.Owner, x.Address, x.State = "", "", core.Planned }
 	fail := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	cancel := finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}
+	replaced := finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}
 	with := func(res finish.Result, change func(*finish.Result)) finish.Result { change(&res); return res }
 	reported := func(r *finish.Result) { r.Reported = true }
 	for _, c := range []struct {
@@ -211,21 +214,18 @@ func TestWhoMayEnd(t *testing.T) {
 		{"anybody", nil, fail, core.Failed, core.ReasonHandler, nil},
 		{"its owner", nil, with(fail, func(r *finish.Result) { r.Owner = "nonce" }), core.Failed, core.ReasonHandler, nil},
 		{"an owner who lost it", nil, with(fail, func(r *finish.Result) { r.Owner = "other" }), "", "", core.ErrRefused},
-		{"a cancellation of a waiting run", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped,
-			core.ReasonCancelled, nil},
-		{"a cancellation of an owned run", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "",
-			core.ErrRefused},
+		{"a cancellation of a waiting run", unsent, cancel, core.Skipped, core.ReasonCancelled, nil},
+		{"a cancellation of an owned run", nil, cancel, "", "", core.ErrRefused},
 		{"a cancellation of a run that may be sent", func(x *core.Run) { unsent(x); twice(x) },
-			finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+			cancel, "", "", core.ErrRefused},
 		{"a report of an unsent run", unsent, with(fail, reported), "", "", finish.ErrUnsent},
 		{"a success of an unsent run", unsent, finish.Result{State: core.Succeeded, Reported: true}, "", "", finish.ErrUnsent},
 		{"a report of a run maybe sent", func(x *core.Run) { unsent(x); twice(x) }, with(fail, reported), core.Failed, core.ReasonHandler, nil},
 		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
-		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed,
-			core.ReasonReplaced, nil},
-		{"a killed report of a run sent twice", twice, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, "", "", nil},
+		{"a killed report of a newer run's doing", nil, replaced, core.Killed, core.ReasonReplaced, nil},
+		{"a killed report of a run sent twice", twice, replaced, "", "", nil},
 		{"a killed report after a kill of a run sent twice", func(x *core.Run) { twice(x); killed(x) },
-			finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonPerson, nil},
+			replaced, core.Killed, core.ReasonPerson, nil},
 		{"a failure after a kill", killed, fail, core.Killed, core.ReasonPerson, nil},
 		{"a loss after a kill", killed, finish.Result{State: core.Lost, Reason: core.ReasonGone}, core.Killed, core.ReasonPerson, nil},
 		{"a success after a kill", killed, finish.Result{State: core.Succeeded}, core.Succeeded, "", nil},
@@ -567,5 +567,171 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 				t.Errorf("retry %d, a slow lane: %t: %d on the fast lane, %d on the slow one", attempt, lane, fast, slow)
 			}
 		}
+	}
+}
+
+// A handler's word on its retry is followed within bounds. A kill or a timeout takes precedence.
+func TestWordOnTheRetry(t *testing.T) {
+	texts := golden.New(t)
+	for _, c := range []struct {
+		name             string
+		state            core.State
+		after            time.Duration
+		attempt, retries int
+		kill             string // user who killed it, if any
+		over             bool   // past its timeout
+		want             core.Reason
+		left             int // retries of the next attempt; -1: none follows
+		wait             time.Duration
+	}{
+		{"snoozes", core.Failed, time.Minute, 1, 0, "", false, core.ReasonSnoozed, 0, time.Minute},
+		{"keeps its retries", core.Failed, time.Minute, 4, 3, "", false, core.ReasonSnoozed, 3, time.Minute},
+		{"for a day", core.Failed, 24 * time.Hour, 1, 0, "", false, core.ReasonSnoozed, 0, 24 * time.Hour},
+		{"too long", core.Failed, 24*time.Hour + 1, 1, 0, "", false, core.ReasonHandler, -1, 0},
+		{"too long, and retried", core.Failed, 48 * time.Hour, 1, 2, "", false, core.ReasonHandler, 1, 5 * time.Second},
+		{"the last of its chain", core.Failed, time.Minute, 100, 0, "", false, core.ReasonSnoozed, 0, time.Minute},
+		{"beyond that", core.Failed, time.Minute, 101, 0, "", false, core.ReasonHandler, -1, 0},
+		{"with all retries left", core.Failed, time.Minute, 1, 100, "", false, core.ReasonHandler, 99, 5 * time.Second},
+		{"cancels", core.Failed, core.NoRetry, 1, 3, "", false, core.ReasonCancelled, -1, 0},
+		{"was killed", core.Failed, time.Minute, 1, 3, "ann", false, core.ReasonPerson, -1, 0},
+		{"its time was over", core.Failed, core.NoRetry, 1, 3, "", true, core.ReasonTimeout, 2, 5 * time.Second},
+		{"succeeded", core.Succeeded, time.Minute, 1, 3, "", false, "", -1, 0},
+		{"timed out", core.TimedOut, core.NoRetry, 1, 3, "", false, core.ReasonTimeout, 2, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) {
+				x.Attempt, x.Retries, x.KillBy = c.attempt, c.retries, c.kill
+				if c.kill != "" || c.over {
+					x.KillAt = begin
+				}
+			})
+			reason := map[core.State]core.Reason{core.Failed: core.ReasonHandler, core.TimedOut: core.ReasonTimeout}[c.state]
+			for range 2 { // a second report creates nothing again
+				r.Must(r.end(finish.Result{Run: id, State: c.state, Reason: reason, Message: "said", RetryAfter: c.after}))
+			}
+			got := r.Run(id)
+			if got.Reason != c.want || !strings.HasSuffix(got.Message, "said") {
+				t.Errorf("it is %s: %s %q", got.State, got.Reason, got.Message)
+			}
+			if got.Message != "said" {
+				texts.Equal(t, c.name, got.Message)
+			}
+			list := r.Numbered(1)
+			if c.left < 0 {
+				if len(list) > 0 {
+					t.Errorf("followed by %+v", list)
+				}
+				return
+			}
+			if len(list) != 1 || list[0].Retries != c.left || list[0].Attempt != c.attempt+1 || list[0].Slot != core.Ceil(begin.Add(c.wait)) {
+				t.Fatalf("followed by %+v", list)
+			}
+			if n := len(r.messages(ring.KindFires)); n > 1 {
+				t.Errorf("%d messages", n)
+			}
+		})
+	}
+}
+
+// TestLogsOwed: which ends make keeping the log pending with the close, and what their retries
+// inherit. A success is closed unread.
+func TestLogsOwed(t *testing.T) {
+	failed := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	succeeded := finish.Result{State: core.Succeeded, Code: 200}
+	lost := finish.Result{State: core.Lost, Reason: core.ReasonGone}
+	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", begin }
+	for _, c := range []struct {
+		name               string
+		end                finish.Result
+		run                func(*core.Run)
+		def, always, never bool // expected for each keepLog setting of the job
+	}{
+		{"failed", failed, nil, true, true, false},
+		{"timed out", finish.Result{State: core.TimedOut, Reason: core.ReasonTimeout}, nil, true, true, false},
+		{"lost", lost, nil, true, true, false},
+		{"succeeded", succeeded, nil, false, true, false},
+		{"killed", failed, killed, false, true, false},
+		{"without an executor", finish.Result{State: core.Failed, Reason: core.ReasonNoExecutor}, nil, false, false, false},
+		{"taken by none", finish.Result{State: core.Failed, Reason: core.ReasonNotAccepted}, nil, false, false, false},
+		{"skipped by its executor", finish.Result{State: core.Skipped, Reason: core.ReasonOverlap}, nil, false, false, false},
+		{"of a function", failed, func(r *core.Run) { r.Address = "lambda:payroll" }, true, true, false},
+		{"a command", failed, func(r *core.Run) { r.Address = core.LocalAddress }, true, true, false},
+		{"a command, succeeded", succeeded, func(r *core.Run) { r.Address = core.LocalAddress }, false, true, false},
+		{"of an endpoint", failed, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
+		{"of an endpoint, succeeded", succeeded, func(r *core.Run) { r.Address = "call:https://pay" }, false, false, false},
+		{"pulled", failed, func(r *core.Run) { r.Address = "queue:nightly" }, false, false, false},
+		{"never sent", lost, func(r *core.Run) { r.Address = "" }, false, false, false},
+	} {
+		for keep, want := range map[core.KeepLog]bool{"": c.def, core.KeepLogAlways: c.always, core.KeepLogNever: c.never} {
+			t.Run(c.name+" "+string(keep), func(t *testing.T) {
+				r := newRig(t)
+				r.job(1, nil)
+				r.run(id, func(x *core.Run) {
+					x.KeepLog = keep
+					if c.run != nil {
+						c.run(x)
+					}
+				})
+				end := c.end
+				end.Run = id
+				for range 2 { // a second report asks again, which is harmless
+					r.Must(r.end(end))
+				}
+				run := r.Run(id)
+				if owes := run.OwesPostRun().Log; owes != want {
+					t.Errorf("it is %s: %s, keeps %q, and owes its log: %t", run.State, run.Reason, keep, owes)
+				}
+				asked := r.messages(ring.KindPostRun)
+				if want != (len(asked) > 0) {
+					t.Errorf("asked for by %+v", asked)
+				}
+				for _, m := range asked {
+					if m.PostRun.Run != id || !m.PostRun.Log || m.Try != 0 {
+						t.Errorf("asked for %+v", m.PostRun)
+					}
+				}
+				for _, retry := range r.Numbered(1) {
+					if retry.KeepLog != keep || retry.PostRun != (core.PostRun{}) {
+						t.Errorf("its retry keeps %q and owes %+v", retry.KeepLog, retry.PostRun)
+					}
+				}
+				if c.end.State == core.Succeeded && r.calls["close"] > 2 { // one for each report
+					t.Errorf("a success took %d writes", r.calls["close"])
+				}
+			})
+		}
+	}
+}
+
+// TestPostRunNotAsked: if the post-run queue rejects a message, the caller gets an error and the
+// log stays pending. The next report or pass sends the message again.
+func TestPostRunNotAsked(t *testing.T) {
+	for what, next := range map[string]func(r *rig) error{
+		"a report": func(r *rig) error {
+			return r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler})
+		},
+		"the walk": func(r *rig) error {
+			run := r.Run(id)
+			return r.f.Mend(r.t.Context(), &run)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) { x.Retries = 0 })
+			r.faults.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+			if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
+				t.Error("it is reported as done")
+			}
+			if run := r.Run(id); run.State != core.Failed || !run.OwesPostRun().Log || len(r.messages(ring.KindPostRun)) > 0 {
+				t.Errorf("it is %s and owes %+v", run.State, run.OwesPostRun())
+			}
+			r.Must(next(r))
+			if asked := r.messages(ring.KindPostRun); len(asked) != 1 || asked[0].PostRun.Run != id || asked[0].Slot != core.InstantOf(begin) {
+				t.Errorf("asked for by %+v", asked)
+			}
+		})
 	}
 }

@@ -131,9 +131,8 @@ func TestUnreadableRunKeepsItsSlot(t *testing.T) {
 		r.run(chain, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
 		p.Holders = append(p.Holders, core.Holder{First: chain})
 	}
-	s := *r.Store.Store
-	s.Runs = hook.Unreadable(s.Runs, p.Holders[0].First)
-	over, err := finish.New(&s, finish.Options{Now: func() time.Time { return r.now }}).EndedChains(t.Context(), &p)
+	s := hook.Unreadable(r.Store.Store, p.Holders[0].First)
+	over, err := finish.New(s, finish.Options{Now: func() time.Time { return r.now }}).EndedChains(t.Context(), &p)
 	if r.Must(err); over[p.Holders[0].First] || !over[p.Holders[1].First] {
 		t.Errorf("%v", over)
 	}

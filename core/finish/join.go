@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // join records for a child of several parents that the parent run r has closed as required: "A
@@ -211,9 +212,9 @@ func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (r
 // JoinDue ends the wait of a run for its parents, when the time limit of the wait (the join) has passed. If all parents have
 // ended, the run is sent. Otherwise it is skipped.
 func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
-	job, err := f.job(ctx, run.ID.Job())
+	job, err := f.readJob(ctx, store.Whole, run.ID.Job())
 	if err != nil {
-		return err
+		return fmt.Errorf("read job %d: %w", run.ID.Job(), err)
 	}
 	if job == nil { // deleted since: its fire is dropped
 		return fmt.Errorf("join of run %d: the job does not exist: %w", run.ID, core.ErrThrottled)

@@ -142,9 +142,7 @@ func (f *Finish) noteFailure(ctx context.Context, run *core.Run, n int, since ti
 		return []*core.Run{run}, nil
 	}
 	err = f.PutPermits(ctx, rowOf(run.ID.Job()), nil, func(p *core.Permits) (bool, error) {
-		had := len(p.Holders)
-		p.Holders = slices.DeleteFunc(p.Holders, func(h core.Holder) bool { return !h.Until.After(since) })
-		changed := len(p.Holders) < had
+		changed := endRow(p, since)
 		if counts && !p.Holds(run.First) {
 			p.Limit, changed = core.MaxPauseAfter, true
 			p.Holders = append(p.Holders[max(0, len(p.Holders)+1-p.Limit):], core.Holder{First: run.First, Until: run.EndedAt})

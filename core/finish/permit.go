@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
@@ -43,7 +45,7 @@ func (f *Finish) putPermits(ctx context.Context, todo []*permitChange) {
 		}
 	}
 	for try := range budget.PermitTries {
-		if try > 0 && !pause(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
+		if try > 0 && !store.Sleep(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
 			fail("write", ctx.Err())
 			return
 		}
@@ -236,17 +238,15 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if err != nil {
 		return
 	}
-	fires := map[core.Instant][]core.Fire{}
+	var fires []core.Fire
 	for _, id := range next {
 		if r := runs[id].Is; r != nil && runs[id].Err == nil && r.State == core.Queued {
-			fires[r.Slot] = append(fires[r.Slot], r.Fire())
+			fires = append(fires, r.Fire())
 		}
 	}
-	var out []ring.Out
-	for slot, of := range fires {
-		for chunk := range slices.Chunk(of, ring.MaxFires) {
-			out = append(out, ring.Out{NotBefore: f.o.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Try: 1, Fires: chunk}})
-		}
+	out := plan.Pack(fires, ring.MaxFires, nil)
+	for i := range out {
+		out[i].NotBefore, out[i].Message.Try = f.o.Now(), 1
 	}
 	if len(out) > 0 {
 		f.s.Queue.Enqueue(ctx, out) // errors are ignored
@@ -270,12 +270,7 @@ func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.Run
 	over := map[core.RunID]bool{}
 	var never []core.RunID
 	for len(last) > 0 {
-		ids := make([]core.RunID, 0, len(last))
-		for _, id := range last {
-			ids = append(ids, id)
-		}
-		slices.Sort(ids)
-		runs, err := f.s.Runs.Get(ctx, ids)
+		runs, err := f.s.Runs.Get(ctx, slices.Sorted(maps.Values(last)))
 		if err != nil {
 			return nil, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 		}
@@ -320,13 +315,11 @@ func moved(r *core.Run, now time.Time) bool {
 // two chains would wait for each other. The item is always written, so that a concurrent ask of
 // the chain conflicts. It returns, as kept, the chains whose job cannot be decoded.
 func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core.RunID, err error) {
-	ids := make([]core.JobID, 0, len(never))
-	for _, first := range never {
-		if !slices.Contains(ids, first.Job()) {
-			ids = append(ids, first.Job())
-		}
+	ids := make([]core.JobID, len(never))
+	for i, first := range never {
+		ids[i] = first.Job()
 	}
-	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, store.Planning, ids)) // includes jobs whose definition cannot be decoded
+	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, store.Planning, distinct(ids))) // includes jobs whose definition cannot be decoded
 	if err != nil {
 		return nil, fmt.Errorf("read jobs of runs that never began: %w", err)
 	}
@@ -356,15 +349,4 @@ func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core
 		}
 	}
 	return kept, nil
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

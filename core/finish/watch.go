@@ -222,7 +222,7 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 		if err := w.page(ctx, reading, minute, list, found, err); err != nil {
 			return looked, again, err
 		}
-		looked += entries(list)
+		looked += len(subjectsOf(list))
 	}
 	var after core.JournalKey
 	for page := w.o.PageJournals; page == w.o.PageJournals; {
@@ -237,20 +237,9 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 		if err := w.page(ctx, reading, minute, list, found, nil); err != nil {
 			return looked, again, err
 		}
-		looked += entries(list)
+		looked += len(subjectsOf(list))
 	}
 	return looked, again, nil
-}
-
-func entries(list []core.Journal) (n int) {
-	for i := range list {
-		for _, e := range list[i].Entries {
-			if e.Outcome.Watched() {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // page decides about the runs of journals and schedules a revisit of each unfinished journal. The

@@ -101,6 +101,11 @@ func TestLost(t *testing.T) {
 	}
 	open := is{core.Running, ""}
 	gone := is{core.Lost, core.ReasonGone}
+	unreported, timedOut := is{core.Lost, core.ReasonNoReport}, is{core.TimedOut, core.ReasonTimeout}
+	beats := func(r *watchRig) { r.registered(0) }
+	idle := func(r *watchRig) { r.registered(0); r.p.idle = true }
+	silent := func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }
+	called := func(x *core.Run) { x.Address = "call:https://h" }
 	function := func(x *core.Run) { x.Address = "lambda:f" }
 	queued := func(x *core.Run) { x.Address = "queue:q" }
 	local := func(x *core.Run) { x.Address = core.LocalAddress }
@@ -132,40 +137,32 @@ func TestLost(t *testing.T) {
 		}, open, true, false},
 		{"lostAfter of the job", time.Hour - time.Millisecond, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, open, false, false},
 		{"lostAfter of the job over", time.Hour, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, gone, false, false},
-		{"busy is merely long", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0) }, open, true, false},
+		{"busy is merely long", 20 * time.Hour, nil, nil, beats, open, true, false},
 		{"nobody knows", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle, r.p.idleErr = true, errUnknown }, open, true,
 			false},
-		{"idle once", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, true, true},
-		{"fixed and silent", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, gone, true, false},
+		{"idle once", 10 * time.Minute, nil, nil, idle, open, true, true},
+		{"fixed and silent", 10 * time.Minute, nil, nil, silent, gone, true, false},
 		{"fixed and could not be asked", 20 * time.Hour, nil, nil, func(r *watchRig) { r.fixed(address); r.p.beat = errOurs }, open, true, false},
 		{"could not be asked", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle, r.p.idleErr = true, errOurs }, open, true,
 			false},
 		{"fixed and there", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address) }, open, true, false},
 		{"given by the trigger and there", 10 * time.Minute, nil, func(x *core.Run) { x.Addresses = []string{address} }, nil, open, true, false},
-		{"timeout to come", 35*time.Second - time.Millisecond, timeout(30 * time.Second), nil,
-			func(r *watchRig) { r.registered(0); r.p.idle = true }, open, false, false},
-		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true },
-			open, true, true},
-		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0) },
-			is{core.TimedOut, core.ReasonTimeout}, true, false},
+		{"timeout to come", 35*time.Second - time.Millisecond, timeout(30 * time.Second), nil, idle, open, false, false},
+		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, idle, open, true, true},
+		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, beats, timedOut, true, false},
 		{"timeout over, gone only now", 35 * time.Second, timeout(30 * time.Second), nil, nil, open, false, false},
-		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil,
-			func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, open, true, false},
-		{"call unreported", 10 * time.Minute, nil, func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport},
-			false, false},
-		{"call within its timeout", time.Hour, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, open, false, false},
-		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil,
-			is{core.Lost, core.ReasonNoReport}, false, false},
+		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil, silent, open, true, false},
+		{"call unreported", 10 * time.Minute, nil, called, nil, unreported, false, false},
+		{"call within its timeout", time.Hour, timeout(time.Hour), called, nil, open, false, false},
+		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), called, nil, unreported, false, false},
 		{"function within its timeout", 14*time.Minute + 59*time.Second, nil, function, limited(14 * time.Minute), open, false, false},
-		{"function over its timeout", 15 * time.Minute, nil, function, limited(14 * time.Minute), is{core.Lost, core.ReasonNoReport}, false,
-			false},
+		{"function over its timeout", 15 * time.Minute, nil, function, limited(14 * time.Minute), unreported, false, false},
 		{"function of a moment", 10*time.Minute - time.Millisecond, nil, function, limited(3 * time.Second), open, false, false},
-		{"function of a moment, lost", 10 * time.Minute, nil, function, limited(3 * time.Second), is{core.Lost, core.ReasonNoReport}, false,
-			false},
+		{"function of a moment, lost", 10 * time.Minute, nil, function, limited(3 * time.Second), unreported, false, false},
 		{"function of unknown timeout", 20 * time.Hour, nil, function, func(r *watchRig) { r.p.limitErr = errUnknown }, open, false, false},
 		{"function over the job's timeout only", 35 * time.Second, timeout(30 * time.Second), function, limited(time.Minute), open, false, false},
 		{"function over both timeouts", 2 * time.Minute, timeout(30 * time.Second), function, limited(time.Minute),
-			is{core.TimedOut, core.ReasonTimeout}, false, false},
+			timedOut, false, false},
 		{"queue that is polled", 20 * time.Hour, nil, queued, polled(90 * time.Second), open, true, false},
 		{"queue without consumers", 10 * time.Minute, nil, queued, polled(91 * time.Second), gone, false, false},
 		{"queue without consumers, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false,
@@ -506,6 +503,7 @@ func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
 func TestLaterRuns(t *testing.T) {
 	at := func(d time.Duration) core.Instant { return core.InstantOf(begin.Add(d)) }
 	planned := func(d time.Duration) core.RunID { return core.PlannedRun(1, at(d)) }
+	next := planned(2 * time.Minute)
 	const arrived = 30 * time.Second // the run may have been sent until then
 	// later was sent to the address just late enough to prove that the first run came before it.
 	// It ended 10 minutes before the scan.
@@ -522,28 +520,28 @@ func TestLaterRuns(t *testing.T) {
 		set    func(*watchRig)
 		want   core.State
 	}{
-		{"it ended", planned(2 * time.Minute), nil, nil, core.Lost},
+		{"it ended", next, nil, nil, core.Lost},
 		{"triggered by hand", core.NumberedRun(1, 7), nil, nil, core.Lost},
-		{"its handler failed", planned(2 * time.Minute), is(core.Failed, core.ReasonHandler, 500), nil, core.Lost},
-		{"it crashed with its executor", planned(2 * time.Minute), is(core.Failed, core.ReasonCrashed, 500), nil, core.Lost},
-		{"its executor reports a timeout", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 502), nil, core.Lost},
-		{"its executor reports that it was replaced", planned(2 * time.Minute), is(core.Killed, core.ReasonReplaced, 500), nil, core.Lost},
-		{"we say that it timed out", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 0), nil, core.Running},
-		{"it was lost", planned(2 * time.Minute), is(core.Lost, core.ReasonForgotten, 0), nil, core.Running},
-		{"it was refused", planned(2 * time.Minute), is(core.Failed, core.ReasonNotAccepted, 500), nil, core.Running},
-		{"it was skipped", planned(2 * time.Minute), is(core.Skipped, core.ReasonOverlap, 500), nil, core.Running},
-		{"it runs", planned(2 * time.Minute), func(x *core.Run) { x.State, x.EndedAt, x.Code = core.Running, time.Time{}, 0 }, nil, core.Running},
-		{"it ended only now", planned(2 * time.Minute), func(x *core.Run) { x.EndedAt = x.EndedAt.Add(time.Minute) }, nil, core.Running},
-		{"elsewhere", planned(2 * time.Minute), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" }, nil, core.Running},
-		{"it came with it", planned(2 * time.Minute), func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
+		{"its handler failed", next, is(core.Failed, core.ReasonHandler, 500), nil, core.Lost},
+		{"it crashed with its executor", next, is(core.Failed, core.ReasonCrashed, 500), nil, core.Lost},
+		{"its executor reports a timeout", next, is(core.TimedOut, core.ReasonTimeout, 502), nil, core.Lost},
+		{"its executor reports that it was replaced", next, is(core.Killed, core.ReasonReplaced, 500), nil, core.Lost},
+		{"we say that it timed out", next, is(core.TimedOut, core.ReasonTimeout, 0), nil, core.Running},
+		{"it was lost", next, is(core.Lost, core.ReasonForgotten, 0), nil, core.Running},
+		{"it was refused", next, is(core.Failed, core.ReasonNotAccepted, 500), nil, core.Running},
+		{"it was skipped", next, is(core.Skipped, core.ReasonOverlap, 500), nil, core.Running},
+		{"it runs", next, func(x *core.Run) { x.State, x.EndedAt, x.Code = core.Running, time.Time{}, 0 }, nil, core.Running},
+		{"it ended only now", next, func(x *core.Run) { x.EndedAt = x.EndedAt.Add(time.Minute) }, nil, core.Running},
+		{"elsewhere", next, func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" }, nil, core.Running},
+		{"it came with it", next, func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
 		{"another job's", core.PlannedRun(2, at(2*time.Minute)), nil, nil, core.Running},
-		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.faults.faults["span"] = []fault{{err: errUnknown}} },
+		{"they cannot be read", next, nil, func(r *watchRig) { r.faults.faults["span"] = []fault{{err: errUnknown}} },
 			core.Running},
-		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
+		{"at a fixed address", next, nil, func(r *watchRig) { r.fixed(address) }, core.Running},
 		// Consumers differ in speed.
-		{"at a queue", planned(2 * time.Minute), func(x *core.Run) { x.Address = "queue:q" }, func(r *watchRig) { r.fixed("queue:q") },
+		{"at a queue", next, func(x *core.Run) { x.Address = "queue:q" }, func(r *watchRig) { r.fixed("queue:q") },
 			core.Running},
-		{"its status is unknown", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
+		{"its status is unknown", next, nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWatchRig(t)

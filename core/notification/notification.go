@@ -314,7 +314,7 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 	wait := n.paced[w.job].Sub(now)
 	n.paced[w.job] = now.Add(max(wait, 0) + n.o.Pace)
 	n.mu.Unlock()
-	sleep(ctx, wait)
+	store.Sleep(ctx, wait)
 	n.mu.Lock()
 	delete(n.groups, w.job)
 	n.mu.Unlock()
@@ -329,18 +329,6 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 
 // mostPaced is the number of jobs from which on expired entries of paced are removed.
 const mostPaced = 10_000
-
-func sleep(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
 
 func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	k = &known{}

@@ -59,7 +59,7 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 
 func (r *rig) faulty() *store.Store {
 	for _, name := range []string{"a", "b"} {
-		r.must(r.e.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
+		r.e.Must(r.e.PutChannel(r.t.Context(), 0, core.Channel{Name: name, Rev: 1}, core.Change{ID: 1}))
 	}
 	return hook.Over(r.e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
 		switch {
@@ -90,11 +90,6 @@ func (r *rig) update(change func(j *core.Job)) {
 		j.Sched.Rev++
 		change(j)
 	})
-}
-
-func (r *rig) must(errs ...error) {
-	r.t.Helper()
-	r.e.Must(errs...)
 }
 
 // oneByOne returns f for channels that are sent to at the same time: f may count.
@@ -142,7 +137,7 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 // handle handles messages, all of which must be acked.
 func (r *rig) handle(list ...ring.Message) {
 	r.t.Helper()
-	r.must(r.n.Messages(r.t.Context(), list)...)
+	r.e.Must(r.n.Messages(r.t.Context(), list)...)
 }
 
 // minutes runs n minutes with a pass and its checks each minute.
@@ -174,14 +169,14 @@ func (r *rig) heard(channel string, want ...string) {
 
 func (r *rig) state() notification.State {
 	found, err := notification.States(r.t.Context(), r.e.Store, notification.JobName(7))
-	r.must(err)
+	r.e.Must(err)
 	return found[notification.JobName(7)]
 }
 
 func (r *rig) trouble(channel string) *notification.Trouble {
 	name := notification.ChannelName(channel)
 	found, err := notification.States(r.t.Context(), r.e.Store, name)
-	r.must(err)
+	r.e.Must(err)
 	return found[name].Trouble
 }
 
@@ -234,25 +229,13 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// TestOwed checks that a run owes nothing once its notification is counted.
-func TestOwed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		m := r.ends(core.Failed, core.ReasonHandler)
-		r.handle(m)
-		if run := r.run(m); run.Owing() {
-			t.Fatalf("run owes %+v after its notice", run.PostRun)
-		}
-	})
-}
-
 // TestUnreadableRunHoldsUpNoOther checks that the other runs of its batch are notified of.
 func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		bad, good := r.ends(core.Failed), r.ends(core.Failed)
-		r.s.Runs = hook.Unreadable(r.s.Runs, bad.PostRun.Run)
-		if errs := r.n.Messages(t.Context(), []ring.Message{bad, good}); errs[0] == nil || errs[1] != nil {
+		n := notification.New(hook.Unreadable(r.s, bad.PostRun.Run), r, notification.Options{Log: slog.New(slog.DiscardHandler)})
+		if errs := n.Messages(t.Context(), []ring.Message{bad, good}); errs[0] == nil || errs[1] != nil {
 			t.Error(errs)
 		}
 		r.heard("a", "failed 1")
@@ -285,7 +268,8 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 	})
 }
 
-// TestRecovered checks that the first success after a failure is notified once, within some minutes.
+// TestRecovered checks that the first success after a failure is notified once, within some minutes. A job whose last run
+// failed has not recovered, even if the note of that failure has not arrived.
 func TestRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -293,9 +277,11 @@ func TestRecovered(t *testing.T) {
 		r.minutes(30)
 		r.heard("a", "failed 1")
 		r.ends(core.Succeeded)
-		r.ends(core.Failed, core.ReasonHandler) // another failure before the check
-		r.handle(ring.Message{Kind: ring.KindPostRun, PostRun: &ring.PostRun{Run: core.NumberedRun(7, r.runs),
-			PostRun: core.PostRun{Notice: true}}})
+		time.Sleep(time.Second)
+		newer := r.ends(core.Failed, core.ReasonHandler) // before the check
+		r.minutes(5)
+		r.heard("a", "failed 1")
+		r.handle(newer)
 		r.minutes(5)
 		r.heard("a", "failed 1")
 		r.ends(core.Succeeded)
@@ -464,7 +450,7 @@ func TestDeletedChannel(t *testing.T) {
 			return nil
 		})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
+		r.e.Must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
 		r.minutes(5)
 		if len(r.got["b"]) != 2 {
 			t.Fatalf("the other heard %+v", r.got["b"])
@@ -487,7 +473,7 @@ func TestHung(t *testing.T) {
 				j.Def.Notify.To = []string{"b"}
 			}
 			j.Normalize()
-			r.must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			r.e.Must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
 		}
 		r.fail = oneByOne(func(channel string) error {
 			if channel == "a" {
@@ -502,11 +488,11 @@ func TestHung(t *testing.T) {
 		}
 		began := time.Now()
 		for id := core.JobID(100); id < 200; id++ {
-			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
 		}
 		synctest.Wait()
 		for id := core.JobID(200); id < 300; id++ {
-			all.Go(func() { r.must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -565,44 +551,42 @@ func TestOverdueBy(t *testing.T) {
 		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
 		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
 		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
+			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
 				App: "shop"}))
 		}, "", nil},
 		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
+			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
 				core.Change{ID: 2, App: "shop"}))
 		}, "", nil},
 		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
+			r.e.Must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
 		}, "", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, func(j *core.Job) {
-					j.Sched.Schedule = cron("0 30 2 * * ?")
-					j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
-				})
-				if c.change != nil {
-					r.update(func(j *core.Job) { c.change(r, j) })
-				}
-				r.putLook(time.Minute)
-				r.until(at(3, 0))
-				if c.run != "" {
-					r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
-				}
-				r.until(at(5, 59))
-				r.heard("a")
-				r.minutes(3)
-				r.heard("a", c.want...)
-				r.minutes(600)
-				r.heard("a", c.want...)
+		fixture.Bubble(t, name, func(t *testing.T) {
+			r := newRig(t, func(j *core.Job) {
+				j.Sched.Schedule = cron("0 30 2 * * ?")
+				j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
 			})
+			if c.change != nil {
+				r.update(func(j *core.Job) { c.change(r, j) })
+			}
+			r.putLook(time.Minute)
+			r.until(at(3, 0))
+			if c.run != "" {
+				r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
+			}
+			r.until(at(5, 59))
+			r.heard("a")
+			r.minutes(3)
+			r.heard("a", c.want...)
+			r.minutes(600)
+			r.heard("a", c.want...)
 		})
 	}
 }
 
-// TestOverdueWithin checks that a period without success is notified once, and again after each further period.
-// A success restarts the period.
+// TestOverdueWithin checks that a period without success is notified once, with any number of checks, and again after each
+// further period. A success restarts the period.
 func TestOverdueWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
@@ -618,7 +602,10 @@ func TestOverdueWithin(t *testing.T) {
 		if m := r.got["a"][0]; m.Took != 26*time.Hour || m.Due != core.Ceil(m.Instant.Time().Add(26*time.Hour)) {
 			t.Fatalf("the notice is %+v", m)
 		}
-		r.minutes(26 * 60)
+		for range 2 * 26 {
+			r.minutes(30)
+			r.putLook(0)
+		}
 		r.heard("a", "overdue 1", "overdue 1")
 		r.ends(core.Succeeded)
 		r.minutes(25 * 60)
@@ -626,29 +613,45 @@ func TestOverdueWithin(t *testing.T) {
 	})
 }
 
-// TestSlow checks that a slow run is notified once, with any number of waiting runs.
+// TestSlow checks that each slow run is notified once, with any number of waiting runs and of checks, also beside more slow
+// runs than the item remembers. A later slow run is notified separately.
 func TestSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
 		})
-		id := core.NumberedRun(7, 1000)
-		run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n", Address: "http://x",
-			SentAt: time.Now()}
-		runs := []core.Run{run}
-		for i := range uint32(12_000) {
-			id := core.NumberedRun(7, 1001+i)
-			runs = append(runs, core.Run{ID: id, App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1, First: id})
+		runs := func(from, n uint32, state core.State) {
+			var list []core.Run
+			for i := range n {
+				run := fixture.Trigger("shop", core.NumberedRun(7, from+i), core.InstantOf(time.Now()))
+				if run.State = state; state == core.Running {
+					run.Owner, run.Address, run.SentAt = "n", "http://x", time.Now()
+				}
+				list = append(list, run)
+			}
+			r.e.Create(list...)
 		}
-		r.e.Create(runs...)
+		look := func() {
+			r.putLook(0)
+			r.minutes(1)
+		}
+		runs(1000, 40, core.Running)
+		runs(2000, 12_000, core.Queued)
 		r.putLook(45 * time.Minute)
 		r.minutes(44)
 		r.heard("a")
 		r.minutes(2)
-		r.heard("a", "slow 1")
-		r.putLook(0)
-		r.minutes(60)
-		r.heard("a", "slow 1")
+		for range 30 {
+			look()
+		}
+		r.heard("a", "slow 40")
+		runs(20_000, 1, core.Running)
+		r.minutes(40)
+		look()
+		r.heard("a", "slow 40")
+		r.minutes(6)
+		look()
+		r.heard("a", "slow 40", "slow 1")
 	})
 }
 
@@ -677,27 +680,6 @@ func TestOwedYet(t *testing.T) {
 	})
 }
 
-// TestNotRecovered checks that a job whose last run failed has not recovered, even if the note of that failure
-// has not arrived.
-func TestNotRecovered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		time.Sleep(time.Second)
-		r.ends(core.Succeeded)
-		time.Sleep(time.Second)
-		newer := r.ends(core.Failed, core.ReasonHandler)
-		r.minutes(10)
-		r.heard("a", "failed 1")
-		r.handle(newer)
-		r.minutes(10)
-		r.heard("a", "failed 1")
-		r.ends(core.Succeeded)
-		r.minutes(3)
-		r.heard("a", "failed 1", "recovered 1")
-	})
-}
-
 // TestPace checks that many calls for one job within a short time cause few writes of its item.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -717,57 +699,5 @@ func TestPace(t *testing.T) {
 		if s := r.state(); s.V-before > 4*2+1 || s.Told[0].Count != n {
 			t.Fatalf("%d writes, counted %d of %d", s.V-before, s.Told[0].Count, n)
 		}
-	})
-}
-
-// TestOverdueOnce checks that one miss is notified once, with any number of checks.
-func TestOverdueOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, Overdue: core.Overdue{Within: 26 * time.Hour}}
-		})
-		for range 3 * 26 * 2 {
-			time.Sleep(29 * time.Minute)
-			r.putLook(0)
-			r.minutes(1)
-		}
-		r.minutes(1)
-		r.heard("a", "overdue 1", "overdue 1", "overdue 1")
-	})
-}
-
-// TestSlowOnce checks that a slow run is notified once with any number of checks, and a later slow run
-// separately.
-func TestSlowOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
-		})
-		begin := func(n uint32) {
-			id := core.NumberedRun(7, n)
-			run := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: id, Owner: "n",
-				Address: "http://x", SentAt: time.Now()}
-			r.e.Create(run)
-		}
-		look := func() {
-			r.putLook(0)
-			r.minutes(1)
-		}
-		// More runs than the item remembers.
-		for n := range uint32(40) {
-			begin(1000 + n)
-		}
-		r.minutes(46)
-		for range 30 {
-			look()
-		}
-		r.heard("a", "slow 40")
-		begin(2000)
-		r.minutes(40)
-		look()
-		r.heard("a", "slow 40")
-		r.minutes(6)
-		look()
-		r.heard("a", "slow 40", "slow 1")
 	})
 }

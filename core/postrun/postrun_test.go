@@ -2,7 +2,6 @@ package postrun_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/poller"
@@ -287,52 +287,6 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// writes calls log before each write of a record, and run before each write of a run. The write fails with its error.
-func (r *rig) writes(log, run func() error) {
-	r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
-		var err error
-		switch {
-		case c.Write != nil:
-			err = log()
-		case c.PutRun != nil:
-			err = run()
-		}
-		if err != nil {
-			return hook.Fail(err, len(c.Write)+len(c.PutRun))
-		}
-		return next()
-	})
-}
-
-// TestStoreFails checks that a log stays pending, and is retried, until it is stored.
-func TestStoreFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		began := time.Now()
-		fails := func(within time.Duration) func() error {
-			return func() error {
-				if time.Since(began) < within {
-					return errors.New("cut connection")
-				}
-				return nil
-			}
-		}
-		r.writes(fails(time.Minute), fails(2*time.Minute))
-		r.drive()
-		defer func() { r.stop() }()
-		run := r.run(1, "a", good, nil)
-		time.Sleep(time.Minute)
-		if now := r.s.Run(run.ID); !now.Owing() {
-			t.Error("it owes nothing, and nothing is kept")
-		}
-		time.Sleep(2 * time.Minute)
-		r.nothing()
-		if now := r.s.Run(run.ID); now.Owing() || r.made[run.ID] != postrun.Kept {
-			t.Errorf("it owes %+v, sent %q", now.OwesPostRun(), r.made[run.ID])
-		}
-	})
-}
-
 // TestKeptBesideNotice checks that a run owes nothing after its log and its notification are recorded at
 // the same time.
 func TestKeptBesideNotice(t *testing.T) {
@@ -340,12 +294,14 @@ func TestKeptBesideNotice(t *testing.T) {
 		r := newRig(t)
 		id := core.NumberedRun(1, 1)
 		var once sync.Once
-		r.writes(func() error { return nil }, func() error {
-			once.Do(func() {
-				run := r.s.Run(id)
-				check.NoError(t, r.s.Change(run.ClearPostRun(core.PostRun{Log: true})))
-			})
-			return nil
+		r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			if c.PutRun != nil {
+				once.Do(func() {
+					run := r.s.Run(id)
+					check.NoError(t, r.s.Change(run.ClearPostRun(core.PostRun{Log: true})))
+				})
+			}
+			return next()
 		})
 		r.drive()
 		defer func() { r.stop() }()
@@ -357,4 +313,96 @@ func TestKeptBesideNotice(t *testing.T) {
 			t.Fatalf("the run owes %+v yet", run.OwesPostRun())
 		}
 	})
+}
+
+// heard records when the notification of a run was first requested, and counts.
+type heard struct {
+	mu   sync.Mutex
+	when map[core.RunID]time.Time
+	told int // requests of notifications
+	hops int // enqueued messages
+	kept int // logs
+}
+
+func (h *heard) Messages(_ context.Context, list []ring.Message) []error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told += len(list)
+	for i := range list {
+		if _, is := h.when[list[i].PostRun.Run]; !is {
+			h.when[list[i].PostRun.Run] = time.Now()
+		}
+	}
+	return make([]error, len(list))
+}
+
+// TestNoticeBeforeLog checks that notifications wait at most half a minute for logs without a place. Messages
+// are not requeued too often, and each log is kept.
+func TestNoticeBeforeLog(t *testing.T) {
+	for _, apps := range []int{1, 10} { // limited by the places of an app, or by all places
+		fixture.Bubble(t, fmt.Sprint(apps, " apps"), func(t *testing.T) {
+			const n = 1000
+			e, h := fixture.New(t, memory.Options{}), &heard{when: map[core.RunID]time.Time{}}
+			s := hook.Over(e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+				h.mu.Lock()
+				h.hops += len(c.Out)
+				h.mu.Unlock()
+				return next()
+			})
+			x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
+				log: func(context.Context, string, *core.Run) (string, error) {
+					time.Sleep(5 * time.Second)
+					return "boom\n", nil
+				}}
+			l := postrun.New(s, x, postrun.Options{Notices: h, Log: slog.New(slog.DiscardHandler),
+				Made: func(_ *core.Run, o postrun.Outcome) {
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					if o == postrun.Kept {
+						h.kept++
+					}
+				}})
+			began := time.Now()
+			for i := range n {
+				id := core.NumberedRun(core.JobID(100+i), 1)
+				run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+					Attempt: 1, First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began,
+					PostRun: core.PostRun{Log: true, Notice: true}}
+				e.Create(run)
+				e.Enqueue(began, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began),
+					PostRun: &ring.PostRun{Run: id, PostRun: run.PostRun}})
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			in := &poller.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
+				Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
+					v := make([]dispatch.Verdict, len(got))
+					for i, err := range l.Handle(ctx, poller.Messages(got)) {
+						v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}
+					}
+					return v
+				}}
+			done := make(chan struct{})
+			go func() { in.Run(ctx, ctx); close(done) }()
+			defer func() { cancel(); <-done }()
+			time.Sleep(time.Minute)
+			h.mu.Lock()
+			got, latest := len(h.when), time.Duration(0)
+			for _, at := range h.when {
+				latest = max(latest, at.Sub(began))
+			}
+			h.mu.Unlock()
+			if got != n || latest > 45*time.Second {
+				t.Errorf("%d of %d notices asked for within a minute, the last after %s", got, n, latest)
+			}
+			time.Sleep(90 * time.Minute)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.kept != n || h.hops > 60*n {
+				t.Errorf("%d of %d logs kept, with %d messages", h.kept, n, h.hops)
+			}
+			if h.told > 3*n { // while it waits, and when its log is kept
+				t.Errorf("%d notices were asked for %d times", n, h.told)
+			}
+		})
+	}
 }

@@ -233,9 +233,7 @@ func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pullqueue.Options{Deliveries: 2})
 		bad, good := r.run(), r.run()
-		s := *r.e.Store
-		s.Runs = hook.Unreadable(s.Runs, bad)
-		p := pullqueue.New(&s, nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
+		p := pullqueue.New(hook.Unreadable(r.e.Store, bad), nil, pullqueue.Options{Log: slog.New(slog.DiscardHandler)})
 		held, err := p.Receive(t.Context(), queue, pullqueue.Want{Max: 2, Visibility: time.Hour})
 		if err != nil || len(held) != 1 || held[0].Receipt.Run != good {
 			t.Fatal(held, err)

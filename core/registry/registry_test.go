@@ -100,8 +100,8 @@ func TestRegister(t *testing.T) {
 			t.Errorf("beat %d: %v, %d writes, want %d", i, err, r.puts, c.puts)
 		}
 	}
-	if got := r.executors(); len(got) != 1 || got[0].Address != "http://10.0.0.1:9999" || got[0].Dialect != "Go" || !got[0].Beat.Equal(r.clock) ||
-		!got[0].Since.Equal(r.clock.Add(-102*time.Second)) {
+	if got := r.executors(); len(got) != 1 || got[0].Address != "http://10.0.0.1:9999" || got[0].Dialect != "Go" ||
+		!got[0].Beat.Equal(r.clock) || !got[0].Since.Equal(r.clock.Add(-102*time.Second)) {
 		t.Errorf("stored %+v", got)
 	}
 	for name, c := range map[string]struct {

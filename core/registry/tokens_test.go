@@ -32,22 +32,23 @@ type apps struct {
 
 func newApps(t testing.TB, list ...core.App) *apps {
 	e := memory.Open(t, memory.Options{})
-	a := &apps{Store: *e, t: t, data: e.Records}
-	h := hook.Records{Records: a.data}
-	h.DoList = func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	a := &apps{t: t, data: e.Records}
+	a.Store = *hook.Over(e, func(ctx context.Context, c *hook.Call, next func() []error) []error {
+		if c.List == "" {
+			return next()
+		}
 		a.reads.Add(1)
 		a.mu.Lock()
 		err, takes := a.err, a.takes
 		a.mu.Unlock()
-		list, rerr := a.data.List(ctx, kind, after, before, limit) // a list from the start of the read
+		errs := next() // a list from the start of the read
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return []error{ctx.Err()}
 		}
-		return list, errors.Join(err, rerr)
-	}
-	a.Records = h
+		return []error{errors.Join(err, errs[0])}
+	})
 	a.add(list...)
 	return a
 }
@@ -227,33 +228,14 @@ func TestNewAppsComeInAtOnce(t *testing.T) {
 	})
 }
 
-// TestNewTokenWaitsForTheReading checks that an unknown token waits for the current read.
-func TestNewTokenWaitsForTheReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newApps(t, shop)
-		tokens := registry.NewTokens(&a.Store, registry.TokensOptions{})
-		check.OK(t, tokens.Admit(t.Context(), "", "secret"))
-		a.add(pay)
-		a.takes = time.Second
-		time.Sleep(time.Second)
-		var all sync.WaitGroup
-		all.Go(func() { tokens.Admit(t.Context(), "", "stranger") })
-		synctest.Wait()
-		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
-			t.Errorf("a new app's token, while the list was being read: %v", err)
-		}
-		all.Wait()
-	})
-}
-
 // TestPanicOfAReading checks that a panic in a read blocks no caller.
 func TestPanicOfAReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		panics := hook.Records{DoList: func(context.Context, string, string, string, int) ([]store.Record, error) {
+		panics := hook.Over(&store.Store{}, func(context.Context, *hook.Call, func() []error) []error {
 			time.Sleep(time.Second)
 			panic("boom")
-		}}
-		tokens := registry.NewTokens(&store.Store{Records: panics}, registry.TokensOptions{})
+		})
+		tokens := registry.NewTokens(panics, registry.TokensOptions{})
 		var all sync.WaitGroup
 		all.Go(func() {
 			defer func() { recover() }()

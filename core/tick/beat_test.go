@@ -13,9 +13,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/store"
 )
 
 // trace records the actions of one invocation with their times.
@@ -107,23 +107,21 @@ func TestBeats(t *testing.T) {
 		"bad to the last":               {pass: bad(1, 9, 0), passes: seconds(0, 1, 2, 3, 4), released: 5 * time.Second, fails: true},
 		"the leases cannot be released": {pass: due(0), passes: seconds(0), refused: errors.New("throttled")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var tr trace
-				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-				defer cancel()
-				b := beating(&tr, c.pass)
-				release := b.release
-				b.release = func(ctx context.Context) error {
-					check.OK(t, release(ctx))
-					return c.refused
-				}
-				if err := b.Run(ctx); (err != nil) != c.fails {
-					t.Errorf("%v; want an error: %t", err, c.fails)
-				}
-				same(t, "passes", tr.passes, c.passes)
-				same(t, "leases given back", tr.released, []time.Duration{c.released})
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			var tr trace
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			b := beating(&tr, c.pass)
+			release := b.release
+			b.release = func(ctx context.Context) error {
+				check.OK(t, release(ctx))
+				return c.refused
+			}
+			if err := b.Run(ctx); (err != nil) != c.fails {
+				t.Errorf("%v; want an error: %t", err, c.fails)
+			}
+			same(t, "passes", tr.passes, c.passes)
+			same(t, "leases given back", tr.released, []time.Duration{c.released})
 		})
 	}
 }
@@ -146,7 +144,7 @@ func TestIdle(t *testing.T) {
 		"two are readable": {global: core.Global{Readable: 2}},
 		"cannot be read":   {err: core.ErrThrottled},
 	} {
-		s := *memory.Open(t, memory.Options{})
+		s := memory.Open(t, memory.Options{})
 		c.global.Rev = 1
 		errs := []error{s.PutGlobal(t.Context(), 0, c.global)}
 		if c.due != 0 {
@@ -156,9 +154,9 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.err != nil {
-			s.Records = hook.Records{DoGet: func(context.Context, ...store.Key) (map[store.Key]store.Record, error) { return nil, c.err }}
+			s = hook.Over(s, func(context.Context, *hook.Call, func() []error) []error { return []error{c.err} })
 		}
-		tk := &Ticker{s: &s, o: Options{Now: func() time.Time { return now }}}
+		tk := &Ticker{s: s, o: Options{Now: func() time.Time { return now }}}
 		if got := tk.idle(t.Context(), time.Second); got != c.idle {
 			t.Errorf("%s: idle %t, want %t", name, got, c.idle)
 		}
@@ -217,39 +215,37 @@ func TestBeatsWakeOthers(t *testing.T) {
 		"refused":          {passes: []pass{{due: 1, held: 1, unseen: 1}, {}}, err: errors.New("429"), want: skips(1), at: seconds(0, 1)},
 		"woken by another": {wake: Wake{Round: round, Skip: 2}, passes: []pass{{due: 1, held: 1, unseen: 3}, {}}, at: seconds(0, 1)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var tr trace
-				b := beating(&tr, func(_ context.Context, n int) (Result, error) {
-					p := c.passes[n-1]
-					res := Result{Due: p.due, Held: make([]int, p.held), Unseen: p.unseen}
-					if n == c.bad {
-						return res, errors.New("bad")
-					}
-					return res, nil
-				})
-				var mu sync.Mutex
-				var woken []Wake
-				b.clock, b.now = c.wake == Wake{}, time.Now
-				b.o.Wake, b.o.WakeEvery, b.o.MaxWoken = c.wake, 5*time.Second, 32
-				if b.clock {
-					b.o.Wake.Round = time.Now().UTC()
+		fixture.Bubble(t, name, func(t *testing.T) {
+			var tr trace
+			b := beating(&tr, func(_ context.Context, n int) (Result, error) {
+				p := c.passes[n-1]
+				res := Result{Due: p.due, Held: make([]int, p.held), Unseen: p.unseen}
+				if n == c.bad {
+					return res, errors.New("bad")
 				}
-				b.o.Another = func(_ context.Context, w Wake) error {
-					mu.Lock()
-					defer mu.Unlock()
-					woken = append(woken, w)
-					return c.err
-				}
-				if err := b.Run(t.Context()); err != nil {
-					t.Error(err)
-				}
-				slices.SortFunc(woken, func(a, b Wake) int { return a.Skip - b.Skip })
-				if !slices.Equal(woken, c.want) {
-					t.Errorf("woken %v, want %v", woken, c.want)
-				}
-				same(t, "passes", tr.passes, c.at)
+				return res, nil
 			})
+			var mu sync.Mutex
+			var woken []Wake
+			b.clock, b.now = c.wake == Wake{}, time.Now
+			b.o.Wake, b.o.WakeEvery, b.o.MaxWoken = c.wake, 5*time.Second, 32
+			if b.clock {
+				b.o.Wake.Round = time.Now().UTC()
+			}
+			b.o.Another = func(_ context.Context, w Wake) error {
+				mu.Lock()
+				defer mu.Unlock()
+				woken = append(woken, w)
+				return c.err
+			}
+			if err := b.Run(t.Context()); err != nil {
+				t.Error(err)
+			}
+			slices.SortFunc(woken, func(a, b Wake) int { return a.Skip - b.Skip })
+			if !slices.Equal(woken, c.want) {
+				t.Errorf("woken %v, want %v", woken, c.want)
+			}
+			same(t, "passes", tr.passes, c.at)
 		})
 	}
 }
@@ -343,21 +339,19 @@ func TestBeatsTell(t *testing.T) {
 		"behind":       {res: Result{Due: 1, Lag: 150 * time.Second}, lag: 150 * time.Second},
 		"lost":         {res: Result{Due: 1, Recovered: 2}, lost: 2},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var tr trace
-				b := beating(&tr, func(_ context.Context, n int) (Result, error) {
-					if n == 1 {
-						return c.res, nil
-					}
-					return Result{}, nil
-				})
-				lag, lost := time.Duration(0), 0
-				b.o.Tell = func(l time.Duration, recovered int) { lag, lost = lag+l, lost+recovered }
-				if err := b.Run(t.Context()); err != nil || lag != c.lag || lost != c.lost {
-					t.Errorf("lag %v, lost %v, %v; want %v, %v", lag, lost, err, c.lag, c.lost)
+		fixture.Bubble(t, name, func(t *testing.T) {
+			var tr trace
+			b := beating(&tr, func(_ context.Context, n int) (Result, error) {
+				if n == 1 {
+					return c.res, nil
 				}
+				return Result{}, nil
 			})
+			lag, lost := time.Duration(0), 0
+			b.o.Tell = func(l time.Duration, recovered int) { lag, lost = lag+l, lost+recovered }
+			if err := b.Run(t.Context()); err != nil || lag != c.lag || lost != c.lost {
+				t.Errorf("lag %v, lost %v, %v; want %v, %v", lag, lost, err, c.lag, c.lost)
+			}
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -80,8 +81,9 @@ func (f *fleet) minutes(n int, fires map[core.RunID]int) {
 type lookedAt struct {
 	store.Jobs
 	takes time.Duration
-	meet  func(partition int) error
+	meet  func(n, partition int) error // before the nth check
 	mu    sync.Mutex
+	n     int
 	at    map[int]time.Time
 	worst map[int]time.Duration
 }
@@ -91,8 +93,12 @@ func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core
 		return s.Jobs.Due(ctx, p, upTo, after, limit)
 	}
 	time.Sleep(s.takes)
+	s.mu.Lock()
+	s.n++
+	n := s.n
+	s.mu.Unlock()
 	if s.meet != nil {
-		if err := s.meet(p); err != nil {
+		if err := s.meet(n, p); err != nil {
 			return nil, err
 		}
 	}
@@ -151,94 +157,66 @@ func ownerOf(w *store.Write) string {
 func TestEveryPartitionInEveryRound(t *testing.T) {
 	const partitions = 16
 	const minute = time.Minute
-	every := func(p int) time.Duration { return 2 * minute }
+	const quick = 15 * time.Millisecond
 	for name, c := range map[string]struct {
-		takes  time.Duration // duration of a check
-		wakes  bool          // others can be woken
-		lives  time.Duration
-		meet   func(n *int) func(int) error
-		dying  bool
-		within func(partition int) time.Duration
+		takes time.Duration // duration of a check
+		wakes bool          // others can be woken
+		lives time.Duration
+		meet  func(n, partition int) error // before the nth check
+		dying bool
+		most  time.Duration // that a partition may be left alone; 0: two minutes
+		but   []int         // partitions that may be left alone for longer
 	}{
-		"as on a good day": {takes: 15 * time.Millisecond, wakes: true, within: every},
-		"slow":             {takes: 700 * time.Millisecond, wakes: true, within: every},
-		"slow and alone":   {takes: 700 * time.Millisecond, within: every},
-		"one partition cannot be read": {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return refuses(3) },
-			within: butOf(3, every)},
-		"one partition takes all time": {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return hangs(0) },
-			within: butOf(0, every)},
-		"in a hurry":                    {takes: 15 * time.Millisecond, lives: 11500 * time.Millisecond, within: every},
-		"every fifth read is throttled": {takes: 15 * time.Millisecond, wakes: true, meet: throttles, within: every},
-		"each dies of its seventh lease": {takes: 15 * time.Millisecond, dying: true,
-			within: func(int) time.Duration { return 4 * minute }},
+		"as on a good day": {takes: quick, wakes: true},
+		"slow":             {takes: 700 * time.Millisecond, wakes: true},
+		"slow and alone":   {takes: 700 * time.Millisecond},
+		"one partition cannot be read": {takes: quick, but: []int{3}, meet: func(_, partition int) error {
+			if partition == 3 {
+				return errors.New("no such index")
+			}
+			return nil
+		}},
+		"one partition takes all time": {takes: quick, but: []int{0}, meet: func(_, partition int) error {
+			if partition == 0 {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}},
+		"in a hurry": {takes: quick, lives: 11500 * time.Millisecond},
+		"every fifth read is throttled": {takes: quick, wakes: true, meet: func(n, _ int) error {
+			if n%5 == 0 {
+				return core.ErrThrottled
+			}
+			return nil
+		}},
+		"each dies of its seventh lease": {takes: quick, dying: true, most: 4 * minute},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t, partitions, 20*partitions, core.When{Kind: core.KindEvery, Every: minute, Aligned: true})
-				jobs := &lookedAt{Jobs: f.s.Jobs, takes: c.takes, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
-				for p := range partitions {
-					jobs.at[p] = time.Now()
+		fixture.Bubble(t, name, func(t *testing.T) {
+			f := newFleet(t, partitions, 20*partitions, core.When{Kind: core.KindEvery, Every: minute, Aligned: true})
+			jobs := &lookedAt{Jobs: f.s.Jobs, takes: c.takes, meet: c.meet, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
+			for p := range partitions {
+				jobs.at[p] = time.Now()
+			}
+			if c.dying {
+				f.s.Records = &dying{Records: f.s.Records, holder: map[string]string{}, dead: map[string]bool{}, each: 7}
+			}
+			if c.lives != 0 {
+				f.lives = c.lives
+			}
+			f.s.Jobs, f.wakes = jobs, c.wakes
+			f.minutes(60, map[core.RunID]int{})
+			ended := time.Now()
+			f.all.Wait()
+			for p := range partitions {
+				worst := max(jobs.worst[p], ended.Sub(jobs.at[p]))
+				if worst > cmp.Or(c.most, 2*minute) && !slices.Contains(c.but, p) {
+					t.Errorf("partition %d was left alone for %s", p, worst)
 				}
-				if c.meet != nil {
-					jobs.meet = c.meet(new(int))
-				}
-				if c.dying {
-					f.s.Records = &dying{Records: f.s.Records, holder: map[string]string{}, dead: map[string]bool{}, each: 7}
-				}
-				if c.lives != 0 {
-					f.lives = c.lives
-				}
-				f.s.Jobs, f.wakes = jobs, c.wakes
-				f.minutes(60, map[core.RunID]int{})
-				ended := time.Now()
-				f.all.Wait()
-				for p := range partitions {
-					worst := max(jobs.worst[p], ended.Sub(jobs.at[p]))
-					if worst > c.within(p) {
-						t.Errorf("partition %d was left alone for %s, %s are allowed", p, worst, c.within(p))
-					}
-				}
-				if f.n > 60*(partitions+1) {
-					t.Errorf("%d ticks in an hour", f.n)
-				}
-			})
+			}
+			if f.n > 60*(partitions+1) {
+				t.Errorf("%d ticks in an hour", f.n)
+			}
 		})
-	}
-}
-
-func butOf(p int, of func(int) time.Duration) func(int) time.Duration {
-	return func(q int) time.Duration {
-		if q == p {
-			return 10 * time.Hour
-		}
-		return of(q)
-	}
-}
-
-func refuses(p int) func(int) error {
-	return func(q int) error {
-		if q == p {
-			return errors.New("no such index")
-		}
-		return nil
-	}
-}
-
-func hangs(p int) func(int) error {
-	return func(q int) error {
-		if q == p {
-			time.Sleep(time.Hour)
-		}
-		return nil
-	}
-}
-
-func throttles(n *int) func(int) error {
-	return func(int) error {
-		if *n++; *n%5 == 0 {
-			return core.ErrThrottled
-		}
-		return nil
 	}
 }
 
@@ -279,43 +257,41 @@ func (s *stingy) Put(ctx context.Context, moves []store.JobPut) []error {
 // advances do not count as load.
 func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 	for name, partitions := range map[string]int{"one partition": 1, "four": 4} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const jobs, minutes = 1500, 8
-				f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
-				f.rates = partitioning.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
-				scarce := &stingy{Jobs: f.s.Jobs}
-				f.s.Jobs = scarce
-				f.minutes(20, map[core.RunID]int{})
-				fires := map[core.RunID]int{}
-				for planned := false; !planned; { // until the advances of all are due
-					f.minutes(1, fires)
-					planned = len(fires) > 0 && len(f.due(partitions, time.Now().Add(time.Minute))) > 0
-				}
-				clear(fires)
-				scarce.until = time.Now().Add(minutes * time.Minute)
-				f.minutes(minutes, fires)
-				f.all.Wait()
-				copies := 0
-				for _, n := range fires {
-					copies += n
-				}
-				if most := 4*len(fires) + minutes*partitions*50*10; copies > most || len(fires) < jobs*(minutes-4) {
-					t.Errorf("%d copies of %d fires; %d are allowed", copies, len(fires), most)
-				}
-				if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; scarce.tried > most {
-					t.Errorf("%d advances were tried, of a table that takes none", scarce.tried)
-				}
-				clear(fires)
-				f.minutes(20, fires)
-				f.all.Wait()
-				if due := f.due(partitions, time.Now().Add(-2*time.Minute)); len(due) > 0 {
-					t.Errorf("%d jobs are not planned", len(due))
-				}
-				if g, err := f.eng.Global(t.Context()); err != nil || g.Partitions != partitions {
-					t.Errorf("what did not happen was counted as load: %+v, %v", g, err)
-				}
-			})
+		fixture.Bubble(t, name, func(t *testing.T) {
+			const jobs, minutes = 1500, 8
+			f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
+			f.rates = partitioning.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
+			scarce := &stingy{Jobs: f.s.Jobs}
+			f.s.Jobs = scarce
+			f.minutes(20, map[core.RunID]int{})
+			fires := map[core.RunID]int{}
+			for planned := false; !planned; { // until the advances of all are due
+				f.minutes(1, fires)
+				planned = len(fires) > 0 && len(f.due(partitions, time.Now().Add(time.Minute))) > 0
+			}
+			clear(fires)
+			scarce.until = time.Now().Add(minutes * time.Minute)
+			f.minutes(minutes, fires)
+			f.all.Wait()
+			copies := 0
+			for _, n := range fires {
+				copies += n
+			}
+			if most := 4*len(fires) + minutes*partitions*50*10; copies > most || len(fires) < jobs*(minutes-4) {
+				t.Errorf("%d copies of %d fires; %d are allowed", copies, len(fires), most)
+			}
+			if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; scarce.tried > most {
+				t.Errorf("%d advances were tried, of a table that takes none", scarce.tried)
+			}
+			clear(fires)
+			f.minutes(20, fires)
+			f.all.Wait()
+			if due := f.due(partitions, time.Now().Add(-2*time.Minute)); len(due) > 0 {
+				t.Errorf("%d jobs are not planned", len(due))
+			}
+			if g, err := f.eng.Global(t.Context()); err != nil || g.Partitions != partitions {
+				t.Errorf("what did not happen was counted as load: %+v, %v", g, err)
+			}
 		})
 	}
 }

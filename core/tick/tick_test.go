@@ -2,7 +2,6 @@ package tick_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,21 +11,27 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
 
+var must = fixture.Must
+
 // world is an engine with some tickers, each called once a second.
 type world struct {
 	t       *testing.T
-	eng     *store.Store
+	eng     *fixture.Store
 	s       *store.Store // a copy of the engine's store, which the tickers use
 	tickers map[string]*tick.Ticker
 
@@ -37,11 +42,9 @@ func newWorld(t *testing.T, partitions int) *world {
 	t.Helper()
 	// No run has an ID of a time as early as the start of a bubble.
 	time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC))) // fake time
-	eng := memory.Open(t, memory.Options{})
-	t.Cleanup(func() { eng.Close() })
-	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
-	must(t, eng.PutGlobal(t.Context(), 0, g))
-	s := *eng
+	eng := fixture.New(t, memory.Options{})
+	must(t, eng.PutGlobal(t.Context(), 0, core.Global{Partitions: partitions, Readable: partitions, Rev: 1}))
+	s := *eng.Store
 	return &world{t: t, eng: eng, s: &s, tickers: map[string]*tick.Ticker{}, partitions: partitions}
 }
 
@@ -82,28 +85,21 @@ func (w *world) seedAs(n int, when core.When, o plan.Options) {
 		j.Sched.Partition = core.PartitionOf(j.Def.ID, w.partitions)
 		jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID}}})
 	}
-	must(w.t, w.eng.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}))
+	w.eng.App("app")
 	must(w.t, w.eng.Jobs.Put(w.t.Context(), jobs)...)
 }
 
 // ringIDs empties the delay queue and returns its runs.
 func (w *world) ringIDs() []core.RunID {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Nanosecond) // only messages that are visible
-	defer cancel()
 	var ids []core.RunID
-	for {
-		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
-		if err != nil || len(got) == 0 {
-			return ids
+	for got := w.eng.Due(ring.KindFires); got != nil; got = w.eng.Due(ring.KindFires) {
+		for _, f := range got[0].Message.Fires {
+			ids = append(ids, f.Run)
 		}
-		for _, d := range got {
-			for _, f := range d.Message.Fires {
-				ids = append(ids, f.Run)
-			}
-		}
-		w.eng.Queue.Ack(w.t.Context(), got)
+		w.eng.Ack(got...)
 	}
+	return ids
 }
 
 // TestPartitionsGrowUnderLoad: a partition above its rate for long is split, jobs move, and none misses a scheduled
@@ -188,12 +184,11 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(3, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
-		bad := w.stored(2)
-		seen := bad.Sched.Rev
-		bad.Sched.Rev++
 		day := "a" + strings.Repeat("é", 10) + strings.Repeat(`"`, 40) + strings.Repeat("x", 200) // an é is at the cut of the stored text
-		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 " + day + " * ?"}
-		w.update(seen, bad)
+		w.eng.Edit(2, func(j *core.Job) {
+			j.Sched.Rev++
+			j.Sched.Schedule.Any = []core.When{{Kind: core.KindCron, Expr: "0 0 0 " + day + " * ?"}}
+		})
 		w.join("a", tick.Options{})
 		for range 10 {
 			w.pass()
@@ -205,7 +200,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		if byJob[1] < 5 || byJob[3] < 5 || byJob[2] != 0 {
 			t.Errorf("fires by job: %v", byJob)
 		}
-		s := w.stored(2).Sched
+		s := w.eng.JobOf(2).Sched
 		if s.PlanError == "" || s.PlanAt <= core.InstantOf(time.Now()) {
 			t.Errorf("the bad job: %+v", s)
 		}
@@ -213,23 +208,6 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 			t.Errorf("the reason has %d bytes: %q", len(why), why)
 		}
 	})
-}
-
-func (w *world) update(seen int64, j core.Job) {
-	w.t.Helper()
-	c := core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}
-	must(w.t, w.eng.Jobs.Put(w.t.Context(),
-		[]store.JobPut{{Update: &store.JobUpdate{Seen: seen, Job: j}, Changes: []core.Change{c}}})...)
-}
-
-// stored returns a copy of a stored job.
-func (w *world) stored(id core.JobID) core.Job {
-	w.t.Helper()
-	found, err := w.eng.Jobs.Get(w.t.Context(), store.Whole, []core.JobID{id})
-	must(w.t, err, found[id].Err)
-	j := *found[id].Is
-	j.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
-	return j
 }
 
 // TestClaimedTail: a run of a fixed delay was claimed before its job changed. It is sent again under the new revision
@@ -245,24 +223,22 @@ func TestClaimedTail(t *testing.T) {
 		{"before the change, its owner alive", 1, time.Hour, false},
 		{"after it, its owner dead: its message takes it over", 0, -time.Second, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1)
-				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
-				at, s := core.InstantOf(time.Now()), w.stored(1).Sched
-				tail := core.PlannedRun(1, at)
-				move := s.Stay()
-				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
-				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
-				claimed := core.Run{ID: tail, First: tail, App: "app", State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at,
-					Slot: at, Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
-				must(t, w.eng.CreateRuns(t.Context(), []core.Run{claimed})[0])
-				w.join("a", tick.Options{})
-				w.pass()
-				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
-					t.Errorf("sent again: %t, want %t", sent, c.again)
-				}
-			})
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
+			at, s := core.InstantOf(time.Now()), w.eng.JobOf(1).Sched
+			tail := core.PlannedRun(1, at)
+			move := s.Stay()
+			move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
+			must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
+			claimed := core.Run{ID: tail, First: tail, App: "app", State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at,
+				Slot: at, Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
+			w.eng.Create(claimed)
+			w.join("a", tick.Options{})
+			w.pass()
+			if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
+				t.Errorf("sent again: %t, want %t", sent, c.again)
+			}
 		})
 	}
 }
@@ -283,41 +259,39 @@ func TestTailWithoutRuns(t *testing.T) {
 		{"retry owed", 31 * 24 * time.Hour, &core.Run{Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry}}}, never},
 		{"retry forgotten", 31 * 24 * time.Hour, &core.Run{Then: retry}, moved},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, 1)
-				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
-				at := core.InstantOf(time.Now().Add(time.Minute))
-				tail := core.PlannedRun(1, at)
-				move := w.stored(1).Sched.Stay()
-				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
-				must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
-				if c.first != nil {
-					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
-					c.first.App, c.first.Cause = "app", core.CauseSchedule
-					must(t, w.eng.CreateRuns(t.Context(), []core.Run{*c.first})[0])
-				}
-				time.Sleep(c.age) // without passes
-				w.join("a", tick.Options{})
+		fixture.Bubble(t, c.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
+			at := core.InstantOf(time.Now().Add(time.Minute))
+			tail := core.PlannedRun(1, at)
+			move := w.eng.JobOf(1).Sched.Stay()
+			move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
+			must(t, w.eng.Advance(t.Context(), []core.Advance{move})[0])
+			if c.first != nil {
+				c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
+				c.first.App, c.first.Cause = "app", core.CauseSchedule
+				w.eng.Create(*c.first)
+			}
+			time.Sleep(c.age) // without passes
+			w.join("a", tick.Options{})
+			w.pass()
+			if ids := w.ringIDs(); slices.Contains(ids, tail) != (c.want == again) {
+				t.Errorf("after the first pass: sent %v", ids)
+			}
+			if c.first == nil && w.eng.JobOf(1).Sched.Tail != tail {
+				t.Error("its message may be there, and the first pass gave it up")
+			}
+			for range 15 * 60 {
 				w.pass()
-				if ids := w.ringIDs(); slices.Contains(ids, tail) != (c.want == again) {
-					t.Errorf("after the first pass: sent %v", ids)
-				}
-				if c.first == nil && w.stored(1).Sched.Tail != tail {
-					t.Error("its message may be there, and the first pass gave it up")
-				}
-				for range 15 * 60 {
-					w.pass()
-				}
-				sent := slices.Contains(w.ringIDs(), tail)
-				if sent != (c.want == again) || (w.stored(1).Sched.Tail != tail) != (c.want == moved) {
-					t.Errorf("sent: %t, tail %d; want it %s", sent, w.stored(1).Sched.Tail, c.want)
-				}
-				skips, err := w.eng.Skips(t.Context(), 1, at, at)
-				if want := c.want == moved && c.first == nil; err != nil || (len(skips) == 1) != want {
-					t.Errorf("records of its instant: %+v, %v", skips, err)
-				}
-			})
+			}
+			sent := slices.Contains(w.ringIDs(), tail)
+			if sent != (c.want == again) || (w.eng.JobOf(1).Sched.Tail != tail) != (c.want == moved) {
+				t.Errorf("sent: %t, tail %d; want it %s", sent, w.eng.JobOf(1).Sched.Tail, c.want)
+			}
+			skips, err := w.eng.Skips(t.Context(), 1, at, at)
+			if want := c.want == moved && c.first == nil; err != nil || (len(skips) == 1) != want {
+				t.Errorf("records of its instant: %+v, %v", skips, err)
+			}
 		})
 	}
 }
@@ -325,10 +299,10 @@ func TestTailWithoutRuns(t *testing.T) {
 // enqueued returns the messages that the tickers enqueue from now on.
 func (w *world) enqueued() *[]ring.Out {
 	list := &[]ring.Out{}
-	w.s.Queue = hook.Queue{Queue: w.eng.Queue, DoEnqueue: func(ctx context.Context, out []ring.Out) []error {
-		*list = append(*list, out...)
-		return w.eng.Queue.Enqueue(ctx, out)
-	}}
+	w.s = hook.Over(w.s, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		*list = append(*list, c.Out...)
+		return next()
+	})
 	return list
 }
 
@@ -357,7 +331,7 @@ func TestLeadTimeOfABurst(t *testing.T) {
 			j.Sched = plan.Start(j.Sched, sch, o)
 			jobs = append(jobs, store.JobPut{Create: &j, Changes: []core.Change{{ID: 1, App: "a", Job: id}}})
 		}
-		must(t, w.eng.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}))
+		w.eng.App("a")
 		must(t, w.eng.Jobs.Put(t.Context(), jobs)...)
 		tick := tick.New(w.s, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
@@ -389,49 +363,47 @@ func TestLeadTimeOfABurst(t *testing.T) {
 // scheduled time or fires twice.
 func TestGroupsGrow(t *testing.T) {
 	for _, partitions := range []int{1, 3} {
-		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, partitions)
-				o := plan.AWS()
-				o.Window, o.PlanAhead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
-				out := w.enqueued()
-				const jobs = 100
-				w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
-				for _, id := range []string{"a", "b"} {
-					w.tickers[id] = tick.New(w.s, tick.Options{ID: id, Plan: o, Page: 17})
+		fixture.Bubble(t, fmt.Sprint(partitions), func(t *testing.T) {
+			w := newWorld(t, partitions)
+			o := plan.AWS()
+			o.Window, o.PlanAhead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
+			out := w.enqueued()
+			const jobs = 100
+			w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
+			for _, id := range []string{"a", "b"} {
+				w.tickers[id] = tick.New(w.s, tick.Options{ID: id, Plan: o, Page: 17})
+			}
+			from := core.InstantOf(time.Now()) + 5
+			from += 4 - (from+4)%5
+			last, grew := 0, 0
+			for range 400 {
+				w.pass()
+				g, err := w.eng.Global(t.Context())
+				must(t, err)
+				if g.Groups < last {
+					t.Fatalf("%d groups after %d", g.Groups, last)
 				}
-				from := core.InstantOf(time.Now()) + 5
-				from += 4 - (from+4)%5
-				last, grew := 0, 0
-				for range 400 {
-					w.pass()
-					g, err := w.eng.Global(t.Context())
-					must(t, err)
-					if g.Groups < last {
-						t.Fatalf("%d groups after %d", g.Groups, last)
-					}
-					if g.Groups > last {
-						last = g.Groups
-						grew++
-					}
+				if g.Groups > last {
+					last = g.Groups
+					grew++
 				}
-				if last < 4 || last > 10 || grew > 4 {
-					t.Errorf("100 jobs came to %d groups of 20 in %d steps", last, grew)
+			}
+			if last < 4 || last > 10 || grew > 4 {
+				t.Errorf("100 jobs came to %d groups of 20 in %d steps", last, grew)
+			}
+			seen := map[core.RunID]int{}
+			for _, m := range *out {
+				for _, f := range m.Message.Fires {
+					seen[f.Run]++
 				}
-				seen := map[core.RunID]int{}
-				for _, m := range *out {
-					for _, f := range m.Message.Fires {
-						seen[f.Run]++
-					}
-				}
-				for j := range jobs {
-					for at := from; at < core.InstantOf(time.Now()); at += 5 {
-						if n := seen[core.PlannedRun(core.JobID(j+1), at)]; n != 1 {
-							t.Fatalf("job %d has %d fires at %s", j+1, n, at)
-						}
+			}
+			for j := range jobs {
+				for at := from; at < core.InstantOf(time.Now()); at += 5 {
+					if n := seen[core.PlannedRun(core.JobID(j+1), at)]; n != 1 {
+						t.Fatalf("job %d has %d fires at %s", j+1, n, at)
 					}
 				}
-			})
+			}
 		})
 	}
 }
@@ -467,22 +439,16 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
-		must(t, w.eng.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}))
-		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}, Sched: core.Sched{ID: 7, App: "one", State: core.Started}}
-		must(t, w.eng.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+		w.eng.App("one")
+		w.eng.Job(core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}})
 		lead := -plan.Local().PlanAhead
-		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
-			Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
+		run := fixture.Trigger("one", core.NumberedRun(7, 1), now.Add(time.Minute))
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
 		must(t, w.eng.Runs.Put(t.Context(),
 			[]store.RunPut{{Create: &run, Enter: &core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}}})...)
 		w.eng.Enter(t.Context(), []core.DueItem{old})
 		w.join("a", tick.Options{})
-		depth := func() int {
-			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
-			must(t, err)
-			return due + later
-		}
+		depth := func() int { return w.eng.Messages(ring.KindFires) }
 		for range 30 {
 			w.pass()
 		}
@@ -517,10 +483,8 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 			o.SlowLane = lane
 			w.join("a", tick.Options{Plan: o})
 			w.pass()
-			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
-			must(t, err)
-			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
-			must(t, err)
+			fast, _ := w.eng.Depth(ring.KindFires)
+			slow, _ := w.eng.Depth(ring.KindSlow)
 			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
 				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)
 			}
@@ -528,8 +492,34 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 	})
 }
 
-// must stops the test at the first error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	check.OK(t, errors.Join(errs...))
+// TestResumedIntoAPartitionThatIsRead: a paused job is in no partition of the due index, so the number of partitions
+// may shrink below its own.
+func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
+		w := newWorld(t, 32)
+		end := finish.New(w.eng.Store, finish.Options{Plan: o})
+		m := people.New(w.eng.Store, end, nil, people.Options{Plan: o})
+		check.Call(t)(m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}))
+		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
+		check.OK(t, m.Save(t.Context(), ann, []manage.JobSpec{job})[0].Err)
+		if w.eng.JobOf(1).Sched.Partition == 0 {
+			t.Fatal("it is in the first partition anyway")
+		}
+		check.Call(t)(m.Pause(t.Context(), ann, target, manage.PauseRequest{}))
+		g, err := w.eng.Global(t.Context())
+		must(t, err)
+		seen := g.Rev
+		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
+		must(t, w.eng.PutGlobal(t.Context(), seen, g))
+		check.Call(t)(m.Resume(t.Context(), ann, target, ""))
+		w.join("t", tick.Options{})
+		time.Sleep(2 * time.Minute) // fake time
+		before := w.eng.JobOf(1).Sched.Next
+		w.pass()
+		if after := w.eng.JobOf(1).Sched.Next; after == before {
+			t.Errorf("it stands still at %s in partition %d", after, w.eng.JobOf(1).Sched.Partition)
+		}
+	})
 }

@@ -2,7 +2,6 @@ package lossdetect_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -17,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/lossdetect"
-	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
@@ -36,43 +35,33 @@ type flow struct {
 }
 
 // on returns the store that a ticker of the flow uses.
-func (f *flow) on(s store.Store) *store.Store {
-	began, data := time.Now(), s
-	switch {
-	case f.age != 0:
-		s.Queue = hook.Queue{Queue: s.Queue, DoOldest: func(context.Context) (ring.Oldest, error) {
-			return ring.Oldest{Due: time.Now().Add(-f.age)}, nil
-		}}
-	case f.behind != nil:
-		s.Queue = hook.Queue{Queue: s.Queue, DoOldest: func(context.Context) (ring.Oldest, error) {
+func (f *flow) on(s *store.Store) *store.Store {
+	began, reads, was := time.Now(), 0, hook.JobMap{}
+	return hook.Over(s, func(ctx context.Context, c *hook.Call, next func() []error) []error {
+		switch {
+		case c.Oldest && f.age != 0:
+			c.GotOldest = ring.Oldest{Due: time.Now().Add(-f.age)}
+			return []error{nil}
+		case c.Oldest && f.behind != nil:
 			if since := f.behind(time.Since(began)); since != 0 {
-				return ring.Oldest{Due: began.Add(since)}, nil
+				c.GotOldest = ring.Oldest{Due: began.Add(since)}
 			}
-			return ring.Oldest{}, nil
-		}}
-	}
-	if !f.older {
-		return &s
-	}
-	reads, was := 0, hook.JobMap{}
-	s.Jobs = hook.Jobs{Jobs: s.Jobs, DoGet: func(ctx context.Context, part store.Part, ids []core.JobID) (hook.JobMap, error) {
-		found, err := data.Jobs.Get(ctx, part, ids)
-		reads++
-		for id, j := range found {
-			if older, is := was[id]; is && reads%2 == 0 && glance.Of(ctx) != nil {
-				found[id] = older
+			return []error{nil}
+		case c.Span && f.older && glance.Of(ctx) != nil:
+			return []error{nil}
+		}
+		errs := next()
+		if f.older && c.Jobs != nil {
+			reads++
+			for id, j := range c.GotJobs {
+				if older, is := was[id]; is && reads%2 == 0 && glance.Of(ctx) != nil {
+					c.GotJobs[id] = older
+				}
+				was[id] = j
 			}
-			was[id] = j
 		}
-		return found, err
-	}}
-	s.Runs = hook.Runs{Runs: s.Runs, DoSpan: func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-		if glance.Of(ctx) != nil {
-			return nil, nil
-		}
-		return data.Runs.Span(ctx, first, last, limit)
-	}}
-	return &s
+		return errs
+	})
 }
 
 // purged lets hours pass with a ticker as on AWS. While lose returns true, messages are acknowledged without a run, as
@@ -96,7 +85,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 		j.Sched = plan.Start(j.Sched, sch, plan.AWS())
 	}
 	must(t, eng.Jobs.Put(t.Context(), puts)...)
-	tk := ticker(f.on(*eng))
+	tk := ticker(f.on(eng))
 	for range hours * 60 {
 		for {
 			res, err := tk.Pass(t.Context())
@@ -145,6 +134,8 @@ func every(d time.Duration) core.Job {
 	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
 }
 
+var must = fixture.Must
+
 // start is the start of each test. No run has an ID of a time as early as the start of a bubble.
 var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 
@@ -184,41 +175,39 @@ func TestLosses(t *testing.T) {
 			to: 53, lost: 140},
 		"messages wait for 45 minutes": {flow: flow{stands: minutes(38, 83)}, hours: 3, every: mixed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var jobs []core.Job
-				for _, d := range c.every {
-					jobs = append(jobs, every(d))
-				}
-				var pause core.Pause
-				if c.paused {
-					pause = core.Pause{From: start.Add(time.Duration(c.from) * minute), To: start.Add(time.Duration(c.to) * minute)}
-				}
-				eng, recovered, lost := purged(t, c.flow, c.hours, jobs, pause, minutes(c.from, c.to))
-				want := lost
-				if c.paused {
-					want = 0
-				} else if c.older {
-					want = min(lost, 1) // copies are lost too
-				}
-				if lost < c.lost || recovered < want || recovered > want && !c.more {
-					t.Errorf("%d lost, %d sent again", lost, recovered)
-				}
-				if c.paused {
-					return
-				}
-				began := core.InstantOf(start)
-				for i, d := range c.every {
-					step := core.Instant(d / second)
-					for at := began - began%step + step; at < began.Add(time.Duration(c.hours-1)*time.Hour); at += step {
-						run := core.PlannedRun(core.JobID(i+1), at)
-						runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
-						if _, ok := runs[run]; err != nil || !ok && run != c.busy {
-							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", i+1, at, at.Time().Sub(start), err)
-						}
+		fixture.Bubble(t, name, func(t *testing.T) {
+			var jobs []core.Job
+			for _, d := range c.every {
+				jobs = append(jobs, every(d))
+			}
+			var pause core.Pause
+			if c.paused {
+				pause = core.Pause{From: start.Add(time.Duration(c.from) * minute), To: start.Add(time.Duration(c.to) * minute)}
+			}
+			eng, recovered, lost := purged(t, c.flow, c.hours, jobs, pause, minutes(c.from, c.to))
+			want := lost
+			if c.paused {
+				want = 0
+			} else if c.older {
+				want = min(lost, 1) // copies are lost too
+			}
+			if lost < c.lost || recovered < want || recovered > want && !c.more {
+				t.Errorf("%d lost, %d sent again", lost, recovered)
+			}
+			if c.paused {
+				return
+			}
+			began := core.InstantOf(start)
+			for i, d := range c.every {
+				step := core.Instant(d / second)
+				for at := began - began%step + step; at < began.Add(time.Duration(c.hours-1)*time.Hour); at += step {
+					run := core.PlannedRun(core.JobID(i+1), at)
+					runs, err := eng.Runs.Get(t.Context(), []core.RunID{run})
+					if _, ok := runs[run]; err != nil || !ok && run != c.busy {
+						t.Fatalf("job %d has no run for %s (%s after the beginning): %v", i+1, at, at.Time().Sub(start), err)
 					}
 				}
-			})
+			}
 		})
 	}
 }
@@ -247,7 +236,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			eng := one(t, every(time.Minute), func(s *core.Sched) { s.RevAt = time.Now().Add(-c.since) })
-			tk := ticker((&flow{age: c.age}).on(*eng))
+			tk := ticker((&flow{age: c.age}).on(eng))
 			res, err := tk.Pass(t.Context())
 			if err != nil || res.Uncompared < c.least || res.Uncompared > c.most {
 				t.Errorf("a job of %s ago waits for %s: %v", c.since, res.Uncompared, err)
@@ -315,8 +304,130 @@ func TestComparisonLooksBack(t *testing.T) {
 	}
 }
 
-// must stops the test at the first error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	check.OK(t, errors.Join(errs...))
+// TestLossIsNotedUntilItIsStored: a loss is found once, since the runs are then sent again. It is recorded first, even
+// if the first write fails or its finder dies. If a scan may have passed it, another scan follows.
+func TestLossIsNotedUntilItIsStored(t *testing.T) {
+	began := core.InstantOf(start)
+	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
+	from := ago(7) - core.Instant(plan.AWS().MaxAhead/time.Second) // the first lost run was due seven minutes ago
+	for name, c := range map[string]struct {
+		was     core.Loss
+		refused error // result of the first write
+		want    core.Loss
+		later   bool // a scan starts once HealEvery has passed
+	}{
+		"nothing is noted": {want: core.Loss{From: from}},
+		"refused":          {refused: core.ErrRefused, want: core.Loss{From: from}},
+		"throttled":        {refused: core.ErrThrottled, want: core.Loss{From: from}},
+		"asked for":        {was: core.Loss{From: from, At: began.Time()}, want: core.Loss{From: from}},
+		"asked for, but not from so early": {was: core.Loss{From: from + 1, At: began.Time()},
+			want: core.Loss{From: from + 1, Again: from}},
+		"asked for before it was lost": {was: core.Loss{From: ago(60), At: ago(20).Time()}, want: core.Loss{From: ago(60), Again: from}},
+		"under way": {was: core.Loss{From: ago(60), Next: "7", At: began.Time()},
+			want: core.Loss{From: ago(60), Next: "7", Again: from}},
+		"under way, and refused": {was: core.Loss{From: ago(60), Next: "7", At: began.Time()}, refused: core.ErrRefused,
+			want: core.Loss{From: ago(60), Next: "7", Again: from}},
+		"lost again before": {was: core.Loss{From: ago(60), Next: "7", Again: ago(50), At: began.Time()},
+			want: core.Loss{From: ago(60), Next: "7", Again: ago(50)}},
+		"over":                 {was: core.Loss{At: ago(1).Time()}, want: core.Loss{Again: from}, later: true},
+		"over for a long time": {was: core.Loss{At: ago(16).Time()}, want: core.Loss{From: from}},
+	} {
+		fixture.Bubble(t, name, func(t *testing.T) {
+			eng := one(t, every(time.Minute), func(s *core.Sched) { s.RevAt, s.Next = ago(8).Time(), began+60 })
+			g := core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}
+			must(t, eng.PutGlobal(t.Context(), 0, g))
+			refuse := c.refused // the first write that changes the recorded losses
+			st := hook.Over(eng, func(_ context.Context, c *hook.Call, next func() []error) []error {
+				if refuse != nil && c.Write != nil {
+					if w := &c.Write[0].Writes[0]; w.Kind == "global" && strings.Contains(string(w.Body), `"loss"`) {
+						err := refuse
+						refuse = nil
+						return []error{err}
+					}
+				}
+				return next()
+			})
+			tk := ticker(st)
+			found := func(want core.Loss) {
+				t.Helper()
+				for range 3 {
+					res, err := tk.Pass(t.Context())
+					if err != nil && c.refused == nil {
+						t.Fatal(err)
+					}
+					if c.refused != nil { // it dies; the next invocation starts without its state
+						tk = ticker(st)
+					}
+					for range res.Recovered { // it is run
+						eng.CreateRuns(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})
+					}
+					time.Sleep(time.Second)
+				}
+				g, err := eng.Global(t.Context())
+				want.At = g.Loss.At
+				if err != nil || g.Loss != want {
+					t.Errorf("noted is %+v, want %+v: %v", g.Loss, want, err)
+				}
+			}
+			found(c.want)
+			if c.later {
+				time.Sleep(15 * time.Minute)
+				tk.Pass(t.Context())
+				g, _ := eng.Global(t.Context())
+				if g.Loss.From == 0 || g.Loss.From > c.want.Again || g.Loss.Again != 0 && g.Loss.Again < g.Loss.From {
+					t.Errorf("no walk was asked for: %+v", g.Loss)
+				}
+			}
+		})
+	}
+}
+
+// TestLossIsFoundBeforeThePlanning: jobs that fire each minute are planned eleven minutes at a time. A wake-up in between
+// sees that a recent scheduled time has no run and records the loss. Stored runs, requeued runs, and times that a scan
+// will check are no loss.
+func TestLossIsFoundBeforeThePlanning(t *testing.T) {
+	began := core.InstantOf(start)
+	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
+	walk := core.Loss{From: ago(60), Next: "7", At: began.Time()}
+	for name, c := range map[string]struct {
+		run  []core.Instant
+		back []core.Instant
+		was  core.Loss
+		want core.Instant // the first lost time; 0: none recorded
+	}{
+		"both lost":             {want: ago(3)},
+		"one lost":              {run: []core.Instant{ago(3)}, want: ago(2)},
+		"none lost":             {run: []core.Instant{ago(3), ago(2)}},
+		"put back":              {run: []core.Instant{ago(3)}, back: []core.Instant{ago(2)}},
+		"a walk is asked for":   {was: walk},
+		"the other is requeued": {back: []core.Instant{ago(2)}, want: ago(3)},
+	} {
+		fixture.Bubble(t, name, func(t *testing.T) {
+			eng := one(t, every(time.Minute), func(s *core.Sched) {
+				s.RevAt, s.Next, s.PlanAt, s.Compared = ago(60).Time(), began+600, began+390, ago(12)
+			})
+			must(t, eng.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}))
+			for _, at := range c.run {
+				r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: core.Succeeded, Cause: core.CauseSchedule}
+				must(t, eng.CreateRuns(t.Context(), []core.Run{r})...)
+			}
+			for _, at := range c.back {
+				f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
+				must(t, eng.Queue.Enqueue(t.Context(),
+					[]ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at,
+						Fires: []core.Fire{f}}}})...)
+			}
+			tk := tick.New(eng, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
+			must(t, tk.Beats(tick.Invocation{}).Run(t.Context()))
+			g, err := eng.Global(t.Context())
+			must(t, err)
+			want := c.was
+			if c.want != 0 {
+				want = core.Loss{From: c.want - core.Instant(plan.AWS().MaxAhead/time.Second), At: g.Loss.At}
+			}
+			if g.Loss != want {
+				t.Errorf("noted is %+v, want %+v", g.Loss, want)
+			}
+		})
+	}
 }

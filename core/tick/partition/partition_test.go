@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/store"
 )
 
 var now = time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
@@ -96,17 +95,20 @@ func TestLeaseOfALostAnswer(t *testing.T) {
 			check.OK(t, err)
 			return list[0]
 		}
-		s := *data
-		s.Records = hook.Records{Records: s.Records, DoWrite: func(ctx context.Context, groups ...store.Group) []error {
-			check.OK(t, data.Records.Write(ctx, groups...)[0])
+		s := hook.Over(data, func(ctx context.Context, c *hook.Call, next func() []error) []error {
+			errs := next()
+			check.OK(t, errs[0])
+			if c.Write == nil {
+				return errs
+			}
 			if other {
 				faster := stored()
 				faster.Owner = "another"
 				check.OK(t, data.PutLease(ctx, stored(), faster))
 			}
 			return []error{core.ErrRefused}
-		}}
-		h := New(&s, Options{ID: "a"})
+		})
+		h := New(s, Options{ID: "a"})
 		check.Call(t)(h.Turn(t.Context(), 1))
 		if got, err := h.Take(t.Context(), 0); err != nil || got == other {
 			t.Errorf("taken by another: %t, and held: %t, %v", other, got, err)

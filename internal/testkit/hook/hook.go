@@ -1,42 +1,15 @@
-// Package hook replaces single methods of a store in tests: those whose Do function is set.
+// Package hook lets tests stand in for calls of a store.
 package hook
 
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
-
-type Records struct {
-	store.Records
-	DoGet   func(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error)
-	DoList  func(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error)
-	DoWrite func(ctx context.Context, groups ...store.Group) []error
-}
-
-func (r Records) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	if r.DoGet != nil {
-		return r.DoGet(ctx, keys...)
-	}
-	return r.Records.Get(ctx, keys...)
-}
-
-func (r Records) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	if r.DoList != nil {
-		return r.DoList(ctx, kind, after, before, limit)
-	}
-	return r.Records.List(ctx, kind, after, before, limit)
-}
-
-func (r Records) Write(ctx context.Context, groups ...store.Group) []error {
-	if r.DoWrite != nil {
-		return r.DoWrite(ctx, groups...)
-	}
-	return r.Records.Write(ctx, groups...)
-}
 
 type (
 	// JobMap and RunMap are the results of a read by ID.
@@ -44,73 +17,183 @@ type (
 	RunMap = map[core.RunID]store.Got[*core.Run]
 )
 
-type Jobs struct {
-	store.Jobs
-	DoGet func(ctx context.Context, part store.Part, ids []core.JobID) (JobMap, error)
+// Call is a call of a store. Its operation sets one field, and Part. A write takes its items from the field, so that Do
+// may make it item by item.
+type Call struct {
+	Get    []store.Key // of records
+	List   string      // the kind of the listed records
+	Write  []store.Group
+	Jobs   []core.JobID // that are read
+	Part   store.Part   // of these jobs
+	Listed bool         // jobs are listed
+	Put    []store.JobPut
+	Number core.JobID // numbers of this job are allocated
+	Runs   []core.RunID
+	Span   bool // a span of runs is read
+	Open   bool // open runs are read
+	PutRun []store.RunPut
+	Out    []ring.Out
+	Bury   string // why a message moves to the dead-letter queue
+	Oldest bool   // the age of the oldest message is read
+
+	// These are the results of a read, and are set once it is made.
+	GotRecords map[store.Key]store.Record
+	GotJobs    JobMap
+	GotRuns    RunMap
+	InSpan     []core.Run
+	GotOldest  ring.Oldest
 }
 
-func (j Jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (JobMap, error) {
-	if j.DoGet != nil {
-		return j.DoGet(ctx, part, ids)
+// Do stands in for calls: next makes the call and returns its errors, one for each written item. The call fails with the
+// returned errors. A read has one.
+type Do func(ctx context.Context, c *Call, next func() []error) []error
+
+// Over returns a copy of a store whose calls go through do.
+func Over(s *store.Store, do Do) *store.Store {
+	c := *s
+	c.Records, c.Jobs, c.Runs, c.Queue = overRecords{s.Records, do}, overJobs{s.Jobs, do}, overRuns{s.Runs, do}, overQueue{s.Queue, do}
+	return &c
+}
+
+// Fail returns err for each of n items.
+func Fail(err error, n int) []error { return slices.Repeat([]error{err}, n) }
+
+// read makes a call with one error.
+func (do Do) one(ctx context.Context, c *Call, call func() error) error {
+	return do(ctx, c, func() []error { return []error{call()} })[0]
+}
+
+type (
+	overRecords struct {
+		store.Records
+		do Do
 	}
-	return j.Jobs.Get(ctx, part, ids)
-}
-
-type Runs struct {
-	store.Runs
-	DoGet  func(ctx context.Context, ids []core.RunID) (RunMap, error)
-	DoPut  func(ctx context.Context, puts []store.RunPut) []error
-	DoSpan func(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-}
-
-func (r Runs) Get(ctx context.Context, ids []core.RunID) (RunMap, error) {
-	if r.DoGet != nil {
-		return r.DoGet(ctx, ids)
+	overJobs struct {
+		store.Jobs
+		do Do
 	}
-	return r.Runs.Get(ctx, ids)
-}
-
-func (r Runs) Put(ctx context.Context, puts []store.RunPut) []error {
-	if r.DoPut != nil {
-		return r.DoPut(ctx, puts)
+	overRuns struct {
+		store.Runs
+		do Do
 	}
-	return r.Runs.Put(ctx, puts)
-}
-
-func (r Runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	if r.DoSpan != nil {
-		return r.DoSpan(ctx, first, last, limit)
+	overQueue struct {
+		store.Queue
+		do Do
 	}
-	return r.Runs.Span(ctx, first, last, limit)
+)
+
+func (o overRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	c := &Call{Get: keys}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.GotRecords, err = o.Records.Get(ctx, keys...)
+		return err
+	})
+	return c.GotRecords, err
 }
 
-type Queue struct {
-	store.Queue
-	DoEnqueue func(ctx context.Context, out []ring.Out) []error
-	DoOldest  func(ctx context.Context) (ring.Oldest, error)
+func (o overRecords) List(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
+	err = o.do.one(ctx, &Call{List: kind}, func() error {
+		list, err = o.Records.List(ctx, kind, after, before, limit)
+		return err
+	})
+	return list, err
 }
 
-func (q Queue) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if q.DoEnqueue != nil {
-		return q.DoEnqueue(ctx, out)
-	}
-	return q.Queue.Enqueue(ctx, out)
+func (o overRecords) Write(ctx context.Context, groups ...store.Group) []error {
+	c := &Call{Write: groups}
+	return o.do(ctx, c, func() []error { return o.Records.Write(ctx, c.Write...) })
 }
 
-func (q Queue) Oldest(ctx context.Context) (ring.Oldest, error) {
-	if q.DoOldest != nil {
-		return q.DoOldest(ctx)
-	}
-	return q.Queue.Oldest(ctx)
+func (o overJobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (JobMap, error) {
+	c := &Call{Jobs: ids, Part: part}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.GotJobs, err = o.Jobs.Get(ctx, part, ids)
+		return err
+	})
+	return c.GotJobs, err
 }
 
-// Unreadable returns runs of which one cannot be decoded.
-func Unreadable(of store.Runs, bad core.RunID) store.Runs {
-	return Runs{Runs: of, DoGet: func(ctx context.Context, ids []core.RunID) (RunMap, error) {
-		found, err := of.Get(ctx, ids)
-		if _, is := found[bad]; is {
-			found[bad] = store.Got[*core.Run]{Err: errors.New("written by a newer version")}
+func (o overJobs) List(ctx context.Context, app string, after core.JobID, limit int) (
+	list []store.Got[*core.Job], next core.JobID, err error,
+) {
+	err = o.do.one(ctx, &Call{Listed: true}, func() error {
+		list, next, err = o.Jobs.List(ctx, app, after, limit)
+		return err
+	})
+	return list, next, err
+}
+
+func (o overJobs) Put(ctx context.Context, puts []store.JobPut) []error {
+	c := &Call{Put: puts}
+	return o.do(ctx, c, func() []error { return o.Jobs.Put(ctx, c.Put) })
+}
+
+func (o overJobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
+	err = o.do.one(ctx, &Call{Number: job}, func() error {
+		first, err = o.Jobs.Numbers(ctx, job, n)
+		return err
+	})
+	return first, err
+}
+
+func (o overRuns) Get(ctx context.Context, ids []core.RunID) (RunMap, error) {
+	c := &Call{Runs: ids}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.GotRuns, err = o.Runs.Get(ctx, ids)
+		return err
+	})
+	return c.GotRuns, err
+}
+
+func (o overRuns) Put(ctx context.Context, puts []store.RunPut) []error {
+	c := &Call{PutRun: puts}
+	return o.do(ctx, c, func() []error { return o.Runs.Put(ctx, c.PutRun) })
+}
+
+func (o overRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	c := &Call{Span: true}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.InSpan, err = o.Runs.Span(ctx, first, last, limit)
+		return err
+	})
+	return c.InSpan, err
+}
+
+func (o overRuns) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) (
+	list []core.Run, next core.RunID, err error,
+) {
+	err = o.do.one(ctx, &Call{Open: true}, func() error {
+		list, next, err = o.Runs.Open(ctx, first, last, waiting, limit)
+		return err
+	})
+	return list, next, err
+}
+
+func (o overQueue) Enqueue(ctx context.Context, out []ring.Out) []error {
+	c := &Call{Out: out}
+	return o.do(ctx, c, func() []error { return o.Queue.Enqueue(ctx, c.Out) })
+}
+
+func (o overQueue) Bury(ctx context.Context, m ring.Message, why string) error {
+	return o.do.one(ctx, &Call{Bury: why}, func() error { return o.Queue.Bury(ctx, m, why) })
+}
+
+func (o overQueue) Oldest(ctx context.Context) (ring.Oldest, error) {
+	c := &Call{Oldest: true}
+	err := o.do.one(ctx, c, func() (err error) {
+		c.GotOldest, err = o.Queue.Oldest(ctx)
+		return err
+	})
+	return c.GotOldest, err
+}
+
+// Unreadable returns a copy of a store of which one run cannot be decoded.
+func Unreadable(s *store.Store, bad core.RunID) *store.Store {
+	return Over(s, func(_ context.Context, c *Call, next func() []error) []error {
+		errs := next()
+		if _, is := c.GotRuns[bad]; is {
+			c.GotRuns[bad] = store.Got[*core.Run]{Err: errors.New("written by a newer version")}
 		}
-		return found, err
-	}}
+		return errs
+	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -318,9 +319,8 @@ type Faults struct {
 
 // on returns a store with the faults.
 func (f *Faults) on(s store.Store) *store.Store {
-	s.Records, s.Runs, s.Queue = faultyRecords{s.Records, f}, faultyRuns{s.Runs, f}, faultyQueue{s.Queue, f}
-	s.Jobs = faultyJobs{&Damaged{s.Jobs, f.Bad}, f}
-	return &s
+	s.Jobs = &Damaged{s.Jobs, f.Bad}
+	return hook.Over(&s, f.over)
 }
 
 // counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.
@@ -364,88 +364,61 @@ func (f *Faults) do(name string, n int, write func() []error) (errs []error) {
 	return slices.Repeat([]error{err}, n)
 }
 
-type faultyRecords struct {
-	store.Records
-	f *Faults
-}
-
-func (r faultyRecords) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	found, err := r.Records.Get(ctx, keys...)
-	for key, rec := range found {
+// over makes a call with the faults.
+func (f *Faults) over(_ context.Context, c *hook.Call, next func() []error) (errs []error) {
+	switch {
+	case c.Write != nil:
+		return f.do(nameOf(c.Write[0].Writes), len(c.Write), next)
+	case c.Put != nil:
+		name := "move job"
+		switch p := c.Put[0]; {
+		case p.Create != nil:
+			name = "create job"
+		case p.Update != nil:
+			name = "update job"
+		case p.Delete != nil:
+			name = "delete job"
+		}
+		return f.do(name, len(c.Put), next)
+	case c.Number != 0:
+		return f.do("numbers", 1, next)
+	case c.PutRun != nil && c.PutRun[0].Drop == nil:
+		return f.do("put run", len(c.PutRun), next)
+	case c.PutRun != nil:
+		for puts := c.PutRun; len(puts) > 0; puts = puts[1:] {
+			c.PutRun = puts[:1]
+			errs = append(errs, f.do("drop run", 1, next)...)
+		}
+		return errs
+	case c.Out != nil:
+		return f.do("enqueue", len(c.Out), next)
+	case c.Oldest && f.Quiet:
+		return []error{nil}
+	}
+	errs = next()
+	for key, rec := range c.GotRecords {
 		var fields map[string]json.RawMessage
-		if r.f.Early && (key.Kind == store.KindApp || key.Kind == "global") && json.Unmarshal(rec.Body, &fields) == nil {
+		if f.Early && (key.Kind == store.KindApp || key.Kind == "global") && json.Unmarshal(rec.Body, &fields) == nil {
 			delete(fields, "past")
 			rec.Body, _ = json.Marshal(fields) // of valid JSON
-			found[key] = rec
+			c.GotRecords[key] = rec
 		}
-	}
-	return found, err
-}
-
-func (r faultyRecords) Write(ctx context.Context, groups ...store.Group) []error {
-	name := "put changes"
-	if list := groups[0].Writes; len(list) > 0 {
-		kind, _, _ := strings.Cut(list[0].Kind, "#")
-		if name = "put " + kind; kind == "script" && list[0].Name != "versions" {
-			name = "put source"
-		}
-		if list[0].Delete {
-			name = "drop" + strings.TrimPrefix(name, "put")
-		}
-	}
-	return r.f.do(name, len(groups), func() []error { return r.Records.Write(ctx, groups...) })
-}
-
-type faultyJobs struct {
-	store.Jobs
-	f *Faults
-}
-
-func (j faultyJobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	name := "move job"
-	switch p := puts[0]; {
-	case p.Create != nil:
-		name = "create job"
-	case p.Update != nil:
-		name = "update job"
-	case p.Delete != nil:
-		name = "delete job"
-	}
-	return j.f.do(name, len(puts), func() []error { return j.Jobs.Put(ctx, puts) })
-}
-
-func (j faultyJobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
-	err = j.f.do("numbers", 1, func() []error { first, err = j.Jobs.Numbers(ctx, job, n); return []error{err} })[0]
-	return first, err
-}
-
-type faultyRuns struct {
-	store.Runs
-	f *Faults
-}
-
-func (r faultyRuns) Put(ctx context.Context, puts []store.RunPut) (errs []error) {
-	if puts[0].Drop == nil {
-		return r.f.do("put run", len(puts), func() []error { return r.Runs.Put(ctx, puts) })
-	}
-	for i := range puts {
-		errs = append(errs, r.f.do("drop run", 1, func() []error { return r.Runs.Put(ctx, puts[i:i+1]) })...)
 	}
 	return errs
 }
 
-type faultyQueue struct {
-	store.Queue
-	f *Faults
-}
-
-func (q faultyQueue) Enqueue(ctx context.Context, out []ring.Out) []error {
-	return q.f.do("enqueue", len(out), func() []error { return q.Queue.Enqueue(ctx, out) })
-}
-
-func (q faultyQueue) Oldest(ctx context.Context) (ring.Oldest, error) {
-	if q.f.Quiet {
-		return ring.Oldest{}, nil
+// nameOf returns the name of a write of records.
+func nameOf(list []store.Write) string {
+	if len(list) == 0 {
+		return "put changes"
 	}
-	return q.Queue.Oldest(ctx)
+	kind, _, _ := strings.Cut(list[0].Kind, "#")
+	name := "put " + kind
+	if kind == "script" && list[0].Name != "versions" {
+		name = "put source"
+	}
+	if list[0].Delete {
+		name = "drop" + strings.TrimPrefix(name, "put")
+	}
+	return name
 }

@@ -1,0 +1,420 @@
+package notification_test
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
+)
+
+// look requests checks of the rig's job, as a pass does.
+func (r *rig) look(at ...core.Instant) ring.Message {
+	var list []ring.CheckRequest
+	for _, a := range at {
+		list = append(list, ring.CheckRequest{At: a, Job: 7})
+	}
+	return ring.Checked(list, time.Now()).Message
+}
+
+// putLook puts a check of the rig's job into the index.
+func (r *rig) putLook(in time.Duration) {
+	r.t.Helper()
+	r.e.Must(r.e.PutLooks(r.t.Context(), []ring.CheckRequest{{At: core.InstantOf(time.Now().Add(in)), Job: 7}}))
+}
+
+// indexed returns the checks in the index up to some time from now.
+func (r *rig) indexed(within time.Duration) []ring.CheckRequest {
+	r.t.Helper()
+	list, err := r.e.DueLooks(r.t.Context(), core.InstantOf(time.Now().Add(within)), 100)
+	r.e.Must(err)
+	return list
+}
+
+// TestLookAheadOfTheClock checks that an early check, requested by a fast clock, leaves another one in the
+// index.
+func TestLookAheadOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
+		})
+		r.putLook(2 * time.Minute)
+		r.minutes(3)
+		at := r.state().Look
+		time.Sleep(time.Until(at.Time()) - 50*time.Millisecond)
+		r.handle(r.look(at, at+1))
+		if got, s := r.indexed(time.Hour), r.state(); len(got) != 1 || got[0].At != s.Look || got[0].At != at+2 {
+			t.Fatalf("the index has %v, the state %v, want the look after %v", got, s.Look, at+1)
+		}
+		r.minutes(2)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestLookFails checks that a failing check is requested once a pass, without piling up messages, and is done
+// once it works. A failing note is redelivered.
+func TestLookFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
+		})
+		r.noChannel = errors.New("written by a newer version")
+		r.putLook(0)
+		r.minutes(90)
+		check.Equal(t, r.e.Messages(ring.KindPostRun), 0, "messages on the lane")
+		if got := r.indexed(0); len(got) != 1 {
+			t.Fatalf("the index has %v, want the look that failed", got)
+		}
+		if err := r.n.Messages(t.Context(), []ring.Message{r.ends(core.Failed, core.ReasonHandler)})[0]; err == nil {
+			t.Fatal("a note that was not counted may be acked")
+		}
+		r.noChannel = nil
+		r.minutes(2)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestOverdueToLater checks that a channel that is added later is notified of an overdue job.
+func TestOverdueToLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
+		r.putLook(2 * time.Minute)
+		r.minutes(10 * 60)
+		if v := r.state().V; v > 11 {
+			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
+		}
+		r.e.SaveApp(core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}})
+		r.minutes(62)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A
+// success a month later is notified.
+func TestFailingEnds(t *testing.T) {
+	const day = 24 * 60
+	for name, c := range map[string]struct {
+		then func(r *rig)
+		days int
+		want []string
+	}{
+		"deleted":     {func(r *rig) { r.e.Delete(7, time.Now()) }, 1, []string{"failed 1"}},
+		"never again": {func(*rig) {}, 41, []string{"failed 1"}},
+		"in the last hours": {func(r *rig) {
+			r.minutes(int((budget.FailingFor - 2*time.Hour) / time.Minute))
+			r.ends(core.Succeeded)
+			r.minutes(62)
+		}, 0, []string{"failed 1", "recovered 1"}},
+		"too late": {func(r *rig) {
+			r.minutes(int((budget.FailingFor + 2*time.Hour) / time.Minute))
+			r.ends(core.Succeeded)
+		}, 1, []string{"failed 1"}},
+		"a month later": {func(r *rig) {
+			r.minutes(31 * day)
+			r.ends(core.Succeeded)
+			r.minutes(62)
+		}, 0, []string{"failed 1", "recovered 1"}},
+	} {
+		fixture.Bubble(t, name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.handle(r.ends(core.Failed, core.ReasonHandler))
+			c.then(r)
+			r.minutes(c.days * day)
+			r.heard("a", c.want...)
+			s := r.state()
+			if got := r.indexed(2 * time.Hour); len(got) > 0 || s.Failing != nil || s.Keep().IsZero() {
+				t.Fatalf("it is still checked: index %v, state %+v", got, s)
+			}
+			if s.V > 1500 {
+				t.Fatalf("it was written %d times", s.V)
+			}
+		})
+	}
+}
+
+// TestSameCauseAgain checks that a cause that returns after a day is notified again, and that a late copy of
+// its note is not.
+func TestSameCauseAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		note := func(when time.Time) ring.Message {
+			return ring.Noted([]ring.Note{{Job: 7, Event: core.EventUnplanned, Run: core.NumberedRun(7, 12345), Why: "no such zone", When: when}},
+				time.Now())[0].Message
+		}
+		first := time.Now()
+		r.handle(note(first))
+		r.minutes(120)
+		r.handle(note(time.Now())) // the same cause again
+		r.minutes(120)
+		r.heard("a", "unplanned 1")
+		r.minutes(24 * 60)
+		r.handle(note(first))
+		r.minutes(120)
+		r.heard("a", "unplanned 1")
+		r.handle(note(time.Now()))
+		r.heard("a", "unplanned 1", "unplanned 1")
+	})
+}
+
+// TestRun checks the status of a run's notification at each stage, also for more runs than an item remembers.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		stands := func(of ring.Message, want string) notification.OfRun {
+			t.Helper()
+			run, st := r.run(of), r.state()
+			n, is := st.Run(&run)
+			if !is {
+				n.Stand = ""
+			}
+			if string(n.Stand) != want {
+				t.Fatalf("the notice of %s is %q, want %q: %+v", of.PostRun.Run, n.Stand, want, st)
+			}
+			return n
+		}
+		r.fail = oneByOne(func(channel string) error {
+			if channel == "b" {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		})
+		first, well := r.ends(core.Failed, core.ReasonHandler), r.ends(core.Succeeded)
+		stands(first, "owed")
+		made := time.Now()
+		r.handle(first, well)
+		n := stands(first, "told")
+		if len(n.Waiting) != 1 || n.Waiting[0].Channel != "b" || n.Waiting[0].Error != "answered 500" || !n.At.Equal(made) ||
+			n.Event != core.EventFailed {
+			t.Fatalf("it stands as %+v", n)
+		}
+		stands(well, "")
+		stands(r.ends(core.Lost, core.ReasonGone), "owed") // without counting it, Run does not know that no channel wants it
+		time.Sleep(time.Second)
+		var more []ring.Message
+		for range 40 { // more than an item names
+			more = append(more, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		r.handle(more[20:]...)
+		r.handle(more[:20]...) // in no order
+		for _, m := range more {
+			if n := stands(m, "counted"); !n.At.Equal(made.Add(10 * time.Minute)) {
+				t.Fatalf("notification due at %s", n.At)
+			}
+		}
+		stands(first, "told")
+		r.minutes(12)
+		for _, m := range more {
+			if n := stands(m, "told"); len(n.Waiting) != 1 || n.At.IsZero() {
+				t.Fatalf("it stands as %+v", n)
+			}
+		}
+		r.minutes(26 * 60)
+		for _, m := range more {
+			if n := stands(m, "told"); len(n.Waiting) != 0 || len(n.GivenUp) != 1 || n.GivenUp[0].Channel != "b" ||
+				!strings.Contains(n.GivenUp[0].Error, "answered 500") {
+				t.Fatalf("it stands as %+v", n)
+			}
+		}
+		r.fail = oneByOne(func(string) error { return nil })
+		last := r.ends(core.Failed, core.ReasonHandler)
+		r.handle(last)
+		if n := stands(last, "told"); len(n.Waiting)+len(n.GivenUp) != 0 || n.At.IsZero() {
+			t.Fatalf("it stands as %+v", n)
+		}
+		if n := stands(first, "told"); !n.At.IsZero() || len(n.GivenUp) != 1 { // an older notification
+			t.Fatalf("it stands as %+v", n)
+		}
+	})
+}
+
+// TestGivenUpIsKept checks that a given-up notification is kept for a day.
+func TestGivenUpIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		r.fail = oneByOne(func(string) error { return &core.Undelivered{Reason: "answered 500"} })
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(26 * 60)
+		st := r.state()
+		if len(st.Pending) > 0 || len(st.Told[0].GivenUp) != 1 {
+			t.Fatalf("it stands as %+v", st)
+		}
+		if until, want := st.Keep(), st.Told[0].GivenUp[0].When.Add(24*time.Hour); !until.Equal(want) {
+			t.Fatalf("it is kept until %s, want %s", until, want)
+		}
+	})
+}
+
+// TestAddedWhileSent checks that occurrences added during a send are not part of it, in any order.
+func TestAddedWhileSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
+		})
+		first := r.ends(core.Failed, core.ReasonHandler)
+		time.Sleep(time.Second)
+		var more []ring.Message
+		for range 4 {
+			more = append(more, r.ends(core.Failed, core.ReasonHandler))
+			time.Sleep(time.Second)
+		}
+		var st notification.State
+		fold := func(m ring.Message) core.Run {
+			run := r.run(m)
+			run.PostRun.Notice = false
+			st.Fold(&ring.Note{Job: 7, Event: core.EventFailed, Run: run.ID, When: run.EndedAt})
+			st.Due([]string{"a"}, time.Nanosecond, time.Now())
+			time.Sleep(time.Second)
+			return run
+		}
+		told := fold(first)
+		mine := st.Take(time.Now(), time.Hour)
+		added := []core.Run{fold(more[2]), fold(more[0]), fold(more[3]), fold(more[1])}
+		st.Sent(&mine[0], time.Now())
+		if n, is := st.Run(&told); !is || len(n.Waiting) != 0 {
+			t.Errorf("sent: %+v", n)
+		}
+		for i := range added {
+			if n, is := st.Run(&added[i]); !is || n.Stand != notification.Made || len(n.Waiting) != 1 {
+				t.Errorf("added %d: %+v of %+v", i, n, st.Pending)
+			}
+		}
+	})
+}
+
+// TestStateOfTheReleaseBefore checks that the number of occurrences keeps its stored name "count" and counts as
+// one note.
+func TestStateOfTheReleaseBefore(t *testing.T) {
+	const stored = `{"told":[{"event":"skipped","sent":"2027-01-15T08:00:00Z","quiet":"2027-01-15T09:00:00Z","count":1,` +
+		`"first":{"at":1800000000,"reason":"misfire","count":61,"when":"2027-01-15T08:10:00Z"},` +
+		`"last":{"at":1800000000,"reason":"misfire","count":61,"when":"2027-01-15T08:10:00Z"}}]}`
+	var s notification.State
+	if err := json.Unmarshal([]byte(stored), &s); err != nil || s.Told[0].Last.Times != 61 {
+		t.Fatalf("it is read as %+v, %v", s, err)
+	}
+	if b, err := json.Marshal(s); err != nil || string(b) != stored {
+		t.Errorf("it is written %s, %v", b, err)
+	}
+	s.Fold(&ring.Note{Job: 7, Event: core.EventSkipped, Run: core.NumberedRun(7, 1), Times: 5, When: s.Told[0].Last.When})
+	if to := s.Told[0]; to.Count != 2 || to.Last.Times != 5 {
+		t.Errorf("two notes are counted as %+v", to)
+	}
+}
+
+// TestLease checks that no other process sends a leased notification.
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		var asked atomic.Int64
+		r.fail = func(string) error {
+			asked.Add(1)
+			time.Sleep(10 * time.Second)
+			return nil
+		}
+		other := notification.New(r.s, r, notification.Options{Pace: time.Nanosecond, Log: slog.New(slog.DiscardHandler)})
+		failed := r.ends(core.Failed, core.ReasonHandler)
+		var first sync.WaitGroup
+		first.Go(func() { r.handle(failed) })
+		time.Sleep(time.Second)
+		r.e.Must(other.Messages(t.Context(), []ring.Message{r.look(core.InstantOf(time.Now())), failed})...)
+		check.Equal(t, asked.Load(), 1, "sent N times while the first is under way")
+		first.Wait()
+		r.minutes(5)
+		r.heard("a", "failed 1")
+	})
+}
+
+// TestRest checks that nothing is sent to a channel for half a minute after it did not answer, and that
+// everything is delivered later.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		asked, down := 0, true
+		r.fail = oneByOne(func(string) error {
+			if asked++; down {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		time.Sleep(29 * time.Second)
+		r.handle(r.ends(core.Lost, core.ReasonGone))
+		check.Equal(t, asked, 1, "asked N times within half a minute")
+		down = false
+		time.Sleep(2 * time.Second)
+		r.handle(r.ends(core.Failed, core.ReasonNoExecutor))
+		r.heard("a", "no-executor 1")
+		r.minutes(5)
+		if len(r.got["a"]) != 3 {
+			t.Errorf("heard %+v, want of all three", r.got["a"])
+		}
+	})
+}
+
+// TestChannelTakenOut checks that a pending notification still reaches its channel after the job names another.
+func TestChannelTakenOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		down := true
+		r.fail = oneByOne(func(string) error {
+			if down {
+				return &core.Undelivered{Reason: "answered 500"}
+			}
+			return nil
+		})
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.update(func(j *core.Job) { j.Def.Notify.To = []string{"b"} })
+		down = false
+		r.minutes(5)
+		r.heard("a", "failed 1")
+		r.heard("b")
+	})
+}
+
+// TestAllMute checks that no notification of a failed delivery is repeated if all channels fail.
+func TestAllMute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
+		var asked atomic.Int64 // the channels are used concurrently
+		r.fail = func(string) error {
+			asked.Add(1)
+			return &core.Undelivered{Permanent: true, Reason: "no such address"}
+		}
+		r.handle(r.ends(core.Failed, core.ReasonHandler))
+		r.minutes(3 * 60)
+		before := asked.Load()
+		r.minutes(10 * 60)
+		if more := asked.Load() - before; before < 2 || more > 0 || len(r.state().Pending) > 0 {
+			t.Errorf("asked %d times in three hours, %d in ten more; pending are %+v", before, more, r.state().Pending)
+		}
+	})
+}
+
+// TestWhyOfTheNote checks that the text of a note takes precedence over the message of its run.
+func TestWhyOfTheNote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		run := r.ends(core.Succeeded).PostRun.Run // its message differs
+		r.handle(ring.Noted([]ring.Note{{Job: 7, Event: core.EventDeadLetter, Run: run, Why: "it cannot be read", When: time.Now()}},
+			time.Now())[0].Message)
+		r.heard("a", "dead-letter 1")
+		if m := r.got["a"][0]; m.Text != "it cannot be read" || m.State != core.Succeeded {
+			t.Errorf("the notice is %+v", m)
+		}
+	})
+}
