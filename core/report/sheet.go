@@ -20,7 +20,7 @@ import (
 const (
 	// groupJobs is the number of jobs whose rows of an hour or a day are stored together. The records of a job are then
 	// consecutive, and short enough to be read for each hour of a month.
-	groupJobs = 32
+	groupJobs = 16
 	// mostOpen limits the open runs of a job and hour that are checked again; further ones are only counted as open.
 	mostOpen = 10_000
 	// writesAtOnce is how many records one write has.
