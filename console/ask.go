@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -187,21 +188,14 @@ func (a *ask) problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError, Message: a.Say("the request failed: see the server's log for the reason")}
 }
 
+var problemTitles = map[int]core.Text{http.StatusNotFound: core.Say("Not found"), http.StatusForbidden: core.Say("Not allowed"),
+	http.StatusConflict: core.Say("Conflict"), http.StatusBadRequest: core.Say("Invalid request"),
+	http.StatusRequestEntityTooLarge: core.Say("Invalid request")}
+
 func (a *ask) fail(err error) {
 	p := a.problemOf(err)
 	a.still = p.Status < 500 // another request gives the same page
-	switch p.Status {
-	case http.StatusNotFound:
-		p.Title = a.Say("Not found")
-	case http.StatusForbidden:
-		p.Title = a.Say("Not allowed")
-	case http.StatusConflict:
-		p.Title = a.Say("Conflict")
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		p.Title = a.Say("Invalid request")
-	default:
-		p.Title = a.Say("Not completed")
-	}
+	p.Title = cmp.Or(words.Say(a.Lang, problemTitles[p.Status]), a.Say("Not completed"))
 	a.render(p.Status, "problem", p)
 }
 

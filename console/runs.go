@@ -173,10 +173,7 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 		sum = sumOf(p.stretches())
 	}
 	for i, k := range kinds {
-		states := make([]string, len(k.states))
-		for i, s := range k.states {
-			states[i] = string(s)
-		}
+		states := namesOf(k.states)
 		on := slices.Equal(p.Filter.State, states)
 		word := html(`<span class="s %s">%s</span>`, k.class, words.Say(a.Lang, k.text))
 		if p.Shape != nil {

@@ -17,9 +17,8 @@ import (
 
 // Limits of the page.
 const (
-	drawnEach = 300 // times of one job that a pause holds
-	crowdFrom = 10  // jobs in one second that count as a peak
-	crowdsMax = 5   // peaks that are named
+	crowdFrom = 10 // jobs in one second that count as a peak
+	crowdsMax = 5  // peaks that are named
 	comeRows  = 200
 	heldEach  = 3 // times of a paused job
 	comeAsked = 1000
@@ -209,24 +208,11 @@ func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[str
 	}
 }
 
-// previewed returns the scheduled times of a job, up to the number that is drawn. Jobs with the same schedule share
-// one request, unless their times depend on the job.
+// previewed returns the first scheduled times of a job in a range, more than are listed. Jobs with the same schedule
+// share one request, unless their times depend on the job.
 func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]time.Time) []time.Time {
 	if j.Schedule.FixedDelay != "" {
 		return slices.DeleteFunc(slices.Clone(j.Next), func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
-	}
-	shift := time.Duration(0)
-	if period, err := time.ParseDuration(j.Schedule.Every); err == nil && j.Schedule.Offset == nil && len(j.Next) > 0 && period > 0 {
-		// The offset within the period depends on the job; the next known time has it.
-		shift = time.Duration(j.Next[0].UnixNano() % int64(period))
-		at := from.Truncate(0).Add(-time.Duration(from.UnixNano() % int64(period))).Add(shift)
-		var list []time.Time
-		for ; at.Before(to) && len(list) < drawnEach; at = at.Add(period) {
-			if !at.Before(from) {
-				list = append(list, at.UTC())
-			}
-		}
-		return list
 	}
 	of := int32(0)
 	if spreads(&j.Schedule) {
@@ -239,7 +225,7 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 	if list, ok := memo[string(key)]; ok {
 		return list
 	}
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: drawnEach})
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: heldEach + 2})
 	if err != nil { // the page of the job shows the error
 		return nil
 	}

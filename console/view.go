@@ -39,12 +39,7 @@ func text(s string) template.HTML          { return template.HTML(template.HTMLE
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
 // Languages returns the languages in which the console is available.
-func (a *ask) Languages() (list []string) {
-	for _, l := range words.Languages {
-		list = append(list, string(l))
-	}
-	return list
-}
+func (a *ask) Languages() []string { return namesOf(words.Languages) }
 
 // LanguageOf returns the name of a language in this language, such as "中文".
 func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
@@ -129,8 +124,13 @@ func (a *ask) momentIn(t time.Time, loc *time.Location, named bool) template.HTM
 	if named {
 		tail = html(` <span class=zone>%s</span>`, City(loc))
 	}
-	return html(`<time datetime="%s" title="%s">%s</time>%s`, t.UTC().Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 -07:00 ")+loc.String(),
-		text, tail)
+	return timeTag(at, text) + tail
+}
+
+// timeTag returns a text for a time, with the exact time as its title.
+func timeTag(at time.Time, text string) template.HTML {
+	return html(`<time datetime="%s" title="%s">%s</time>`, at.UTC().Format(time.RFC3339Nano),
+		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), text)
 }
 
 func midnight(t time.Time) time.Time {
@@ -231,8 +231,7 @@ func (a *ask) Stamp(t time.Time, zone string) template.HTML {
 	if midnight(at) != midnight(a.Now.In(a.In(zone))) {
 		form = "01-02 15:04:05"
 	}
-	return html(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano),
-		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), at.Format(form))
+	return timeTag(at, at.Format(form))
 }
 
 // Whole formats a duration in whole seconds, or in its largest unit.
