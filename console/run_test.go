@@ -144,7 +144,8 @@ func TestKillCancelRunAgain(t *testing.T) {
 	refused := s.posts(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}},
 		http.StatusConflict, "typed-&lt;script")
 	s.never(refused.Body.String(), markup)
-	check.Equal(t, s.gets(path+open.ID.String()+"/kill", http.StatusSeeOther).Header().Get("Location"), path+open.ID.String(), "a GET leads to")
+	by := s.gets(path+open.ID.String()+"/kill", http.StatusSeeOther)
+	check.Equal(t, by.Header().Get("Location"), path+open.ID.String(), "a GET leads to")
 	s.says(path+open.ID.String(), "?panel=kill")
 }
 

@@ -167,7 +167,7 @@ func (a *ask) findRuns(p *runsPage) {
 
 // Endings returns the filters by result, with the number of runs with each result in the time range.
 func (a *ask) Endings(p *runsPage) template.HTML {
-	var b strings.Builder
+	var b markup
 	var sum counts
 	if p.Shape != nil {
 		sum = sumOf(p.stretches())
@@ -186,9 +186,9 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 		if !on {
 			q["state"] = states
 		}
-		b.WriteString(string(a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on)))
+		b.add("%s", a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on))
 	}
-	return template.HTML(b.String())
+	return b.html()
 }
 
 // Beyond reports whether the list has a filter that does not apply to the histogram.

@@ -34,6 +34,14 @@ func html(format string, args ...any) template.HTML {
 	return template.HTML(fmt.Sprintf(format, args...))
 }
 
+// markup is HTML under construction.
+type markup struct{ strings.Builder }
+
+// add adds markup filled with text, as html returns it.
+func (m *markup) add(format string, args ...any) { m.WriteString(string(html(format, args...))) }
+
+func (m *markup) html() template.HTML { return template.HTML(m.String()) }
+
 // text and num convert data to markup for Mark.
 func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
@@ -303,9 +311,8 @@ func (a *ask) Bars(list []Bar) template.HTML {
 			failed++
 		}
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
-		template.HTMLEscapeString(a.Say("last runs: %d, failed: %d", len(list), failed)))
+	var s markup
+	s.add(`<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`, a.Say("last runs: %d, failed: %d", len(list), failed))
 	paths := map[string]*strings.Builder{} // one element for each color, because a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0
@@ -321,10 +328,10 @@ func (a *ask) Bars(list []Bar) template.HTML {
 		fmt.Fprintf(paths[b.Shape], "M%d %.1fh3V20h-3z", i*4+1, 20-h)
 	}
 	for _, shape := range slices.Sorted(maps.Keys(paths)) {
-		fmt.Fprintf(&s, `<path class="b-%s" d="%s"/>`, shape, paths[shape])
+		s.add(`<path class="b-%s" d="%s"/>`, shape, paths[shape])
 	}
-	s.WriteString(`</svg>`)
-	return template.HTML(s.String())
+	s.add(`</svg>`)
+	return s.html()
 }
 
 // holds returns a pause of an app or of everything that has not ended, otherwise nil.
