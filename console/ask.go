@@ -132,6 +132,16 @@ func held(q url.Values, names []string) (list [][2]string) {
 	return list
 }
 
+// given returns the values of a name in a query that are not empty.
+func given(q url.Values, name string) (list []string) {
+	for _, v := range q[name] {
+		if v != "" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // remember keeps the result of a form for the next page.
 func (a *ask) remember(said core.Text) {
 	if said.Code() == "" {
@@ -163,6 +173,19 @@ func (a *ask) secure() bool { return a.c.secure(a.r) }
 func (c *Console) secure(r *http.Request) bool {
 	return r.TLS != nil || r.URL.Scheme == "https" || r.Header.Get("X-Forwarded-Proto") == "https" ||
 		strings.HasPrefix(c.o.URL+"/", "https://"+r.Host+"/")
+}
+
+// status returns the HTTP status of an error of the API; 0 for other errors.
+func status(err error) int {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+// rejected reports whether the API rejected a request, because of its content or of the state of the data.
+func rejected(err error) bool {
+	return status(err) != 0 && status(err) < http.StatusInternalServerError
 }
 
 type problem struct {

@@ -101,16 +101,6 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
-// given returns the values of a name in a query that are not empty.
-func given(q url.Values, name string) (list []string) {
-	for _, v := range q[name] {
-		if v != "" {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
 // rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
 // draws at once.
 func rowsOf(q url.Values) (int, error) {
