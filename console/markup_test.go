@@ -162,8 +162,8 @@ var (
 	variable = regexp.MustCompile(`\{\w+\}`)
 )
 
-// kindsOf returns what is special about a page: its path with numbers replaced and its panel, and each further name in its query. A
-// page of which all was seen on others is not checked.
+// kindsOf returns the features of a page: its path with numbers replaced and its panel, and each further name in its query. A page
+// without a new feature is not checked.
 func kindsOf(path string) []string {
 	u, err := url.Parse(path)
 	if err != nil {
