@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -131,6 +132,16 @@ func held(q url.Values, names []string) (list [][2]string) {
 	return list
 }
 
+// given returns the values of a name in a query that are not empty.
+func given(q url.Values, name string) (list []string) {
+	for _, v := range q[name] {
+		if v != "" {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
 // remember keeps the result of a form for the next page.
 func (a *ask) remember(said core.Text) {
 	if said.Code() == "" {
@@ -164,6 +175,19 @@ func (c *Console) secure(r *http.Request) bool {
 		strings.HasPrefix(c.o.URL+"/", "https://"+r.Host+"/")
 }
 
+// status returns the HTTP status of an error of the API; 0 for other errors.
+func status(err error) int {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+// rejected reports whether the API rejected a request, because of its content or of the state of the data.
+func rejected(err error) bool {
+	return status(err) != 0 && status(err) < http.StatusInternalServerError
+}
+
 type problem struct {
 	Status  int
 	Title   string
@@ -187,21 +211,14 @@ func (a *ask) problemOf(err error) problem {
 	return problem{Status: http.StatusInternalServerError, Message: a.Say("the request failed: see the server's log for the reason")}
 }
 
+var problemTitles = map[int]core.Text{http.StatusNotFound: core.Say("Not found"), http.StatusForbidden: core.Say("Not allowed"),
+	http.StatusConflict: core.Say("Conflict"), http.StatusBadRequest: core.Say("Invalid request"),
+	http.StatusRequestEntityTooLarge: core.Say("Invalid request")}
+
 func (a *ask) fail(err error) {
 	p := a.problemOf(err)
 	a.still = p.Status < 500 // another request gives the same page
-	switch p.Status {
-	case http.StatusNotFound:
-		p.Title = a.Say("Not found")
-	case http.StatusForbidden:
-		p.Title = a.Say("Not allowed")
-	case http.StatusConflict:
-		p.Title = a.Say("Conflict")
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge:
-		p.Title = a.Say("Invalid request")
-	default:
-		p.Title = a.Say("Not completed")
-	}
+	p.Title = cmp.Or(words.Say(a.Lang, problemTitles[p.Status]), a.Say("Not completed"))
 	a.render(p.Status, "problem", p)
 }
 

@@ -64,10 +64,10 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 		most = max(most, list[i].N.all())
 	}
 	step := list[0].To.Sub(list[0].From)
-	var b strings.Builder
-	b.WriteString(string(html(`<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
+	var b markup
+	b.add(`<svg class="chart" viewBox="0 0 %d %d" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
 		len(list)*8, int(high)+4, a.Say("runs over time: at most %d runs in %s", most, a.Span(step)), list[0].From.UnixMilli(),
-		step.Milliseconds())))
+		step.Milliseconds())
 	for i := range list {
 		s := &list[i]
 		var said []string
@@ -89,11 +89,11 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 			continue
 		}
 		title := a.Moment(s.From, "") + ": " + strings.Join(said, ", ")
-		b.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title><rect class="hole" x="%d" y="0" width="8" height="60"/>%s</a>`,
-			to(s), title, title, i*8, template.HTML(bars))))
+		b.add(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title><rect class="hole" x="%d" y="0" width="8" height="60"/>%s</a>`,
+			to(s), title, title, i*8, template.HTML(bars))
 	}
-	b.WriteString(`<rect class="brush" x="0" y="0" width="0" height="60" hidden="hidden"/></svg>`)
-	return html(`%s%s`, template.HTML(b.String()), a.axis(list[0].From, list[len(list)-1].To))
+	b.add(`<rect class="brush" x="0" y="0" width="0" height="60" hidden="hidden"/></svg>`)
+	return html(`%s%s`, b.html(), a.axis(list[0].From, list[len(list)-1].To))
 }
 
 // Spark returns a small chart without text. It fits into a table row.
@@ -102,8 +102,8 @@ func (a *ask) Spark(list []stretch) template.HTML {
 	for i := range list {
 		most = max(most, list[i].N.all())
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %d 20" preserveAspectRatio="none" aria-hidden="true">`, len(list)*4)
+	var b markup
+	b.add(`<svg class="bars" viewBox="0 0 %d 20" preserveAspectRatio="none" aria-hidden="true">`, len(list)*4)
 	for i := range list {
 		y := 20.0
 		for k, n := range list[i].N {
@@ -112,11 +112,11 @@ func (a *ask) Spark(list []stretch) template.HTML {
 			}
 			h := max(1.5, 18*float64(n)/float64(most))
 			y -= h
-			fmt.Fprintf(&b, `<rect class="b-%s" x="%d" y="%.1f" width="3" height="%.1f"/>`, kinds[k].class, i*4, max(0, y), h)
+			b.add(`<rect class="b-%s" x="%d" y="%.1f" width="3" height="%.1f"/>`, kinds[k].class, i*4, max(0, y), h)
 		}
 	}
-	b.WriteString(`</svg>`)
-	return template.HTML(b.String())
+	b.add(`</svg>`)
+	return b.html()
 }
 
 // axis returns evenly spaced times below a chart.
@@ -132,16 +132,16 @@ func (a *ask) axis(from, to time.Time) template.HTML {
 	case d < 10*time.Minute:
 		form = "15:04:05"
 	}
-	var b strings.Builder
-	b.WriteString(`<div class=ticks aria-hidden=true>`)
+	var b markup
+	b.add(`<div class=ticks aria-hidden=true>`)
 	for i := range marks {
 		at := from.Add(to.Sub(from) * time.Duration(i) / (marks - 1)).In(loc)
 		text := at.Format(form)
 		if i == marks-1 {
 			text += " " + City(loc)
 		}
-		fmt.Fprintf(&b, `<span>%s</span>`, template.HTMLEscapeString(text))
+		b.add(`<span>%s</span>`, text)
 	}
-	b.WriteString(`</div>`)
-	return template.HTML(b.String())
+	b.add(`</div>`)
+	return b.html()
 }

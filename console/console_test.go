@@ -1,13 +1,21 @@
 package console_test
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tickring/tickring/console"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
@@ -43,13 +51,10 @@ func TestPagesAreOfHere(t *testing.T) {
 	s := newConsole(t)
 	h := s.get("/console/jobs").Header()
 	for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
-		if p := h.Get("Content-Security-Policy"); !strings.Contains(p, want) || strings.Contains(p, "unsafe") {
-			t.Errorf("the policy is %q, without %q", p, want)
-		}
+		check.Contains(t, h.Get("Content-Security-Policy"), want)
 	}
-	if h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("headers %v", h)
-	}
+	s.never(h.Get("Content-Security-Policy"), "unsafe")
+	check.Equal(t, h.Get("X-Frame-Options")+" "+h.Get("X-Content-Type-Options"), "DENY nosniff")
 }
 
 // TestGoesOnHere: redirects lead only to pages of the console.
@@ -71,9 +76,7 @@ func TestLanguage(t *testing.T) {
 	s := newConsole(t)
 	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
 	r.Header.Set("Accept-Language", "zh-CN,zh;q=0.9")
-	if body := s.do(r).Body.String(); !strings.Contains(body, `lang="zh"`) || !strings.Contains(body, "任务") {
-		t.Errorf("not in Chinese: %s", body)
-	}
+	s.answered(s.do(r), "in Chinese", http.StatusOK, []string{`lang="zh"`, "任务"})
 	s.post("/console/settings", map[string][]string{"lang": {"en"}})
 	check.Contains(t, s.do(r).Body.String(), `lang="en"`, "not in English")
 }
@@ -90,18 +93,12 @@ func TestAskedAgain(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "http://console.test/console/jobs", nil)
 	r.Header.Set("HX-Request", "true")
 	first := s.do(r).Header()
-	if first.Get("Cache-Control") != "private, no-cache" || !strings.Contains(first.Get("Vary"), "HX-Request") {
-		t.Errorf("%v", first)
-	}
+	check.Equal(t, first.Get("Cache-Control"), "private, no-cache")
+	check.Contains(t, first.Get("Vary"), "HX-Request")
 	r.Header.Set("If-None-Match", first.Get("ETag"))
-	if w := s.do(r); w.Code != http.StatusNotModified || w.Body.Len() != 0 {
-		t.Errorf("%d", w.Code)
-	}
+	check.Equal(t, s.answered(s.do(r), "unchanged", http.StatusNotModified, nil).Body.Len(), 0, "bytes")
 	s.ask("PUT", "/v1/jobs/shop/new", `{"handler": "x"}`)
-	if w := s.do(r); w.Code != http.StatusOK {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	s.says("/console/jobs", "shop/new")
+	s.answered(s.do(r), "changed", http.StatusOK, []string{"shop/new"})
 }
 
 // TestSendAway: a browser that opens / or a bookmark of xxl-job is redirected to the console. Other clients get the
@@ -150,4 +147,146 @@ func TestAddressesOfForms(t *testing.T) {
 		}
 	}
 	check.Contains(t, s.get("/console/jobs/shop/never-was").Body.String(), "data-still")
+}
+
+// TestNothingIsMissedBeforeListening: a page has the write count before it was built. When it starts to listen, it
+// gets an event if there was a write since. The tag of a page ignores the count.
+func TestNothingIsMissedBeforeListening(t *testing.T) {
+	s := newConsole(t)
+	over, writes := make(chan struct{}), uint64(7)
+	close(over)
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: slog.New(slog.DiscardHandler), Done: over,
+		Writes: func() uint64 { return writes }})
+	tag := func() string {
+		r := httptest.NewRequest("GET", "http://console.test/console/keys", nil)
+		r.Header.Set("HX-Request", "true")
+		return s.do(r).Header().Get("ETag")
+	}
+	s.gets("/console/keys", http.StatusOK, `data-since="7"`)
+	before := tag()
+	s.never(s.get("/console/live?since=7").Body.String(), "changed")
+	writes = 8
+	check.Equal(t, strings.Count(s.get("/console/live?since=7").Body.String(), "event: changed"), 1, "events after a change")
+	if after := tag(); after == "" || after != before {
+		t.Errorf("%s, was %s", after, before)
+	}
+}
+
+// TestAnswersSayWhenToAskAgain: for pages that poll, every answer has the poll interval, also a 304.
+func TestAnswersSayWhenToAskAgain(t *testing.T) {
+	s := newConsole(t)
+	tag := ""
+	for range 2 {
+		r := httptest.NewRequest("GET", "http://console.test/console/jobs", nil)
+		r.Header.Set("HX-Request", "true")
+		r.Header.Set("If-None-Match", tag)
+		h := s.do(r).Header()
+		tag = h.Get("ETag")
+		if ms, err := strconv.Atoi(h.Get("X-Ask-Again")); err != nil || ms < 4000 || ms > 60_000 {
+			t.Errorf("ask again after %q", h.Get("X-Ask-Again"))
+		}
+	}
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
+	check.Equal(t, s.get("/console/jobs").Header().Get("X-Ask-Again") == "", false, "a page without a place to listen")
+}
+
+// TestPollIsAnsweredBeforeAPageIsMade: an open page polls by HEAD. With a valid session, the newest journal alone
+// decides the answer: 204 if no run was sent since, for at most two minutes. A page that could not be built is
+// rebuilt at once.
+func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
+	s := newConsole(t)
+	newest := core.JournalKey{Minute: s.Clock.Unix()/60 - 5, Nonce: "a"}
+	s.h = console.New(console.Options{API: s.api, Access: s.access, Now: func() time.Time { return s.Clock },
+		Log: slog.New(slog.DiscardHandler), Newest: func(context.Context) (core.JournalKey, error) { return newest, nil }})
+	since := cutOut(s.get("/console/keys").Body.String(), `data-since="`, `"`)
+	poll := func(what string, want int) int {
+		t.Helper()
+		r := httptest.NewRequest("HEAD", "http://console.test/console/live", nil)
+		r.Header.Set("X-Since", since)
+		w := s.do(r)
+		ms, _ := strconv.Atoi(w.Header().Get("X-Ask-Again"))
+		if w.Code != want || w.Code == http.StatusNoContent && (ms < 4000 || ms > 60_000) {
+			t.Errorf("%s: %d, and to ask again after %d ms; want %d", what, w.Code, ms, want)
+		}
+		return ms
+	}
+	poll("nothing was sent", http.StatusNoContent)
+	newest.Nonce = "b"
+	poll("another journal", http.StatusOK)
+	newest.Nonce = "a"
+	s.Clock = s.Clock.Add(time.Minute)
+	poll("a minute later", http.StatusNoContent)
+	s.Clock = s.Clock.Add(58 * time.Second)
+	check.Equal(t, poll("at last", http.StatusNoContent), 4000, "ms until the page is two minutes old")
+	s.Clock = s.Clock.Add(2 * time.Second)
+	poll("the page is old", http.StatusOK)
+	s.Clock = s.Clock.Add(-4 * time.Minute)
+	poll("the clock was set back", http.StatusOK)
+	s.Clock = s.Clock.Add(2 * time.Minute)
+	newest.Minute = s.Clock.Unix() / 60
+	since = cutOut(s.get("/console/keys").Body.String(), `data-since="`, `"`)
+	poll("runs may be running", http.StatusOK)
+	if w := s.get("/console/jobs/none/none"); w.Code < 400 || w.Header().Get("X-Since") != "" ||
+		!strings.Contains(w.Body.String(), `data-since=""`) {
+		t.Errorf("of a page that could not be made: %d, since %q", w.Code, w.Header().Get("X-Since"))
+	}
+	s.cookies = nil
+	poll("nobody", http.StatusUnauthorized)
+}
+
+// TestListenersLeaveOthersRoom: one user, in any number of sessions, gets at most half of the places of listening
+// pages. Without a place the request fails at once; a HEAD needs no place and reports that the session is valid.
+func TestListenersLeaveOthersRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.person("ann", access.Grant{Role: access.Viewer})
+		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 7 }, Listeners: 8})
+		ctx, leave := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		listen := func(method, secret string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, method, "http://console.test/console/live?since=7", nil)
+			r.AddCookie(&http.Cookie{Name: "tickring_session", Value: secret})
+			w := httptest.NewRecorder()
+			all.Go(func() { s.h.ServeHTTP(w, r) })
+			synctest.Wait()
+			return w
+		}
+		admin := s.cookies["tickring_session"]
+		for i := range 10 {
+			if i%2 == 0 {
+				s.logInAs("ann")
+			}
+			want := http.StatusOK
+			if i >= 4 {
+				want = http.StatusServiceUnavailable
+			}
+			check.Equal(t, listen("GET", s.cookies["tickring_session"]).Code, want, "page %d of one person", i)
+		}
+		s.answered(listen("GET", admin), "of another", http.StatusOK, []string{"retry"})
+		s.answered(listen("HEAD", s.cookies["tickring_session"]), "a HEAD", http.StatusOK, nil)
+		s.answered(listen("HEAD", "gone"), "a HEAD without login", http.StatusUnauthorized, nil)
+		leave()
+		all.Wait()
+	})
+}
+
+// A page of a disabled user gets no further events.
+func TestListeningEndsWithItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newConsole(t)
+		s.person("ann", access.Grant{Role: access.Viewer})
+		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 7 }})
+		s.logInAs("ann")
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "http://console.test/console/live?since=7", nil)
+		r.AddCookie(&http.Cookie{Name: "tickring_session", Value: s.cookies["tickring_session"]})
+		began, ended := time.Now(), make(chan time.Duration)
+		go func() { s.h.ServeHTTP(httptest.NewRecorder(), r); ended <- time.Since(began) }()
+		time.Sleep(time.Minute)
+		yes := true
+		_, _, err := s.access.Save(t.Context(), access.ByMachine(true), access.Spec{Name: "ann", Disabled: &yes})
+		check.OK(t, err)
+		if took := <-ended; took < time.Minute || took > time.Minute+10*time.Second {
+			t.Errorf("it heard changes for %s", took)
+		}
+	})
 }

@@ -17,6 +17,15 @@ type field struct {
 	For     string // the field is shown only if the job runs this: handler, script or command; empty: always shown
 }
 
+// namesOf returns values of a setting as texts.
+func namesOf[T ~string](values []T) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
+	}
+	return names
+}
+
 // A group is a section of the form.
 type group struct {
 	Name   string
@@ -39,7 +48,7 @@ var groups = []group{
 		{Name: "handler", Kind: "text", For: "handler", Label: core.Say("Handler"),
 			Hint: core.Say("The JobHandler name in the executors; for \"call:\" addresses, a method and a path"), Sample: "POST /warm"},
 		{Name: "script.kind", Kind: "choice", For: "script", Label: core.Say("Language"), Hint: core.Say("Language of the script"),
-			Options: []string{"shell", "python", "nodejs", "php", "powershell", "groovy"}},
+			Options: namesOf(core.ScriptKinds)},
 		{Name: "script.source", Kind: "area", For: "script", Label: core.Say("Source"),
 			Hint: core.Say("Sent with each run to executors that use the xxl-job protocol. To leave the field, press Escape, then Tab")},
 		{Name: "script.note", Kind: "text", For: "script", Label: core.Say("Note"), Hint: core.Say("What is new in this version")},
@@ -60,19 +69,17 @@ var groups = []group{
 			Hint: core.Say("These placeholders are replaced for each run: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, " +
 				"{{attempt}}, {{runId}}, {{parent.data}}")},
 		{Name: "route", Kind: "choice", Label: core.Say("Route"), Hint: core.Say("How the executor for a run is chosen"),
-			Options: []string{"first", "last", "round", "random", "hash", "lfu", "lru", "failover", "busyover", "broadcast"}},
+			Options: namesOf(core.Routes)},
 		{Name: "broadcast.fail", Kind: "choice", Label: core.Say("Broadcast fails if"),
-			Hint: core.Say("Only for the broadcast route"), Options: []string{"any", "all"}},
+			Hint: core.Say("Only for the broadcast route"), Options: namesOf(core.BroadcastFails)},
 		{Name: "block", Kind: "choice", Label: core.Say("Block strategy"),
-			Hint:    core.Say("What an executor does with a new run while it already runs this job"),
-			Options: []string{"serial", "discard-later", "cover-early"}},
+			Hint: core.Say("What an executor does with a new run while it already runs this job"), Options: namesOf(core.Blocks)},
 	}},
 	{"late", core.Say("When late"), []field{
 		{Name: "grace", Kind: "text", Label: core.Say("Late after"), Hint: core.Say("A run is late if it is not sent within this time after " +
 			"its scheduled time"), Sample: "60s"},
 		{Name: "misfire", Kind: "choice", Label: core.Say("Misfire policy"),
-			Hint:    core.Say("Which late runs are sent. Other late runs are recorded as skipped"),
-			Options: []string{"latest", "all", "skip"}},
+			Hint: core.Say("Which late runs are sent. Other late runs are recorded as skipped"), Options: namesOf(core.Misfires)},
 		{Name: "deadline", Kind: "text", Label: core.Say("Deadline"),
 			Hint:   core.Say("Runs later than this are skipped, regardless of other settings"),
 			Sample: "10m"},
@@ -85,11 +92,11 @@ var groups = []group{
 		{Name: "retry.delay", Kind: "text", Label: core.Say("Retry delay"),
 			Hint: core.Say("From the end of one attempt to the start of the next"), Sample: "30s"},
 		{Name: "retry.backoff", Kind: "choice", Label: core.Say("Backoff"), Hint: core.Say("How the delay grows with each retry"),
-			Options: []string{"constant", "exponential"}},
+			Options: namesOf(core.Backoffs)},
 		{Name: "retry.maxDelay", Kind: "text", Label: core.Say("Maximum retry delay"), Hint: core.Say("Longest delay before a " +
 			"retry"), Sample: "1d"},
 		{Name: "retry.on", Kind: "marks", Label: core.Say("Retry on"), Hint: core.Say("Default: failed and timed-out"),
-			Options: []string{"failed", "timed-out", "lost"}},
+			Options: namesOf(core.RetryOns)},
 		{Name: "timeout", Kind: "text", Label: core.Say("Timeout"),
 			Hint: core.Say("Runs longer than this are ended (default: no limit)"), Sample: "10m"},
 		{Name: "lostAfter", Kind: "text", Label: core.Say("Check result after"),
@@ -102,8 +109,7 @@ var groups = []group{
 		{Name: "overlap.limit", Kind: "number", Label: core.Say("Concurrent runs"),
 			Hint: core.Say("Maximum number of concurrent runs on all executors (default: no limit)")},
 		{Name: "overlap.whenFull", Kind: "choice", Label: core.Say("When full"),
-			Hint:    core.Say("What happens to runs above the limit"),
-			Options: []string{"queue", "skip", "replace"}},
+			Hint: core.Say("What happens to runs above the limit"), Options: namesOf(core.Fulls)},
 		{Name: "overlap.max", Kind: "number", Label: core.Say("Maximum waiting"), Hint: core.Say("Further runs are skipped")},
 		{Name: "overlap.group", Kind: "text", Label: core.Say("Shared group"),
 			Hint: core.Say("All jobs with the same group name share the limit")},
@@ -113,8 +119,7 @@ var groups = []group{
 	{"notifications", core.Say("Notifications"), []field{
 		{Name: "notify.to", Kind: "lines", Label: core.Say("Channels"), Hint: core.Say("One per line (default: the app's setting)")},
 		{Name: "notify.on", Kind: "marks", Label: core.Say("Events"), Hint: core.Say("Default: the app's setting"),
-			Options: []string{"failed", "lost", "no-executor", "recovered", "skipped", "late", "slow", "paused", "unplanned", "dead-letter",
-				"overdue"}},
+			Options: namesOf(core.Events)},
 		{Name: "notify.late", Kind: "text", Label: core.Say("Late"), Hint: core.Say("Users are notified of runs that are sent later than " +
 			"this after their due time"), Sample: "5m"},
 		{Name: "notify.slow", Kind: "text", Label: core.Say("Slow"),

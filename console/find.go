@@ -84,13 +84,10 @@ func (a *ask) found(text string) (list []hit) {
 	}
 	for _, j := range a.findJobs(rest) {
 		name := j.App + "/" + j.Name
-		switch {
-		case do == nil || !a.May(string(do.deed), j.App):
+		if do == nil || !a.May(string(do.deed), j.App) {
 			list = append(list, hit{jobPath(name), name, j.Title, a.Say("job")})
-		case do.panel != "":
-			list = append(list, hit{jobPath(name) + "?panel=" + do.panel, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
-		default:
-			list = append(list, hit{jobPath(name) + do.page, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
+		} else {
+			list = append(list, hit{jobPath(name) + do.at, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
 		}
 	}
 	n := 0
@@ -183,18 +180,18 @@ func (a *ask) actions(text string) (list []hit) {
 
 // A command is an operation on a job: "pause nightly" links to its panel.
 type command struct {
-	text        core.Text
-	panel, page string
-	deed        access.Deed
+	text core.Text
+	at   string // below the page of the job
+	deed access.Deed
 }
 
 var commands = []command{
-	{core.Say("run now"), "run", "", access.Operate},
-	{core.Say("pause job"), "pause", "", access.Operate},
-	{core.Say("resume job"), "resume", "", access.Operate},
-	{core.Say("kill runs of"), "kill", "", access.Operate},
-	{core.Say("delete job"), "delete", "", access.Edit},
-	{core.Say("changes of"), "", "/audit-log", access.See},
+	{core.Say("run now"), "?panel=run", access.Operate},
+	{core.Say("pause job"), "?panel=pause", access.Operate},
+	{core.Say("resume job"), "?panel=resume", access.Operate},
+	{core.Say("kill runs of"), "?panel=kill", access.Operate},
+	{core.Say("delete job"), "?panel=delete", access.Edit},
+	{core.Say("changes of"), "/audit-log", access.See},
 }
 
 // command splits a text into the command that it starts with and the rest; nil if it starts with none.

@@ -39,10 +39,7 @@ func TestFind(t *testing.T) {
 				t.Errorf("the list has the frame around it: %.200s", body)
 			}
 		}
-		raw := s.get("/console/find/list?text=" + url.QueryEscape(text)).Body.String()
-		if strings.Contains(raw, "<b>") || strings.Contains(raw, "<i>") {
-			t.Errorf("%q: markup of others: %s", text, raw)
-		}
+		s.never(s.get("/console/find/list?text="+url.QueryEscape(text)).Body.String(), "<b>", "<i>")
 	}
 }
 
@@ -110,9 +107,7 @@ func TestKeys(t *testing.T) {
 		page, err := os.ReadFile(file)
 		check.OK(t, err)
 		for _, m := range regexp.MustCompile(`data-key="([^"]+)"`).FindAllSubmatch(page, -1) {
-			if !strings.Contains(sheet, "<kbd>"+string(m[1])+"</kbd>") {
-				t.Errorf("%s has the key %s, which the help lacks", file, m[1])
-			}
+			check.Contains(t, sheet, "<kbd>"+string(m[1])+"</kbd>", "a key of %s", file)
 		}
 	}
 }
@@ -126,9 +121,7 @@ func TestWordsOfTheScript(t *testing.T) {
 	}
 	script, err := os.ReadFile("static/app.js")
 	check.OK(t, err)
-	if m := regexp.MustCompile(`[\p{Han}]|\bago\b`).Find(script); m != nil {
-		t.Errorf("the script has the word %s", m)
-	}
+	check.Equal(t, string(regexp.MustCompile(`[\p{Han}]|\bago\b`).Find(script)), "", "a word in the script")
 }
 
 // TestClock: a page shows the server's time in the user's zone. A refresh has none, so that an unchanged page stays

@@ -513,16 +513,7 @@ func (f *jobForm) quiet() {
 // wrong adds an error to its field, or to the form as a whole.
 func (f *jobForm) wrong(path, why, caret string) {
 	f.Errors++
-	put := func(d *shownField) bool {
-		if path != d.Name && !strings.HasPrefix(path, d.Name+".") && !strings.HasPrefix(path, d.Name+"[") {
-			return false
-		}
-		if d.Error != "" {
-			d.Error += "; "
-		}
-		d.Error += why
-		return true
-	}
+	add := func(to *string) { *to = strings.TrimPrefix(*to+"; "+why, "; ") }
 	if rest, is := strings.CutPrefix(path, "schedule"); is {
 		n := 0
 		if index, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]"); ok && rest != "" && rest[0] == '[' {
@@ -532,50 +523,44 @@ func (f *jobForm) wrong(path, why, caret string) {
 		name := strings.TrimPrefix(rest, ".")
 		for i := range f.Window {
 			if f.Window[i].Name == name {
-				path = name
-				put(&f.Window[i])
+				add(&f.Window[i].Error)
 				return
 			}
 		}
 		if n >= len(f.Rules) || name == "timezone" {
 			n = len(f.Rules) - 1
 		}
-		f.Rules[n].Error = strings.TrimPrefix(f.Rules[n].Error+"; "+why, "; ")
-		if caret != "" {
-			f.Rules[n].Caret = caret
-		}
+		add(&f.Rules[n].Error)
+		f.Rules[n].Caret = cmp.Or(caret, f.Rules[n].Caret)
 		return
 	}
-	for i := range f.After {
-		name := strings.TrimPrefix(path, "after.")
-		if name == f.After[i].Name {
-			path = name
-		}
-	}
-	if strings.HasPrefix(path, "after.all") {
+	switch {
+	case path == "after.within":
+		path = "within"
+	case strings.HasPrefix(path, "after.all"):
 		path = "after"
 	}
+	of := func(d *shownField) bool {
+		return path == d.Name || strings.HasPrefix(path, d.Name+".") || strings.HasPrefix(path, d.Name+"[")
+	}
 	for i := range f.After {
-		if put(&f.After[i]) {
+		if of(&f.After[i]) {
+			add(&f.After[i].Error)
 			return
 		}
 	}
 	// An error of a path without a field, such as call.auth.basic, goes to the first field below it.
-	for _, exact := range []bool{true, false} {
+	below := func(d *shownField) bool { return path != "" && strings.HasPrefix(d.Name, path+".") }
+	for _, is := range []func(*shownField) bool{of, below} {
 		for g, d := range f.fields() {
-			if exact && put(d) || !exact && path != "" && strings.HasPrefix(d.Name, path+".") {
-				if !exact {
-					d.Error = strings.TrimPrefix(d.Error+"; "+why, "; ")
-				}
+			if is(d) {
+				add(&d.Error)
 				g.Wrong = true
 				return
 			}
 		}
 	}
-	if path != "" {
-		why = path + ": " + why
-	}
-	f.Problems = append(f.Problems, why)
+	f.Problems = append(f.Problems, strings.TrimPrefix(path+": "+why, ": "))
 }
 
 // caretOf returns a line that marks the wrong character of an expression, to be shown below the expression; empty if

@@ -3,6 +3,7 @@ package console_test
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -83,6 +84,20 @@ func with(v url.Values, pairs ...string) url.Values {
 		v.Set(pairs[i], pairs[i+1])
 	}
 	return v
+}
+
+// holds checks the values of a form, given as pairs of name and value.
+func holds(t *testing.T, form url.Values, pairs ...string) {
+	t.Helper()
+	for i := 0; i+1 < len(pairs); i += 2 {
+		check.Equal(t, form.Get(pairs[i]), pairs[i+1], "%s", pairs[i])
+	}
+}
+
+// again posts a form that is shown again with a status and the texts, and returns its values.
+func (s *site) again(path string, form url.Values, texts ...string) url.Values {
+	s.t.Helper()
+	return fields(s.posts(path, form, http.StatusOK, texts...).Body.String())
 }
 
 // typing sends a form as an open page does while the user types.
@@ -222,9 +237,7 @@ func TestFormOfScriptAndCommand(t *testing.T) {
 	s.done("/console/jobs/new", form)
 	s.compare("the script", "dl")
 	again := s.form("/console/jobs/shop/sweep?view=edit")
-	if again.Get("script.source") != "print(1)\n  # two\n" || again.Get("what") != "script" || again.Get("handler") != "" {
-		t.Errorf("%q", again)
-	}
+	holds(t, again, "script.source", "print(1)\n  # two\n", "what", "script", "handler", "")
 	s.done("/console/jobs/shop/sweep/edit", with(again, "what", "handler", "handler", "h"))
 	if j := s.Job("shop/sweep"); j.Def.Handler != "h" || j.Def.Script != nil {
 		t.Errorf("%+v", j.Def)
@@ -258,9 +271,8 @@ func TestChoicesAreSaid(t *testing.T) {
 	s.shows("td", "/console/notifications")
 	s.shows("td", "/console/notifications/oncall")
 	s.done("/console/jobs/shop/ledger/edit", with(s.form("/console/jobs/shop/ledger?view=edit"), "route", "hash"), "(hash)")
-	if j := s.Job("shop/ledger"); len(j.Def.Retry.On) != 2 || j.Def.Retry.On[1] != core.Lost || len(j.Def.Notify.On) != 1 {
-		t.Errorf("%+v", j.Def)
-	}
+	def := s.Job("shop/ledger").Def
+	check.Equal(t, fmt.Sprint(def.Retry.On, def.Notify.On), "[failed lost] [late]")
 }
 
 // TestScriptOfANewJob: a new script starts with the template of its language, in the form and on the script page. A
@@ -268,25 +280,17 @@ func TestChoicesAreSaid(t *testing.T) {
 func TestScriptOfANewJob(t *testing.T) {
 	s := goldenConsole(t)
 	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script")
-	if source := form.Get("script.source"); !strings.HasPrefix(source, "#!/bin/bash") {
-		t.Errorf("it begins with %q", source)
-	}
+	check.Contains(t, form.Get("script.source"), "#!/bin/bash\n")
 	s.says("/console/jobs/new", `data-template="<?php`)
 	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
 	s.says("/console/jobs/shop/plain/script", `data-template="<?php`)
-	w := s.post("/console/jobs/new", with(form, "script.kind", "python", "do", "template"))
-	if body := html.UnescapeString(w.Body.String()); w.Code != http.StatusOK || !strings.Contains(body, ">import sys") ||
-		!strings.Contains(body, `value="sweep"`) {
-		t.Errorf("%d %s", w.Code, body)
-	}
+	s.posts("/console/jobs/new", with(form, "script.kind", "python", "do", "template"), http.StatusOK, ">import sys", `value="sweep"`)
 	form.Del("do")
 	s.done("/console/jobs/new", with(form, "script.kind", "shell"))
 	s.compare("the script", "dl")
 	s.never(s.get("/console/jobs/shop/sweep/script").Body.String(), "data-template")
 	s.done("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "other", "handler", "h"))
-	if j := s.Job("shop/other"); j.Def.Script != nil {
-		t.Errorf("a handler has the script %+v", j.Def.Script)
-	}
+	check.Equal(t, s.Job("shop/other").Def.Script, nil, "the script of a handler")
 }
 
 // TestPicked: the form suggests handlers of the app's jobs, and parent jobs.
@@ -302,25 +306,17 @@ func TestPicked(t *testing.T) {
 	s.never(s.says("/console/jobs/web/ping?view=edit", `value="shop/ledger"`), `<option value="web/ping">`)
 	form := s.form("/console/jobs/new?app=shop", "name", "after", "handler", "h", "after.0", "web/ping",
 		"after.3", "shop/ledger", "when.3", "finished")
-	w := s.post("/console/jobs/new", with(form, "do", "after"))
-	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `name="after.1" list="jobs" value="shop/ledger"`) ||
-		!strings.Contains(body, `name="after.2"`) {
-		t.Errorf("%d %s", w.Code, body)
-	}
+	s.posts("/console/jobs/new", with(form, "do", "after"), http.StatusOK, `name="after.1" list="jobs" value="shop/ledger"`, `name="after.2"`)
 	form.Del("do")
 	s.done("/console/jobs/new", form)
 	s.compare("the parents", "dl")
-	if j := s.Job("shop/after"); len(j.Def.After) != 2 || j.Def.After[0].When != core.UponSuccess || j.Def.After[1].When != core.UponClose {
-		t.Errorf("%+v", j.Def.After)
-	}
+	check.Equal(t, fmt.Sprint(s.Job("shop/after").Def.After), "[{web/ping 2 succeeded} {shop/ledger 1 finished}]")
 	again := s.form("/console/jobs/shop/after?view=edit")
 	s.done("/console/jobs/shop/after/edit", again)
 	s.wrong("/console/jobs/shop/after/edit", with(again, "after.1", "shop/none"), http.StatusNotFound, `id="e-after"`)
 	again.Del("after.0")
 	s.done("/console/jobs/shop/after/edit", with(again, "after.1", ""))
-	if j := s.Job("shop/after"); len(j.Def.After) != 0 {
-		t.Errorf("%+v", j.Def.After)
-	}
+	check.Equal(t, len(s.Job("shop/after").Def.After), 0, "parents")
 }
 
 // TestNearlyJSON: params that start as JSON but are invalid are stored only if the user confirms it. The error has
@@ -359,15 +355,9 @@ func TestCommonSchedules(t *testing.T) {
 		kind, expr, _ := strings.Cut(value, " ")
 		s.never(s.typing("/console/jobs/new", with(form, "kind.0", kind, "expr.0", expr)), `class="error"`)
 	}
-	w := s.post("/console/jobs/new", with(form, "kind.1", "every", "expr.1", "1h", "do", "common", "common", "cron 0 0 18 L * ?"))
-	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "cron" || again.Get("expr.1") != "0 0 18 L * ?" ||
-		again.Get("name") != "ledger" {
-		t.Errorf("%d %q", w.Code, again)
-	}
-	w = s.post("/console/jobs/new", with(form, "common", "")) // no schedule is selected
-	if again := fields(w.Body.String()); w.Code != http.StatusOK || again.Get("kind.1") != "every" || again.Get("expr.1") != "1h" {
-		t.Errorf("%d %q", w.Code, again)
-	}
+	with(form, "kind.1", "every", "expr.1", "1h", "do", "common", "common", "cron 0 0 18 L * ?")
+	holds(t, s.again("/console/jobs/new", form), "kind.1", "cron", "expr.1", "0 0 18 L * ?", "name", "ledger")
+	holds(t, s.again("/console/jobs/new", with(form, "common", "")), "kind.1", "every", "expr.1", "1h") // no schedule is selected
 	s.in("zh")
 	s.shows("[name=common]", "/console/jobs/new")
 }
@@ -379,17 +369,10 @@ func TestTwoViews(t *testing.T) {
 	text := strings.ReplaceAll(s.form("/console/jobs/new?view=manifest").Get("text"), "app: web", "app: shop")
 	s.says("/console/jobs/new", `href="/console/jobs/new?view=manifest"`)
 	s.never(s.says("/console/jobs/new?view=manifest", "tickring apply -f job.yaml"), "tickring get")
-	w := s.post("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
-	form := fields(w.Body.String())
-	if w.Code != http.StatusOK || form.Get("name") != "ping" || form.Get("expr.0") != "*/5 8-18 * * 1-5" || form.Get("retry.max") != "2" ||
-		!strings.Contains(w.Body.String(), "data-changed") {
-		t.Errorf("%d %q", w.Code, form)
-	}
-	w = s.post("/console/jobs/new", with(form, "title", "T 2", "do", "manifest"))
-	again := fields(w.Body.String()).Get("text")
-	if w.Code != http.StatusOK || !strings.Contains(again, "title: T 2") || !strings.Contains(w.Body.String(), "data-changed") {
-		t.Errorf("%d %s", w.Code, again)
-	}
+	form := s.again("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}}, "data-changed")
+	holds(t, form, "name", "ping", "expr.0", "*/5 8-18 * * 1-5", "retry.max", "2")
+	again := s.again("/console/jobs/new", with(form, "title", "T 2", "do", "manifest"), "data-changed").Get("text")
+	check.Contains(t, again, "title: T 2")
 	s.loses("/console/jobs/shop/ping", http.StatusNotFound)
 	s.wrong("/console/jobs/new", with(form, "expr.0", "61 * * * *", "do", "manifest"), http.StatusBadRequest, `value="61 * * * *"`)
 	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {"jobs: 1"}, "rev": {"0"}}, http.StatusBadRequest, "jobs: 1", "line 1")
@@ -399,20 +382,12 @@ func TestTwoViews(t *testing.T) {
 		http.StatusConflict, "T 3")
 
 	edit := s.form("/console/jobs/shop/ping?view=edit", "title", "T 4", "do", "manifest")
-	body := html.UnescapeString(s.post("/console/jobs/shop/ping/edit", edit).Body.String())
-	if !strings.Contains(body, "title: T 4") || !strings.Contains(body, `action="/console/jobs/shop/ping/manifest"`) ||
-		!strings.Contains(body, `name="rev" value="`+edit.Get("rev")+`"`) {
-		t.Errorf("%s", body)
-	}
+	s.posts("/console/jobs/shop/ping/edit", edit, http.StatusOK, "title: T 4", `action="/console/jobs/shop/ping/manifest"`,
+		`name="rev" value="`+edit.Get("rev")+`"`)
 	manifest := s.form("/console/jobs/shop/ping?view=manifest")
 	manifest = with(manifest, "text", strings.ReplaceAll(manifest.Get("text"), "T 2", "T 5"), "do", "form")
-	w = s.post("/console/jobs/shop/ping/manifest", manifest)
-	if form := fields(w.Body.String()); form.Get("title") != "T 5" || form.Get("rev") != edit.Get("rev") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	if j := s.Job("shop/ping"); j.Def.Title != "T 2" {
-		t.Errorf("the title is %s", j.Def.Title)
-	}
+	holds(t, s.again("/console/jobs/shop/ping/manifest", manifest), "title", "T 5", "rev", edit.Get("rev"))
+	check.Equal(t, s.Job("shop/ping").Def.Title, "T 2")
 }
 
 // TestTwoViewsLoseNothing: fields that the form does not show, and secrets, survive a change of view in both
@@ -422,17 +397,10 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	s.ask("PUT", "/v1/apps/web", `{"executors": ["call:https://example.com"]}`)
 	text := "version: 1\nset: nightly\n\njobs:\n  - app: web\n    name: ping\n    handler: GET /ping\n" +
 		"    schedule: {crontab: \"0 3 * * *\"}\n    call: {headers: {X-Key: k-1}, hidden: [X-Key], auth: {bearer: b-1}}\n    paused: true\n"
-	w := s.post("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
-	form := fields(w.Body.String())
-	if form.Get("call.auth.bearer") != "b-1" || form.Get("call.headers") != "X-Key=k-1" {
-		t.Errorf("%q", form)
-	}
-	s.never(html.UnescapeString(cutOut(w.Body.String(), `class="file"`, "</pre>")), "b-1", "k-1")
-	w = s.post("/console/jobs/new", with(form, "do", "manifest"))
-	back := fields(w.Body.String()).Get("text")
-	for _, said := range []string{"set: nightly", "k-1", "X-Key]", "b-1", "paused: true"} {
-		check.Contains(t, back, said)
-	}
+	form := s.again("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}})
+	holds(t, form, "call.auth.bearer", "b-1", "call.headers", "X-Key=k-1")
+	s.never(html.UnescapeString(cutOut(s.page, `class="file"`, "</pre>")), "b-1", "k-1")
+	s.posts("/console/jobs/new", with(form, "do", "manifest"), http.StatusOK, "set: nightly", "k-1", "X-Key]", "b-1", "paused: true")
 	s.done("/console/jobs/new", with(form, "do", ""))
 	stored := func(set, key, bearer string, state core.JobState) {
 		t.Helper()
@@ -447,12 +415,12 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 	// In an existing job, the state and the secrets without input stay.
 	const edit, manifest = "/console/jobs/web/ping/edit", "/console/jobs/web/ping/manifest"
 	form = s.form("/console/jobs/web/ping?view=edit", "do", "manifest")
-	typed := fields(s.post(edit, form).Body.String())
+	typed := s.again(edit, form)
 	text = strings.ReplaceAll(typed.Get("text"), "auth: {bearer: \"***\"}", "auth: {bearer: b-2}")
 	text += "    paused: false\n"
-	form = fields(s.post(manifest, with(typed, "text", text, "do", "form")).Body.String())
-	typed = fields(s.post(edit, with(form, "do", "manifest")).Body.String())
-	form = fields(s.post(manifest, with(typed, "do", "form")).Body.String())
+	form = s.again(manifest, with(typed, "text", text, "do", "form"))
+	typed = s.again(edit, with(form, "do", "manifest"))
+	form = s.again(manifest, with(typed, "do", "form"))
 	s.done(edit, with(form, "do", ""))
 	stored("nightly", "k-1", "b-2", core.Started)
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "title", "T"))
@@ -460,9 +428,8 @@ func TestTwoViewsLoseNothing(t *testing.T) {
 
 	// A hidden header can be removed or renamed.
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "Y-Key=k-2"))
-	if c := s.Job("web/ping").Def.Call; len(c.Hidden) != 0 || len(c.Headers) != 1 || c.Headers["Y-Key"] != "k-2" {
-		t.Errorf("%+v", c)
-	}
+	call := s.Job("web/ping").Def.Call
+	check.Equal(t, fmt.Sprint(call.Hidden, call.Headers), "[] map[Y-Key:k-2]")
 	s.done(edit, s.form("/console/jobs/web/ping?view=edit", "call.headers", "X-Key=k-1", "call.hidden", "X-Key"))
 
 	// If two users change only a secret, the second gets a conflict.

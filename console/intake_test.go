@@ -3,10 +3,12 @@ package console_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
 // line is a connection with deadlines that sends the body of a form.
@@ -49,6 +52,18 @@ func (l *line) Read(b []byte) (int, error) {
 	return 0, os.ErrDeadlineExceeded
 }
 
+// send posts a form over a connection, with the cookie of a session or without one.
+func (s *site) send(l *line, from, path string, length int, cookie string) {
+	r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, nil)
+	r.Body, r.ContentLength = l, int64(length)
+	r.RemoteAddr = from
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if cookie != "" {
+		r.AddCookie(&http.Cookie{Name: "tickring_session", Value: cookie})
+	}
+	s.h.ServeHTTP(l, r)
+}
+
 // TestStrangersFillNoMemory: few clients that are not logged in can send long forms at once, each for 10 s, and half
 // of them from one address. Others get a place after that, and a form that was posted after its session ended is
 // kept. Logged-in users do not wait for them.
@@ -57,16 +72,6 @@ func TestStrangersFillNoMemory(t *testing.T) {
 		s, texts := newConsole(t), golden.New(t)
 		const size = 3_140_000
 		var reads atomic.Int32
-		send := func(l *line, from, path string, length int, cookie string) {
-			r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, nil)
-			r.Body, r.ContentLength = l, int64(length)
-			r.RemoteAddr = from
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			if cookie != "" {
-				r.AddCookie(&http.Cookie{Name: "tickring_session", Value: cookie})
-			}
-			s.h.ServeHTTP(l, r)
-		}
 		whole := func(text string) *line {
 			return &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader(text)}
 		}
@@ -75,7 +80,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			for i := range n {
 				l := &line{ResponseRecorder: httptest.NewRecorder(), text: strings.NewReader("unsent=x"), stalled: true, reads: &reads}
 				answers = append(answers, l)
-				all.Go(func() { send(l, fmt.Sprintf(from, i), path, size, "") })
+				all.Go(func() { s.send(l, fmt.Sprintf(from, i), path, size, "") })
 			}
 			synctest.Wait()
 			return answers, all.Wait
@@ -89,7 +94,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 				t.Fatalf("%s: %d long forms of one address come in at once", path, n)
 			}
 			alone := whole(long)
-			send(alone, "192.0.2.7:9", "/console/jobs/new", len(long), "")
+			s.send(alone, "192.0.2.7:9", "/console/jobs/new", len(long), "")
 			to, kept := firstForm(alone.Body.String())
 			if took := time.Since(began); alone.Code != http.StatusUnauthorized || kept.Get("unsent") != long || took != 0 {
 				t.Errorf("%s: the form of another user: after %v: %d %s %.200s", path, took, alone.Code, to, alone.Body)
@@ -116,7 +121,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 		check.Equal(t, reads.Load(), 4, "long forms of unknown clients are read at once")
 		began := time.Now()
 		mine := whole(long)
-		send(mine, "192.0.2.7:9", "/console/jobs/new", len(long), s.cookies["tickring_session"])
+		s.send(mine, "192.0.2.7:9", "/console/jobs/new", len(long), s.cookies["tickring_session"])
 		if took := time.Since(began); took != 0 || mine.Code == http.StatusServiceUnavailable || mine.Code == http.StatusUnauthorized {
 			t.Errorf("a logged-in user: after %v: %d %.200s", took, mine.Code, mine.Body)
 		}
@@ -124,7 +129,7 @@ func TestStrangersFillNoMemory(t *testing.T) {
 			t.Errorf("its connection would end at %v, while it is done", mine.until)
 		}
 		short := whole("name=ann&password=no")
-		send(short, "192.0.2.7:9", "/console/login", 20, "")
+		s.send(short, "192.0.2.7:9", "/console/login", 20, "")
 		check.Equal(t, short.Code, http.StatusUnauthorized, "a log-in")
 		wait()
 		if w := s.post("/console/login", url.Values{"token": {adminToken}, "unsent-at": {"/console/jobs/new"}, "unsent": {long}}); w.Code != 200 {
@@ -138,13 +143,7 @@ func TestPeopleLeaveEachOtherRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newConsole(t)
 		s.person("ann", access.Grant{Role: access.Editor})
-		send := func(l *line) {
-			r := httptest.NewRequest(http.MethodPost, "http://console.test/console/jobs/new", nil)
-			r.Body, r.ContentLength = l, -1
-			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-			r.AddCookie(&http.Cookie{Name: "tickring_session", Value: s.cookies["tickring_session"]})
-			s.h.ServeHTTP(l, r)
-		}
+		send := func(l *line) { s.send(l, "192.0.2.7:9", "/console/jobs/new", -1, s.cookies["tickring_session"]) }
 		admin := s.cookies["tickring_session"]
 		s.logInAs("ann")
 		var reads atomic.Int32
@@ -164,4 +163,85 @@ func TestPeopleLeaveEachOtherRoom(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+// discarded is a response that drops its body.
+type discarded struct {
+	h    http.Header
+	code int
+}
+
+func (d *discarded) Header() http.Header         { return d.h }
+func (d *discarded) WriteHeader(code int)        { d.code = code }
+func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
+
+// TestNoFormHoldsMuchMemory: whatever is posted to any form, a request without a session or permission uses almost no
+// memory. With permission it uses a few times the size of the body.
+func TestNoFormHoldsMuchMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector changes the use of memory")
+	}
+	s := newConsole(t)
+	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)
+	s.ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)
+	admin := s.cookies["tickring_session"]
+	session := map[string]string{"stranger": "", "admin": admin}
+	s.person("nora")
+	s.person("vera", access.Grant{Role: access.Viewer})
+	for _, name := range []string{"nora", "vera"} {
+		s.logInAs(name)
+		session[name] = s.cookies["tickring_session"]
+	}
+	forms, fill := []string{"/console/jobs/new?view=manifest"}, strings.NewReplacer("{app}", "shop", "{name}", "report",
+		"{run}", "4294967297", "{channel}", "team", "{secret}", "x")
+	for _, pattern := range patternsOf(t, "POST") {
+		forms = append(forms, fill.Replace(pattern))
+	}
+	const size, long = 300_000, 900_000 // of a form, and of a manifest in it, which is rejected for its lines
+	many, each := &strings.Builder{}, &strings.Builder{}
+	for i := 0; many.Len() < size; i++ {
+		fmt.Fprintf(many, "%x&", i)
+	}
+	names := strings.Fields("text params source script.source unsent query pick labels executors roles name reason do title")
+	for _, name := range names {
+		fmt.Fprintf(each, "%s=%s&", name, strings.Repeat(`"`, size/len(names)))
+	}
+	bodies := map[string]string{"many": many.String(), "each": each.String()}
+	texts := map[string]string{
+		"bomb": "version: 1\nx: &a [" + strings.Repeat("1,", 1000) + "1]\ny: &b [" + strings.Repeat("*a,", 1000) +
+			"1]\njobs:\n  - {app: shop, name: report, handler: x, after: *b, labels: {a: *b}}\n",
+		"flow": "jobs: [" + strings.Repeat("[a],", long/8) + "]", "lines": "jobs:\n" + strings.Repeat("- a\n", long/8),
+		"list": `{"jobs":[` + strings.Repeat("1,", long/4) + "1]}"}
+	for i, path := range forms {
+		limits := map[string]int64{"stranger": 7 << 20, []string{"nora", "vera"}[i%2]: 2 * size, "admin": 8 << 20}
+		bodies := maps.Clone(bodies)
+		if strings.Contains(path, "manifest") {
+			for name, text := range texts {
+				bodies[name] = "text=" + url.QueryEscape(text)
+			}
+			limits["admin"] = 24 << 20 // the parsed manifest
+		}
+		if path == "/console/login" {
+			bodies["unsent"] = "unsent-at=/console/jobs/new&unsent=" + strings.Repeat(`"`, 3*size)
+		}
+		for name, body := range bodies {
+			for who, most := range limits {
+				if open := strings.HasPrefix(path, "/console/log") || strings.HasPrefix(path, "/console/once") ||
+					slices.Contains([]string{"/console/account", "/console/views", "/console/settings"}, path); open {
+					most = 8 << 20
+				}
+				w := &discarded{h: http.Header{}}
+				held := func() int64 {
+					r := httptest.NewRequest(http.MethodPost, "http://console.test"+path, strings.NewReader(body))
+					r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+					r.AddCookie(&http.Cookie{Name: "tickring_session", Value: session[who]})
+					return peak.Of(func() { s.h.ServeHTTP(w, r) })
+				}
+				// Beside it another goroutine may allocate memory, but not twice.
+				if first := held(); first > most && held() > most {
+					t.Errorf("%s, %s, %s: %d, %d KB were held", path, name, who, w.code, first>>10)
+				}
+			}
+		}
+	}
 }

@@ -171,9 +171,8 @@ func TestTriggerOnce(t *testing.T) {
 	form := url.Values{"key": {"console-1"}, "was": {was}, "params": {`{"since":"14:00"}`}}
 	first := s.post(at+"/trigger", form).Header().Get("Location")
 	again := s.post(at+"/trigger", form).Header().Get("Location")
-	if !strings.HasPrefix(first, "/console/runs/") || first != again {
-		t.Errorf("it leads to %q, and then to %q", first, again)
-	}
+	check.Contains(t, first, "/console/runs/")
+	check.Equal(t, again, first)
 	bad := url.Values{"key": {"console-2"}, "was": {was}, "params": {`{"since":`}, "retries": {"0"}}
 	s.wrong(at+"/trigger", bad, http.StatusBadRequest, `{"since":</textarea>`, `name="asis"`)
 	bad.Set("asis", "1")
@@ -192,9 +191,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/ledger", strings.Replace(pay, `"team":"pay"`, `"team":"pay","tier":"gold"`, 1))
 	mine := url.Values{"rev": {seen}, "labels": {"team=pay\r\nnonsense"}}
 	kept := rev(s.wrong(at+"/label", mine, http.StatusBadRequest, "nonsense</textarea>"))
-	if kept != seen {
-		t.Errorf("after a mistake the form is of revision %s, but %s was shown", kept, seen)
-	}
+	check.Equal(t, kept, seen, "the revision after a mistake")
 	mine.Set("labels", "team=pay\r\nowner=x")
 	now := rev(s.wrong(at+"/label", mine, http.StatusConflict, "owner=x</textarea>"))
 	s.says(at, "tier=gold")
@@ -220,9 +217,7 @@ func TestSmallFormsOfTwo(t *testing.T) {
 	seen = rev(s.says(at + "?panel=delete"))
 	s.ask("POST", "/v1/jobs/shop/ledger/pause", `{"reason":"it is needed after all"}`)
 	mine = url.Values{"rev": {seen}, "name": {"ledger"}}
-	if kept := rev(s.wrong(at+"/delete", mine, http.StatusBadRequest)); kept != seen {
-		t.Errorf("after a mistake the form is of revision %s, but %s was shown", kept, seen)
-	}
+	check.Equal(t, rev(s.wrong(at+"/delete", mine, http.StatusBadRequest)), seen, "the revision after a mistake")
 	mine.Set("name", "shop/ledger")
 	mine.Set("rev", rev(s.wrong(at+"/delete", mine, http.StatusConflict, "it is needed after all")))
 	s.done(at+"/delete", mine)

@@ -97,9 +97,7 @@ func TestViews(t *testing.T) {
 	at := "/console/jobs?" + query
 	s.shows("#views", at, "panel=view")
 	_, form := firstForm(s.get(at + "&after=&panel=view").Body.String())
-	if form.Get("query") != query || form.Get("page") != "jobs" {
-		t.Fatalf("the panel has %v", form)
-	}
+	holds(t, form, "query", query, "page", "jobs")
 	s.shows("dialog", at+"&panel=view")
 	typed := func(pairs ...string) url.Values { return with(maps.Clone(form), pairs...) }
 	s.done("/console/views", typed("name", "Mine & ours"), `aria-current="true">Mine & ours</a>`,

@@ -138,9 +138,9 @@ func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, p.Of, p.W
 // LateMap draws one row of the heat map, with a field for each bucket. A field is darker if its runs were later, empty
 // if no run was due, and crossed if a run was lost or skipped. Each field links to its runs.
 func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
-		len(r.Cells)*8, template.HTMLEscapeString(a.LateName(r)), p.Answer.From.UnixMilli(), p.Width.Milliseconds())
+	var b markup
+	b.add(`<svg class="heat" viewBox="0 0 %d 22" preserveAspectRatio="none" role="group" aria-label="%s" data-from="%d" data-step="%d">`,
+		len(r.Cells)*8, a.LateName(r), p.Answer.From.UnixMilli(), p.Width.Milliseconds())
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if !c.Due {
@@ -156,10 +156,10 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 			field += html(`<path class="cross" d="M%d 6l6 10m0-10l-6 10"/>`, i*8+1)
 			said += " " + a.Say("%d lost, %d skipped", c.Lost, c.Skipped)
 		}
-		b.WriteString(string(html(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title>%s</a>`, a.lateRuns(p, &r, c.At), said, said, field)))
+		b.add(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title>%s</a>`, a.lateRuns(p, &r, c.At), said, said, field)
 	}
-	b.WriteString(`<rect class="brush" x="0" y="0" width="0" height="22" hidden="hidden"/></svg>`)
-	return template.HTML(b.String())
+	b.add(`<rect class="brush" x="0" y="0" width="0" height="22" hidden="hidden"/></svg>`)
+	return b.html()
 }
 
 // LateName returns the display name of a row.
@@ -191,14 +191,14 @@ func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
 func (a *ask) LateAxis(p *latenessPage) template.HTML { return a.axis(p.Answer.From, p.Answer.To) }
 
 func (a *ask) Heats() template.HTML {
-	var b strings.Builder
+	var b markup
 	for i := range heats {
-		b.WriteString(string(html(`<span><svg width="14" height="14" aria-hidden="true"><rect class="h%d" width="14" height="14"/></svg> %s</span> `, i,
-			words.Say(a.Lang, heats[i].text))))
+		b.add(`<span><svg width="14" height="14" aria-hidden="true"><rect class="h%d" width="14" height="14"/></svg> %s</span> `, i,
+			words.Say(a.Lang, heats[i].text))
 	}
-	b.WriteString(string(html(`<span><svg width="14" height="14" aria-hidden="true"><path class="cross" d="M2 2l10 10m0-10l-10 10"/></svg> %s</span>`,
-		a.Say("lost or skipped"))))
-	return template.HTML(b.String())
+	b.add(`<span><svg width="14" height="14" aria-hidden="true"><path class="cross" d="M2 2l10 10m0-10l-10 10"/></svg> %s</span>`,
+		a.Say("lost or skipped"))
+	return b.html()
 }
 
 func (a *ask) LatenessCli(p *latenessPage) template.HTML {

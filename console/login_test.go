@@ -40,7 +40,7 @@ func (s *site) newcomer(name string, grants ...access.Grant) {
 func (s *site) logInAs(name string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	clear(s.cookies)
-	return s.post("/console/login", url.Values{"name": {name}, "password": {goodPassword}, "to": {"/console/jobs"}})
+	return s.posts("/console/login", url.Values{"name": {name}, "password": {goodPassword}, "to": {"/console/jobs"}}, http.StatusSeeOther)
 }
 
 // TestLogInAsAPerson: a login by name and password starts a session that scripts cannot read and other sites cannot
@@ -49,9 +49,7 @@ func TestLogInAsAPerson(t *testing.T) {
 	s := newConsole(t)
 	s.person("ann", access.Grant{Role: access.Viewer})
 	w := s.logInAs("ann")
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/console/jobs" {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	check.Equal(t, w.Header().Get("Location"), "/console/jobs")
 	c := w.Result().Cookies()[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/console/" || c.Secure {
 		t.Errorf("%+v", c)
@@ -169,15 +167,12 @@ func TestLogInLink(t *testing.T) {
 			t.Errorf("%s: %d %s", method, w.Code, w.Body)
 		}
 	}
-	if w := s.post(link, nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] == "" {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	s.posts(link, nil, http.StatusSeeOther)
 	s.gets("/console/", http.StatusOK)
 	s.gets(link, http.StatusSeeOther) // a second click while logged in
 	clear(s.cookies)
-	if w := s.post(link, nil); w.Code != http.StatusUnauthorized || s.cookies["tickring_session"] != "" {
-		t.Errorf("a second time: %d", w.Code)
-	}
+	s.posts(link, nil, http.StatusUnauthorized)
+	check.Equal(t, s.cookies["tickring_session"], "", "the session after a second time")
 }
 
 // TestAccount: users change their own password, sessions and tokens. A token is shown once, and a rejected form keeps
@@ -188,19 +183,14 @@ func TestAccount(t *testing.T) {
 	s.logInAs("ann")
 	other := s.cookies["tickring_session"]
 	for _, path := range []string{"/console/", "/console/jobs?app=shop", "/console/runs", "/console/find/list"} {
-		if w := s.get(path); w.Header().Get("Location") != "/console/account" {
-			t.Errorf("%s: a user with an initial password need not change it: %d", path, w.Code)
-		}
+		check.Equal(t, s.get(path).Header().Get("Location"), "/console/account", "%s", path)
 	}
-	if w := s.post("/console/jobs/shop/x/trigger", url.Values{}); w.Header().Get("Location") != "/console/account" {
-		t.Errorf("a user with an initial password runs a job: %d %s", w.Code, w.Body)
-	}
+	check.Equal(t, s.post("/console/jobs/shop/x/trigger", url.Values{}).Header().Get("Location"), "/console/account", "a trigger")
 	s.shows("#must", "/console/account")
 	s.posts("/console/settings", url.Values{"lang": {"en"}, "to": {"/console/account"}}, http.StatusSeeOther)
 	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "for": {"1d"}}, http.StatusForbidden)
-	if w := s.post("/console/logout", nil); w.Code != http.StatusSeeOther || s.cookies["tickring_session"] != "" {
-		t.Errorf("log out: %d", w.Code)
-	}
+	s.posts("/console/logout", nil, http.StatusSeeOther)
+	check.Equal(t, s.cookies["tickring_session"], "", "the session after a logout")
 	s.logInAs("ann")
 	strange := s.cookies["tickring_known"]
 	s.wrong("/console/account", url.Values{"do": {"password"}, "old": {"wrong"}, "password": {"better horse"}, "twice": {"better horse"}},
@@ -224,9 +214,7 @@ func TestAccount(t *testing.T) {
 	s.wrong("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:admin"}, "for": {"1d"}}, http.StatusForbidden,
 		`value="shop:admin"`)
 	w := s.post("/console/account", url.Values{"do": {"token"}, "name": {"ci"}, "roles": {"shop:viewer"}, "for": {"1d"}})
-	if n := strings.Count(w.Body.String(), "<!doctype html>"); w.Code != http.StatusOK || n != 1 {
-		t.Errorf("a token is made: %d, %d pages", w.Code, n)
-	}
+	check.Equal(t, strings.Count(w.Body.String(), "<!doctype html>"), 1, "pages")
 	secret := cutOut(w.Body.String(), `id="secret">`, "<")
 	who, err := s.access.Bearer(t.Context(), html.UnescapeString(secret))
 	if err != nil || who.Name != "ann" || who.Role("shop") != access.Viewer {
@@ -234,9 +222,8 @@ func TestAccount(t *testing.T) {
 	}
 	s.never(s.get("/console/account").Body.String(), secret)
 	s.done("/console/account", url.Values{"do": {"revoke-token"}, "name": {"ci"}})
-	if who, _ := s.access.Bearer(t.Context(), secret); who.Kind != access.Nobody {
-		t.Errorf("%+v", who)
-	}
+	who, _ = s.access.Bearer(t.Context(), secret)
+	check.Equal(t, who.Kind, access.Nobody)
 	s.gets("/console/users", http.StatusForbidden)
 	s.never(s.get("/console/jobs").Body.String(), `href="/console/users"`)
 }
@@ -401,14 +388,12 @@ func TestTypedWhenTheSessionEnded(t *testing.T) {
 		if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v %s", w.Code, w.Header(), w.Body)
 		}
-		if at := s.get("/console/executors/" + name); at.Code != http.StatusNotFound {
-			t.Errorf("it was done without a confirmation: %d", at.Code)
-		}
+		s.gets("/console/executors/"+name, http.StatusNotFound) // it needs a confirmation
 		to, again := firstForm(w.Body.String())
 		if to != "/console/executors?panel=new" || asSent(again) != form.Encode() {
 			t.Fatalf("%s %v", to, again)
 		}
-		w = s.posts(to, again, http.StatusSeeOther)
+		s.posts(to, again, http.StatusSeeOther)
 		s.says("/console/executors/"+name, "Größe <b>\"'+%")
 	}
 }
@@ -439,9 +424,7 @@ func TestUnsentIsOfHere(t *testing.T) {
 	}
 	clear(s.cookies)
 	s.posts("/console/jobs/new", url.Values{"script": {strings.Repeat("x", 2<<20)}}, http.StatusRequestEntityTooLarge)
-	if w := s.post("/console/login", way("/console/jobs/new", "")); w.Header().Get("Location") != "/console/jobs" {
-		t.Errorf("with nothing typed: %d", w.Code)
-	}
+	check.Equal(t, s.post("/console/login", way("/console/jobs/new", "")).Header().Get("Location"), "/console/jobs", "with nothing typed")
 }
 
 // TestLook: the language and time zone that a user has selected apply in another browser, but do not replace a
@@ -452,19 +435,14 @@ func TestLook(t *testing.T) {
 	s.logInAs("ann")
 	s.post("/console/settings", url.Values{"lang": {"zh"}, "zone": {"utc"}})
 	s.logInAs("ann") // without cookies
-	if s.cookies["tickring_lang"] != "zh" || s.cookies["tickring_zone"] != "utc" {
-		t.Errorf("another browser: %v", s.cookies)
-	}
+	look := func() string { return s.cookies["tickring_lang"] + " " + s.cookies["tickring_zone"] }
+	check.Equal(t, look(), "zh utc", "another browser")
 	clear(s.cookies)
 	w := s.post("/console/settings", url.Values{"lang": {"en"}, "zone": {"mine"}, "to": {"/console/login"}})
 	check.Equal(t, w.Code, http.StatusSeeOther, "not logged in")
 	s.post("/console/login", url.Values{"name": {"ann"}, "password": {goodPassword}})
-	if s.cookies["tickring_lang"] != "en" || s.cookies["tickring_zone"] != "mine" {
-		t.Errorf("a browser with a choice of its own: %v", s.cookies)
-	}
+	check.Equal(t, look(), "en mine", "a browser with a choice of its own")
 	s.post("/console/settings", url.Values{"lang": {"en"}, "zone": {"job"}})
 	s.logInAs("ann")
-	if s.cookies["tickring_lang"] != "en" || s.cookies["tickring_zone"] != "" {
-		t.Errorf("by the job's clock: %v", s.cookies)
-	}
+	check.Equal(t, look(), "en ", "by the job's clock")
 }

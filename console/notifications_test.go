@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestChannelForms: channels of each kind are created and edited. Secrets are never shown, and stay if the input is
@@ -55,9 +56,7 @@ func TestChannelForms(t *testing.T) {
 		s.never(cutOut(page, `<div class="warn"`, "</div>"), "very-secret-1")
 		edit.Set("rev", cutOut(page, `name="rev" value="`, `"`))
 		s.never(s.done(at+"?panel=edit", edit), "<dd>中文")
-		if _, err := s.M.Channel(t.Context(), "by-"+kind); err != nil {
-			t.Errorf("%s: %v", kind, err)
-		}
+		check.Call(t)(s.M.Channel(t.Context(), "by-"+kind))
 	}
 	s.wrong("/console/notifications?panel=new", url.Values{"do": {"new"}, "kind": {"pigeon"}, "name": {"p"}}, http.StatusBadRequest, "pigeon")
 	s.wrong("/console/notifications?panel=new", url.Values{"do": {"new"}, "kind": {"email"}, "name": {"m"}, "port": {"many"},

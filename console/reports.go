@@ -207,7 +207,7 @@ func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &
 
 // EndsOf lists the results of a row except success. Each result links to its runs.
 func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
-	var b strings.Builder
+	var b markup
 	for _, e := range r.Ends {
 		if e.State == string(core.Succeeded) {
 			continue
@@ -216,12 +216,12 @@ func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
 		if e.Reason != "" {
 			word += ": " + a.ReasonName(e.Reason)
 		}
-		b.WriteString(string(html(`<a class="s %s" href="%s">%d %s</a> `, shapes[core.State(e.State)], a.runsOf(p, &r, e.State), e.Runs, word)))
+		b.add(`<a class="s %s" href="%s">%d %s</a> `, shapes[core.State(e.State)], a.runsOf(p, &r, e.State), e.Runs, word)
 	}
 	if n := r.N[1]; n > 0 {
-		b.WriteString(string(html(`<span class="s run">%d %s</span>`, n, a.Say("not ended"))))
+		b.add(`<span class="s run">%d %s</span>`, n, a.Say("not ended"))
 	}
-	return template.HTML(b.String())
+	return b.html()
 }
 
 // Times formats the median, the 99th percentile and the maximum of a duration.

@@ -28,9 +28,7 @@ func TestActionsByRole(t *testing.T) {
 		name          string
 		operate, edit bool
 	}{{"vic", false, false}, {"opa", true, false}, {"edi", true, true}} {
-		if w := s.logInAs(c.name); w.Code != http.StatusSeeOther {
-			t.Fatalf("%s: %d", c.name, w.Code)
-		}
+		s.logInAs(c.name)
 		body := s.says("/console/jobs", "shop/report") + s.says("/console/jobs/shop/report")
 		for text, is := range map[string]bool{`panel=run"`: c.operate, `panel=pause"`: c.operate, `panel=delete"`: c.edit,
 			`/console/jobs/new"`: c.edit, "view=edit": c.edit, "pay/salaries": false} {
@@ -103,9 +101,7 @@ func TestOperatingByRole(t *testing.T) {
 		{"edi", "app test,app pause,app delete,new app,test,delete channel,pause all,replan,clean,letters", "new channel,edit channel,users"},
 		{"sam", "new channel,edit channel", "users"},
 	} {
-		if w := s.logInAs(c.name); w.Code != http.StatusSeeOther {
-			t.Fatalf("%s: %d", c.name, w.Code)
-		}
+		s.logInAs(c.name)
 		app, apps := s.says("/console/executors/shop", "10.0.0.7"), s.says("/console/executors", "shop")
 		list, channel, operating := s.says("/console/notifications"), s.says("/console/notifications/team"), s.says("/console/system")
 		palette, pause := s.says("/console/find"), s.says("/console/find?text=pause+report")

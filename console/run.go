@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -94,18 +93,6 @@ func (a *ask) runAt() (any, error) {
 		return p, nil
 	}
 	return a.runPage(need(r, err)), nil
-}
-
-func status(err error) int {
-	if e, ok := errors.AsType[*client.Error](err); ok {
-		return e.Status
-	}
-	return 0
-}
-
-// rejected reports whether the API rejected a request, because of its content or of the state of the data.
-func rejected(err error) bool {
-	return status(err) != 0 && status(err) < http.StatusInternalServerError
 }
 
 func (a *ask) runPage(r client.Run) *runPage {

@@ -109,9 +109,7 @@ func TestRunThatIsGone(t *testing.T) {
 	for path, want := range map[string]int{"/console/runs/4294967297": 404, "/console/runs/x": 400, "/console/runs/4294967297/log": 404,
 		"/console/runs/4294967297/log/lines": 404, "/console/runs/4294967297/log/text": 404,
 		"/console/runs/" + strings.Repeat("9", 5000): 400} {
-		if w := s.get(path); w.Code != want || !strings.Contains(w.Body.String(), "run") {
-			t.Errorf("%.60s: %d %.300s", path, w.Code, w.Body)
-		}
+		s.gets(path, want, "run")
 	}
 	s.loses("/console/runs/4294967297", http.StatusNotFound)
 }
@@ -130,15 +128,10 @@ func TestKillCancelRunAgain(t *testing.T) {
 	s.shows(".story,.text,[role=status]", path+open.ID.String())
 
 	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
-	w := s.post(path+done.ID.String()+"/rerun", form)
-	to := w.Header().Get("Location")
-	if w.Code != http.StatusSeeOther || to == path+done.ID.String() {
-		t.Fatalf("run again: %d %q %s", w.Code, to, w.Body)
-	}
+	to := s.posts(path+done.ID.String()+"/rerun", form, http.StatusSeeOther).Header().Get("Location")
+	check.Equal(t, to == path+done.ID.String(), false, "it leads to the run itself")
 	s.shows(".story,.text,[role=status]", to, markup)
-	if again := s.post(path+done.ID.String()+"/rerun", form).Header().Get("Location"); again != to {
-		t.Errorf("sent twice it is run as %s and %s", to, again)
-	}
+	check.Equal(t, s.post(path+done.ID.String()+"/rerun", form).Header().Get("Location"), to, "sent twice")
 	s.shows(".story,.text", path+done.ID.String())
 
 	typed := url.Values{"key": {"k3"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb\r\nc"}}
@@ -148,14 +141,11 @@ func TestKillCancelRunAgain(t *testing.T) {
 
 	new := strings.TrimPrefix(to, path)
 	s.posts(path+new+"/cancel", nil, http.StatusSeeOther)
-	w = s.post(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}})
-	body := w.Body.String()
-	if w.Code != http.StatusConflict || !strings.Contains(body, "typed-&lt;script") || strings.Contains(body, markup) {
-		t.Errorf("of one that is open: %d %s", w.Code, body)
-	}
-	if w := s.get(path + open.ID.String() + "/kill"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != path+open.ID.String() {
-		t.Errorf("a kill by GET: %d", w.Code)
-	}
+	refused := s.posts(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}},
+		http.StatusConflict, "typed-&lt;script")
+	s.never(refused.Body.String(), markup)
+	by := s.gets(path+open.ID.String()+"/kill", http.StatusSeeOther)
+	check.Equal(t, by.Header().Get("Location"), path+open.ID.String(), "a GET leads to")
 	s.says(path+open.ID.String(), "?panel=kill")
 }
 
@@ -169,20 +159,12 @@ func TestLogIsText(t *testing.T) {
 		return "\x1b[31mred\x1b[0m\n" + markup + "\nbell\a and \x00 and \u202eturned\n\x1b]0;title\x07WARN x\nlast\n", 6, true, nil
 	}
 	page := "/console/runs/" + r.ID.String() + "/log"
-	raw := s.get(page).Body.String()
-	for _, want := range []string{">red<", "&lt;script&gt;alert", `bell\x07 and \x00 and \u202eturned`, `class="t-late"`, `id="L5"`, "log.js"} {
-		check.Contains(t, raw, want)
-	}
-	if strings.Contains(raw, "<script>alert") || strings.ContainsAny(raw, "\x1b\x00\a\u202e") {
-		t.Error("the page has control characters")
-	}
+	raw := s.gets(page, http.StatusOK, ">red<", "&lt;script&gt;alert", `bell\x07 and \x00 and \u202eturned`, `class="t-late"`, `id="L5"`, "log.js")
+	s.never(raw.Body.String(), "<script>alert", "\x1b", "\x00", "\a", "\u202e")
 	s.says(page+"/lines?from=1", `"red"`, `\\x07`, `"next":6`, `"end":true`)
-	w := s.get(page + "/text")
-	h := w.Header()
-	if h.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(h.Get("Content-Disposition"), "attachment") ||
-		!strings.Contains(w.Body.String(), markup) {
-		t.Errorf("the file: %v %s", h, w.Body)
-	}
+	h := s.gets(page+"/text", http.StatusOK, markup).Header()
+	check.Equal(t, h.Get("Content-Type"), "text/plain; charset=utf-8")
+	check.Contains(t, h.Get("Content-Disposition"), "attachment")
 	s.gets(page+"?from=x", http.StatusBadRequest)
 }
 
@@ -268,9 +250,7 @@ func TestDownloadEndsInTime(t *testing.T) {
 			return lines, lines[len(lines)-1]
 		}
 		lines, note := last()
-		if len(lines) != 4 {
-			t.Errorf("%d lines, and then %.200s", len(lines), note)
-		}
+		check.Equal(t, len(lines), 4, "lines, and then %.200s", note)
 		s.texts.Equal(t, "too long", note)
 		piece, slow = 100, 7*time.Second
 		began := time.Now()
@@ -280,9 +260,8 @@ func TestDownloadEndsInTime(t *testing.T) {
 		s.texts.Equal(t, "too slow", note)
 		piece, slow = 1_500_000, 0
 		s.h = console.New(console.Options{API: s.api, Access: s.access, Writes: func() uint64 { return 0 }})
-		if lines, _ := last(); len(lines) != 10 {
-			t.Errorf("a server: %d lines", len(lines))
-		}
+		lines, _ = last()
+		check.Equal(t, len(lines), 10, "lines of a server")
 	})
 }
 

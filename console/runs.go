@@ -101,16 +101,6 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	return f
 }
 
-// given returns the values of a name in a query that are not empty.
-func given(q url.Values, name string) (list []string) {
-	for _, v := range q[name] {
-		if v != "" {
-			list = append(list, v)
-		}
-	}
-	return list
-}
-
 // rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
 // draws at once.
 func rowsOf(q url.Values) (int, error) {
@@ -167,16 +157,13 @@ func (a *ask) findRuns(p *runsPage) {
 
 // Endings returns the filters by result, with the number of runs with each result in the time range.
 func (a *ask) Endings(p *runsPage) template.HTML {
-	var b strings.Builder
+	var b markup
 	var sum counts
 	if p.Shape != nil {
 		sum = sumOf(p.stretches())
 	}
 	for i, k := range kinds {
-		states := make([]string, len(k.states))
-		for i, s := range k.states {
-			states[i] = string(s)
-		}
+		states := namesOf(k.states)
 		on := slices.Equal(p.Filter.State, states)
 		word := html(`<span class="s %s">%s</span>`, k.class, words.Say(a.Lang, k.text))
 		if p.Shape != nil {
@@ -189,9 +176,9 @@ func (a *ask) Endings(p *runsPage) template.HTML {
 		if !on {
 			q["state"] = states
 		}
-		b.WriteString(string(a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on)))
+		b.add("%s", a.chip(a.r.URL.EscapedPath()+"?"+q.Encode(), word, on))
 	}
-	return template.HTML(b.String())
+	return b.html()
 }
 
 // Beyond reports whether the list has a filter that does not apply to the histogram.

@@ -49,9 +49,8 @@ func TestFilterThatIsNotUnderstood(t *testing.T) {
 		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
 		"job=" + url.QueryEscape(markup)} {
 		w := s.get("/console/runs?" + query)
-		if body := w.Body.String(); w.Code < 400 || w.Code > 499 || strings.Contains(body, "<script>alert") {
-			t.Errorf("%.80s: %d %.400s", query, w.Code, body)
-		}
+		check.Equal(t, w.Code/100, 4, "%.80s: status %d", query, w.Code)
+		s.never(w.Body.String(), "<script>alert")
 		s.compare(fmt.Sprintf("%.80s", query), "[role=alert]")
 	}
 }
@@ -85,9 +84,9 @@ func TestShapeOfRuns(t *testing.T) {
 	body := s.says("/console/runs?job=shop/shape&when=1h&shape=1", `class="b-fail"`, `class="b-ok"`, "data-step=")
 	s.compare("the chart", "#over")
 	bar := cutOut(body, `<a href="/console/runs?from=`, ">")
-	if !strings.Contains(bar, "&to=") || strings.Contains(bar, "when=") || strings.Contains(bar, "shape=") || !strings.Contains(bar, "job=") {
-		t.Errorf("a bar leads to %q", bar)
-	}
+	check.Contains(t, bar, "&to=")
+	check.Contains(t, bar, "job=")
+	s.never(bar, "when=", "shape=")
 	zoomed := s.says("/console/runs?job=shop/shape&from=2026-11-20T11:50:00Z&to=2026-11-20T11:55:00Z")
 	check.Equal(t, strings.Count(zoomed, `<tr id="run-`), 5, "a span has N runs")
 }
@@ -158,14 +157,9 @@ func TestRunManyAgain(t *testing.T) {
 	body := s.says("/console/runs?job=shop/again&failed=1&text=disk+full&panel=rerun", `action="/console/runs/rerun"`)
 	s.compare("the panel", "dialog")
 	s.shows("#over,.cli", "/console/runs?job=shop/again&text=disk+full&shape=1")
-	if w := s.get("/console/runs?failed=1&panel=rerun"); strings.Contains(w.Body.String(), `action="/console/runs/rerun"`) {
-		t.Error("all of everything can be run again")
-	}
+	s.never(s.says("/console/runs?failed=1&panel=rerun"), `action="/console/runs/rerun"`) // all of everything
 	form := formTo(t, body, "/console/runs/rerun")
-	first := s.post("/console/runs/rerun", form).Body.String()
-	if !strings.Contains(first, "data-goon") || !strings.Contains(first, `id="stop"`) {
-		t.Fatalf("the first part: %s", first)
-	}
+	first := s.posts("/console/runs/rerun", form, http.StatusOK, "data-goon", `id="stop"`).Body.String()
 	s.compare("the first part", ".head,.buttons")
 	_, halt, _ := strings.Cut(first, `id="stop"`)
 	halted := formTo(t, halt, "/console/runs/rerun")
@@ -177,11 +171,9 @@ func TestRunManyAgain(t *testing.T) {
 	form.Set("next", next)
 	form.Set("done", "100")
 	for range 2 {
-		w := s.post("/console/runs/rerun", form)
-		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.Contains(to, "job=shop%2Fagain") {
-			t.Fatalf("the last part: %d %s %s", w.Code, to, w.Body)
-		}
-		s.says(w.Header().Get("Location"))
+		to := s.posts("/console/runs/rerun", form, http.StatusSeeOther).Header().Get("Location")
+		check.Contains(t, to, "job=shop%2Fagain")
+		s.says(to)
 		s.messages("the last part")
 	}
 	if w := s.get("/console/runs/rerun"); w.Header().Get("Location") != "/console/runs" { // the URL of a part, loaded again
@@ -260,13 +252,10 @@ func TestRemoveRuns(t *testing.T) {
 	s.gets("/console/runs/"+old.ID.String(), http.StatusNotFound)
 	for _, query := range []string{"older=30d", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1",
 		"job=shop/old&older=1h", "job=shop/old&older=30d&state=moon"} {
-		if w := s.get("/console/runs/clean?" + query); w.Code < 400 || w.Code > 499 {
-			t.Errorf("%q: %d", query, w.Code)
-		}
+		check.Equal(t, s.get("/console/runs/clean?"+query).Code/100, 4, "%q", query)
 	}
-	if w := s.get("/console/runs?job=" + old.ID.String()); w.Header().Get("Location") != "/console/runs/"+old.ID.String() {
-		t.Errorf("the ID of a run in the place of a job leads to %q", w.Header().Get("Location"))
-	}
+	at := "/console/runs/" + old.ID.String() // the ID of a run in the place of a job leads to it
+	check.Equal(t, s.get("/console/runs?job="+old.ID.String()).Header().Get("Location"), at)
 }
 
 // TestFieldsKeepTheSpan: the fields of a time range are less exact than its times. Sent unchanged with other input,

@@ -89,11 +89,8 @@ func (a *ask) script() (any, error) {
 
 func (a *ask) scriptPage(j client.Job) *scriptPage {
 	a.page, a.still = "scripts", true
-	p := &scriptPage{Job: j, Ref: j.App + "/" + j.Name, Fresh: j.Script.Kind == "",
+	p := &scriptPage{Job: j, Ref: j.App + "/" + j.Name, Fresh: j.Script.Kind == "", Kinds: namesOf(core.ScriptKinds),
 		Kind: cmp.Or(j.Script.Kind, a.Q("kind"), string(core.ScriptShell))}
-	for _, k := range core.ScriptKinds {
-		p.Kinds = append(p.Kinds, string(k))
-	}
 	p.Versions = need(a.ListScripts(a.Ctx(), j.App, j.Name)).Versions
 	if p.Fresh {
 		p.Source = templateOfKind(p.Kind)

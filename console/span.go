@@ -116,15 +116,15 @@ func momentOf(field, given string, loc *time.Location) (at time.Time, bare bool,
 }
 
 func (a *ask) SpanLinks(s span, names ...string) template.HTML {
-	var b strings.Builder
+	var b markup
 	for _, p := range presets {
 		for _, name := range names {
 			if name == p.Name {
-				b.WriteString(string(a.chip(a.With("when", p.Name, "from", "", "to", ""), text(words.Say(a.Lang, p.Text)), s.When == p.Name)))
+				b.add("%s", a.chip(a.With("when", p.Name, "from", "", "to", ""), text(words.Say(a.Lang, p.Text)), s.When == p.Name))
 			}
 		}
 	}
-	return template.HTML(b.String())
+	return b.html()
 }
 
 // chip returns a filter link, and marks it if it is on.

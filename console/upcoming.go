@@ -17,9 +17,8 @@ import (
 
 // Limits of the page.
 const (
-	drawnEach = 300 // times of one job that a pause holds
-	crowdFrom = 10  // jobs in one second that count as a peak
-	crowdsMax = 5   // peaks that are named
+	crowdFrom = 10 // jobs in one second that count as a peak
+	crowdsMax = 5  // peaks that are named
 	comeRows  = 200
 	heldEach  = 3 // times of a paused job
 	comeAsked = 1000
@@ -209,24 +208,11 @@ func (a *ask) hold(p *upcomingPage, j *client.Job, until time.Time, memo map[str
 	}
 }
 
-// previewed returns the scheduled times of a job, up to the number that is drawn. Jobs with the same schedule share
-// one request, unless their times depend on the job.
+// previewed returns the first scheduled times of a job in a range, more than are listed. Jobs with the same schedule
+// share one request, unless their times depend on the job.
 func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]time.Time) []time.Time {
 	if j.Schedule.FixedDelay != "" {
 		return slices.DeleteFunc(slices.Clone(j.Next), func(t time.Time) bool { return t.Before(from) || !t.Before(to) })
-	}
-	shift := time.Duration(0)
-	if period, err := time.ParseDuration(j.Schedule.Every); err == nil && j.Schedule.Offset == nil && len(j.Next) > 0 && period > 0 {
-		// The offset within the period depends on the job; the next known time has it.
-		shift = time.Duration(j.Next[0].UnixNano() % int64(period))
-		at := from.Truncate(0).Add(-time.Duration(from.UnixNano() % int64(period))).Add(shift)
-		var list []time.Time
-		for ; at.Before(to) && len(list) < drawnEach; at = at.Add(period) {
-			if !at.Before(from) {
-				list = append(list, at.UTC())
-			}
-		}
-		return list
 	}
 	of := int32(0)
 	if spreads(&j.Schedule) {
@@ -239,7 +225,7 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 	if list, ok := memo[string(key)]; ok {
 		return list
 	}
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: drawnEach})
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: heldEach + 2})
 	if err != nil { // the page of the job shows the error
 		return nil
 	}
@@ -377,12 +363,12 @@ const (
 
 // Axis draws the rows of the time axis, the hours above the rows, and a link for each part of the axis.
 func (a *ask) Axis(p *upcomingPage) template.HTML {
-	var b strings.Builder
+	var b markup
 	high := axisTop + laneHigh*max(1, len(p.Lanes)) + 8
 	span := p.To.Sub(p.From)
 	x := func(t time.Time) float64 { return axisLeft + axisWidth*float64(t.Sub(p.From))/float64(span) }
-	fmt.Fprintf(&b, `<svg class=axis viewBox="0 0 %d %d" role=group aria-label="%s">`, axisLeft+axisWidth+12, high,
-		template.HTMLEscapeString(a.Say("upcoming runs, by app and time")))
+	b.add(`<svg class=axis viewBox="0 0 %d %d" role=group aria-label="%s">`, axisLeft+axisWidth+12, high,
+		a.Say("upcoming runs, by app and time"))
 	step, loc := time.Duration(p.Days)*time.Hour, a.In("")
 	if p.Days == 7 {
 		step = 6 * time.Hour
@@ -390,20 +376,19 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 	if p.Chosen {
 		left, right := max(x(p.At), axisLeft), min(x(p.End), axisLeft+axisWidth)
 		if right > left {
-			fmt.Fprintf(&b, `<rect class=at x="%.1f" y="%d" width="%.1f" height="%d"/>`, left, axisTop-4, max(2, right-left), high-axisTop)
+			b.add(`<rect class=at x="%.1f" y="%d" width="%.1f" height="%d"/>`, left, axisTop-4, max(2, right-left), high-axisTop)
 		}
 	}
 	a.hours(&b, p, loc, step, high, x)
 	width := float64(axisWidth) / places24
 	for i, l := range p.Lanes {
 		base := axisTop + laneHigh*(i+1) - 6
-		fmt.Fprintf(&b, `<a href="%s"><text x="0" y="%d">%s</text></a><line class=base x1="%d" y1="%d" x2="%d" y2="%d"/>`,
-			template.HTMLEscapeString(a.With("app", l.App)), base-6, template.HTMLEscapeString(short(l.App, 16)), axisLeft, base,
-			axisLeft+axisWidth, base)
+		b.add(`<a href="%s"><text x="0" y="%d">%s</text></a><line class=base x1="%d" y1="%d" x2="%d" y2="%d"/>`,
+			a.With("app", l.App), base-6, short(l.App, 16), axisLeft, base, axisLeft+axisWidth, base)
 		if l.Many > 0 {
 			names := short(strings.Join(l.Dense, ", "), 60)
-			fmt.Fprintf(&b, `<g pointer-events=none><rect class=band x="%d" y="%d" width="%d" height="8"/><text x="%d" y="%d">%s</text></g>`,
-				axisLeft, base-8, axisWidth, axisLeft+6, base-26, template.HTMLEscapeString(a.Say("%s: %d", names, l.Many)))
+			b.add(`<g pointer-events=none><rect class=band x="%d" y="%d" width="%d" height="8"/><text x="%d" y="%d">%s</text></g>`,
+				axisLeft, base-8, axisWidth, axisLeft+6, base-26, a.Say("%s: %d", names, l.Many))
 		}
 		for place, n := range l.At {
 			from := p.From.Add(span / places24 * time.Duration(place))
@@ -412,23 +397,22 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 			if at, ok := l.peak[place]; ok {
 				from, to, class = at, at.Add(time.Second), "crowd"
 			}
-			fmt.Fprintf(&b, `<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
-				template.HTMLEscapeString(a.between(from, to)),
-				template.HTMLEscapeString(a.Say("scheduled runs: %d, at %s", n, from.In(loc).Format("15:04 ")+City(loc))), class,
+			b.add(`<a href="%s" tabindex="-1" aria-label="%s"><rect class=%s x="%.1f" y="%.1f" width="%.1f" height="%.1f"/></a>`,
+				a.between(from, to), a.Say("scheduled runs: %d, at %s", n, from.In(loc).Format("15:04 ")+City(loc)), class,
 				axisLeft+float64(place)*width, float64(base)-tall, max(2, width), tall)
 		}
 	}
-	b.WriteString(`</svg>`)
-	return template.HTML(b.String())
+	b.add(`</svg>`)
+	return b.html()
 }
 
-func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, step time.Duration, high int, x func(time.Time) float64) {
+func (a *ask) hours(b *markup, p *upcomingPage, loc *time.Location, step time.Duration, high int, x func(time.Time) float64) {
 	first := p.From.In(loc)
 	at := time.Date(first.Year(), first.Month(), first.Day(), first.Hour(), 0, 0, 0, loc)
 	for at.Hour()%int(step/time.Hour) != 0 {
 		at = at.Add(-time.Hour)
 	}
-	fmt.Fprintf(b, `<text class=tick x="0" y="12">%s</text>`, template.HTMLEscapeString(City(loc)))
+	b.add(`<text class=tick x="0" y="12">%s</text>`, City(loc))
 	for n := 0; at.Before(p.To) && n < 200; at = at.Add(step) {
 		end := at.Add(step)
 		left, right := max(x(at), axisLeft), min(x(end), axisLeft+axisWidth)
@@ -436,15 +420,14 @@ func (a *ask) hours(b *strings.Builder, p *upcomingPage, loc *time.Location, ste
 		if p.Days == 7 {
 			label = a.Weekday(at) + " " + label
 		}
-		fmt.Fprintf(b, `<a href="%s" aria-label="%s"><rect class=hour x="%.1f" y="0" width="%.1f" height="%d"/></a>`,
-			template.HTMLEscapeString(a.between(at, end)), template.HTMLEscapeString(a.Say("%s to %s", label, end.Format("15:04 ")+City(loc))),
-			left, right-left, high)
+		b.add(`<a href="%s" aria-label="%s"><rect class=hour x="%.1f" y="0" width="%.1f" height="%d"/></a>`,
+			a.between(at, end), a.Say("%s to %s", label, end.Format("15:04 ")+City(loc)), left, right-left, high)
 		every := map[int]int{1: 3, 7: 4}[p.Days] // only some parts have a label
 		if x(at) >= axisLeft && (at.Hour()/int(step/time.Hour))%every == 0 && x(at) < axisLeft+axisWidth-24 {
 			if p.Days == 7 {
 				label = a.Weekday(at)
 			}
-			fmt.Fprintf(b, `<text class=tick x="%.1f" y="12">%s</text><line class=tick x1="%.1f" y1="18" x2="%.1f" y2="%d"/>`, x(at), label, x(at), x(at), high)
+			b.add(`<text class=tick x="%.1f" y="12">%s</text><line class=tick x1="%.1f" y1="18" x2="%.1f" y2="%d"/>`, x(at), label, x(at), x(at), high)
 		}
 		n++
 	}

@@ -34,17 +34,20 @@ func html(format string, args ...any) template.HTML {
 	return template.HTML(fmt.Sprintf(format, args...))
 }
 
+// markup is HTML under construction.
+type markup struct{ strings.Builder }
+
+// add adds markup filled with text, as html returns it.
+func (m *markup) add(format string, args ...any) { m.WriteString(string(html(format, args...))) }
+
+func (m *markup) html() template.HTML { return template.HTML(m.String()) }
+
 // text and num convert data to markup for Mark.
 func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
 func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
 
 // Languages returns the languages in which the console is available.
-func (a *ask) Languages() (list []string) {
-	for _, l := range words.Languages {
-		list = append(list, string(l))
-	}
-	return list
-}
+func (a *ask) Languages() []string { return namesOf(words.Languages) }
 
 // LanguageOf returns the name of a language in this language, such as "中文".
 func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
@@ -129,8 +132,13 @@ func (a *ask) momentIn(t time.Time, loc *time.Location, named bool) template.HTM
 	if named {
 		tail = html(` <span class=zone>%s</span>`, City(loc))
 	}
-	return html(`<time datetime="%s" title="%s">%s</time>%s`, t.UTC().Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05.000 -07:00 ")+loc.String(),
-		text, tail)
+	return timeTag(at, text) + tail
+}
+
+// timeTag returns a text for a time, with the exact time as its title.
+func timeTag(at time.Time, text string) template.HTML {
+	return html(`<time datetime="%s" title="%s">%s</time>`, at.UTC().Format(time.RFC3339Nano),
+		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), text)
 }
 
 func midnight(t time.Time) time.Time {
@@ -231,8 +239,7 @@ func (a *ask) Stamp(t time.Time, zone string) template.HTML {
 	if midnight(at) != midnight(a.Now.In(a.In(zone))) {
 		form = "01-02 15:04:05"
 	}
-	return html(`<time datetime="%s" title="%s">%s</time>`, t.UTC().Format(time.RFC3339Nano),
-		at.Format("2006-01-02 15:04:05.000 -07:00 ")+at.Location().String(), at.Format(form))
+	return timeTag(at, at.Format(form))
 }
 
 // Whole formats a duration in whole seconds, or in its largest unit.
@@ -304,9 +311,8 @@ func (a *ask) Bars(list []Bar) template.HTML {
 			failed++
 		}
 	}
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`,
-		template.HTMLEscapeString(a.Say("last runs: %d, failed: %d", len(list), failed)))
+	var s markup
+	s.add(`<svg class=bars viewBox="0 0 122 20" role=img aria-label="%s">`, a.Say("last runs: %d, failed: %d", len(list), failed))
 	paths := map[string]*strings.Builder{} // one element for each color, because a list has thousands of bars
 	for i, b := range list[max(0, len(list)-30):] {
 		h := 4.0
@@ -322,10 +328,10 @@ func (a *ask) Bars(list []Bar) template.HTML {
 		fmt.Fprintf(paths[b.Shape], "M%d %.1fh3V20h-3z", i*4+1, 20-h)
 	}
 	for _, shape := range slices.Sorted(maps.Keys(paths)) {
-		fmt.Fprintf(&s, `<path class="b-%s" d="%s"/>`, shape, paths[shape])
+		s.add(`<path class="b-%s" d="%s"/>`, shape, paths[shape])
 	}
-	s.WriteString(`</svg>`)
-	return template.HTML(s.String())
+	s.add(`</svg>`)
+	return s.html()
 }
 
 // holds returns a pause of an app or of everything that has not ended, otherwise nil.

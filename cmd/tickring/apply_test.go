@@ -30,9 +30,8 @@ type parted struct {
 	t     *testing.T
 	e     *store.Store
 	url   string
-	most  int                                                 // jobs in one request
-	fails func(n int, body *client.ApplyRequest) (status int) // of the nth apply, from 1; 0: it does not
-	n     int
+	most  int                                          // jobs in one request
+	fails func(body *client.ApplyRequest) (status int) // of an apply; 0: it does not
 }
 
 func newParted(t *testing.T) *parted {
@@ -45,9 +44,9 @@ func newParted(t *testing.T) *parted {
 			check.NoError(t, err)
 			var body client.ApplyRequest
 			check.NoError(t, json.Unmarshal(raw, &body))
-			p.n, p.most = p.n+1, max(p.most, len(body.Jobs))
+			p.most = max(p.most, len(body.Jobs))
 			if p.fails != nil {
-				if status := p.fails(p.n, &body); status != 0 {
+				if status := p.fails(&body); status != 0 {
 					w.WriteHeader(status)
 					fmt.Fprint(w, `{"message":"Service Unavailable"}`)
 					return
@@ -91,68 +90,47 @@ func (p *parted) jobs() int {
 func TestApplyInParts(t *testing.T) {
 	p := newParted(t)
 	texts, changed := golden.New(t), regexp.MustCompile(`(?m)^[-+~] shop.*\n|[^ (]*[/\\](jobs.yaml)`)
-	says := func(what, text string) {
-		t.Helper()
-		texts.Equal(t, what, changed.ReplaceAllString(text, "$1"), strings.TrimPrefix(p.url, "http://"), "HOST")
-	}
 	const n = 1700
-	if code, out, _ := p.apply(n, "0s"); code != exitUsage || p.jobs() != 0 {
-		t.Errorf("a file that is wrong by itself: %d, %d jobs: %.300s", code, p.jobs(), out)
-	}
-	if code, out, errs := p.apply(n, "1h", "--dry-run"); code != exitDone || p.jobs() != 0 {
-		t.Errorf("dry run: %d, %d jobs: %s", code, p.jobs(), errs)
-	} else {
-		says("dry run", out)
-	}
-	// Part of the way, and on.
-	p.n, p.fails = 0, func(_ int, body *client.ApplyRequest) int {
-		if !body.DryRun && p.jobs() >= 1000 {
-			return http.StatusUnauthorized
+	for _, c := range []struct {
+		what, every  string
+		n            int
+		flags        []string
+		fails        func(*client.ApplyRequest) int
+		code, stored int
+	}{
+		{"a file that is wrong by itself", "0s", n, nil, nil, exitUsage, 0},
+		{"dry run", "1h", n, []string{"--dry-run"}, nil, exitDone, 0},
+		// Part of the way, and on.
+		{"broken off", "1h", n, nil, func(body *client.ApplyRequest) int {
+			if !body.DryRun && p.jobs() >= 1000 {
+				return http.StatusUnauthorized
+			}
+			return 0
+		}, exitFailed, 1000},
+		// A part that takes too long for a proxy in front is split in halves.
+		{"the rest", "1h", n, nil, func(body *client.ApplyRequest) int {
+			if len(body.Jobs) > 200 {
+				return http.StatusBadGateway
+			}
+			return 0
+		}, exitDone, n},
+		// An item rejected in one part leaves the others unchanged.
+		{"refused", "2h", 1900, nil, nil, exitRefused, n + 1},
+		// A prune deletes exactly the items that belong to the set and are not in the manifest.
+		{"dry run of a prune", "1h", 1100, []string{"--prune", "--dry-run"}, nil, exitDone, n + 1},
+		{"prune", "1h", 1100, []string{"--prune", "--yes"}, nil, exitDone, 1101},
+	} {
+		if c.what == "refused" {
+			_, _, errs := runMain(t, p.url, "version: 1\nset: other\njobs: [{app: shop, name: job-1700, handler: demo, schedule: {every: 1h}}]\n",
+				"apply", "-f", "-")
+			check.Equal(t, errs, "")
 		}
-		return 0
-	}
-	code, _, errs := p.apply(n, "1h")
-	if code != exitFailed || p.jobs() != 1000 {
-		t.Errorf("broken off: %d, %d jobs", code, p.jobs())
-	}
-	says("broken off", errs)
-	// A part that takes too long for a proxy in front is split in halves.
-	p.fails = func(_ int, body *client.ApplyRequest) int {
-		if len(body.Jobs) > 200 {
-			return http.StatusBadGateway
+		p.fails = c.fails
+		code, out, errs := p.apply(c.n, c.every, c.flags...)
+		if code != c.code || p.jobs() != c.stored {
+			t.Errorf("%s: %d, %d jobs: %.300s%s", c.what, code, p.jobs(), out, errs)
 		}
-		return 0
-	}
-	code, out, errs := p.apply(n, "1h")
-	if code != exitDone || p.jobs() != n {
-		t.Errorf("the rest: %d, %d jobs: %s", code, p.jobs(), errs)
-	}
-	says("the rest", out)
-	// An item rejected in one part leaves the others unchanged.
-	p.fails = nil
-	other := `{"apps":[{"name":"shop","set":"fleet"}],"jobs":[{"app":"shop","name":"job-1700","handler":"demo","set":"other","schedule":{"every":"1h"}}]}`
-	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/apply", strings.NewReader(other))
-	r.Header.Set("Authorization", "Bearer sesame")
-	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatal(resp, err)
-	} else {
-		resp.Body.Close()
-	}
-	if code, out, _ := p.apply(1900, "2h"); code != exitRefused || p.jobs() != n+1 {
-		t.Errorf("refused: %d, %d jobs", code, p.jobs())
-	} else {
-		says("refused", out)
-	}
-	// A prune deletes exactly the items that belong to the set and are not in the manifest.
-	if code, out, _ := p.apply(1100, "1h", "--prune", "--dry-run"); code != exitDone || p.jobs() != n+1 {
-		t.Errorf("dry run of a prune: %d, %d jobs", code, p.jobs())
-	} else {
-		says("dry run of a prune", out)
-	}
-	if code, out, errs := p.apply(1100, "1h", "--prune", "--yes"); code != exitDone || p.jobs() != 1101 {
-		t.Errorf("prune: %d, %d jobs: %s", code, p.jobs(), errs)
-	} else {
-		says("prune", out)
+		texts.Equal(t, c.what, changed.ReplaceAllString(out+errs, "$1"), strings.TrimPrefix(p.url, "http://"), "HOST")
 	}
 	if p.most > api.MaxApplyJobs {
 		t.Errorf("%d jobs in one request", p.most)

@@ -286,9 +286,7 @@ func TestHiddenEnvironment(t *testing.T) {
 		cmd.Path = filepath.Join(publicDir(t), "secretive")
 		check.OK(t, os.WriteFile(cmd.Path, self, 0o755))
 	}
-	if err := cmd.Run(); err == nil || err.Error() != "exit status 7" {
-		t.Errorf("it ended with %v: its child has read the environment", err)
-	}
+	check.Equal(t, fmt.Sprint(cmd.Run()), "exit status 7", "a child that cannot read the environment")
 }
 
 // publicDir creates a directory that all users can enter.
@@ -309,9 +307,7 @@ func TestFirstProcess(t *testing.T) {
 		`kill -9 $$`:      "exit status 137",
 		`trap 'exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`: "exit status 5",
 	} {
-		if err := command(t, "first-process", "-c", script).Run(); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", script, err, want)
-		}
+		check.Equal(t, fmt.Sprint(command(t, "first-process", "-c", script).Run()), want, "%s", script)
 	}
 }
 
@@ -358,9 +354,7 @@ func TestExecSecondSignal(t *testing.T) {
 			<-wait
 		}
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
-	}
+	check.NoError(t, cmd.Wait())
 	if n := strings.Count(says.String(), "The executor is stopping. "); n != 1 {
 		t.Errorf("it logged %d times that it stops: %s", n, says.String())
 	}

@@ -248,9 +248,7 @@ func TestAPIPage(t *testing.T) {
 	}
 	for _, part := range []string{`"existing":false`, `"existing":true`, `"change":"created"`, `"change":"deleted"`,
 		`{"runs":[{`, `"text":"`} {
-		if !strings.Contains(said, part) {
-			t.Errorf("nothing says %s: %s", part, said)
-		}
+		check.Contains(t, said, part)
 	}
 }
 

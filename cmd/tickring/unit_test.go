@@ -360,9 +360,7 @@ func TestSpansOfRecords(t *testing.T) {
 	got := string(spans(json.RawMessage(r.String()), reflect.TypeFor[core.JobRecord]()))
 	for _, want := range []string{`"grace":"10m"`, `"deadline":"1d12h"`, `"timeout":"1m30s"`, `"lostAfter":"1h"`, `"delay":"1s500ms"`,
 		`"jitter":"5s"`, `"rev":1795399384725`, `"params":"600000000000"`, `"name":"ab"`, `"max":2`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("there is no %s in %s", want, got)
-		}
+		check.Contains(t, got, want)
 	}
 	app := core.AppRecord{Name: "a", WaitForExecutor: 10 * time.Minute}
 	b, err := json.Marshal(app)
