@@ -180,10 +180,7 @@ func TestProgramGetsNoToken(t *testing.T) {
 		t.Setenv(name, "secret")
 	}
 	t.Setenv("TOKEN_OF_ANOTHER", "theirs")
-	mux := NewMux()
-	mux.Register("p", Program{Path: "bash", Args: []string{"-c", "env"}}.Handle)
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, muxOf("p", Program{Path: "bash", Args: []string{"-c", "env"}}.Handle), nil)
 	run := order(5, 7, "p")
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
@@ -204,8 +201,7 @@ func TestProgram(t *testing.T) {
 	mux.Register("never", Program{Path: "bash", Args: []string{"-c", "exit 65"}}.Handle)
 	mux.Register("dies", Program{Path: "bash", Args: []string{"-c", "kill -9 $$"}}.Handle)
 	mux.Register("none", Program{Path: "there-is-no-such-program"}.Handle)
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, mux, nil)
 	run := order(5, 5<<32|200_000_000, "p")
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout = "a b", 1, 3, 60
 	run.About = wire.About{Attempt: 2, Cause: "retry",

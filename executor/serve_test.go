@@ -42,8 +42,7 @@ func TestServe(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			w := newWaiting()
-			mux := NewMux()
-			mux.Register("w", w.handle)
+			mux := muxOf("w", w.handle)
 			f := newFake()
 			client := &http.Client{Transport: &http.Transport{}}
 			var config *tls.Config
@@ -158,8 +157,7 @@ func TestPageStartsNothing(t *testing.T) {
 
 // It can be mounted anywhere in a server of the user's own.
 func TestMounted(t *testing.T) {
-	f := newFake()
-	e := start(t, okMux(), f, nil)
+	f, e := started(t, okMux(), nil)
 	mux := http.NewServeMux()
 	mux.Handle("/internal/jobs/", e)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
@@ -205,17 +203,10 @@ func TestFindAddress(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.answer = func(host, _ string, _ []byte) string {
-			if host == "one" {
-				return silence
-			}
-			return taken
-		}
-		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		f.answer = oneGives(silence)
+		e := start(t, okMux(), f, twoServers)
 		pass(6 * time.Second)
-		f.mu.Lock()
-		check.Equal(t, len(f.regs), 1, "registrations")
-		f.mu.Unlock()
+		f.locked(func() { check.Equal(t, len(f.regs), 1, "registrations") })
 		began := time.Now()
 		mustSend(t, e, order(1, 1, "ok"))
 		f.want(t, 1, 200, "")
@@ -236,13 +227,8 @@ func TestGarbageServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
-				f.answer = func(host, _ string, _ []byte) string {
-					if host == "one" {
-						return garbage
-					}
-					return taken
-				}
-				e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+				f.answer = oneGives(garbage)
+				e := start(t, okMux(), f, twoServers)
 				mustSend(t, e, order(1, 1, "ok"))
 				f.want(t, 1, 200, "")
 				synctest.Wait()
