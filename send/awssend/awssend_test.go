@@ -214,9 +214,7 @@ func TestPut(t *testing.T) {
 			f := serve(t, c.answer)
 			url = f.url
 			a := queues(f.url).Put(t.Context(), nil, c.queue, 1, []byte(`{"jobId":1}`))
-			if a.Kind != c.kind {
-				t.Errorf("%d %q, want %d", a.Kind, a.Message, c.kind)
-			}
+			check.Equal(t, a.Kind, c.kind, "%q", a.Message)
 			if name != "by name" {
 				texts.Equal(t, name, a.Message)
 			}

@@ -30,10 +30,6 @@ func TestWantOfDescriptors(t *testing.T) {
 	if a := fn.Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerBusy || !a.Ours {
 		t.Errorf("a function: %+v", a)
 	}
-	if a := queues.Put(t.Context(), nil, "mail", 1, nil); a.Kind != dispatch.AnswerBusy {
-		t.Errorf("a queue: %+v", a)
-	}
-	if err := queues.Polled(t.Context(), nil, "mail"); err != nil {
-		t.Errorf("the queue is reported as missing: %v", err)
-	}
+	check.Equal(t, queues.Put(t.Context(), nil, "mail", 1, nil).Kind, dispatch.AnswerBusy, "a queue")
+	check.NoError(t, queues.Polled(t.Context(), nil, "mail"))
 }
