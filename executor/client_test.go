@@ -252,9 +252,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown path", "/nope", body, token()},
 	} {
 		r := post(e, c.path, c.body, c.header...)
-		if r.Code != 500 {
-			t.Errorf("%s: %d %q", c.name, r.Code, r.Msg)
-		}
+		check.Equal(t, r.Code, 500, "%s: %q", c.name, r.Msg)
 		texts.Equal(t, c.name, r.Msg)
 		if strings.Contains(r.Msg, "hidden") {
 			t.Errorf("%s: the reply lists handlers: %q", c.name, r.Msg)

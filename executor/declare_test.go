@@ -104,9 +104,7 @@ func TestDeclaredJobs(t *testing.T) {
 		if string(b) != `{"app":"demo","declared":true,"handler":"ok","name":"nightly","params":"p","retry":{"delay":"1s","max":2},"schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"set":"code-of-demo","timeout":"1m0s"}` {
 			t.Errorf("made: %s", b)
 		}
-		if s := a.jobs["demo/ok"]["schedule"]; fmt.Sprint(s) != "map[every:1h0m0s]" {
-			t.Errorf("made: %v", s)
-		}
+		check.Equal(t, fmt.Sprint(a.jobs["demo/ok"]["schedule"]), "map[every:1h0m0s]", "the schedule of the other job")
 		// The same again changes nothing; another declaration does.
 		declared(t, a, nightly, other)
 		check.Equal(t, a.rev, 2, "revision")

@@ -50,9 +50,7 @@ func TestResults(t *testing.T) {
 		if c.handler == "panics" && !strings.Contains(log, "runtime_test.go") {
 			t.Errorf("the log has no stack:\n%s", log)
 		}
-		if it := f.result(t, run.LogID); it.LogTime != run.LogTime {
-			t.Errorf("log time %d, want %d", it.LogTime, run.LogTime)
-		}
+		check.Equal(t, f.result(t, run.LogID).LogTime, run.LogTime, "log time")
 	}
 }
 
@@ -104,9 +102,7 @@ func TestTyped(t *testing.T) {
 	for text, valid := range map[string]bool{`{"n":3}`: true, "": true, " ": true, `{"m":3}`: false, `{"n":"3"}`: false, `{"n":3} {}`: false,
 		`{`: false} {
 		err := h(t.Context(), &Run{Params: text})
-		if valid != (err == nil) {
-			t.Errorf("%q: %v", text, err)
-		}
+		check.Equal(t, err == nil, valid, "%q is valid: %v", text, err)
 		if err != nil {
 			texts.Equal(t, text, err.Error())
 		}
