@@ -29,6 +29,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -45,10 +46,10 @@ func TestExecutorsOfAWS(t *testing.T) {
 	api := newSandbox(t, "api", n)
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/queue/") {
-			front(t, api, w, r)
+			api.ServeHTTP(w, r)
 			return
 		}
-		front(t, callback, w, r)
+		callback.ServeHTTP(w, r)
 	}))
 	defer door.Close()
 
@@ -96,13 +97,11 @@ func TestExecutorsOfAWS(t *testing.T) {
 			defer cancel()
 			switch {
 			case name == "bare":
-				if _, err := bare(ctx, event); err != nil {
-					t.Error(err)
-				}
+				_, err := bare(ctx, event)
+				check.NoError(t, err)
 			case name == "sdk":
-				if _, err := sdk(ctx, event); err != nil {
-					t.Error(err)
-				}
+				_, err := sdk(ctx, event)
+				check.NoError(t, err)
 			case run.Params == "fail":
 				record(event, "RetriesExhausted", `{"errorType":"ValueError","errorMessage":"no money left"}`)
 			default:
@@ -176,17 +175,12 @@ func TestExecutorsOfAWS(t *testing.T) {
 		r, err := m.Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
 		check.OK(t, err)
 		var run core.Run
-		limit, every := time.NewTimer(20*time.Second), time.NewTicker(50*time.Millisecond)
-		for waiting := true; waiting && run.State != c.state; {
-			select {
-			case <-every.C:
-			case <-limit.C:
-				waiting = false
+		_ = harness.Eventually(20*time.Second, func() error {
+			if run = memory.Run(t, e, r.Run.ID); run.State != c.state {
+				return errors.New("not yet")
 			}
-			run = memory.Run(t, e, r.Run.ID)
-		}
-		limit.Stop()
-		every.Stop()
+			return nil
+		})
 		if run.State != c.state || !strings.HasPrefix(run.Message, c.message) {
 			t.Errorf("%s %s: %s %s %q, want %s %q", c.address, c.params, run.State, run.Reason, run.Message, c.state, c.message)
 		}
@@ -196,27 +190,4 @@ func TestExecutorsOfAWS(t *testing.T) {
 	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
 		t.Errorf("%+v %v", list, err)
 	}
-}
-
-// front asks a function over HTTP as an HTTP API does.
-func front(t *testing.T, s sandbox, w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: map[string]string{},
-		Body: string(body)}
-	for k := range r.Header {
-		e.Headers[strings.ToLower(k)] = r.Header.Get(k)
-	}
-	e.RequestContext.DomainName, e.RequestContext.Stage = r.Host, "$default"
-	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.Path, e.RequestContext.HTTP.SourceIP = r.Method, r.URL.Path, "203.0.113.9"
-	b, err := json.Marshal(e)
-	check.NoError(t, err)
-	out, fault, err := s.Invoke(b, 20*time.Second)
-	var res events.APIGatewayV2HTTPResponse
-	if err != nil || fault || json.Unmarshal(out, &res) != nil {
-		t.Errorf("%s: %s, %v", s.name, out, err)
-		w.WriteHeader(502)
-		return
-	}
-	w.WriteHeader(res.StatusCode)
-	io.WriteString(w, res.Body)
 }
