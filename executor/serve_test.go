@@ -74,10 +74,7 @@ func TestServe(t *testing.T) {
 				t.Fatalf("run: %q", r.Msg)
 			}
 			<-w.began
-			if r := overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)); r.Code != 500 ||
-				!strings.HasPrefix(r.Msg, "The body is larger") {
-				t.Errorf("a body too large of unknown length: %d %q", r.Code, r.Msg)
-			}
+			refused(t, overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)), 500, "The body is larger") // of unknown length
 			cancel()
 			f.until(t, func() bool { return f.calls[len(f.calls)-1] == "one"+wire.PathRegistryRemove })
 			run.LogID = 2
@@ -145,13 +142,8 @@ func TestPageStartsNothing(t *testing.T) {
 	e := start(t, okMux(), newFake(), nil)
 	run := order(1, 1, "ok")
 	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}} {
-		r := httptest.NewRequest(http.MethodPost, "/run", bytes.NewReader(wire.AppendRun(nil, &run)))
-		r.Header.Set(header[0], header[1])
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
-		if reply, err := wire.DecodeReply(w.Body.Bytes()); err != nil || !strings.Contains(reply.Msg, "web pages") {
-			t.Errorf("%v: %+v %v", header, reply, err)
-		}
+		r := post(e, "/run", wire.AppendRun(nil, &run), header[0], header[1])
+		check.Contains(t, r.Msg, "web pages", "%v", header)
 	}
 }
 
