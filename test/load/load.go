@@ -84,9 +84,6 @@ type Options struct {
 	Fires int
 	// Kill is the average time between two kills of a dispatch process; 0 means no kills.
 	Kill time.Duration
-	// TickKills is the number of times that the planner process is killed. Each kill stops planning for 45 s,
-	// the duration of a lease.
-	TickKills int
 	// Account adds faults that emulators do not have, to the requests of the functions and to the messages for
 	// the functions.
 	Account fakeaws.Account
@@ -181,12 +178,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		killing, done := context.WithDeadline(ctx, end.Time())
 		defer done()
-		var killers sync.WaitGroup
 		if o.Kill > 0 {
-			killers.Go(func() { l.killer(killing) })
+			l.killer(killing)
 		}
-		killers.Go(func() { l.tickKiller(killing, o.TickKills) })
-		killers.Wait()
 		return nil
 	})
 }
@@ -458,17 +452,12 @@ func (l *load) received(r *wire.Run, at time.Time) {
 	}
 }
 
-// front is the HTTP API: it passes requests to the function of their path.
+// front is the HTTP API: it converts requests to events, for the function of their path.
 func (l *load) front(w http.ResponseWriter, r *http.Request) {
 	s := l.registry
 	if r.URL.Path == "/api/callback" {
 		s = l.callback
 	}
-	s.ServeHTTP(w, r)
-}
-
-// ServeHTTP converts a request to an event for the function, as an HTTP API does.
-func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -683,18 +672,6 @@ func Pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// tickKiller kills the planning process a few times while it passes.
-func (l *load) tickKiller(ctx context.Context, times int) {
-	for n := 0; n < times; {
-		if !Pause(ctx, rand.N(3*time.Second)) {
-			return
-		}
-		if l.tick.Kill() {
-			n++
-		}
 	}
 }
 
