@@ -359,7 +359,8 @@ func TestFunctions(t *testing.T) {
 	for _, level := range []string{"", "debug", "warn", "error"} {
 		other := synth(t, infra.Props{LogLevel: level})
 		for _, id := range other.of(t, "AWS::Lambda::Function") {
-			check.Equal[any](t, at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel"), "DEBUG", "the level of %s at Lambda, with %q", id, level)
+			got := at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel")
+			check.Equal[any](t, got, "DEBUG", "the level of %s at Lambda, with %q", id, level)
 		}
 	}
 	tick := tmpl.function(t, "tick")

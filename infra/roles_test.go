@@ -75,7 +75,7 @@ type grant struct {
 	resource string // the text, or JSON of an expression
 }
 
-// grants returns what the roles of a template may do.
+// grants returns the grants of all roles of a template.
 func (tmpl *template) grants(t *testing.T) []grant {
 	t.Helper()
 	var all []grant
