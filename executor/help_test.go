@@ -105,11 +105,11 @@ func (f *fake) set(answer func(host, path string, body []byte) string) {
 	f.locked(func() { f.answer = answer })
 }
 
-// locked makes a change that the answers of the fake see.
-func (f *fake) locked(change func()) {
+// locked calls a function while no request is answered.
+func (f *fake) locked(call func()) {
 	f.mu.Lock()
-	change()
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	call()
 }
 
 // atPath is the answer to requests at one path; all others are taken.

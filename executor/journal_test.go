@@ -168,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// journalIn opens a journal in a directory, and returns what it has from before.
+// journalIn opens a journal in a directory, and returns its earlier content.
 func journalIn(t *testing.T, dir string, most int64) (*journal, found) {
 	t.Helper()
 	j, was, err := openJournal(dir, true, most, quiet)

@@ -27,7 +27,7 @@ var (
 	ofBatch  = usage{writeUnits: 1, readUnits: 2.5, queueRequests: 2.2, invocations: 1, gbSeconds: 0.043}
 	ofPlan   = usage{writeUnits: 3, readUnits: 0.7}
 	ofMinute = usage{writeUnits: 4.4, readUnits: 22.3, queueRequests: 25, invocations: 1, gbSeconds: 0.55, wakes: 1}
-	// rarely is what a run reads in addition if its job runs once an hour or less.
+	// rarely has the additional reads of a run if its job runs once an hour or less.
 	rarely = usage{readUnits: 1.7}
 )
 
