@@ -34,7 +34,8 @@ var quiet = slog.New(slog.DiscardHandler)
 // TestMain runs a consumer instead of tests if a test sets the variable: a separate process can be killed.
 func TestMain(m *testing.M) {
 	if url := os.Getenv("QUEUEEXEC_TEST_URL"); url != "" {
-		mux := muxOf("h", func(_ context.Context, r *executor.Run) error {
+		mux := executor.NewMux()
+		mux.Register("h", func(_ context.Context, r *executor.Run) error {
 			if r.Again {
 				return nil
 			}
@@ -239,13 +240,6 @@ func (l line) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(reply)), Request: r}, nil
 }
 
-// muxOf returns a mux with one handler.
-func muxOf(name string, h executor.Handler) *executor.Mux {
-	mux := executor.NewMux()
-	mux.Register(name, h)
-	return mux
-}
-
 // consume starts a consumer and returns a function that stops it.
 func consume(t *testing.T, q *queue, name string, mux *executor.Mux, change func(*Options)) (stop func()) {
 	t.Helper()
@@ -273,7 +267,8 @@ func order(job int32, id int64, handler string) []byte {
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
-		mux := muxOf("h", func(_ context.Context, r *executor.Run) error {
+		mux := executor.NewMux()
+		mux.Register("h", func(_ context.Context, r *executor.Run) error {
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			q.tell("began %d", r.ID)
@@ -303,7 +298,8 @@ func TestVisibilityIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		q.noServer = true
-		mux := muxOf("slow", func(context.Context, *executor.Run) error { <-time.After(time.Hour); return nil })
+		mux := executor.NewMux()
+		mux.Register("slow", func(context.Context, *executor.Run) error { <-time.After(time.Hour); return nil })
 		consume(t, q, "one", mux, nil)
 		consume(t, q, "two", mux, nil)
 		q.put(order(1, 1, "slow"))
@@ -442,7 +438,8 @@ func TestQueueAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue()
 		q.down["one"] = true
-		mux := muxOf("h", func(context.Context, *executor.Run) error { return nil })
+		mux := executor.NewMux()
+		mux.Register("h", func(context.Context, *executor.Run) error { return nil })
 		consume(t, q, "one", mux, nil)
 		q.put(order(1, 1, "h"))
 		<-time.After(time.Hour)
