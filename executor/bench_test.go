@@ -126,8 +126,7 @@ func (s *sender) send(first, n int64) (ok int64, err error) {
 // load is an executor on a port, with a server that counts.
 func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send func(first, n int64) (refused int64)) {
 	tb.Helper()
-	mux := NewMux()
-	mux.Register("empty", func(context.Context, *Run) error { return nil })
+	mux := muxOf("empty", func(context.Context, *Run) error { return nil })
 	c = &counter{}
 	server := httptest.NewServer(c)
 	tb.Cleanup(server.Close)

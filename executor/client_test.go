@@ -3,7 +3,6 @@ package executor
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,9 +15,7 @@ import (
 )
 
 func okMux() *Mux {
-	mux := NewMux()
-	mux.Register("ok", func(context.Context, *Run) error { return nil })
-	return mux
+	return muxOf("ok", func(context.Context, *Run) error { return nil })
 }
 
 func TestRegistration(t *testing.T) {
@@ -76,16 +73,14 @@ func TestCallbacks(t *testing.T) {
 			}
 			return taken
 		}
-		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		e := start(t, okMux(), f, twoServers)
 		for id := int64(1); id <= 1200; id++ {
 			mustSend(t, e, order(1, id, "ok"))
 			synctest.Wait()
 		}
 		pass(time.Minute)
 		check.Equal(t, e.Unreported(), 1200, "unreported")
-		f.mu.Lock()
-		up = true
-		f.mu.Unlock()
+		f.locked(func() { up = true })
 		f.until(t, func() bool { return len(f.items) >= 1200 })
 		synctest.Wait()
 		seen := map[int64]int{}
@@ -122,9 +117,7 @@ func TestCallbackPoison(t *testing.T) {
 			mustSend(t, e, order(1, id, "ok"))
 		}
 		pass(time.Second)
-		f.mu.Lock()
-		up = true
-		f.mu.Unlock()
+		f.locked(func() { up = true })
 		began := time.Now()
 		f.until(t, func() bool { return len(f.items) == 39 })
 		synctest.Wait()
@@ -150,25 +143,19 @@ func TestCallbackPoison(t *testing.T) {
 // all results once it accepts them.
 func TestReporterPausesWhenEveryResultIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.answer = func(_, path string, _ []byte) string {
-			if path == wire.PathCallback {
-				return `{"code":500,"msg":"no"}`
-			}
-			return taken
-		}
-		e := start(t, okMux(), f, nil)
+		f, e := started(t, okMux(), nil)
+		f.set(atPath(wire.PathCallback, `{"code":500,"msg":"no"}`))
 		for id := int64(1); id <= 1000; id++ {
 			mustSend(t, e, order(1, id, "ok"))
 			synctest.Wait()
 		}
 		pass(time.Hour)
-		f.mu.Lock()
-		if n := len(f.calls); n > 500 {
-			t.Errorf("%d requests in an hour", n)
-		}
-		f.mu.Unlock()
-		f.set(nil)
+		f.locked(func() {
+			if n := len(f.calls); n > 500 {
+				t.Errorf("%d requests in an hour", n)
+			}
+			f.answer = nil
+		})
 		began := time.Now()
 		f.until(t, func() bool { return len(f.items) == 1000 })
 		if d := time.Since(began); d > time.Minute {
@@ -198,25 +185,18 @@ func TestTooManyUnreported(t *testing.T) {
 // TestTooManyUnreportedBytes: a few results may reach the limit of bytes.
 func TestTooManyUnreportedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mux := NewMux()
-		mux.Register("says", func(_ context.Context, r *Run) error { r.SetResult(Success, strings.Repeat("x", 1000)); return nil })
-		f := newFake()
-		f.answer = func(string, string, []byte) string { return "" }
-		dir := t.TempDir()
-		full := func(o *Options) { o.Dir, o.MaxUnreportedBytes = dir, 3000 }
-		e := start(t, mux, f, full)
+		mux := muxOf("says", func(_ context.Context, r *Run) error { r.SetResult(Success, strings.Repeat("x", 1000)); return nil })
+		f, e := started(t, mux, func(o *Options) { o.MaxUnreportedBytes = 3000 })
+		f.set(atPath(wire.PathCallback, ""))
 		for id := int64(1); id <= 3; id++ {
 			mustSend(t, e, order(1, id, "says"))
 			synctest.Wait()
 		}
 		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
-		pass(time.Second)
-		synctest.Wait()
-		dir = copyJournal(t, dir)
-		e = start(t, mux, f, full) // after a crash
+		e = startAfterCrash(t, mux, f, e)
 		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
 		f.set(nil)
-		f.until(t, func() bool { return len(f.items) >= 3 })
+		f.until(t, func() bool { return len(f.items) >= 6 }) // of each of the two, for the first goes on
 		synctest.Wait()
 		mustSend(t, e, order(1, 4, "says"))
 		f.want(t, 4, 200, strings.Repeat("x", 1000))
@@ -225,8 +205,7 @@ func TestTooManyUnreportedBytes(t *testing.T) {
 
 // TestTriggerTellsD: a server that calls the path of dialect D gets results in the format of dialect D.
 func TestTriggerTellsD(t *testing.T) {
-	f := newFake()
-	e := start(t, okMux(), f, nil)
+	f, e := started(t, okMux(), nil)
 	run := order(1, 1, "ok")
 	if r := post(e, wire.PathTrigger, wire.AppendRun(nil, &run), wire.HeaderApp, "demo"); !r.OK() {
 		t.Fatal(r.Msg)
@@ -240,10 +219,7 @@ func TestBadInput(t *testing.T) {
 	mux := okMux()
 	mux.Register("hidden", func(context.Context, *Run) error { return nil })
 	var out lockedBuffer
-	e := start(t, mux, f, func(o *Options) {
-		o.Token = "secret"
-		o.Log = slog.New(slog.NewTextHandler(&out, nil))
-	})
+	e := start(t, mux, f, func(o *Options) { o.Token, o.Log = "secret", out.log() })
 	ok := order(1, 1, "ok")
 	body := wire.AppendRun(nil, &ok)
 	token := func(more ...string) []string { return append([]string{wire.HeaderToken, "secret"}, more...) }
@@ -276,9 +252,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown path", "/nope", body, token()},
 	} {
 		r := post(e, c.path, c.body, c.header...)
-		if r.Code != 500 {
-			t.Errorf("%s: %d %q", c.name, r.Code, r.Msg)
-		}
+		check.Equal(t, r.Code, 500, "%s: %q", c.name, r.Msg)
 		texts.Equal(t, c.name, r.Msg)
 		if strings.Contains(r.Msg, "hidden") {
 			t.Errorf("%s: the reply lists handlers: %q", c.name, r.Msg)

@@ -36,8 +36,7 @@ func TestData(t *testing.T) {
 		mux.Register("times out", set("d", waits))
 		mux.Register("is killed", set("d", waits))
 		mux.Register("unset", func(_ context.Context, r *Run) error { return r.SetData("") })
-		f := newFake()
-		e := start(t, mux, f, nil)
+		f, e := started(t, mux, nil)
 		for i, c := range []struct {
 			handler string
 			code    int
@@ -65,28 +64,22 @@ func TestData(t *testing.T) {
 // TestDataIsJournaled: data that no server took survives the process, even if the journal has started a new file since.
 func TestDataIsJournaled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mux := NewMux()
-		mux.Register("h", func(_ context.Context, r *Run) error {
+		mux := muxOf("h", func(_ context.Context, r *Run) error {
 			r.SetResult(Success, "message")
 			if r.ID == 1 {
 				return nil
 			}
 			return r.SetData("data of " + r.Params)
 		})
-		down := newFake()
-		down.set(func(string, string, []byte) string { return "" })
-		dir := t.TempDir()
-		e := start(t, mux, down, func(o *Options) { o.Dir, o.journalMost = dir, 500 })
+		down, e := started(t, mux, func(o *Options) { o.journalMost = 500 })
+		down.set(atPath(wire.PathCallback, ""))
 		for id := range int64(9) {
 			run := order(int32(id+1), id+1, "h")
 			run.Params = strings.Repeat("p", int(id))
 			mustSend(t, e, run)
 		}
-		synctest.Wait()
 		pass(time.Second)
-		f := newFake()
-		left := copyJournal(t, dir)
-		start(t, mux, f, func(o *Options) { o.Dir = left })
+		f, _ := afterCrash(t, mux, e)
 		for id := range int64(9) {
 			want := "data of " + strings.Repeat("p", int(id))
 			if id == 0 {
@@ -100,12 +93,9 @@ func TestDataIsJournaled(t *testing.T) {
 }
 
 func TestSubmittedData(t *testing.T) {
-	mux := NewMux()
-	mux.Register("h", func(_ context.Context, r *Run) error { return r.SetData("d") })
+	mux := muxOf("h", func(_ context.Context, r *Run) error { return r.SetData("d") })
 	e := start(t, mux, newFake(), nil)
-	run := order(1, 1, "h")
-	s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run))
-	check.OK(t, err)
+	s := submit(t, e, order(1, 1, "h"))
 	<-s.Ended()
 	if r := s.Result(); r.Data != "d" || r.Outcome != Success {
 		t.Errorf("%+v", r)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -86,7 +85,7 @@ func declared(t *testing.T, a *fakeAPI, jobs ...Job) string {
 	}
 	e := start(t, mux, newFake(), func(o *Options) {
 		o.Servers = []string{"http://one/xxl-job-admin"}
-		o.Token, o.Client, o.Log = "secret", &http.Client{Transport: a}, slog.New(slog.NewTextHandler(&out, nil))
+		o.Token, o.Client, o.Log = "secret", &http.Client{Transport: a}, out.log()
 	})
 	pass(10 * time.Second)
 	synctest.Wait()
@@ -105,9 +104,7 @@ func TestDeclaredJobs(t *testing.T) {
 		if string(b) != `{"app":"demo","declared":true,"handler":"ok","name":"nightly","params":"p","retry":{"delay":"1s","max":2},"schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"set":"code-of-demo","timeout":"1m0s"}` {
 			t.Errorf("made: %s", b)
 		}
-		if s := a.jobs["demo/ok"]["schedule"]; fmt.Sprint(s) != "map[every:1h0m0s]" {
-			t.Errorf("made: %v", s)
-		}
+		check.Equal(t, fmt.Sprint(a.jobs["demo/ok"]["schedule"]), "map[every:1h0m0s]", "the schedule of the other job")
 		// The same again changes nothing; another declaration does.
 		declared(t, a, nightly, other)
 		check.Equal(t, a.rev, 2, "revision")
@@ -171,16 +168,13 @@ func TestAbout(t *testing.T) {
 		w := newWaiting()
 		var mu sync.Mutex
 		var got []string
-		mux := NewMux()
-		mux.Register("h", func(ctx context.Context, r *Run) error {
+		mux := muxOf("h", func(ctx context.Context, r *Run) error {
 			mu.Lock()
 			got = append(got, fmt.Sprintf("%d %v %s%s %s %v", r.Attempt, r.ScheduledAt, r.Cause, r.Traceparent, r.Params, r.Again))
 			mu.Unlock()
 			return w.handle(ctx, r)
 		}, RerunAfterCrash())
-		f := newFake()
-		dir := t.TempDir()
-		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		_, e := started(t, mux, nil)
 		const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		const none, third = "0 0001-01-01 00:00:00 +0000 UTC ", "3 2026-01-02 02:04:05 +0000 UTC retry" + parent
 		headers := []string{wire.HeaderAttempt, "3", wire.HeaderScheduledAt, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry",
@@ -209,10 +203,8 @@ func TestAbout(t *testing.T) {
 			<-w.began
 			check.Equal(t, got[i], c.want+" "+run.Params+" false", "%s %v", c.member, c.headers)
 		}
-		synctest.Wait()
-		left := copyJournal(t, dir)
 		got = nil
-		start(t, mux, newFake(), func(o *Options) { o.Dir = left })
+		afterCrash(t, mux, e)
 		for range 7 {
 			<-w.began
 		}

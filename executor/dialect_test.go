@@ -118,8 +118,7 @@ func TestDialects(t *testing.T) {
 			defer server.Close()
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
-			mux := NewMux()
-			mux.Register("says", func(_ context.Context, r *Run) error {
+			mux := muxOf("says", func(_ context.Context, r *Run) error {
 				r.Printf("hello %s", r.Params)
 				r.SetResult(Success, "said "+r.Params)
 				return nil

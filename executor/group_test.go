@@ -32,8 +32,7 @@ func killedUnder(t *testing.T, dir, program string) (held *os.File) {
 	t.Cleanup(func() { held.Close() })
 	check.Call(t)(io.ReadFull(held, make([]byte, len("started\n"))))
 	for { // it was on its way before the program could report that
-		j := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
-		if j.replay(); j.live[77] != nil && len(j.live[77].run.groups) == 1 {
+		if e := replayed(dir)[77]; e != nil && len(e.run.groups) == 1 {
 			break
 		}
 		runtime.Gosched()
@@ -138,9 +137,7 @@ func TestGroup(t *testing.T) {
 
 func TestGroupsAreJournaled(t *testing.T) {
 	dir := t.TempDir()
-	j, _, err := openJournal(dir, true, 2000, quiet)
-	check.OK(t, err)
-	j.start(func() []remembered { return nil })
+	j, _ := journalIn(t, dir, 2000)
 	j.accept(&incoming{Run: order(1, 1, "h")})
 	j.accept(&incoming{Run: order(1, 2, "h")})
 	var want []group

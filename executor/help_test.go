@@ -102,10 +102,37 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (f *fake) set(answer func(host, path string, body []byte) string) {
-	f.mu.Lock()
-	f.answer = answer
-	f.mu.Unlock()
+	f.locked(func() { f.answer = answer })
 }
+
+// locked calls a function while no request is answered.
+func (f *fake) locked(call func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call()
+}
+
+// atPath is the answer to requests at one path; all others are taken.
+func atPath(path, reply string) func(host, path string, body []byte) string {
+	return func(_, at string, _ []byte) string {
+		if at == path {
+			return reply
+		}
+		return taken
+	}
+}
+
+// oneGives is the answer of host one; others take everything.
+func oneGives(reply string) func(host, path string, body []byte) string {
+	return func(host, _ string, _ []byte) string {
+		if host == "one" {
+			return reply
+		}
+		return taken
+	}
+}
+
+func twoServers(o *Options) { o.Servers = []string{"http://one", "http://two"} }
 
 // until waits until ok holds, which is asked after each request.
 func (f *fake) until(tb testing.TB, ok func() bool) {
@@ -158,6 +185,28 @@ func start(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
 	e := prepare(tb, mux, f, change)
 	check.OK(tb, e.Start())
 	return e
+}
+
+// started starts an executor with a server of its own.
+func started(tb testing.TB, mux *Mux, change func(*Options)) (*fake, *Executor) {
+	tb.Helper()
+	f := newFake()
+	return f, start(tb, mux, f, change)
+}
+
+// startWaiting starts an executor whose only handler is "w", which waits.
+func startWaiting(tb testing.TB, change func(*Options)) (*waiting, *fake, *Executor) {
+	tb.Helper()
+	w := newWaiting()
+	f, e := started(tb, muxOf("w", w.handle), change)
+	return w, f, e
+}
+
+// muxOf returns a mux with one handler.
+func muxOf(name string, h Handler, more ...HandlerOption) *Mux {
+	mux := NewMux()
+	mux.Register(name, h, more...)
+	return mux
 }
 
 func prepare(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {

@@ -17,20 +17,31 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// copyJournal returns a copy of the directory, as if the process had died now.
-func copyJournal(t *testing.T, dir string) string {
+// afterCrash starts an executor with a server of its own on a copy of the directory of another one, as if that process had died now.
+func afterCrash(t *testing.T, mux *Mux, dead *Executor) (*fake, *Executor) {
 	t.Helper()
+	f := newFake()
+	return f, startAfterCrash(t, mux, f, dead)
+}
+
+func startAfterCrash(t *testing.T, mux *Mux, f *fake, dead *Executor) *Executor {
+	t.Helper()
+	pass(gather)
+	synctest.Wait()
 	to := t.TempDir()
-	names, err := filepath.Glob(filepath.Join(dir, "journal-*"))
+	names, err := filepath.Glob(filepath.Join(dead.o.Dir, "journal-*"))
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no journal in %s: %v", dir, err)
+		t.Fatalf("no journal in %s: %v", dead.o.Dir, err)
 	}
 	for _, n := range names {
 		b, err := os.ReadFile(n)
 		check.OK(t, err)
 		check.OK(t, os.WriteFile(filepath.Join(to, filepath.Base(n)), b, 0o600))
 	}
-	return to
+	return start(t, mux, f, func(o *Options) {
+		o.Dir, o.Servers = to, dead.o.Servers
+		o.MaxUnreported, o.MaxUnreportedBytes = dead.o.MaxUnreported, dead.o.MaxUnreportedBytes
+	})
 }
 
 func TestCrash(t *testing.T) {
@@ -40,15 +51,8 @@ func TestCrash(t *testing.T) {
 		mux.Register("w", w.handle)
 		mux.Register("again", w.handle, RerunAfterCrash())
 		mux.Register("ok", func(_ context.Context, r *Run) error { r.SetResult(Success, "done"); return nil })
-		f := newFake()
-		f.set(func(_, path string, _ []byte) string {
-			if path == wire.PathCallback {
-				return "" // no server takes a result
-			}
-			return taken
-		})
-		dir := t.TempDir()
-		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		f, e := started(t, mux, nil)
+		f.set(atPath(wire.PathCallback, "")) // no server takes a result
 		mustSend(t, e, order(1, 1, "w"))
 		<-w.began
 		mustSend(t, e, order(1, 2, "w")) // waits
@@ -59,12 +63,9 @@ func TestCrash(t *testing.T) {
 		if n := e.Unreported(); n != 1 {
 			t.Fatalf("%d unreported", n)
 		}
-		pass(gather)
-		synctest.Wait()
-		left := copyJournal(t, dir)
 
 		// Only one process may use the directory.
-		two, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet})
+		two, err := New(mux, Options{App: "demo", Dir: e.o.Dir, Log: quiet})
 		check.OK(t, err)
 		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the directory") {
 			t.Errorf("second executor on a folder: %v", err)
@@ -80,8 +81,7 @@ func TestCrash(t *testing.T) {
 			mu.Unlock()
 			return nil
 		}, RerunAfterCrash())
-		f2 := newFake()
-		e2 := start(t, mux2, f2, func(o *Options) { o.Dir = left })
+		f2, e2 := afterCrash(t, mux2, e)
 		const crash = "the executor's process ended under the run (container destroy). [job running, killed]"
 		f2.want(t, 1, 500, crash)
 		f2.want(t, 2, 500, crash)
@@ -97,11 +97,7 @@ func TestCrash(t *testing.T) {
 		synctest.Wait()
 
 		// The third process reports nothing, but still knows the IDs.
-		pass(gather)
-		synctest.Wait()
-		third := copyJournal(t, left)
-		f3 := newFake()
-		e3 := start(t, mux2, f3, func(o *Options) { o.Dir = third })
+		f3, e3 := afterCrash(t, mux2, e2)
 		refused(t, send(e3, order(9, 4, "again")), 500, "repeate trigger job")
 		synctest.Wait()
 		check.Equal(t, len(f3.items), 0, "reported again: %v", f3.items)
@@ -113,13 +109,8 @@ func TestJournalFolderCannotBeWritten(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
 		check.OK(t, os.WriteFile(file, nil, 0o600))
 		var out lockedBuffer
-		mux := NewMux()
-		mux.Register("ok", func(context.Context, *Run) error { return nil })
-		f := newFake()
-		e := start(t, mux, f, func(o *Options) {
-			o.Dir = filepath.Join(file, "below")
-			o.LogDir = filepath.Join(file, "logs")
-			o.Log = slog.New(slog.NewTextHandler(&out, nil))
+		f, e := started(t, okMux(), func(o *Options) {
+			o.Dir, o.LogDir, o.Log = filepath.Join(file, "below"), filepath.Join(file, "logs"), out.log()
 		})
 		check.Contains(t, out.String(), "journal not writable", "it says")
 		r := send(e, order(1, 1, "ok"))
@@ -137,13 +128,8 @@ func TestLogFolderCannotBeWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	check.OK(t, os.WriteFile(file, nil, 0o600))
 	var out lockedBuffer
-	mux := NewMux()
-	mux.Register("ok", func(_ context.Context, r *Run) error { r.Printf("hello"); return nil })
-	f := newFake()
-	e := start(t, mux, f, func(o *Options) {
-		o.LogDir = filepath.Join(file, "logs")
-		o.Log = slog.New(slog.NewTextHandler(&out, nil))
-	})
+	mux := muxOf("ok", func(_ context.Context, r *Run) error { r.Printf("hello"); return nil })
+	f, e := started(t, mux, func(o *Options) { o.LogDir, o.Log = filepath.Join(file, "logs"), out.log() })
 	run := order(1, 1, "ok")
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
@@ -161,18 +147,8 @@ func TestFullDisk(t *testing.T) {
 		t.Skip("no /dev/full here")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		f := newFake()
-		f.set(func(_, path string, _ []byte) string {
-			if path == wire.PathCallback {
-				return ""
-			}
-			return taken
-		})
-		dir := t.TempDir()
-		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		w, f, e := startWaiting(t, nil)
+		f.set(atPath(wire.PathCallback, ""))
 		mustSend(t, e, order(1, 1, "w"))
 		<-w.began
 		synctest.Wait()
@@ -185,21 +161,33 @@ func TestFullDisk(t *testing.T) {
 		synctest.Wait()
 		mustSend(t, e, order(2, 3, "w"))
 		<-w.began
-		synctest.Wait()
-		f2 := newFake()
-		start(t, NewMux(), f2, func(o *Options) { o.Dir = copyJournal(t, dir) })
+		f2, _ := afterCrash(t, NewMux(), e)
 		f2.want(t, 1, 200, "")
 		f2.result(t, 3)
 		check.Equal(t, len(f2.items), 2, "%v", f2.items)
 	})
 }
 
+// journalIn opens a journal in a directory, and returns its earlier content.
+func journalIn(t *testing.T, dir string, most int64) (*journal, found) {
+	t.Helper()
+	j, was, err := openJournal(dir, true, most, quiet)
+	check.OK(t, err)
+	j.start(func() []remembered { return nil })
+	return j, was
+}
+
+// replayed returns the runs in the files of a directory.
+func replayed(dir string) map[int64]*entry {
+	j := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
+	j.replay()
+	return j.live
+}
+
 // TestJournalCut: a journal that is cut anywhere returns its complete records, without an error.
 func TestJournalCut(t *testing.T) {
 	dir := t.TempDir()
-	j, _, err := openJournal(dir, true, 64<<20, quiet)
-	check.OK(t, err)
-	j.start(func() []remembered { return nil })
+	j, _ := journalIn(t, dir, 64<<20)
 	var ends []int64
 	for id := range int64(5) {
 		run := order(1, id+1, "h")
@@ -215,26 +203,22 @@ func TestJournalCut(t *testing.T) {
 	check.OK(t, err)
 	for cut := range len(whole) + 1 {
 		check.OK(t, os.WriteFile(name, whole[:cut], 0o600))
-		k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
-		k.replay()
+		live := replayed(dir)
 		want := 0
 		for _, e := range ends {
 			if int64(cut) >= e {
 				want++
 			}
 		}
-		if len(k.live) != want {
-			t.Fatalf("cut at %d of %d: %d runs, want %d", cut, len(whole), len(k.live), want)
+		if len(live) != want {
+			t.Fatalf("cut at %d of %d: %d runs, want %d", cut, len(whole), len(live), want)
 		}
 	}
 	// One wrong byte is found.
 	bad := bytes.Clone(whole)
 	bad[ends[2]+headLen+10] ^= 1
 	check.OK(t, os.WriteFile(name, bad, 0o600))
-	k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
-	if k.replay(); len(k.live) != 3 {
-		t.Errorf("%d runs before the wrong byte, want 3", len(k.live))
-	}
+	check.Equal(t, len(replayed(dir)), 3, "runs before the wrong byte")
 }
 
 // TestJournalRolls: a journal starts new files, which contain open runs and recently ended ones.
@@ -258,9 +242,7 @@ func TestJournalRolls(t *testing.T) {
 	}
 	j.close()
 	check.Equal(t, len(j.files()), 1, "files")
-	k, was, err := openJournal(dir, true, 2000, quiet)
-	check.OK(t, err)
-	k.start(func() []remembered { return nil })
+	k, was := journalIn(t, dir, 2000)
 	defer k.close()
 	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 {
 		t.Errorf("open %v, results %v", was.open, was.results)
@@ -275,9 +257,7 @@ func TestJournalRolls(t *testing.T) {
 func TestJournalLargerThanAFile(t *testing.T) {
 	dir := t.TempDir()
 	const most = 100_000
-	j, _, err := openJournal(dir, true, most, quiet)
-	check.OK(t, err)
-	j.start(func() []remembered { return nil })
+	j, _ := journalIn(t, dir, most)
 	msg := strings.Repeat("x", 10_000)
 	const large = 60
 	for id := range int64(large) { // six files full of results that no server took
@@ -339,6 +319,9 @@ type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
+
+// log returns a logger into the buffer.
+func (l *lockedBuffer) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 func (l *lockedBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()

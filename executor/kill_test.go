@@ -75,8 +75,7 @@ func child() bool {
 
 // runProgram is an executor in a separate process that runs one program and waits to be killed.
 func runProgram(dir, program, pipe string) {
-	mux := NewMux()
-	mux.Register("p", Program{Path: "sh", Args: []string{"-c", program, "sh"}}.Handle)
+	mux := muxOf("p", Program{Path: "sh", Args: []string{"-c", program, "sh"}}.Handle)
 	e, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet, LogMax: -1})
 	if err != nil {
 		panic(err)

@@ -116,8 +116,7 @@ func TestLogBound(t *testing.T) {
 			_, err := r.Output().Write(bytes.Repeat([]byte("z"), 5000)) // no line end, and past the bound
 			return err
 		})
-		f := newFake()
-		e := start(t, mux, f, func(o *Options) { o.LogMax = 1000 })
+		f, e := started(t, mux, func(o *Options) { o.LogMax = 1000 })
 		for id, handler := range map[int64]string{1: "loud", 2: "one"} {
 			run := order(int32(id), id, handler)
 			mustSend(t, e, run)
@@ -180,16 +179,13 @@ func TestLogsAreSwept(t *testing.T) {
 }
 
 func TestNoLogs(t *testing.T) {
-	mux := NewMux()
-	mux.Register("h", func(_ context.Context, r *Run) error { r.Printf("x"); r.Logger().Info("y"); return nil })
-	f := newFake()
-	var dir string
-	e := start(t, mux, f, func(o *Options) { o.LogMax = -1; dir = o.Dir })
+	mux := muxOf("h", func(_ context.Context, r *Run) error { r.Printf("x"); r.Logger().Info("y"); return nil })
+	f, e := started(t, mux, func(o *Options) { o.LogMax = -1 })
 	run := order(1, 1, "h")
 	mustSend(t, e, run)
 	f.want(t, 1, 200, "")
 	check.Equal(t, readLog(t, e, run), "", "log")
-	if _, err := os.Stat(filepath.Join(dir, "logs")); err == nil {
+	if _, err := os.Stat(filepath.Join(e.o.Dir, "logs")); err == nil {
 		t.Error("there is a folder of logs")
 	}
 }

@@ -28,8 +28,7 @@ func TestResults(t *testing.T) {
 	mux.Register("panics", func(_ context.Context, r *Run) error { r.SetResult(Success, "set"); panic("oh") })
 	mux.Register("exits", func(context.Context, *Run) error { runtime.Goexit(); return nil })
 	mux.Register("long", func(_ context.Context, r *Run) error { return errors.New(strings.Repeat("é", 60_000)) })
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, mux, nil)
 	for i, c := range []struct {
 		handler string
 		code    int
@@ -51,16 +50,13 @@ func TestResults(t *testing.T) {
 		if c.handler == "panics" && !strings.Contains(log, "runtime_test.go") {
 			t.Errorf("the log has no stack:\n%s", log)
 		}
-		if it := f.result(t, run.LogID); it.LogTime != run.LogTime {
-			t.Errorf("log time %d, want %d", it.LogTime, run.LogTime)
-		}
+		check.Equal(t, f.result(t, run.LogID).LogTime, run.LogTime, "log time")
 	}
 }
 
 func TestRunFields(t *testing.T) {
 	var got Run
-	mux := NewMux()
-	mux.Register("h", func(ctx context.Context, r *Run) error {
+	mux := muxOf("h", func(ctx context.Context, r *Run) error {
 		got = Run{ID: r.ID, JobID: r.JobID, Handler: r.Handler, Params: r.Params, ScheduledAt: r.ScheduledAt, TriggeredAt: r.TriggeredAt,
 			ShardIndex: r.ShardIndex, ShardTotal: r.ShardTotal, Timeout: r.Timeout}
 		d, ok := ctx.Deadline()
@@ -71,8 +67,7 @@ func TestRunFields(t *testing.T) {
 		_, _ = r.Output().Write([]byte("raw, without end"))
 		return nil
 	})
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, mux, nil)
 	run := order(5, 5<<32|200_000_000, "h")
 	// recent enough that the log is not removed
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, time.Now().Add(-time.Hour).UnixMilli()
@@ -107,9 +102,7 @@ func TestTyped(t *testing.T) {
 	for text, valid := range map[string]bool{`{"n":3}`: true, "": true, " ": true, `{"m":3}`: false, `{"n":"3"}`: false, `{"n":3} {}`: false,
 		`{`: false} {
 		err := h(t.Context(), &Run{Params: text})
-		if valid != (err == nil) {
-			t.Errorf("%q: %v", text, err)
-		}
+		check.Equal(t, err == nil, valid, "%q is valid: %v", text, err)
 		if err != nil {
 			texts.Equal(t, text, err.Error())
 		}
@@ -121,11 +114,7 @@ func TestTyped(t *testing.T) {
 
 func TestBlockStrategies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		f := newFake()
-		e := start(t, mux, f, func(o *Options) { o.QueueSize = 2 })
+		w, f, e := startWaiting(t, func(o *Options) { o.QueueSize = 2 })
 		mustSend(t, e, order(1, 1, "w"))
 		if id := <-w.began; id != 1 {
 			t.Fatalf("began %d", id)
@@ -178,11 +167,7 @@ func TestBlockStrategies(t *testing.T) {
 
 func TestKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		f := newFake()
-		e := start(t, mux, f, nil)
+		w, f, e := startWaiting(t, nil)
 		kill := wire.AppendKill(nil, wire.KillRequest{JobID: 1})
 		idle := wire.AppendIdleBeat(nil, wire.IdleBeatRequest{JobID: 1})
 		if !post(e, "/kill", kill).OK() || !post(e, "/idleBeat", idle).OK() || !post(e, "/beat", nil).OK() {
@@ -218,8 +203,7 @@ func TestTimeout(t *testing.T) {
 		mux := NewMux()
 		mux.Register("w", w.handle)
 		mux.Register("deaf", func(context.Context, *Run) error { <-deaf; return nil })
-		f := newFake()
-		e := start(t, mux, f, nil)
+		f, e := started(t, mux, nil)
 		run := order(1, 1, "w")
 		run.Timeout = 3
 		began := time.Now()
@@ -246,11 +230,7 @@ func TestTimeout(t *testing.T) {
 
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		f := newFake()
-		e := start(t, mux, f, nil)
+		w, f, e := startWaiting(t, nil)
 		mustSend(t, e, order(1, 1, "w"))
 		mustSend(t, e, order(1, 2, "w"))
 		<-w.began
@@ -277,8 +257,7 @@ func TestChangedHandler(t *testing.T) {
 		mux := NewMux()
 		mux.Register("w", w.handle)
 		mux.Register("other", func(context.Context, *Run) error { return nil })
-		f := newFake()
-		e := start(t, mux, f, nil)
+		f, e := started(t, mux, nil)
 		mustSend(t, e, order(1, 1, "w"))
 		mustSend(t, e, order(1, 2, "w"))
 		<-w.began
@@ -309,8 +288,7 @@ func TestInitDestroyIdle(t *testing.T) {
 		mux.Register("h", func(context.Context, *Run) error { return tell("run", nil) },
 			Init(func(context.Context) error { return tell("init", fail) }),
 			Destroy(func(context.Context) error { return tell("destroy", errors.New("logged")) }))
-		f := newFake()
-		e := start(t, mux, f, nil)
+		f, e := started(t, mux, nil)
 		mustSend(t, e, order(1, 1, "h"))
 		f.want(t, 1, 500, "init of handler h: no database")
 		fail = nil
@@ -336,8 +314,7 @@ func TestAcceptedWhileWorkerEnds(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var runs atomic.Int32
-				mux := NewMux()
-				mux.Register("h", func(context.Context, *Run) error { runs.Add(1); return nil })
+				mux := muxOf("h", func(context.Context, *Run) error { runs.Add(1); return nil })
 				f := newFake()
 				e := prepare(t, mux, f, nil)
 				reached, pass := make(chan struct{}), make(chan struct{})
@@ -374,11 +351,7 @@ func TestAcceptedWhileWorkerEnds(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		f := newFake()
-		e := start(t, mux, f, nil)
+		w, f, e := startWaiting(t, nil)
 		mustSend(t, e, order(1, 1, "w")) // ends within the grace
 		mustSend(t, e, order(1, 2, "w")) // waits
 		<-w.began
@@ -394,10 +367,7 @@ func TestStop(t *testing.T) {
 		check.Equal(t, r.Verdict(), wire.VerdictQueueFull, "verdict")
 		refused(t, post(e, "/beat", nil), 500, "The executor is stopping.")
 		refused(t, post(e, "/idleBeat", wire.AppendIdleBeat(nil, wire.IdleBeatRequest{JobID: 9})), 500, "The executor is stopping.")
-		f.mu.Lock()
-		first := f.calls[1]
-		f.mu.Unlock()
-		check.Equal(t, first, "one"+wire.PathRegistryRemove, "the first call of the stop")
+		f.locked(func() { check.Equal(t, f.calls[1], "one"+wire.PathRegistryRemove, "the first call of the stop") })
 		f.want(t, 2, 500, "web container destroy and kill the job. [job not executed, in the job queue, killed.]")
 		w.word <- nil
 		check.NoError(t, <-stopped)
@@ -425,8 +395,7 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 		mux := NewMux()
 		began := make(chan struct{})
 		mux.Register("deaf", func(context.Context, *Run) error { close(began); <-free; return nil })
-		f := newFake()
-		e := start(t, mux, f, nil)
+		f, e := started(t, mux, nil)
 		mustSend(t, e, order(1, 1, "deaf"))
 		<-began
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -442,11 +411,9 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 func TestStopWithoutTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free, began := make(chan struct{}), make(chan struct{})
-		mux := NewMux()
-		mux.Register("deaf", func(context.Context, *Run) error { close(began); <-free; return nil })
-		f := newFake()
-		dir := t.TempDir()
-		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		mux := muxOf("deaf", func(context.Context, *Run) error { close(began); <-free; return nil })
+		f, e := started(t, mux, nil)
+		f.set(atPath(wire.PathCallback, ""))
 		mustSend(t, e, order(1, 1, "deaf"))
 		<-began
 		ctx, cancel := context.WithCancel(t.Context())
@@ -457,7 +424,7 @@ func TestStopWithoutTime(t *testing.T) {
 		close(free)
 		synctest.Wait()
 		// Nothing could be sent; the next process does.
-		start(t, mux, f, func(o *Options) { o.Dir = dir })
+		f, _ = started(t, mux, func(o *Options) { o.Dir = e.o.Dir })
 		f.want(t, 1, 500, "web container destroy and kill the job. [job running, killed] (the handler has not returned and goes on)")
 	})
 }

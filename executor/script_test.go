@@ -22,9 +22,9 @@ func scriptRun(job int32, id int64, kind, source string, updated int64) wire.Run
 	return run
 }
 
-func startScripts(t *testing.T, f *fake, change func(*Options)) *Executor {
+func startScripts(t *testing.T, change func(*Options)) (*fake, *Executor) {
 	t.Helper()
-	return start(t, NewMux(), f, func(o *Options) {
+	return started(t, NewMux(), func(o *Options) {
 		o.Token = "secret"
 		o.Scripts = &Scripts{Kinds: []string{Shell, Python, NodeJS, PHP, PowerShell}}
 		if change != nil {
@@ -50,8 +50,7 @@ func scriptLog(t *testing.T, e *Executor, run wire.Run) string {
 // Each language: its arguments, its output, its exit code.
 func TestScripts(t *testing.T) {
 	t.Setenv("MY_SECRET", "hidden")
-	f := newFake()
-	e := startScripts(t, f, nil)
+	f, e := startScripts(t, nil)
 	tried := 0
 	for i, c := range []struct{ kind, command, source string }{
 		{Shell, "bash", `echo "out $1 $2 $3 [$MY_SECRET]"; echo problem >&2; exit ${1#*=}`},
@@ -96,9 +95,8 @@ func needBash(t *testing.T) {
 // TestScriptOptions: a script gets the environment, directory and program of the options, and its newest source.
 func TestScriptOptions(t *testing.T) {
 	needBash(t)
-	f := newFake()
 	dir := t.TempDir()
-	e := startScripts(t, f, func(o *Options) {
+	f, e := startScripts(t, func(o *Options) {
 		o.Scripts = &Scripts{Kinds: []string{Shell, PHP}, Dir: dir, Env: []string{"GIVEN=yes"}, Commands: map[string]string{PHP: "bash"}}
 	})
 	run := scriptRun(1, 1, Shell, `echo "$GIVEN $HOME in $PWD"`, 1)
@@ -126,8 +124,7 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 	if _, err := exec.LookPath("sleep"); err != nil {
 		t.Skip("no sleep here")
 	}
-	f := newFake()
-	e := startScripts(t, f, nil)
+	f, e := startScripts(t, nil)
 	const source = `exec 9>"$1"; sleep 1000 & echo started >&9; wait`
 	for i, end := range []string{"kill", "timeout", "changed"} {
 		pipe := filepath.Join(t.TempDir(), "pipe")
@@ -162,8 +159,7 @@ func TestScriptIsKilledWithItsChildren(t *testing.T) {
 }
 
 func TestScriptCannotBeRun(t *testing.T) {
-	f := newFake()
-	e := startScripts(t, f, func(o *Options) {
+	f, e := startScripts(t, func(o *Options) {
 		o.Scripts.Commands = map[string]string{Shell: filepath.Join(o.Dir, "nothing-here")}
 	})
 	sendScript(t, e, scriptRun(1, 1, Shell, "x", 1))
@@ -180,10 +176,7 @@ func TestProgramGetsNoToken(t *testing.T) {
 		t.Setenv(name, "secret")
 	}
 	t.Setenv("TOKEN_OF_ANOTHER", "theirs")
-	mux := NewMux()
-	mux.Register("p", Program{Path: "bash", Args: []string{"-c", "env"}}.Handle)
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, muxOf("p", Program{Path: "bash", Args: []string{"-c", "env"}}.Handle), nil)
 	run := order(5, 7, "p")
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
@@ -204,8 +197,7 @@ func TestProgram(t *testing.T) {
 	mux.Register("never", Program{Path: "bash", Args: []string{"-c", "exit 65"}}.Handle)
 	mux.Register("dies", Program{Path: "bash", Args: []string{"-c", "kill -9 $$"}}.Handle)
 	mux.Register("none", Program{Path: "there-is-no-such-program"}.Handle)
-	f := newFake()
-	e := start(t, mux, f, nil)
+	f, e := started(t, mux, nil)
 	run := order(5, 5<<32|200_000_000, "p")
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout = "a b", 1, 3, 60
 	run.About = wire.About{Attempt: 2, Cause: "retry",

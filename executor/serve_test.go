@@ -42,8 +42,7 @@ func TestServe(t *testing.T) {
 	for _, scheme := range []string{"http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			w := newWaiting()
-			mux := NewMux()
-			mux.Register("w", w.handle)
+			mux := muxOf("w", w.handle)
 			f := newFake()
 			client := &http.Client{Transport: &http.Transport{}}
 			var config *tls.Config
@@ -75,10 +74,7 @@ func TestServe(t *testing.T) {
 				t.Fatalf("run: %q", r.Msg)
 			}
 			<-w.began
-			if r := overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)); r.Code != 500 ||
-				!strings.HasPrefix(r.Msg, "The body is larger") {
-				t.Errorf("a body too large of unknown length: %d %q", r.Code, r.Msg)
-			}
+			refused(t, overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)), 500, "The body is larger") // of unknown length
 			cancel()
 			f.until(t, func() bool { return f.calls[len(f.calls)-1] == "one"+wire.PathRegistryRemove })
 			run.LogID = 2
@@ -146,20 +142,14 @@ func TestPageStartsNothing(t *testing.T) {
 	e := start(t, okMux(), newFake(), nil)
 	run := order(1, 1, "ok")
 	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}} {
-		r := httptest.NewRequest(http.MethodPost, "/run", bytes.NewReader(wire.AppendRun(nil, &run)))
-		r.Header.Set(header[0], header[1])
-		w := httptest.NewRecorder()
-		e.ServeHTTP(w, r)
-		if reply, err := wire.DecodeReply(w.Body.Bytes()); err != nil || !strings.Contains(reply.Msg, "web pages") {
-			t.Errorf("%v: %+v %v", header, reply, err)
-		}
+		r := post(e, "/run", wire.AppendRun(nil, &run), header[0], header[1])
+		check.Contains(t, r.Msg, "web pages", "%v", header)
 	}
 }
 
 // It can be mounted anywhere in a server of the user's own.
 func TestMounted(t *testing.T) {
-	f := newFake()
-	e := start(t, okMux(), f, nil)
+	f, e := started(t, okMux(), nil)
 	mux := http.NewServeMux()
 	mux.Handle("/internal/jobs/", e)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
@@ -205,17 +195,10 @@ func TestFindAddress(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.answer = func(host, _ string, _ []byte) string {
-			if host == "one" {
-				return silence
-			}
-			return taken
-		}
-		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		f.answer = oneGives(silence)
+		e := start(t, okMux(), f, twoServers)
 		pass(6 * time.Second)
-		f.mu.Lock()
-		check.Equal(t, len(f.regs), 1, "registrations")
-		f.mu.Unlock()
+		f.locked(func() { check.Equal(t, len(f.regs), 1, "registrations") })
 		began := time.Now()
 		mustSend(t, e, order(1, 1, "ok"))
 		f.want(t, 1, 200, "")
@@ -236,13 +219,8 @@ func TestGarbageServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
-				f.answer = func(host, _ string, _ []byte) string {
-					if host == "one" {
-						return garbage
-					}
-					return taken
-				}
-				e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+				f.answer = oneGives(garbage)
+				e := start(t, okMux(), f, twoServers)
 				mustSend(t, e, order(1, 1, "ok"))
 				f.want(t, 1, 200, "")
 				synctest.Wait()

@@ -129,8 +129,7 @@ func (h hook) WithGroup(string) slog.Handler             { return h }
 func TestStopWithDeadServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
+		mux := muxOf("w", w.handle)
 		f := newFake()
 		f.answer = func(string, string, []byte) string { return silence }
 		ten := func(o *Options) {
@@ -164,13 +163,8 @@ func TestStopWithDeadServers(t *testing.T) {
 func TestStopBehindADeadServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		f.answer = func(host, _ string, _ []byte) string {
-			if host == "one" {
-				return silence
-			}
-			return taken
-		}
-		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		f.answer = oneGives(silence)
+		e := start(t, okMux(), f, twoServers)
 		check.NoError(t, e.Stop(t.Context()))
 		check.Equal(t, f.calls[len(f.calls)-1], "two"+wire.PathRegistryRemove, "its last call")
 	})
@@ -190,7 +184,7 @@ func TestStopCutsAReportOff(t *testing.T) {
 			return taken
 		}
 		var out lockedBuffer
-		e := start(t, okMux(), f, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&out, nil)) })
+		e := start(t, okMux(), f, func(o *Options) { o.Log = out.log() })
 		mustSend(t, e, order(1, 1, "ok"))
 		synctest.Wait()
 		check.NoError(t, e.Stop(t.Context()))

@@ -16,10 +16,7 @@ import (
 // run has ended, so it can run any number of them.
 func TestSubmittedForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		alone := func(o *Options) { o.Servers, o.MaxUnreported, o.Dir = nil, 3, dir }
-		f := newFake()
-		e := start(t, okMux(), f, alone)
+		_, e := started(t, okMux(), func(o *Options) { o.Servers, o.MaxUnreported = nil, 3 })
 		// Runs that a server sent keep their results for a server.
 		for id := int64(101); id <= 103; id++ {
 			mustSend(t, e, order(2, id, "ok"))
@@ -42,10 +39,7 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 			}
 		}
 		again(e)
-		pass(time.Second)
-		synctest.Wait()
-		dir = copyJournal(t, dir)
-		e = start(t, okMux(), f, alone) // after a crash
+		_, e = afterCrash(t, okMux(), e)
 		again(e)
 		check.Equal(t, e.Unreported(), 3, "results after a crash")
 	})
@@ -55,26 +49,20 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 // submitted again, it is accepted and starts again.
 func TestSubmittedAgainAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
 		var hang, again atomic.Bool // of handlers side by side
 		hang.Store(true)
-		mux := NewMux()
-		mux.Register("h", func(ctx context.Context, r *Run) error {
+		mux := muxOf("h", func(ctx context.Context, r *Run) error {
 			if again.Store(r.Again); hang.Load() {
 				<-ctx.Done()
 			}
 			return nil
 		})
-		f := newFake()
-		alone := func(o *Options) { o.Servers, o.Dir = nil, dir }
-		e := start(t, mux, f, alone)
+		_, e := started(t, mux, func(o *Options) { o.Servers = nil })
 		submit(t, e, order(1, 7, "h"))
 		mustSend(t, e, order(2, 8, "h")) // from a server, which may learn its result
-		pass(time.Second)
-		synctest.Wait()
+
 		for range 2 { // of a crash after another, too
-			dir = copyJournal(t, dir)
-			e = start(t, mux, f, alone)
+			_, e = afterCrash(t, mux, e)
 			pass(time.Second)
 		}
 		hang.Store(false)
@@ -93,8 +81,7 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 func TestRepeatWhileUnreported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0
-		mux := NewMux()
-		mux.Register("h", func(context.Context, *Run) error { ran++; return nil })
+		mux := muxOf("h", func(context.Context, *Run) error { ran++; return nil })
 		f := newFake()
 		f.set(func(string, string, []byte) string { return "" })
 		e := start(t, mux, f, func(o *Options) { o.RememberMax = 1 })

@@ -34,10 +34,8 @@ func TestWordOnTheRetry(t *testing.T) {
 			mux.Register(name, func(_ context.Context, r *Run) error { return errors.Join(r.SetData("d"), s.err) })
 		}
 		mux.Register("times out", func(ctx context.Context, _ *Run) error { <-ctx.Done(); return Snooze(time.Hour) })
-		down := newFake()
-		down.set(func(string, string, []byte) string { return "" })
-		dir := t.TempDir()
-		e := start(t, mux, down, func(o *Options) { o.Dir = dir })
+		down, e := started(t, mux, nil)
+		down.set(atPath(wire.PathCallback, ""))
 		ids, id := map[string]int64{}, int64(0)
 		for name := range says {
 			id++
@@ -48,10 +46,7 @@ func TestWordOnTheRetry(t *testing.T) {
 		late.Timeout = 1
 		mustSend(t, e, late)
 		pass(2 * time.Second)
-		synctest.Wait()
-		f := newFake()
-		left := copyJournal(t, dir)
-		start(t, mux, f, func(o *Options) { o.Dir = left })
+		f, _ := afterCrash(t, mux, e)
 		for name, s := range says {
 			it := f.result(t, ids[name])
 			if it.Code != 500 || it.RetryAfter != s.retryAfter || it.Data != "d" {

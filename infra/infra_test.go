@@ -118,16 +118,32 @@ func at(doc any, path string) any {
 	return doc
 }
 
+// title is a name as a part of a logical ID.
+func title(name string) string {
+	return strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)
+}
+
 // function finds the logical ID of a function by its name.
 func (tmpl *template) function(t *testing.T, name string) string {
 	t.Helper()
-	title := strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)
-	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
-		if strings.HasPrefix(id, "Tickring"+title+"Function") {
+	return tmpl.first(t, "AWS::Lambda::Function", "Tickring"+title(name)+"Function")
+}
+
+// alarm finds the logical ID of an alarm by its name.
+func (tmpl *template) alarm(t *testing.T, name string) string {
+	t.Helper()
+	return tmpl.first(t, "AWS::CloudWatch::Alarm", "TickringAlarm"+name)
+}
+
+// first finds a logical ID of a type by its beginning.
+func (tmpl *template) first(t *testing.T, kind, prefix string) string {
+	t.Helper()
+	for _, id := range tmpl.of(t, kind) {
+		if strings.HasPrefix(id, prefix) {
 			return id
 		}
 	}
-	t.Fatalf("there is no function %s", name)
+	t.Fatalf("there is no %s %s", kind, prefix)
 	return ""
 }
 
@@ -162,17 +178,13 @@ func TestDataStays(t *testing.T) {
 			t.Errorf("%s: deletion policy %s, %s when replaced", id, r.DeletionPolicy, r.UpdateReplacePolicy)
 		}
 		check.Equal(t, at(r.Properties, "Replicas.0.DeletionProtectionEnabled"), true, "%s is not protected", id)
-		if at(r.Properties, "TableName") != nil {
-			t.Errorf("%s has a name of its own: it could not be replaced beside itself", id)
-		}
+		check.Equal(t, at(r.Properties, "TableName"), nil, "%s has a name of its own, and could not be replaced beside itself:", id)
 		if at(r.Properties, "TimeToLiveSpecification.AttributeName") != "expires" || at(r.Properties, "TimeToLiveSpecification.Enabled") != true {
 			t.Errorf("%s: %v", id, r.Properties["TimeToLiveSpecification"])
 		}
 		check.Equal(t, r.Properties["BillingMode"], "PAY_PER_REQUEST", "%s", id)
 		recover := at(r.Properties, "Replicas.0.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled")
-		if recover != (id != "TickringRuns") {
-			t.Errorf("%s: point-in-time recovery is %v", id, recover)
-		}
+		check.Equal[any](t, recover, id != "TickringRuns", "%s: point-in-time recovery", id)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
 		for _, property := range []string{"QueueName", "FifoQueue"} {
@@ -255,9 +267,7 @@ func TestQueues(t *testing.T) {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
 		for _, alone := range []string{"TickringSlow", "TickringPostRun"} {
-			if strings.HasPrefix(fn, alone) != (queue == alone) {
-				t.Errorf("%s takes from %s", fn, queue)
-			}
+			check.Equal(t, strings.HasPrefix(fn, alone), queue == alone, "%s takes from %s", fn, queue)
 		}
 		check.Equal(t, at(tmpl.Resources[fn].Properties, "RecursiveLoop"), "Allow", "%s puts messages back: Lambda would stop it", fn)
 	}
@@ -299,9 +309,7 @@ func TestQueues(t *testing.T) {
 	unset := synth(t, infra.Props{AccountConcurrency: jsii.Number(1000)})
 	polled := unset.of(t, "AWS::Lambda::EventSourceMapping")
 	for _, id := range polled {
-		if bound := unset.Resources[id].Properties["ScalingConfig"]; bound != nil {
-			t.Errorf("%s has the bound %v, which makes five pollers of two", id, bound)
-		}
+		check.Equal(t, unset.Resources[id].Properties["ScalingConfig"], nil, "%s has a bound, which makes five pollers of two:", id)
 	}
 	if len(polled) != 4 { // two pollers each: docs/reference/aws-cost.md has the 24 requests a minute of eight
 		t.Errorf("an idle deployment polls by %v", polled)
@@ -351,9 +359,8 @@ func TestFunctions(t *testing.T) {
 	for _, level := range []string{"", "debug", "warn", "error"} {
 		other := synth(t, infra.Props{LogLevel: level})
 		for _, id := range other.of(t, "AWS::Lambda::Function") {
-			if got := at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel"); got != "DEBUG" {
-				t.Errorf("with the log level %q Lambda keeps log lines of %s from level %v", level, id, got)
-			}
+			got := at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel")
+			check.Equal[any](t, got, "DEBUG", "the level of %s at Lambda, with %q", id, level)
 		}
 	}
 	tick := tmpl.function(t, "tick")
@@ -465,18 +472,6 @@ func TestTwice(t *testing.T) {
 	check.Equal(t, len(tmpl.of(t, "AWS::DynamoDB::GlobalTable")), 6, "tables")
 }
 
-// alarm finds the logical ID of an alarm by its name.
-func (tmpl *template) alarm(t *testing.T, name string) string {
-	t.Helper()
-	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
-		if strings.HasPrefix(id, "TickringAlarm"+name) {
-			return id
-		}
-	}
-	t.Fatalf("there is no alarm %s", name)
-	return ""
-}
-
 // endpoints lists the services for which a VPC has endpoints, and the functions allowed to use each.
 func (tmpl *template) endpoints(t *testing.T) string {
 	t.Helper()
@@ -514,15 +509,10 @@ func TestTablesByName(t *testing.T) {
 	own := synth(t, infra.Props{HttpApi: true})
 	named := func(of *template, names map[string]string) map[string]bool {
 		got := map[string]bool{}
-		for _, s := range of.statements(t) {
-			for _, a := range list(s.Action) {
-				for _, r := range list(s.Resource) {
-					b, _ := json.Marshal(r)
-					for name, what := range names {
-						if strings.HasPrefix(fmt.Sprint(a), "dynamodb:") && strings.Contains(string(b), name) {
-							got[fmt.Sprint(s.role, " ", a, " ", what, " ", strings.Contains(string(b), "/index/due"))] = true
-						}
-					}
+		for _, g := range of.grants(t) {
+			for name, what := range names {
+				if strings.HasPrefix(g.action, "dynamodb:") && strings.Contains(g.resource, name) {
+					got[fmt.Sprint(g.role, " ", g.action, " ", what, " ", strings.Contains(g.resource, "/index/due"))] = true
 				}
 			}
 		}
@@ -530,13 +520,8 @@ func TestTablesByName(t *testing.T) {
 	}
 	got := named(&tmpl, map[string]string{"table/Old-Jobs": "jobs", "table/Old-Runs": "runs", "table/Old-State": "state"})
 	want := named(&own, map[string]string{"TickringJobs": "jobs", "TickringRuns": "runs", "TickringState": "state"})
-	for what := range want {
-		if !got[what] {
-			t.Errorf("not allowed: %s", what)
-		}
-	}
-	if len(got) != len(want) || len(want) < 20 {
-		t.Errorf("%d permissions on named tables, %d on own", len(got), len(want))
+	if same(t, got, want, "the template with named tables"); len(want) < 20 {
+		t.Errorf("only %d permissions on own tables", len(want))
 	}
 	for _, name := range []string{"tick", "dispatch", "slow", "postrun", "callback", "registry", "api"} {
 		vars := at(tmpl.Resources[tmpl.function(t, name)].Properties, "Environment.Variables").(map[string]any)
@@ -584,9 +569,7 @@ func TestOperatingSettings(t *testing.T) {
 	}
 	budget, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::Budgets::Budget")[0]].Properties)
 	for _, part := range []string{`"Amount":50`, `"user:tickring$Mine"`, `"Address":"ops@example.com"`, `"Threshold":80`, `"Threshold":100`} {
-		if !strings.Contains(string(budget), part) {
-			t.Errorf("the budget has no %s: %s", part, budget)
-		}
+		check.Contains(t, string(budget), part, "the budget")
 	}
 	jobs, _ := json.Marshal(tmpl.Resources[tmpl.of(t, "AWS::SQS::Queue")[0]].Properties["Tags"])
 	check.Contains(t, string(jobs), `{"Key":"tickring","Value":"Mine"}`, "the tag that the budget filters by is missing: %s", jobs)
@@ -776,9 +759,7 @@ func TestForms(t *testing.T) {
 		p := tmpl.Resources[id].Properties
 		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"),
 			tmpl.function(t, "postrun"), tmpl.function(t, "api")}, id)
-		if (p["VpcConfig"] != nil) != dials {
-			t.Errorf("%s in the VPC: %v, want %t", id, p["VpcConfig"], dials)
-		}
+		check.Equal(t, p["VpcConfig"] != nil, dials, "%s is in the VPC: %v", id, p["VpcConfig"])
 		if refers(p["KmsKeyArn"]) == "" {
 			t.Errorf("%s: its environment is not encrypted by the key", id)
 		}
@@ -814,9 +795,8 @@ func TestForms(t *testing.T) {
 		}
 	}
 	url := synth(t, infra.Props{})
-	if refers(at(url.Resources[url.of(t, "AWS::Lambda::Url")[0]].Properties, "TargetFunctionArn")) != url.function(t, "api") {
-		t.Error("the function URL is of another function")
-	}
+	target := at(url.Resources[url.of(t, "AWS::Lambda::Url")[0]].Properties, "TargetFunctionArn")
+	check.Equal(t, refers(target), url.function(t, "api"), "the function URL is of")
 	for _, r := range url.Resources {
 		if r.Type == "AWS::ApiGatewayV2::Api" {
 			t.Error("an HTTP API beside the function URL")

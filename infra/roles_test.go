@@ -68,12 +68,56 @@ func (tmpl *template) statements(t *testing.T) []statement {
 	return all
 }
 
+// A grant is an action that a role may do on a resource.
+type grant struct {
+	role     string // of which function: "Dispatch"
+	action   string
+	resource string // the text, or JSON of an expression
+}
+
+// grants returns the grants of all roles of a template.
+func (tmpl *template) grants(t *testing.T) []grant {
+	t.Helper()
+	var all []grant
+	for _, s := range tmpl.statements(t) {
+		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				text, is := r.(string)
+				if !is {
+					b, _ := json.Marshal(r)
+					text = string(b)
+				}
+				all = append(all, grant{role, a.(string), text})
+			}
+		}
+	}
+	return all
+}
+
+// same fails the test for each item that only one of the sets has.
+func same(t *testing.T, got, want map[string]bool, of string) {
+	t.Helper()
+	for what := range want {
+		if !got[what] {
+			t.Errorf("%s does not allow %s", of, what)
+		}
+	}
+	for what := range got {
+		if !want[what] {
+			t.Errorf("%s allows %s", of, what)
+		}
+	}
+}
+
 // A wildcard is one that cannot be narrower, with the reason.
-var wildcards = []struct {
+type wildcard struct {
 	action   func(string) bool
 	resource string // as it begins, in words
 	why      string
-}{
+}
+
+var wildcards = []wildcard{
 	{is("logs:CreateLogStream", "logs:PutLogEvents"), "the log group of the function", "streams are named by Lambda when it starts a process"},
 	{is("logs:FilterLogEvents"), "the log group of an executor", "streams are named by Lambda when it starts a process"},
 	{is("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
@@ -128,13 +172,7 @@ func wild(tmpl *template, t *testing.T) []string {
 				if what == "" {
 					continue
 				}
-				if !slices.ContainsFunc(wildcards, func(w struct {
-					action   func(string) bool
-					resource string
-					why      string
-				}) bool {
-					return w.action(action) && w.resource == what
-				}) {
+				if !slices.ContainsFunc(wildcards, func(w wildcard) bool { return w.action(action) && w.resource == what }) {
 					found = append(found, fmt.Sprintf("%s may do %s on %s", s.role, action, what))
 				}
 			}
@@ -186,18 +224,13 @@ func TestSecretsOfRoles(t *testing.T) {
 	for form, p := range forms {
 		tmpl := synth(t, p)
 		readers := map[string][]string{}
-		for _, s := range tmpl.statements(t) {
-			for _, a := range list(s.Action) {
-				if !strings.HasPrefix(a.(string), "ssm:") && !strings.HasPrefix(a.(string), "secretsmanager:") &&
-					!strings.HasPrefix(a.(string), "kms:") {
-					continue
-				}
-				b, _ := json.Marshal(s.Resource)
-				for _, secret := range []string{"admin-token", "read-token", "report-key", "secret-key", "oidc/secret"} {
-					if strings.Contains(string(b), "/"+secret) {
-						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
-							"Tickring"))
-					}
+		for _, g := range tmpl.grants(t) {
+			if service, _, _ := strings.Cut(g.action, ":"); !slices.Contains([]string{"ssm", "secretsmanager", "kms"}, service) {
+				continue
+			}
+			for _, secret := range []string{"admin-token", "read-token", "report-key", "secret-key", "oidc/secret"} {
+				if strings.Contains(g.resource, "/"+secret) {
+					readers[secret+" "+g.action] = append(readers[secret+" "+g.action], g.role)
 				}
 			}
 		}
@@ -228,14 +261,13 @@ func TestSecretsOfRoles(t *testing.T) {
 func TestExecutorsByName(t *testing.T) {
 	tmpl := synth(t, allForms()["executors"])
 	got := map[string]bool{}
-	for _, s := range tmpl.statements(t) {
-		for _, a := range list(s.Action) {
-			for _, r := range list(s.Resource) {
-				if text, ok := r.(string); ok && (strings.HasSuffix(text, ":payroll") || strings.HasSuffix(text, ":nightly")) {
-					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+
-						text[strings.LastIndex(text, ":")+1:]] = true
-				}
-			}
+	var readers []string // of logs
+	for _, g := range tmpl.grants(t) {
+		if name := g.resource[strings.LastIndex(g.resource, ":")+1:]; name == "payroll" || name == "nightly" {
+			got[g.role+" "+g.action+" "+name] = true
+		}
+		if g.action == "logs:FilterLogEvents" {
+			readers = append(readers, g.role+" "+g.resource)
 		}
 	}
 	for _, fn := range []string{"Dispatch", "Slow", "Tick"} {
@@ -254,12 +286,6 @@ func TestExecutorsByName(t *testing.T) {
 		}
 	}
 	// Only functions that answer requests for logs can read them.
-	var readers []string
-	for _, s := range tmpl.statements(t) {
-		if slices.Contains(list(s.Action), any("logs:FilterLogEvents")) {
-			readers = append(readers, strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+fmt.Sprint(s.Resource))
-		}
-	}
 	slices.Sort(readers)
 	if len(readers) != 2 || !strings.HasPrefix(readers[0], "Api ") || !strings.HasPrefix(readers[1], "PostRun ") ||
 		!strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") || !strings.Contains(readers[1], ":log-group:/aws/lambda/payroll:*") {
@@ -272,16 +298,10 @@ func TestExecutorsByName(t *testing.T) {
 func TestAgeOfTheRing(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	got := map[string]bool{}
-	for _, s := range tmpl.statements(t) {
-		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
-		for _, a := range list(s.Action) {
-			for _, r := range list(s.Resource) {
-				b, _ := json.Marshal(r)
-				for _, what := range []string{"TickringFires", "TickringSlow", "TickringChecks", "/index/due"} {
-					if strings.Contains(string(b), what) {
-						got[role+" "+a.(string)+" "+what] = true
-					}
-				}
+	for _, g := range tmpl.grants(t) {
+		for _, what := range []string{"TickringFires", "TickringSlow", "TickringChecks", "/index/due"} {
+			if strings.Contains(g.resource, what) {
+				got[g.role+" "+g.action+" "+what] = true
 			}
 		}
 	}
@@ -302,16 +322,10 @@ func TestAgeOfTheRing(t *testing.T) {
 func TestEndOfAPauseIsAllowed(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	got := map[string]bool{}
-	for _, s := range tmpl.statements(t) {
-		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
-		for _, a := range list(s.Action) {
-			for _, r := range list(s.Resource) {
-				b, _ := json.Marshal(r)
-				for _, table := range []string{"TickringJobs", "TickringState"} {
-					if strings.Contains(string(b), table) && !strings.Contains(string(b), "/index/") {
-						got[role+" "+a.(string)+" "+table] = true
-					}
-				}
+	for _, g := range tmpl.grants(t) {
+		for _, table := range []string{"TickringJobs", "TickringState"} {
+			if strings.Contains(g.resource, table) && !strings.Contains(g.resource, "/index/") {
+				got[g.role+" "+g.action+" "+table] = true
 			}
 		}
 	}
@@ -328,28 +342,22 @@ func TestEndOfAPauseIsAllowed(t *testing.T) {
 func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 	tmpl := synth(t, infra.Props{HttpApi: true})
 	got := map[string]bool{}
-	for _, s := range tmpl.statements(t) {
-		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
-		for _, a := range list(s.Action) {
-			service, action, _ := strings.Cut(a.(string), ":")
-			if service != "dynamodb" && service != "sqs" {
-				continue
-			}
-			for _, r := range list(s.Resource) {
-				b, _ := json.Marshal(r)
-				on := "?"
-				for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns,
-					iampolicy.Results, iampolicy.Dead} {
-					if strings.Contains(string(b), `"Tickring`+strings.Replace(strings.ToUpper(name[:1])+name[1:], "Postrun", "PostRun", 1)+`"`) {
-						on = name
-					}
-				}
-				if strings.Contains(string(b), "/index/due") {
-					on += "/due"
-				}
-				got[role+" "+action+" "+on] = true
+	for _, g := range tmpl.grants(t) {
+		service, action, _ := strings.Cut(g.action, ":")
+		if service != "dynamodb" && service != "sqs" {
+			continue
+		}
+		on := "?"
+		for _, name := range []string{"jobs", "runs", "state", iampolicy.Fires, iampolicy.Slow, iampolicy.Checks, iampolicy.PostRuns,
+			iampolicy.Results, iampolicy.Dead} {
+			if strings.Contains(g.resource, `"Tickring`+title(name)+`"`) {
+				on = name
 			}
 		}
+		if strings.Contains(g.resource, "/index/due") {
+			on += "/due"
+		}
+		got[g.role+" "+action+" "+on] = true
 	}
 	want := map[string]bool{}
 	for name, r := range map[string]iampolicy.Role{"Tick": iampolicy.Tick, "Dispatch": iampolicy.Dispatch,
@@ -368,16 +376,7 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 			}
 		}
 	}
-	for what := range want {
-		if !got[what] {
-			t.Errorf("the template does not allow %s", what)
-		}
-	}
-	for what := range got {
-		if !want[what] {
-			t.Errorf("the template allows %s", what)
-		}
-	}
+	same(t, got, want, "the template")
 }
 
 // rendered is about as long as a value is in an account, without white space, as
@@ -455,13 +454,9 @@ func TestPoliciesFit(t *testing.T) {
 		t.Error("nothing is attached: is anything counted?")
 	}
 	may := map[string]int{}
-	for _, s := range tmpl.statements(t) {
-		for _, a := range list(s.Action) {
-			for _, r := range list(s.Resource) {
-				if text, _ := r.(string); strings.Contains(text, strings.Repeat("f", 61)) || strings.Contains(text, strings.Repeat("q", 77)) {
-					may[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)]++
-				}
-			}
+	for _, g := range tmpl.grants(t) {
+		if strings.Contains(g.resource, strings.Repeat("f", 61)) || strings.Contains(g.resource, strings.Repeat("q", 77)) {
+			may[g.role+" "+g.action]++
 		}
 	}
 	for _, what := range []string{"Dispatch lambda:InvokeFunction", "Slow lambda:InvokeFunction", "Dispatch sqs:SendMessage",
@@ -488,30 +483,22 @@ func TestAliases(t *testing.T) {
 	const payroll = "arn:aws:lambda:us-east-1:123456789012:function:payroll"
 	tmpl := synth(t, infra.Props{Invoke: []string{payroll + ":live", payroll + ":$LATEST", payroll + ":7"}})
 	got := map[string]bool{}
-	for _, s := range tmpl.statements(t) {
-		for _, a := range list(s.Action) {
-			for _, r := range list(s.Resource) {
-				if text, _ := r.(string); strings.Contains(text, "payroll") {
-					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+text] = true
-				}
-			}
+	for _, g := range tmpl.grants(t) {
+		if strings.Contains(g.resource, "payroll") {
+			got[g.role+" "+g.action+" "+g.resource] = true
 		}
 	}
-	want := []string{"Api logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*",
-		"PostRun logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
+	const logs = " logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"
+	want := map[string]bool{"Api" + logs: true, "PostRun" + logs: true}
 	for _, as := range []string{":live", ":$LATEST", ":7"} {
 		for _, fn := range []string{"Dispatch", "Slow"} {
-			want = append(want, fn+" lambda:InvokeFunction "+payroll+as, fn+" lambda:GetFunctionConfiguration "+payroll+as)
+			want[fn+" lambda:InvokeFunction "+payroll+as] = true
 		}
-		want = append(want, "Tick lambda:GetFunctionConfiguration "+payroll+as, "Api lambda:GetFunctionConfiguration "+payroll+as,
-			"PostRun lambda:GetFunctionConfiguration "+payroll+as)
-	}
-	for _, what := range want {
-		if !got[what] {
-			t.Errorf("not allowed: %s", what)
+		for _, fn := range []string{"Dispatch", "Slow", "Tick", "Api", "PostRun"} {
+			want[fn+" lambda:GetFunctionConfiguration "+payroll+as] = true
 		}
 	}
-	check.Equal(t, len(got), len(want), "%v", got)
+	same(t, got, want, "the template")
 }
 
 // TestLoops: a function that can put messages on the delay queue can also receive them, directly or through an executor; Lambda
@@ -526,9 +513,7 @@ func TestLoops(t *testing.T) {
 				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) &&
 					(strings.Contains(string(b), "TickringFires") || strings.Contains(string(b), "TickringPostRun"))
 			})
-			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
-				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)
-			}
+			check.Equal(t, fn["RecursiveLoop"] == "Allow", puts, "%s: %s puts on the ring and may be in a loop", form, id)
 		}
 	}
 }
@@ -539,26 +524,18 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 	const topic = "arn:aws:sns:us-east-1:123456789012:jobs"
 	for form, p := range allForms() {
 		tmpl := synth(t, p)
-		may := map[string]int{} // statements, by role
-		for _, s := range tmpl.statements(t) {
-			for _, action := range list(s.Action) {
-				if !strings.HasPrefix(fmt.Sprint(action), "sns:") {
-					continue
-				}
-				of := ""
-				for _, role := range []string{"TickringApi", "TickringPostRun"} {
-					if strings.HasPrefix(s.role, role) {
-						of = role
-					}
-				}
-				may[of]++
-				if action != "sns:Publish" || fmt.Sprint(s.Resource) != topic || of == "" {
-					t.Errorf("%s: %s may do %s on %v", form, s.role, action, s.Resource)
-				}
+		may := map[string]int{} // by role
+		for _, g := range tmpl.grants(t) {
+			if !strings.HasPrefix(g.action, "sns:") {
+				continue
+			}
+			may[g.role]++
+			if g.action != "sns:Publish" || g.resource != topic || g.role != "Api" && g.role != "PostRun" {
+				t.Errorf("%s: %+v", form, g)
 			}
 		}
-		for _, role := range []string{"TickringApi", "TickringPostRun"} {
-			check.Equal(t, may[role], len(p.Topics), "%s: %s has N statements of SNS", form, role)
+		for _, role := range []string{"Api", "PostRun"} {
+			check.Equal(t, may[role], len(p.Topics), "%s: %s has N grants of SNS", form, role)
 		}
 	}
 }

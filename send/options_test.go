@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -21,8 +20,7 @@ import (
 
 // calling returns a sender and a function that calls an endpoint with the given options.
 func calling(t *testing.T, answer http.HandlerFunc) (*Sender, func(job, app *core.Call, path string) dispatch.Answer) {
-	srv := httptest.NewServer(answer)
-	t.Cleanup(srv.Close)
+	srv := serve(t, answer)
 	s := newSender(t, Options{Timeout: 2 * time.Second})
 	return s, func(job, app *core.Call, path string) dispatch.Answer {
 		sh := shipment("call:"+srv.URL, path)
@@ -173,7 +171,7 @@ func TestCallGetsItsToken(t *testing.T) {
 	var asked, called atomic.Int32
 	var expires, refuse atomic.Int32
 	expires.Store(3600)
-	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	login := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := asked.Add(1)
 		user, password, _ := r.BasicAuth()
 		if r.ParseForm(); user != "id" || password != "hunter2" || r.Form.Get("grant_type") != "client_credentials" ||
@@ -185,8 +183,7 @@ func TestCallGetsItsToken(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"bearer","expires_in":%d}`, n, expires.Load())
-	}))
-	t.Cleanup(login.Close)
+	})
 	var got atomic.Value
 	_, call := calling(t, func(w http.ResponseWriter, r *http.Request) {
 		called.Add(1)
@@ -308,8 +305,7 @@ func TestEchoedSecretsAreHidden(t *testing.T) {
 		"maxAnswer ends in it":  {strings.Repeat("x", 1004) + key, strings.Repeat("x", 1004) + "***", 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, c.answer) }))
-			defer srv.Close()
+			srv := serve(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, c.answer) })
 			sh := shipment("call:"+srv.URL, "/echo")
 			with := *call
 			with.MaxAnswer = c.most

@@ -56,8 +56,7 @@ func TestScript(t *testing.T) {
 // TestScriptElsewhere: endpoints, functions and queues get no scripts.
 func TestScriptElsewhere(t *testing.T) {
 	called := false
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called = true }))
-	defer srv.Close()
+	srv := serve(t, func(http.ResponseWriter, *http.Request) { called = true })
 	s, texts := newSender(t, Options{}), golden.New(t)
 	for _, address := range []string{"call:" + srv.URL, "lambda:f", "queue:q"} {
 		sh := shipment(address, "")

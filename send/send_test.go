@@ -44,10 +44,25 @@ func newSender(t *testing.T, o Options) *Sender {
 	return s
 }
 
+// serve starts a server that closes with the test.
+func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// sends checks the kind of the answer to a send.
+func sends(ctx context.Context, t *testing.T, s *Sender, sh dispatch.SendRequest, kind dispatch.AnswerKind) {
+	t.Helper()
+	if a := s.Send(ctx, sh); a.Kind != kind {
+		t.Errorf("sent to %s: %+v, want kind %d", sh.Address, a, kind)
+	}
+}
+
 // TestCall checks the meaning of each answer of a plain HTTP endpoint.
 func TestCall(t *testing.T) {
 	hang := make(chan struct{})
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/base/ok":
 			io.WriteString(w, strings.Repeat("x", 5000)+"end")
@@ -64,8 +79,7 @@ func TestCall(t *testing.T) {
 		case "/base/cut":
 			panic(http.ErrAbortHandler)
 		}
-	}))
-	defer srv.Close()
+	})
 	defer close(hang)
 	s := newSender(t, Options{CallTimeout: 300 * time.Millisecond})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -109,9 +123,7 @@ func TestCall(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a := s.Send(ctx, shipment("call:"+srv.URL, "/ok")); a.Kind != dispatch.AnswerBusy {
-		t.Errorf("ended before a connection: %+v", a)
-	}
+	sends(ctx, t, s, shipment("call:"+srv.URL, "/ok"), dispatch.AnswerBusy)
 }
 
 // TestCallOnce: an executor that begins a call on a connection that was used
@@ -163,10 +175,8 @@ func TestCallOnce(t *testing.T) {
 			s := newSender(t, Options{Timeout: 3 * time.Second})
 			sh := shipment("call:http://"+l.Addr().String(), c.handler)
 			sh.Params = c.params
-			for i, kind := range []dispatch.AnswerKind{dispatch.AnswerEnded, dispatch.AnswerUnconfirmed} {
-				if a := s.Send(t.Context(), sh); a.Kind != kind {
-					t.Errorf("send %d: kind %d (%s), want %d", i+1, a.Kind, a.Message, kind)
-				}
+			for _, kind := range []dispatch.AnswerKind{dispatch.AnswerEnded, dispatch.AnswerUnconfirmed} {
+				sends(t.Context(), t, s, sh, kind)
 			}
 			if len(requests) != 2 || len(conns) != 1 {
 				t.Fatalf("two sends brought %d requests on %d connections", len(requests), len(conns))
@@ -194,12 +204,11 @@ func whole(b []byte) bool {
 func TestCallHeaders(t *testing.T) {
 	got := make(chan *http.Request, 1)
 	body := make(chan string, 1)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		got <- r
 		body <- string(b)
-	}))
-	defer srv.Close()
+	})
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: known([]byte("key")),
 		Now: func() time.Time { return now }})
@@ -231,8 +240,7 @@ func known(key []byte) Key { return func(context.Context) ([]byte, error) { retu
 // without signatures are sent.
 func TestKeyIsAwaited(t *testing.T) {
 	texts := golden.New(t)
-	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
-	defer exec.Close()
+	exec := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) })
 	var f handedTo
 	s := newSender(t, Options{ReportURL: "http://tickring.example", Functions: &f, ReportKey: func(ctx context.Context) ([]byte, error) {
 		<-ctx.Done()
@@ -247,9 +255,7 @@ func TestKeyIsAwaited(t *testing.T) {
 		}
 		texts.Equal(t, "not signed", a.Message)
 	}
-	if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != dispatch.AnswerAccepted {
-		t.Errorf("over the wire: %+v", a)
-	}
+	sends(t.Context(), t, s, shipment(exec.URL, "work"), dispatch.AnswerAccepted)
 }
 
 // handedTo counts invocations.
@@ -308,7 +314,7 @@ func TestPathIsLearnt(t *testing.T) {
 	var calls []string
 	var path atomic.Value
 	path.Store("/trigger")
-	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	exec := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		calls = append(calls, r.URL.Path)
 		if r.URL.Path != path.Load() {
@@ -316,8 +322,7 @@ func TestPathIsLearnt(t *testing.T) {
 			return
 		}
 		w.Write(wire.AppendReply(nil, 200, ""))
-	}))
-	defer exec.Close()
+	})
 	s := newSender(t, Options{})
 	for _, c := range []struct{ path, registered, want string }{
 		{"/trigger", "D", "[/trigger]"}, {"/trigger", "", "[/run /trigger]"}, {"/trigger", "", "[/trigger]"},
@@ -341,20 +346,14 @@ func TestKillWithoutConnection(t *testing.T) {
 	err := s.Kill(t.Context(), app, "lambda:payroll", 7)
 	check.Equal(t, core.CodeOf(err), core.CodeRefused, "%v", err)
 	golden.New(t).Equal(t, "a function", fmt.Sprint(err))
-	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
-		t.Errorf("%v", err)
-	}
-	if err := s.Kill(t.Context(), app, "call:https://x", 7); core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("%v", err)
-	}
+	check.NoError(t, s.Kill(t.Context(), app, "queue:mail", 7))
+	check.Equal(t, core.CodeOf(s.Kill(t.Context(), app, "call:https://x", 7)), core.CodeRefused, "kill of a call")
 	if _, err := s.Idle(t.Context(), app, "lambda:payroll", 7); err == nil {
 		t.Error("a function is reported as idle")
 	}
 	// Without a sender for its scheme, an address is rejected before a send.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
-		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused {
-			t.Errorf("%s: %+v", address, a)
-		}
+		sends(t.Context(), t, s, shipment(address, "h"), dispatch.AnswerRefused)
 		if err := s.Beat(t.Context(), app, address); err == nil {
 			t.Errorf("%s is reported as available", address)
 		}
@@ -365,7 +364,7 @@ func TestKillWithoutConnection(t *testing.T) {
 // for as another one, and an answer leads to none beyond.
 func TestLogFromFar(t *testing.T) {
 	last := int32(0)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		q, err := wire.DecodeLogRequest(body)
 		if err != nil || q.FromLine < last {
@@ -374,8 +373,7 @@ func TestLogFromFar(t *testing.T) {
 		last = q.FromLine
 		w.Write(wire.AppendLogReply(nil, wire.DialectD, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: math.MaxInt32,
 			Content: "a line\n"}))
-	}))
-	defer srv.Close()
+	})
 	s := newSender(t, Options{})
 	run := shipment(srv.URL, "work").Run
 	run.Address, run.State = srv.URL, core.Running
@@ -427,14 +425,13 @@ func TestCallJudgedForEachApp(t *testing.T) {
 // TestAskClock computes the offset between a responder's clock and ours from its answer.
 func TestAskClock(t *testing.T) {
 	ahead := time.Duration(0)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
 		if ahead < 0 {
 			w.Header()["Date"] = nil // none, as executors in Java
 		}
 		_, _ = io.WriteString(w, `{"code":200}`)
-	}))
-	defer server.Close()
+	})
 	s := newSender(t, Options{})
 	for _, c := range []struct {
 		ahead time.Duration

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -37,12 +36,11 @@ func (*handed) Idle(context.Context, *core.App, string, core.JobID) (bool, error
 // span not a word of it.
 func TestTraceparentReachesExecutors(t *testing.T) {
 	var header http.Header
-	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	exec := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		header = r.Header
 		w.Write(wire.AppendReply(nil, 200, ""))
-	}))
-	defer exec.Close()
+	})
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for _, address := range []string{exec.URL, "call:" + exec.URL, "lambda:payroll", "queue:nightly",
 		"queue:arn:aws:sqs:eu-central-1:123456789012:nightly"} {

@@ -4,7 +4,6 @@ package send
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"syscall"
 	"testing"
 
@@ -32,8 +31,7 @@ func starve(t *testing.T) (feed func()) {
 // TestWantOfDescriptors: without file descriptors nothing is sent or asked, and no executor is blamed for it. With descriptors
 // everything continues.
 func TestWantOfDescriptors(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
-	defer srv.Close()
+	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) })
 	s := newSender(t, Options{})
 	app := &core.App{Name: "web"}
 	addresses := []string{srv.URL, "https" + srv.URL[4:], "call:" + srv.URL}
@@ -42,18 +40,14 @@ func TestWantOfDescriptors(t *testing.T) {
 		if a := s.Send(t.Context(), shipment(address, "POST /work")); a.Kind != dispatch.AnswerBusy || !a.Ours {
 			t.Errorf("%s: %+v", address, a)
 		}
-		if err := s.Beat(t.Context(), app, address); core.CodeOf(err) != core.CodeUnavailable {
-			t.Errorf("%s: beat: %v", address, err)
-		}
+		check.Equal(t, core.CodeOf(s.Beat(t.Context(), app, address)), core.CodeUnavailable, "beat of %s", address)
 		if scheme, _, _ := core.ParseAddress(address); scheme != core.SchemeWire {
 			continue
 		}
 		if idle, err := s.Idle(t.Context(), app, address, 7); idle || core.CodeOf(err) != core.CodeUnavailable {
 			t.Errorf("%s: idle %t, %v", address, idle, err)
 		}
-		if err := s.Kill(t.Context(), app, address, 7); core.CodeOf(err) != core.CodeUnavailable {
-			t.Errorf("%s: kill: %v", address, err)
-		}
+		check.Equal(t, core.CodeOf(s.Kill(t.Context(), app, address, 7)), core.CodeUnavailable, "kill at %s", address)
 	}
 	feed()
 	for address, kind := range map[string]dispatch.AnswerKind{srv.URL: dispatch.AnswerAccepted, "call:" + srv.URL: dispatch.AnswerEnded} {

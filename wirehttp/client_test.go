@@ -54,6 +54,22 @@ func flavors(t testing.TB) []flavor {
 	}
 }
 
+func eachFlavor(t *testing.T, test func(t *testing.T, f flavor)) {
+	for _, f := range flavors(t) {
+		t.Run(f.name, func(t *testing.T) { test(t, f) })
+	}
+}
+
+// open returns a client that closes with the test.
+func (f flavor) open(t testing.TB, o ClientOptions) *Client {
+	c := f.client(o)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// newClient returns a hand-kept client that closes with the test.
+func newClient(t testing.TB, o ClientOptions) *Client { return flavor{client: New}.open(t, o) }
+
 // viaNetHTTPOnly returns a client that uses net/http for http too.
 func viaNetHTTPOnly(o ClientOptions) *Client {
 	c := New(o)
@@ -263,12 +279,12 @@ func TestOutcomes(t *testing.T) {
 				if c.name == "hangs" {
 					o.Timeout = 50 * time.Millisecond
 				}
-				client := f.client(o)
-				defer client.Close()
+				client := f.open(t, o)
 				out := client.Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
 				if out.Kind != c.kind || out.HTTPStatus != c.status || out.Code != c.code || out.Msg != c.msg || (out.Err != nil) != c.err {
 					t.Errorf("got %+v", out)
 				}
+				check.Equal(t, out.Verdict == wire.VerdictBlockStrategy, c.name == "blocked", "the verdict is a block")
 				if out.Took <= 0 {
 					t.Error("it took no time")
 				}
@@ -281,86 +297,65 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestVerdictTellsABlock(t *testing.T) {
-	_, base := serve(t, "http", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)))
-	c := New(ClientOptions{Policy: local})
-	defer c.Close()
-	if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Verdict != wire.VerdictBlockStrategy {
-		t.Errorf("%+v", out)
-	}
-}
-
 // TestRequests: every transport sends the same requests.
 func TestRequests(t *testing.T) {
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			s, base := serve(t, f.scheme,
-				answering(http11("200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT",
-					`{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
-			c := f.client(ClientOptions{Policy: local})
-			defer c.Close()
-			auth := Auth{Token: "secret", App: "demo"}
-			run := aRun
-			run.About = wire.About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
-			for _, call := range []struct {
-				path, body string
-				out        Outcome
-			}{
-				{"/run", string(wire.AppendRun(nil, &aRun)), c.Run(t.Context(), base, auth, &run)},
-			} {
-				r, b := s.request()
-				if call.out.Kind != Accepted || r.URL.Path != call.path || string(b) != call.body {
-					t.Errorf("%s: %+v, got %s %q", call.path, call.out, r.URL.Path, b)
-				}
-				if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" ||
-					r.Header.Get("Content-Type") != wire.ContentType ||
-					r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(call.body)) ||
-					r.Header.Get("Accept-Encoding") != "" {
-					t.Errorf("%s: %v %v %d", call.path, r.Host, r.Header, r.ContentLength)
-				}
-				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Scheduled-At"),
-					r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
-					t.Errorf("the headers of the run say %v", got)
-				}
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		s, base := serve(t, f.scheme,
+			answering(http11("200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT",
+				`{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
+		c := f.open(t, ClientOptions{Policy: local})
+		auth := Auth{Token: "secret", App: "demo"}
+		run := aRun
+		run.About = wire.About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
+		look := func(out Outcome, path, body string) {
+			t.Helper()
+			r, b := s.request()
+			if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
+				t.Errorf("%+v, got %s %q", out, r.URL.Path, b)
 			}
-			look := func(out Outcome, path, body string) {
-				t.Helper()
-				r, b := s.request()
-				if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
-					t.Errorf("%+v, got %s %q", out, r.URL.Path, b)
-				}
-			}
-			out := c.Run(t.Context(), base, auth, &aRun)
-			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Scheduled-At"] != nil ||
-				r.Header["Tickring-Cause"] != nil {
-				t.Errorf("an unknown header was sent: %v", r.Header)
-			}
-			beat := c.Beat(t.Context(), base, auth)
-			look(beat, "/beat", "")
-			if !beat.Date.Equal(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)) {
-				t.Errorf("of its clock is known %s", beat.Date)
-			}
-			look(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
-			look(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
-			if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
-				t.Error("an empty token was sent")
-			}
-			res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
-			look(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
-			check.Equal(t, res, (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}), "log")
-			if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
-				t.Errorf("%d connections", n)
-			}
-		})
-	}
+		}
+		body := string(wire.AppendRun(nil, &aRun))
+		look(c.Run(t.Context(), base, auth, &run), "/run", body)
+		r, _ := s.request()
+		if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" ||
+			r.Header.Get("Content-Type") != wire.ContentType ||
+			r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(body)) ||
+			r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("%v %v %d", r.Host, r.Header, r.ContentLength)
+		}
+		if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Scheduled-At"),
+			r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
+			t.Errorf("the headers of the run say %v", got)
+		}
+		out := c.Run(t.Context(), base, auth, &aRun)
+		if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Scheduled-At"] != nil ||
+			r.Header["Tickring-Cause"] != nil {
+			t.Errorf("an unknown header was sent: %v", r.Header)
+		}
+		beat := c.Beat(t.Context(), base, auth)
+		look(beat, "/beat", "")
+		if !beat.Date.Equal(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)) {
+			t.Errorf("of its clock is known %s", beat.Date)
+		}
+		look(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
+		look(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
+		if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
+			t.Error("an empty token was sent")
+		}
+		res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
+		look(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
+		check.Equal(t, res, (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}), "log")
+		if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
+			t.Errorf("%d connections", n)
+		}
+	})
 }
 
 func TestLogIsLargerThanAReply(t *testing.T) {
 	line := strings.Repeat("x", 1<<20)
 	_, base := serve(t, "http",
 		answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
-	c := New(ClientOptions{Policy: local})
-	defer c.Close()
+	c := newClient(t, ClientOptions{Policy: local})
 	res, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
 	if out.Kind != Accepted || res.Content != line || out.Dialect != wire.DialectC {
 		t.Errorf("%+v, %d bytes", out, len(res.Content))
@@ -471,8 +466,7 @@ func TestRunFindsThePath(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, base := serve(t, "http", paths(c.known, c.unknown))
-			client := New(ClientOptions{Policy: local})
-			defer client.Close()
+			client := newClient(t, ClientOptions{Policy: local})
 			out := client.Run(t.Context(), base, Auth{Dialect: c.guess}, &aRun)
 			if out.Kind != c.kind || out.Dialect != c.found || s.reqs.Load() != c.reqs {
 				t.Errorf("%+v after %d requests", out, s.reqs.Load())
@@ -490,49 +484,44 @@ func TestBeforeFirstByte(t *testing.T) {
 	check.OK(t, err)
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-			strict := f.client(ClientOptions{})
-			defer strict.Close()
-			if out := strict.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
-				t.Errorf("not allowed: %+v", out)
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+		strict := f.open(t, ClientOptions{})
+		if out := strict.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
+			t.Errorf("not allowed: %+v", out)
+		}
+		c := f.open(t, ClientOptions{Policy: local})
+		if out := c.Run(t.Context(), f.scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+			t.Errorf("nobody there: %+v", out)
+		}
+		for _, bad := range []string{"", "ftp://x", f.scheme + "://u@127.0.0.1:1"} {
+			if out := c.Run(t.Context(), bad, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+				t.Errorf("%q: %+v", bad, out)
 			}
-			c := f.client(ClientOptions{Policy: local})
-			defer c.Close()
-			if out := c.Run(t.Context(), f.scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
-				t.Errorf("nobody there: %+v", out)
-			}
-			for _, bad := range []string{"", "ftp://x", f.scheme + "://u@127.0.0.1:1"} {
-				if out := c.Run(t.Context(), bad, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+		}
+		for _, bad := range []string{"a\r\nX: y", "a\x00", " a", "a\n"} {
+			for _, auth := range []Auth{{Token: bad}, {App: bad}} {
+				if out := c.Run(t.Context(), base, auth, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, ErrBadHeader) {
 					t.Errorf("%q: %+v", bad, out)
 				}
 			}
-			for _, bad := range []string{"a\r\nX: y", "a\x00", " a", "a\n"} {
-				for _, auth := range []Auth{{Token: bad}, {App: bad}} {
-					if out := c.Run(t.Context(), base, auth, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, ErrBadHeader) {
-						t.Errorf("%q: %+v", bad, out)
-					}
-				}
-			}
-			big := aRun
-			big.GlueSource = strings.Repeat("x", wire.MaxBody)
-			if out := c.Run(t.Context(), base, Auth{}, &big); out.Kind != Refused || out.Err == nil {
-				t.Errorf("too large for any executor: %+v", out)
-			}
-			ctx, cancel := context.WithCancelCause(t.Context())
-			why := errors.New("shutting down")
-			cancel(why)
-			if out := c.Run(ctx, base, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, why) {
-				t.Errorf("cancelled before: %+v", out)
-			}
-			check.Equal(t, s.reqs.Load(), 0, "requests arrived")
-		})
-	}
+		}
+		big := aRun
+		big.GlueSource = strings.Repeat("x", wire.MaxBody)
+		if out := c.Run(t.Context(), base, Auth{}, &big); out.Kind != Refused || out.Err == nil {
+			t.Errorf("too large for any executor: %+v", out)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("shutting down")
+		cancel(why)
+		if out := c.Run(ctx, base, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, why) {
+			t.Errorf("cancelled before: %+v", out)
+		}
+		check.Equal(t, s.reqs.Load(), 0, "requests arrived")
+	})
 	t.Run("TLS fails", func(t *testing.T) {
 		s, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = io.WriteString(c, "no TLS here, ever\r\n\r\n") })
-		c := New(ClientOptions{Policy: local})
-		defer c.Close()
+		c := newClient(t, ClientOptions{Policy: local})
 		if out := c.Run(t.Context(), "https"+strings.TrimPrefix(base, "http"), Auth{}, &aRun); out.Kind != BeforeFirstByte || s.reqs.Load() != 0 {
 			t.Errorf("no TLS: %+v", out)
 		}
@@ -562,43 +551,37 @@ func TestBeforeFirstByte(t *testing.T) {
 
 // TestCancelUnblocks: canceling a context ends a call at once, and its result is unknown if bytes were written.
 func TestCancelUnblocks(t *testing.T) {
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			got := make(chan struct{}, 1)
-			_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
-				s.read(br)
-				got <- struct{}{}
-				_, _ = br.ReadByte()
-			})
-			c := f.client(ClientOptions{Policy: local, Timeout: time.Minute})
-			defer c.Close()
-			why := errors.New("the invocation ends")
-			ctx, cancel := context.WithCancelCause(t.Context())
-			done := make(chan Outcome)
-			go func() { done <- c.Run(ctx, base, Auth{}, &aRun) }()
-			<-got
-			cancel(why)
-			if out := <-done; out.Kind != Unknown || !errors.Is(out.Err, why) {
-				t.Errorf("%+v", out)
-			}
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		got := make(chan struct{}, 1)
+		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+			s.read(br)
+			got <- struct{}{}
+			_, _ = br.ReadByte()
 		})
-	}
+		c := f.open(t, ClientOptions{Policy: local, Timeout: time.Minute})
+		why := errors.New("the invocation ends")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan Outcome)
+		go func() { done <- c.Run(ctx, base, Auth{}, &aRun) }()
+		<-got
+		cancel(why)
+		if out := <-done; out.Kind != Unknown || !errors.Is(out.Err, why) {
+			t.Errorf("%+v", out)
+		}
+	})
 }
 
 func TestConnectionsAreKept(t *testing.T) {
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-			c := f.client(ClientOptions{Policy: local})
-			defer c.Close()
-			for range 50 {
-				if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
-					t.Fatalf("%+v", out)
-				}
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+		c := f.open(t, ClientOptions{Policy: local})
+		for range 50 {
+			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
+				t.Fatalf("%+v", out)
 			}
-			check.Equal(t, s.conns.Load(), 1, "connections for 50 calls, want 1")
-		})
-	}
+		}
+		check.Equal(t, s.conns.Load(), 1, "connections for 50 calls, want 1")
+	})
 }
 
 // A connection that the executor closed, spoiled, or that is too old is not
@@ -637,8 +620,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, base := serve(t, "http", script)
-			c := New(ClientOptions{Policy: local})
-			defer c.Close()
+			c := newClient(t, ClientOptions{Policy: local})
 			for i := range 20 {
 				if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
 					// A reset may overtake the answer: then the run is in
@@ -652,8 +634,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 	}
 	t.Run("too old", func(t *testing.T) {
 		s, base := serve(t, "http", answering(http11("200 OK", yes)))
-		c := New(ClientOptions{Policy: local})
-		defer c.Close()
+		c := newClient(t, ClientOptions{Policy: local})
 		c.Run(t.Context(), base, Auth{}, &aRun)
 		age(c.pool)
 		c.Run(t.Context(), base, Auth{}, &aRun)
@@ -674,8 +655,7 @@ func age(p *pool) {
 
 func TestSweepAndClose(t *testing.T) {
 	s, base := serve(t, "http", answering(http11("200 OK", yes)))
-	c := New(ClientOptions{Policy: local})
-	defer c.Close()
+	c := newClient(t, ClientOptions{Policy: local})
 	state := func() (hosts, idle int, armed bool) {
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
@@ -745,8 +725,7 @@ func TestBoundOfConnections(t *testing.T) {
 			_, _ = io.WriteString(c, http11("200 OK", yes))
 		}
 	})
-	c := New(ClientOptions{Policy: local, MaxConnsPerHost: 1, Timeout: time.Minute})
-	defer c.Close()
+	c := newClient(t, ClientOptions{Policy: local, MaxConnsPerHost: 1, Timeout: time.Minute})
 	done := make(chan Outcome)
 	run := func(ctx context.Context) { done <- c.Run(ctx, base, Auth{}, &aRun) }
 	go run(t.Context())
@@ -763,9 +742,7 @@ func TestBoundOfConnections(t *testing.T) {
 	if _, err := c.pool.acquire(t.Context(), base, time.Now().Add(time.Millisecond)); !errors.Is(err, errBusy) {
 		t.Errorf("the time is over: %v", err)
 	}
-	if out := notBegun(t.Context(), errBusy); out.Kind != RefusedPassing {
-		t.Errorf("%+v", out)
-	}
+	check.Equal(t, notBegun(t.Context(), errBusy).Kind, RefusedPassing, "no slot in time")
 
 	// A freed slot goes to the waiting call.
 	go run(t.Context())
@@ -803,21 +780,18 @@ func waiting(p *pool, n int) {
 // A kept connection is judged again for each call: the list of allowed
 // addresses may have changed, or be another app's.
 func TestPolicyHoldsForKeptConnections(t *testing.T) {
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-			c := f.client(ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
-			defer c.Close()
-			wide := safedial.WithAllow(t.Context(), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
-			if out := c.Run(wide, base, Auth{}, &aRun); out.Kind != Accepted {
-				t.Fatalf("%+v", out)
-			}
-			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
-				t.Errorf("%+v", out)
-			}
-			check.Equal(t, s.reqs.Load(), 1, "requests")
-		})
-	}
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+		c := f.open(t, ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
+		wide := safedial.WithAllow(t.Context(), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+		if out := c.Run(wide, base, Auth{}, &aRun); out.Kind != Accepted {
+			t.Fatalf("%+v", out)
+		}
+		if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
+			t.Errorf("%+v", out)
+		}
+		check.Equal(t, s.reqs.Load(), 1, "requests")
+	})
 }
 
 // faulty passes the first writes, accepts `take` bytes of the next one and then fails.
@@ -882,67 +856,64 @@ func TestOneByteDecides(t *testing.T) {
 // TestConcurrentCalls: many goroutines share few connections to an executor that sometimes hangs up. Each request arrives at most
 // once, and each accepted one arrived.
 func TestConcurrentCalls(t *testing.T) {
-	for _, f := range flavors(t) {
-		t.Run(f.name, func(t *testing.T) {
-			var mu sync.Mutex
-			seen := map[string]int{}
-			_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
-				for i := 0; ; i++ {
-					r, err := http.ReadRequest(br)
-					if err != nil {
-						return
-					}
-					b, err := io.ReadAll(r.Body)
-					if err != nil {
-						return
-					}
+	eachFlavor(t, func(t *testing.T, f flavor) {
+		var mu sync.Mutex
+		seen := map[string]int{}
+		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+			for i := 0; ; i++ {
+				r, err := http.ReadRequest(br)
+				if err != nil {
+					return
+				}
+				b, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				seen[string(b)]++
+				n := len(seen)
+				mu.Unlock()
+				if n%17 == 0 {
+					return
+				}
+				_, _ = io.WriteString(c, http11("200 OK", yes))
+				if n%13 == 0 {
+					return
+				}
+			}
+		})
+		c := f.open(t, ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
+		var wg sync.WaitGroup
+		for g := range 16 {
+			wg.Go(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for i := range 50 {
+					r := aRun
+					r.LogID = int64(g*1000 + i + 1)
+					out := c.Run(ctx, base, Auth{}, &r)
 					mu.Lock()
-					seen[string(b)]++
-					n := len(seen)
+					n := seen[string(wire.AppendRun(nil, &r))]
 					mu.Unlock()
-					if n%17 == 0 {
-						return
-					}
-					_, _ = io.WriteString(c, http11("200 OK", yes))
-					if n%13 == 0 {
-						return
+					switch out.Kind {
+					case Accepted:
+						check.Equal(t, n, 1, "accepted and seen N times")
+					case BeforeFirstByte, RefusedPassing:
+						if n != 0 {
+							t.Errorf("%v and seen %d times: %v", out.Kind, n, out.Err)
+						}
+					case Unknown:
+						if n > 1 {
+							t.Errorf("seen %d times", n)
+						}
+					default:
+						t.Errorf("%+v", out)
 					}
 				}
 			})
-			c := f.client(ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
-			defer c.Close()
-			var wg sync.WaitGroup
-			for g := range 16 {
-				wg.Go(func() {
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					for i := range 50 {
-						r := aRun
-						r.LogID = int64(g*1000 + i + 1)
-						out := c.Run(ctx, base, Auth{}, &r)
-						mu.Lock()
-						n := seen[string(wire.AppendRun(nil, &r))]
-						mu.Unlock()
-						switch out.Kind {
-						case Accepted:
-							check.Equal(t, n, 1, "accepted and seen N times")
-						case BeforeFirstByte, RefusedPassing:
-							if n != 0 {
-								t.Errorf("%v and seen %d times: %v", out.Kind, n, out.Err)
-							}
-						case Unknown:
-							if n > 1 {
-								t.Errorf("seen %d times", n)
-							}
-						default:
-							t.Errorf("%+v", out)
-						}
-					}
-				})
-			}
-			wg.Wait()
-		})
-	}
+		}
+		wg.Wait()
+	})
 }
 
 // FuzzReadResponse compares our parser with net/http's: responses that both accept have the same result.

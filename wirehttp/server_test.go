@@ -58,6 +58,12 @@ func (p *ports) Callback(_ context.Context, c Caller, batch []wire.CallbackItem)
 	return nil
 }
 
+// newHandler returns a handler with the default options, and its ports.
+func newHandler() (*ports, http.Handler) {
+	p := &ports{}
+	return p, NewHandler(Ports{p, p}, Options{})
+}
+
 // ask sends one request and reads the envelope strictly: HTTP 200, all four
 // keys, both payloads null.
 func ask(t *testing.T, h http.Handler, method, path, body string, header ...string) (code int, msg string) {
@@ -81,8 +87,7 @@ const demo = `{"registryGroup":"EXECUTOR","registryKey":"demo","registryValue":"
 
 func TestRegistration(t *testing.T) {
 	for _, prefix := range []string{"", "/xxl-job-admin"} {
-		p := &ports{}
-		h := NewHandler(Ports{p, p}, Options{})
+		p, h := newHandler()
 		for _, path := range []string{"/api/registry", "/api/registryRemove"} {
 			if code, msg := ask(t, h, "POST", "http://admin"+prefix+path, demo, wire.HeaderToken, "secret", "Date",
 				"Fri, 20 Nov 2026 12:00:00 GMT"); code != 200 || msg != "" {
@@ -100,8 +105,7 @@ func TestRegistration(t *testing.T) {
 }
 
 func TestRegistrationOfD(t *testing.T) {
-	p := &ports{}
-	h := NewHandler(Ports{p, p}, Options{})
+	p, h := newHandler()
 	if code, _ := ask(t, h, "POST", "/api/registry", demo, wire.HeaderToken, "s", wire.HeaderApp, "demo"); code != 200 ||
 		p.caller.Dialect != wire.DialectD || p.caller.App != "demo" {
 		t.Errorf("%d, caller %+v", code, p.caller)
@@ -171,8 +175,7 @@ func TestCallbackReachesThePort(t *testing.T) {
 		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, nil, wire.DialectD},
 		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, []string{wire.HeaderApp, "demo"}, wire.DialectD},
 	} {
-		p := &ports{}
-		h := NewHandler(Ports{p, p}, Options{})
+		p, h := newHandler()
 		if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", c.body, c.header...); code != 200 || msg != "" {
 			t.Errorf("%s: %d %q", c.body, code, msg)
 		}
@@ -194,9 +197,7 @@ func TestCallbackUsesWhatItCan(t *testing.T) {
 	if len(p.batch) != 1 || p.batch[0].Msg != strings.Repeat("中", wire.MaxMessage) {
 		t.Errorf("batch of %d", len(p.batch))
 	}
-	if !strings.Contains(log.String(), "1 of 2 items") {
-		t.Errorf("log: %s", &log)
-	}
+	check.Contains(t, log.String(), "1 of 2 items", "log")
 	if code, _ := ask(t, h, "POST", "/api/callback", `[]`); code != 200 || len(p.batch) != 1 {
 		t.Errorf("an empty batch: %d", code)
 	}
@@ -219,23 +220,18 @@ func TestPortErrors(t *testing.T) {
 			}
 			texts.Equal(t, name, msg)
 		}
-		if logged := strings.Contains(log.String(), "dynamodb"); logged != (fails == inner) {
-			t.Errorf("%v: logged %v", fails, logged)
-		}
+		check.Equal(t, strings.Contains(log.String(), "dynamodb"), fails == inner, "%v: logged", fails)
 	}
-	p := &ports{perItem: func(n int) []error { return make([]error, n+1) }}
-	if code, _ := ask(t, NewHandler(Ports{p, p}, Options{}), "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`); code != 500 {
-		t.Errorf("a port that miscounts: %d", code)
-	}
-	p = &ports{perItem: func(n int) []error { return make([]error, n) }}
-	if code, _ := ask(t, NewHandler(Ports{p, p}, Options{}), "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`); code != 200 {
-		t.Errorf("a port without errors: %d", code)
+	for more, want := range map[int]int{0: 200, 1: 500} {
+		p, h := newHandler()
+		p.perItem = func(n int) []error { return make([]error, n+more) }
+		code, _ := ask(t, h, "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`)
+		check.Equal(t, code, want, "a port with %d results more than items", more)
 	}
 }
 
 func BenchmarkCallback(b *testing.B) {
-	p := &ports{}
-	h := NewHandler(Ports{p, p}, Options{})
+	p, h := newHandler()
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: 7, LogTime: 1586629003729, Code: 200, Msg: "ok"}})
 	r := httptest.NewRequest("POST", "/api/callback", nil)
 	b.ReportAllocs()
@@ -272,15 +268,12 @@ func TestNothingIsReadOfWhoIsNotLetIn(t *testing.T) {
 		if !strings.Contains(w.Body.String(), "a stranger") || seen.Token != "guess" {
 			t.Errorf("%d bytes: %s, %+v", size, w.Body, seen)
 		}
-		if closes := w.Header().Get("Connection") == "close"; closes != (size != 100) {
-			t.Errorf("%d bytes: the connection is closed: %t", size, closes)
-		}
+		check.Equal(t, w.Header().Get("Connection") == "close", size != 100, "%d bytes: the connection is closed", size)
 	}
 }
 
 func TestRegistrationsAreShort(t *testing.T) {
-	p := &ports{}
-	h := NewHandler(Ports{p, p}, Options{})
+	_, h := newHandler()
 	for _, path := range []string{"/api/registry", "/api/registryRemove"} {
 		code, msg := ask(t, h, "POST", path, strings.Repeat(" ", MaxRegistration+1)+demo)
 		if code != 500 || !strings.Contains(msg, "16384 bytes") {
@@ -309,8 +302,7 @@ func (s slow) Read([]byte) (int, error) {
 // app leaves room for others. A caller without room is asked to retry, and short bodies still have room.
 func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &ports{}
-		h := NewHandler(Ports{p, p}, Options{})
+		_, h := newHandler()
 		var all sync.WaitGroup
 		began, full, goes := new(atomic.Int32), new(atomic.Int32), make(chan struct{})
 		come := func(token string, times int, sizes ...int64) {
@@ -330,17 +322,13 @@ func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 		}
 		for i, want := range []int32{2, 3, 4, 4, 4} { // of the first app half, of the second a quarter
 			come(fmt.Sprint("app", i), 100, -1, 5<<20)
-			if n := began.Load(); n != want {
-				t.Errorf("%d of 5 MiB are held of %d apps, want %d", n, i+1, want)
-			}
+			check.Equal(t, began.Load(), want, "bodies of 5 MiB that are held of %d apps", i+1)
 		}
 		time.Sleep(6 * time.Second)
 		check.Equal(t, full.Load(), 496, "were asked to retry")
 		for i, want := range []int32{512, 768} {
 			come(fmt.Sprint("app", i), 1024, 100)
-			if n := began.Load() - 4; n != want {
-				t.Errorf("%d short ones of %d apps were accepted beside a long one, want %d", n, i+1, want)
-			}
+			check.Equal(t, began.Load()-4, want, "short ones of %d apps that were accepted beside a long one", i+1)
 		}
 		close(goes)
 		all.Wait()

@@ -343,9 +343,7 @@ func declares(files map[string]*ast.File, name, method string) bool {
 
 // TestTableOfChangesNamesExistingPaths checks the table "Where a change goes" of CONTRIBUTING.md.
 func TestTableOfChangesNamesExistingPaths(t *testing.T) {
-	b, err := os.ReadFile("../../CONTRIBUTING.md")
-	check.OK(t, err)
-	_, table, ok := strings.Cut(string(b), "## Where a change goes")
+	_, table, ok := strings.Cut(contents(t, "CONTRIBUTING.md"), "## Where a change goes")
 	if !ok {
 		t.Fatal("CONTRIBUTING.md has no part \"Where a change goes\"")
 	}
@@ -389,6 +387,24 @@ func goText(t *testing.T) string {
 	return b.String()
 }
 
+// contents returns a file of the repository.
+func contents(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("../..", path))
+	check.OK(t, err)
+	return string(b)
+}
+
+// output returns the words of the output of a command in the root of the repository.
+func output(t *testing.T, command ...string) []string {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	check.OK(t, err)
+	return strings.Fields(string(out))
+}
+
 func exists(path string) bool {
 	_, err := os.Stat(filepath.Join("../..", path))
 	return err == nil
@@ -408,9 +424,7 @@ func TestTextsNameWhatExists(t *testing.T) {
 	}
 	file := regexp.MustCompile(`\.(go|md|ya?ml|mod|json|sh)$`)
 	for _, text := range []string{"README.md", "CONTRIBUTING.md"} {
-		b, err := os.ReadFile(filepath.Join("../..", text))
-		check.OK(t, err)
-		prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(b), "")
+		prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(contents(t, text), "")
 		var paths []string
 		for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(prose, -1) {
 			words := strings.Fields(m[1])
@@ -512,13 +526,12 @@ func runsSuite(fn *ast.FuncDecl) bool {
 
 // TestModulesAreListed: .ci/run knows every module of the repository.
 func TestModulesAreListed(t *testing.T) {
-	script, err := os.ReadFile("../../.ci/run")
-	check.OK(t, err)
-	m := regexp.MustCompile(`(?m)^modules="([^"]*)"`).FindSubmatch(script)
+	script := contents(t, ".ci/run")
+	m := regexp.MustCompile(`(?m)^modules="([^"]*)"`).FindStringSubmatch(script)
 	if m == nil {
 		t.Fatal(".ci/run has no line modules=\"…\"")
 	}
-	listed := strings.Fields(string(m[1]))
+	listed := strings.Fields(m[1])
 	cmd := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "go.mod", "**/go.mod")
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
@@ -534,11 +547,7 @@ func TestModulesAreListed(t *testing.T) {
 
 // TestPackagesSayWhatTheyAreFor: one package comment for each package.
 func TestPackagesSayWhatTheyAreFor(t *testing.T) {
-	cmd := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
-	check.OK(t, err)
-	for _, dir := range strings.Fields(string(out)) {
+	for _, dir := range output(t, "go", "list", "-f", "{{.Dir}}", "./...") {
 		docs, files := 0, 0
 		names, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 		for _, name := range names {
@@ -562,25 +571,20 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 // because the linker would then keep every method of the AWS SDK. The function api does, for
 // the pages of the console; no fire passes through it.
 func TestFunctionsAreSmall(t *testing.T) {
-	code, err := os.ReadFile("../../infra/build.go")
-	check.OK(t, err)
-	tags := regexp.MustCompile(`"-tags", "([^"]+)"`).FindSubmatch(code)
+	code := contents(t, "infra/build.go")
+	tags := regexp.MustCompile(`"-tags", "([^"]+)"`).FindStringSubmatch(code)
 	if tags == nil {
 		t.Fatal("infra/build.go has no -tags")
 	}
 	entries, err := os.ReadDir("../../functions")
 	check.OK(t, err)
-	args := []string{"list", "-deps", "-tags", string(tags[1])}
+	args := []string{"go", "list", "-deps", "-tags", tags[1]}
 	for _, e := range entries {
 		if e.IsDir() && e.Name() != "api" {
 			args = append(args, "./functions/"+e.Name())
 		}
 	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir = "../.."
-	out, err := cmd.Output()
-	check.OK(t, err)
-	deps := strings.Fields(string(out))
+	deps := output(t, args...)
 	if len(deps) < 100 {
 		t.Fatalf("only %d packages", len(deps))
 	}

@@ -15,28 +15,24 @@ import (
 // TestSettingsAreDocumented: docs/reference/aws-settings.md has each setting of the CDK app with
 // its value. The app is in a module of its own, which is slow to build.
 func TestSettingsAreDocumented(t *testing.T) {
-	code, err := os.ReadFile("../../infra/app/context.go")
-	check.OK(t, err)
-	doc, err := os.ReadFile("../../docs/reference/aws-settings.md")
-	check.OK(t, err)
-	settings := regexp.MustCompile(`(?m)^\t\{"(\w+)", "([^"]+)",`).FindAllStringSubmatch(string(code), -1)
+	code := contents(t, "infra/app/context.go")
+	doc := contents(t, "docs/reference/aws-settings.md")
+	settings := regexp.MustCompile(`(?m)^\t\{"(\w+)", "([^"]+)",`).FindAllStringSubmatch(code, -1)
 	if len(settings) < 30 {
 		t.Fatalf("only %d settings were found", len(settings))
 	}
 	for _, s := range settings {
-		check.Contains(t, string(doc), "| `"+s[1]+"` | "+s[2]+" | ", "docs/reference/aws-settings.md does not have the row")
+		check.Contains(t, doc, "| `"+s[1]+"` | "+s[2]+" | ", "docs/reference/aws-settings.md does not have the row")
 	}
 }
 
 // TestAlarmsAreDocumented compares the alarms of the construct with the table of docs/reference/aws-alarms.md, which has a
 // meaning and an action for each.
 func TestAlarmsAreDocumented(t *testing.T) {
-	code, err := os.ReadFile("../../infra/alarms.go")
-	check.OK(t, err)
-	doc, err := os.ReadFile("../../docs/reference/aws-alarms.md")
-	check.OK(t, err)
-	made := regexp.MustCompile(`(?m)^\t+(?:over|alarm)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
-	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(doc), -1)
+	code := contents(t, "infra/alarms.go")
+	doc := contents(t, "docs/reference/aws-alarms.md")
+	made := regexp.MustCompile(`(?m)^\t+(?:over|alarm)\("(\w+)"`).FindAllStringSubmatch(code, -1)
+	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(doc, -1)
 	names := func(list [][]string) (out []string) {
 		for _, m := range list {
 			out = append(out, m[1])
@@ -52,10 +48,8 @@ func TestAlarmsAreDocumented(t *testing.T) {
 // TestDecisionIndexMatchesFiles compares the index in docs/decisions/README.md with the decisions: title, status and date of
 // each file, and the numbers that have none.
 func TestDecisionIndexMatchesFiles(t *testing.T) {
-	dir := "../../docs/decisions/"
-	index, err := os.ReadFile(dir + "README.md")
-	check.OK(t, err)
-	entries, err := os.ReadDir(dir)
+	index := contents(t, "docs/decisions/README.md")
+	entries, err := os.ReadDir("../../docs/decisions")
 	check.OK(t, err)
 	head := regexp.MustCompile(`\A# (\d{3}): (.+)\n\n(Accepted|Rejected|Superseded by \d{3}), (\d{4}-\d\d-\d\d)\.\n\n## Context\n`)
 	var want, missing []string
@@ -63,9 +57,7 @@ func TestDecisionIndexMatchesFiles(t *testing.T) {
 		if e.Name() == "README.md" {
 			continue
 		}
-		text, err := os.ReadFile(dir + e.Name())
-		check.OK(t, err)
-		m := head.FindStringSubmatch(string(text))
+		m := head.FindStringSubmatch(contents(t, "docs/decisions/"+e.Name()))
 		if m == nil || !strings.HasPrefix(e.Name(), m[1]+"-") {
 			t.Errorf("docs/decisions/%s does not begin with its number, title, status, date and context", e.Name())
 			continue
@@ -75,10 +67,10 @@ func TestDecisionIndexMatchesFiles(t *testing.T) {
 			missing = append(missing, fmt.Sprintf("%03d", len(want)+len(missing)))
 		}
 	}
-	if rows := regexp.MustCompile(`(?m)^\| \[\d.*$`).FindAllString(string(index), -1); !slices.Equal(rows, want) {
+	if rows := regexp.MustCompile(`(?m)^\| \[\d.*$`).FindAllString(index, -1); !slices.Equal(rows, want) {
 		t.Errorf("the index of docs/decisions/README.md should be\n%s", strings.Join(want, "\n"))
 	}
-	_, withdrawn, _ := strings.Cut(string(index), "\nWithdrawn numbers")
+	_, withdrawn, _ := strings.Cut(index, "\nWithdrawn numbers")
 	withdrawn, _, _ = strings.Cut(withdrawn, "\n")
 	if got := regexp.MustCompile(`\d{3}`).FindAllString(withdrawn, -1); !slices.Equal(got, missing) {
 		t.Errorf("docs/decisions/README.md lists %v as withdrawn, and no file has %v", got, missing)

@@ -15,10 +15,9 @@ import (
 // TestTroubleshootingQuotesOutputsThatExist: each output in the first columns of docs/how-to/troubleshoot.md occurs in the
 // source, or in an output that a test or its golden file expects. An ellipsis stands for any text.
 func TestTroubleshootingQuotesOutputsThatExist(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/troubleshoot.md")
-	check.OK(t, err)
+	page := contents(t, "docs/how-to/troubleshoot.md")
 	var source strings.Builder
-	err = filepath.WalkDir("../..", func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../..", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -34,7 +33,7 @@ func TestTroubleshootingQuotesOutputsThatExist(t *testing.T) {
 	check.OK(t, err)
 	all, found := source.String(), 0
 	stateAndReason := regexp.MustCompile(`^([a-z-]+): ([a-z-]+)$`) // composed from two constants
-	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (.*?) \|`).FindAllStringSubmatch(page, -1) {
 		for _, quoted := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !strings.Contains(quoted[1], " ") || strings.HasPrefix(quoted[1], "tickring ") {
 				continue

@@ -233,9 +233,7 @@ func TestPanicIsLogged(t *testing.T) {
 	var b bytes.Buffer
 	h := awslambda.NewHandler(HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }),
 		slog.New(slog.NewJSONHandler(&b, nil))))
-	if _, err := h.Invoke(t.Context(), document(t, "url.json")); err != nil {
-		t.Error(err)
-	}
+	check.Call(t)(h.Invoke(t.Context(), document(t, "url.json")))
 	if !strings.Contains(b.String(), `"panic":"boom"`) || !strings.Contains(b.String(), "http_test.go") {
 		t.Errorf("log: %s", b.String())
 	}

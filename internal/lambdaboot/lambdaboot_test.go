@@ -51,12 +51,8 @@ func TestPrivateNetworks(t *testing.T) {
 	for ip, want := range map[string]struct{ plain, named bool }{
 		"198.51.100.1": {true, true}, "10.1.2.3": {false, true}, "10.2.2.3": {}, "192.168.0.1": {}, "127.0.0.1": {},
 	} {
-		if err := c.Policy.Check(netip.MustParseAddr(ip)); (err == nil) != want.plain {
-			t.Errorf("%s: %v", ip, err)
-		}
-		if err := c.Policy.For(list).Check(netip.MustParseAddr(ip)); (err == nil) != want.named {
-			t.Errorf("%s, which the app names: %v", ip, err)
-		}
+		check.Equal(t, c.Policy.Check(netip.MustParseAddr(ip)) == nil, want.plain, "%s is allowed", ip)
+		check.Equal(t, c.Policy.For(list).Check(netip.MustParseAddr(ip)) == nil, want.named, "%s, which the app names, is allowed", ip)
 	}
 }
 
@@ -107,9 +103,7 @@ func TestReadTokenIsChecked(t *testing.T) {
 			true},
 	} {
 		conf, err := Read(with(append(c.env, "TICKRING_ADMIN_TOKEN", "function-admin-token")...), Needs{AdminToken: true})
-		if (err != nil) != c.fails {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Equal(t, err != nil, c.fails, "%s: %v", name, err)
 		if err != nil {
 			texts.Equal(t, name, err.Error())
 			continue
@@ -157,9 +151,7 @@ func TestReadNamesAllThatIsWrong(t *testing.T) {
 	for name := range wrong {
 		check.Contains(t, fmt.Sprint(err), name+":", "%v: nothing of %s", err, name)
 	}
-	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != len(wrong) {
-		t.Errorf("%d errors for %d wrong values: %v", n, len(wrong), err)
-	}
+	check.Equal(t, strings.Count(fmt.Sprint(err), "\n")+1, len(wrong), "errors: %v", err)
 }
 
 func TestReadBounds(t *testing.T) {

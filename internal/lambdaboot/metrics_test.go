@@ -94,9 +94,7 @@ func TestAlarmedEvents(t *testing.T) {
 			t.Errorf("%v: metrics %v, adds %v; want %s, %v", c.values, names, sum, c.metrics, c.adds)
 		}
 		for name, v := range c.values {
-			if fields[name] != v {
-				t.Errorf("%v: the line does not name the event: %s", c.values, &out)
-			}
+			check.Equal[any](t, fields[name], v, "%v: the field %s of the line %s", c.values, name, &out)
 		}
 	}
 }
@@ -169,9 +167,7 @@ func TestADeadProcessIsCounted(t *testing.T) {
 	begin(inside)
 	begin(func(context.Context) error { return nil })
 	begin(func(context.Context) error { return nil })
-	if n := strings.Count(out.String(), `"FunctionErrors":1`); n != 1 {
-		t.Errorf("it is counted %d times, want once: %s", n, out.String())
-	}
+	check.Equal(t, strings.Count(out.String(), `"FunctionErrors":1`), 1, "it is counted: %s", &out)
 }
 
 // TestThrottledRequestsAreCounted: requests to a table that are throttled completely or in part.

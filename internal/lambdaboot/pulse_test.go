@@ -155,9 +155,7 @@ func TestPulsesOfManyAfterRefusals(t *testing.T) {
 			t.Fatalf("a store that refuses all refused %d of %d looks", n, len(many))
 		}
 		time.Sleep(30 * time.Second)
-		if n := refused(); n != 0 {
-			t.Errorf("%d of %d processes may not judge yet, though it is noted", n, len(many))
-		}
+		check.Equal(t, refused(), 0, "processes that may not judge yet, though it is noted")
 		g, err := s.Global(t.Context())
 		if err != nil || g.DownAt.After(until.Add(-30*time.Second)) || g.UpSince.Before(until) {
 			t.Errorf("noted %s to %s, %v", g.DownAt, g.UpSince, err)

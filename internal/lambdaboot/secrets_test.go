@@ -76,16 +76,22 @@ func (f *fakeParams) PutParameter(_ context.Context, in *ssm.PutParameterInput, 
 	return &ssm.PutParameterOutput{}, nil
 }
 
+// started returns the configuration of a function that starts with these variables.
+func (f *fakeParams) started(t *testing.T, blank func(context.Context) (bool, error), vars ...string) *Config {
+	t.Helper()
+	c, err := Read(with(vars...), Needs{})
+	check.OK(t, err)
+	c.secrets(f, blank)
+	return &c
+}
+
 // TestSecretKeyComesFromParameter: the parameter that functions create is a valid key. An older process reads a rotated
 // key when it meets a secret of that key; an unreadable parameter is a temporary error, not a locked secret.
 func TestSecretKeyComesFromParameter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		params := &fakeParams{values: map[string]string{"/t/secret-key": "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ"}}
 		box := func() *secretbox.Box {
-			c, err := Read(with("TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key"), Needs{})
-			check.OK(t, err)
-			c.secrets(params, isBlank)
-			return c.Box
+			return params.started(t, isBlank, "TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key").Box
 		}
 		app := core.App{Name: "shop", Token: "token-of-shop"}
 		early, api := box(), box()
@@ -120,11 +126,9 @@ func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
 		params := &fakeParams{values: map[string]string{}}
 		blank, wrong := true, error(nil)
 		tick := func() *Config {
-			c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_SECRET_KEY_PARAM", "/t/secret-key",
-				"TICKRING_SECRET_KEY_KMS", "the-kms-key", "TICKRING_CREATE_PARAMS", "/t/secret-key,/t/admin-token"), Needs{})
-			check.OK(t, err)
-			c.secrets(params, func(context.Context) (bool, error) { return blank, wrong })
-			return &c
+			return params.started(t, func(context.Context) (bool, error) { return blank, wrong },
+				"TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_SECRET_KEY_PARAM", "/t/secret-key",
+				"TICKRING_SECRET_KEY_KMS", "the-kms-key", "TICKRING_CREATE_PARAMS", "/t/secret-key,/t/admin-token")
 		}
 		app := core.App{Name: "shop", Token: "token-of-shop"}
 		early := tick().Box
@@ -164,10 +168,7 @@ func TestDeletedSecretKeyIsNotReplaced(t *testing.T) {
 func TestMissingParametersAreCreated(t *testing.T) {
 	params := &fakeParams{values: map[string]string{}, refuses: "/t/admin-token"}
 	started := func(vars ...string) *Config {
-		c, err := Read(with(append(vars, "TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key")...), Needs{})
-		check.OK(t, err)
-		c.secrets(params, isBlank)
-		return &c
+		return params.started(t, isBlank, append(vars, "TICKRING_SECRET_KEY_PARAM", "/t/secret-key", "TICKRING_SECRET_KEY_KMS", "the-kms-key")...)
 	}
 	creator := func() *Config {
 		return started("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token", "TICKRING_CREATE_PARAMS", "/t/report-key,/t/admin-token,/t/secret-key")
@@ -201,13 +202,12 @@ func keyOf(t *testing.T, c *Config) string {
 func TestSecrets(t *testing.T) {
 	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token-of-here", "/t/report-key": "the-report-key-of-here"}}
 	started := func(vars ...string) *Config {
-		c, err := Read(with(vars...), Needs{})
-		check.OK(t, err)
 		before := len(params.asked)
-		if c.secrets(params, isBlank); len(params.asked) > before {
+		c := params.started(t, isBlank, vars...)
+		if len(params.asked) > before {
 			t.Errorf("asked for %q at its start", params.asked[before:])
 		}
-		return &c
+		return c
 	}
 	sender := started("TICKRING_REPORT_KEY_PARAM", "/t/report-key")
 	key := keyOf(t, sender)

@@ -13,6 +13,7 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/traces"
 )
@@ -52,9 +53,7 @@ func TestTracesLeaveWithTheInvocation(t *testing.T) {
 			t.Fatalf("the collector was asked %d times when the invocation had answered", len(asked))
 		}
 		<-asked
-		if lost := strings.Contains(lines.String(), `"SpansLost":1`); lost != hangs {
-			t.Errorf("lost: %v\n%s", lost, &lines)
-		}
+		check.Equal(t, strings.Contains(lines.String(), `"SpansLost":1`), hangs, "lost: %s", &lines)
 	}
 	if plain := awslambda.NewHandler(func() {}); flushing(plain, nil) != plain {
 		t.Error("something is around a handler that makes no traces")

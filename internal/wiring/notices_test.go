@@ -88,7 +88,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
 		log := slog.New(slog.DiscardHandler)
 		r := &told{t: t, e: memory.Open(t, memory.Options{}),
-			answer: dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}}
+			answer: succeeding}
 		s := *r.e
 		s.Queue = postRunRing{s.Queue, r}
 		r.e = &s
@@ -162,7 +162,7 @@ func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 		_, err = r.m.SaveApp(ctx, teller, manage.AppSpec{Name: "shop", Executors: []string{"http://10.0.0.1:9999/"}})
 		r.must(err)
 		spec.Def.App, spec.Def.Name, spec.Def.Handler, spec.Def.Notify.To = "shop", "nightly", "h", []string{"a"}
-		r.must(r.m.Save(ctx, teller, []manage.JobSpec{spec})[0].Err)
+		r.save(spec)
 		f(r)
 	})
 }
@@ -265,11 +265,10 @@ func (r *told) heard(within time.Duration, want ...string) []core.Message {
 	return r.got
 }
 
+// trigger has the job run once.
 func (r *told) trigger() core.RunID {
 	r.t.Helper()
-	res, err := r.m.Trigger(r.t.Context(), teller, operate.TriggerRequest{Job: "shop/nightly"})
-	r.must(err)
-	return res.Run.ID
+	return r.triggers(operate.TriggerRequest{Job: "shop/nightly"})
 }
 
 func (r *told) run(id core.RunID) core.Run {
@@ -396,16 +395,13 @@ func TestTellsRecovered(t *testing.T) {
 	texts := golden.New(t)
 	tells(t, job(core.EventRecovered), func(r *told) {
 		for n := 3; n > 0; n-- {
-			r.set(func() {
-				r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
-			})
+			r.set(func() { r.answer = failing })
 			for range n {
 				r.trigger()
 				r.heard(time.Minute)
 			}
 			r.set(func() {
-				r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
-				r.got = nil
+				r.answer, r.got = succeeding, nil
 			})
 			id := r.trigger()
 			list := r.heard(5*time.Minute, "recovered 1")
@@ -425,9 +421,7 @@ func TestTellsPaused(t *testing.T) {
 	spec := job(core.EventPaused)
 	spec.Schedule, spec.Def.PauseAfter = minutely, 3
 	tells(t, spec, func(r *told) {
-		r.set(func() {
-			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
-		})
+		r.set(func() { r.answer = failing })
 		list := r.heard(10*time.Minute, "paused 1")
 		if len(r.sent) != 3 || list[0].Run != r.sent[2] || list[0].Text != "boom" {
 			t.Fatalf("after %d runs the notice is %+v", len(r.sent), list[0])

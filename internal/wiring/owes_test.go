@@ -12,7 +12,10 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-var failing = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
+var (
+	succeeding = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+	failing    = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}
+)
 
 // lone is a job whose only possible post-run work is notifications.
 func lone(name string, n core.Notify) (s manage.JobSpec) {
@@ -208,9 +211,7 @@ func TestSkipOwesNoticeWhereSomebodyIsTold(t *testing.T) {
 // TestRetryThatFalls: a retry chain whose retry is skipped has failed. The failed attempt before it sent no notification.
 func TestRetryThatFalls(t *testing.T) {
 	tells(t, job(core.EventFailed), func(r *told) {
-		r.set(func() {
-			r.answer = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
-		})
+		r.set(func() { r.answer = failing })
 		spec := lone("it", core.Notify{To: []string{"a"}, On: []core.Event{core.EventFailed}})
 		spec.Def.Retry = core.Retry{Max: 1, Delay: 10 * time.Minute, On: []core.State{core.Failed}}
 		r.save(spec)

@@ -35,25 +35,22 @@ func TestStorm(t *testing.T) {
 				}
 				beats++
 				latest = max(latest, time.Since(run.Slot.Time()))
-				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+				return succeeding
 			}
 		})
-		save := func(spec manage.JobSpec) { r.must(r.m.Save(t.Context(), teller, []manage.JobSpec{spec})[0].Err) }
 		beat := manage.JobSpec{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
 		beat.Def.App, beat.Def.Name, beat.Def.Handler = "shop", "beat", "h"
-		save(beat)
+		r.save(beat)
 		names := []string{"shop/nightly"}
 		for i := range others {
 			other := spec
 			other.Def.App, other.Def.Name, other.Def.Handler, other.Def.Notify.To = "shop", fmt.Sprint("other-", i), "h", []string{"a"}
-			save(other)
+			r.save(other)
 			names = append(names, "shop/"+other.Def.Name)
 		}
 		var runs []core.RunID
 		for i := range n + others {
-			res, err := r.m.Trigger(t.Context(), teller, operate.TriggerRequest{Job: names[max(0, i-n+1)]})
-			r.must(err)
-			runs = append(runs, res.Run.ID)
+			runs = append(runs, r.triggers(operate.TriggerRequest{Job: names[max(0, i-n+1)]}))
 		}
 		time.Sleep(time.Minute) // the executor works
 		began := time.Now()

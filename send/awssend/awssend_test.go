@@ -78,8 +78,13 @@ func functions(url string) *Functions {
 	return NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}), nil)
 }
 
-func queues(url string) *Queues {
-	return NewQueues(sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}), "eu-central-1")
+// queues are on a client with the SDK's own retries, or the given ones.
+func queues(url string, retryer ...aws.Retryer) *Queues {
+	o := sqs.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}
+	if len(retryer) > 0 {
+		o.Retryer = retryer[0]
+	}
+	return NewQueues(sqs.New(o), "eu-central-1")
 }
 
 // TestInvoke checks the meaning of each answer of Lambda. No request is repeated, because a second one could begin a second
@@ -214,9 +219,7 @@ func TestPut(t *testing.T) {
 			f := serve(t, c.answer)
 			url = f.url
 			a := queues(f.url).Put(t.Context(), nil, c.queue, 1, []byte(`{"jobId":1}`))
-			if a.Kind != c.kind {
-				t.Errorf("%d %q, want %d", a.Kind, a.Message, c.kind)
-			}
+			check.Equal(t, a.Kind, c.kind, "%q", a.Message)
 			if name != "by name" {
 				texts.Equal(t, name, a.Message)
 			}
@@ -228,14 +231,10 @@ func TestPut(t *testing.T) {
 
 // TestURLUnknown: a request for the URL of a queue can be repeated.
 func TestURLUnknown(t *testing.T) {
-	f := serve(t, sqsError(400, "RequestThrottled", "no"))
-	o := sqs.Options{Region: "eu-central-1", BaseEndpoint: &f.url, Credentials: credentials, Retryer: aws.NopRetryer{}}
-	if a := NewQueues(sqs.New(o), "eu-central-1").Put(t.Context(), nil, "mail", 1, nil); a.Kind != dispatch.AnswerBusy {
-		t.Errorf("%+v", a)
-	}
-	f.answer = sqsError(500, "InternalError", "no")
-	if a := NewQueues(sqs.New(o), "eu-central-1").Put(t.Context(), nil, "mail", 1, nil); a.Kind != dispatch.AnswerBusy {
-		t.Errorf("%+v", a)
+	for status, kind := range map[int]string{400: "RequestThrottled", 500: "InternalError"} {
+		f := serve(t, sqsError(status, kind, "no"))
+		a := queues(f.url, aws.NopRetryer{}).Put(t.Context(), nil, "mail", 1, nil)
+		check.Equal(t, a.Kind, dispatch.AnswerBusy, "%s: %q", kind, a.Message)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -19,8 +18,7 @@ import (
 func TestWantOfDescriptors(t *testing.T) {
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(http.StatusAccepted) })
 	fn := functions(f.url)
-	queues := NewQueues(sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &f.url, Credentials: credentials,
-		Retryer: aws.NopRetryer{}}), "eu-central-1")
+	queues := queues(f.url, aws.NopRetryer{})
 	var was syscall.Rlimit
 	check.OK(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	none := was
@@ -30,10 +28,6 @@ func TestWantOfDescriptors(t *testing.T) {
 	if a := fn.Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerBusy || !a.Ours {
 		t.Errorf("a function: %+v", a)
 	}
-	if a := queues.Put(t.Context(), nil, "mail", 1, nil); a.Kind != dispatch.AnswerBusy {
-		t.Errorf("a queue: %+v", a)
-	}
-	if err := queues.Polled(t.Context(), nil, "mail"); err != nil {
-		t.Errorf("the queue is reported as missing: %v", err)
-	}
+	check.Equal(t, queues.Put(t.Context(), nil, "mail", 1, nil).Kind, dispatch.AnswerBusy, "a queue")
+	check.NoError(t, queues.Polled(t.Context(), nil, "mail"))
 }

@@ -141,9 +141,7 @@ func TestRefuses(t *testing.T) {
 		if err == nil {
 			err = o.check()
 		}
-		if (err == nil) != accepted {
-			t.Errorf("%q: %v", line, err)
-		}
+		check.Equal(t, err == nil, accepted, "%q: %v", line, err)
 		if err != nil {
 			texts.Equal(t, strings.TrimSpace("account "+line), err.Error())
 		}

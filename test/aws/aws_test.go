@@ -4,7 +4,6 @@ package aws_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -39,10 +38,7 @@ const visibility = 4 * time.Second
 
 func open(t *testing.T) *store.Store {
 	t.Helper()
-	db, queues := clients(t)
-	names, err := load.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
-	check.OK(t, err)
-	return on(t, names)
+	return on(t, fresh(t))
 }
 
 // on is a store on these tables and queues.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store/dynamo"
-	"github.com/tickring/tickring/test/load"
 )
 
 type attrs = map[string]types.AttributeValue
@@ -75,9 +73,8 @@ func shown(items ...attrs) string {
 
 // TestFakesAnswerAsDynamoDB: the fakes of dynamo and DynamoDB Local give the same answers to valid and invalid requests.
 func TestFakesAnswerAsDynamoDB(t *testing.T) {
-	local, queues := clients(t)
-	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
-	check.OK(t, err)
+	local, _ := clients(t)
+	names := fresh(t)
 	fake, _ := fakeaws.New(t.Errorf)
 	type target struct {
 		db dynamo.DynamoDB
@@ -323,9 +320,8 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 
 // TestFakesAnswerAsSQS: the same for queues.
 func TestFakesAnswerAsSQS(t *testing.T) {
-	local, queues := clients(t)
-	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
-	check.OK(t, err)
+	_, queues := clients(t)
+	names := fresh(t)
 	_, fake := fakeaws.New(t.Errorf)
 	entry := func(id string, delay int32, body string) sqstypes.SendMessageBatchRequestEntry {
 		return sqstypes.SendMessageBatchRequestEntry{Id: &id, MessageBody: &body, DelaySeconds: delay}
@@ -354,8 +350,6 @@ func TestFakesAnswerAsSQS(t *testing.T) {
 			return fmt.Sprintf("%d taken, %d failed", len(out.Successful), len(out.Failed))
 		}
 		want := ask(queues, names.Fires)
-		if got := ask(fake, fakeaws.Names.Fires); got != want {
-			t.Errorf("%s: the fake returns %s, SQS returns %s", c.name, got, want)
-		}
+		check.Equal(t, ask(fake, fakeaws.Names.Fires), want, "%s: the fake, and SQS", c.name)
 	}
 }

@@ -42,9 +42,7 @@ func TestFunctions(t *testing.T) {
 	// The order matters: each step prepares the next one.
 	t.Run("api", func(t *testing.T) {
 		s := newSandbox(t, "api", n)
-		if got := status(t, s.ok(t, document(t, "api/testdata/url.json", adminToken, "another-admin-token"))); got != 401 {
-			t.Errorf("status %d with another token", got)
-		}
+		check.Equal(t, status(t, s.ok(t, document(t, "api/testdata/url.json", adminToken, "another-admin-token"))), 401, "with another token")
 		if got := s.ok(t, document(t, "api/testdata/httpapi.json")); status(t, got) != 200 {
 			t.Errorf("an app: %s", got)
 		}
@@ -107,9 +105,7 @@ func TestFunctions(t *testing.T) {
 		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
 			check.Contains(t, s.ok(t, document(t, doc)), `\"code\":200`, "%s", doc)
 		}
-		if r := memory.Run(t, e, run); r.State != core.Succeeded {
-			t.Errorf("the run is %+v", r)
-		}
+		check.Equal(t, memory.Run(t, e, run).State, core.Succeeded, "the state of the run")
 		s.reused(t)
 	})
 }
@@ -185,9 +181,7 @@ func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[
 			}
 		}
 	}
-	if len(found) != want {
-		tb.Errorf("%d dead letters, want %d: %q", len(found), want, found)
-	}
+	check.Equal(tb, len(found), want, "dead letters: %q", found)
 	return found
 }
 

@@ -18,7 +18,6 @@ var (
 	loadFires = flag.Int("load.fires", 1000, "how many fires TestLoad asks for, about")
 	loadKills = flag.Duration("load.kill", 1500*time.Millisecond,
 		"how long between two kills of a dispatching process, on average; 0: none")
-	loadTickKills = flag.Int("load.tickkills", 0, "how often the planning process is killed; each holds up planning for a lease of 45 s")
 )
 
 func loaded(t *testing.T, run func(context.Context, load.Options) (*load.Report, error), o load.Options) {
@@ -36,7 +35,7 @@ func loaded(t *testing.T, run func(context.Context, load.Options) (*load.Report,
 // TestLoad: whenever a process of dispatch dies, no run is lost or early, and only runs that the process held when it died are sent
 // twice.
 func TestLoad(t *testing.T) {
-	loaded(t, load.Run, load.Options{Fires: *loadFires, Kill: *loadKills, TickKills: *loadTickKills})
+	loaded(t, load.Run, load.Options{Fires: *loadFires, Kill: *loadKills})
 }
 
 // TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/queuetest"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // TestQueues runs the suite for queue consumers over an SQS queue; a server on this machine sends to it.
@@ -55,20 +56,14 @@ func TestQueues(t *testing.T) {
 		}
 		await := func(t *testing.T, run, state string) (message string) {
 			t.Helper()
-			limit, every := time.NewTimer(90*time.Second), time.NewTicker(50*time.Millisecond)
-			defer limit.Stop()
-			defer every.Stop()
-			for {
+			check.OK(t, harness.Eventually(90*time.Second, func() error {
 				v, err := s.Manage().Run(t.Context(), run)
-				if err == nil && string(v.Run.State) == state {
-					return v.Run.Message
+				if message = v.Run.Message; err == nil && string(v.Run.State) != state {
+					err = fmt.Errorf("run %s is %s %s %q, want %s", run, v.Run.State, v.Run.Reason, message, state)
 				}
-				select {
-				case <-every.C:
-				case <-limit.C:
-					t.Fatalf("run %s is %s %s %q, want %s; %v", run, v.Run.State, v.Run.Reason, v.Run.Message, state, err)
-				}
-			}
+				return err
+			}))
+			return message
 		}
 		return queuetest.Harness{
 			Consumer: func(_ *testing.T, transport http.RoundTripper) queueexec.Options {

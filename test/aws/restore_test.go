@@ -85,7 +85,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 					t.Errorf("sign of life: %v", err)
 				}
 			}
-			if !pause(ctx, 500*time.Millisecond) {
+			if !load.Pause(ctx, 500*time.Millisecond) {
 				return
 			}
 		}
@@ -185,7 +185,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 			switch r.Handler {
 			case "slow": // running when the copy is made, and when the tables are lost
-				pause(ctx, 4*time.Second)
+				load.Pause(ctx, 4*time.Second)
 			case "fails":
 				return wire.CodeFailure, "no"
 			}
@@ -235,7 +235,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	from := core.InstantOf(time.Now()) + 1
 	for time.Since(begin) < 6*time.Second {
 		trigger(old)
-		pause(ctx, 300*time.Millisecond)
+		load.Pause(ctx, 300*time.Millisecond)
 	}
 
 	n2 := fresh(t)
@@ -246,7 +246,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	items := copyTables(t, n1, n2)
 	for time.Since(moment) < 5*time.Second {
 		trigger(old)
-		pause(ctx, 300*time.Millisecond)
+		load.Pause(ctx, 300*time.Millisecond)
 	}
 	save(old, manage.JobSpec{Def: core.Def{App: restoreApp, Name: "made-later", Handler: "quick"}})
 	old.stop()
@@ -259,9 +259,9 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	now := newSite(t, region, n2)
 	front.Store(&now.front)
 	for over := time.Now().Add(30 * time.Second); now.failed.Load() == 0 && time.Now().Before(over); {
-		pause(ctx, 100*time.Millisecond)
+		load.Pause(ctx, 100*time.Millisecond)
 	}
-	pause(ctx, 2*time.Second) // for mistaken work to show
+	load.Pause(ctx, 2*time.Second) // for mistaken work to show
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
@@ -277,7 +277,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		trigger(now)
 	}
 
-	pause(ctx, time.Until(end)+3*time.Second)
+	load.Pause(ctx, time.Until(end)+3*time.Second)
 	var sent int64
 	var a query.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
@@ -289,12 +289,12 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		if p.Missing == 0 && a.Pending == 0 && a.Unaccounted == 0 || time.Now().After(over) {
 			break
 		}
-		pause(ctx, time.Second)
+		load.Pause(ctx, time.Second)
 	}
 	if a.Unaccounted != 0 || a.Pending != 0 || a.Partial || a.Demanded < 3*20 {
 		t.Errorf("audit: %+v", a)
 	}
-	pause(ctx, 6*time.Second) // the last runs end, and the last retries
+	load.Pause(ctx, 6*time.Second) // the last runs end, and the last retries
 	now.stop()
 	if queuesToo && sent == 0 {
 		t.Error("the queue that was lost had carried nothing: nothing is proven")
@@ -355,17 +355,5 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		a.AuditCount, len(got), numbered, len(open))
 	if numbered < 20 {
 		t.Errorf("%d runs with numbers arrived: nothing is proven", numbered)
-	}
-}
-
-// pause waits; false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

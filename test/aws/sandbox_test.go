@@ -72,11 +72,10 @@ type sandbox struct {
 	name string
 }
 
-// newSandbox makes one for a function on these tables and queues; more is
-// added to the environment.
-func newSandbox(tb testing.TB, name string, n dynamo.Names, more ...string) sandbox {
+// newSandbox makes one for a function on these tables and queues.
+func newSandbox(tb testing.TB, name string, n dynamo.Names) sandbox {
 	tb.Helper()
-	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n, more...)
+	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n)
 	check.OK(tb, err)
 	tb.Cleanup(func() {
 		s.Close()

@@ -99,19 +99,15 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
-	if err := harness.Eventually(endsWithin, func() error {
+	check.NoError(t, harness.Eventually(endsWithin, func() error {
 		if none, _ := c.in(from, to); none > 0 {
 			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Runs can still be in the queue, so wait before the audit.
-	if err := harness.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, harness.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }))
 	if _, many := c.in(from, to); many > 0 {
 		t.Errorf("%d instants reached the executor more than once", many)
 	}
@@ -191,9 +187,7 @@ func (s *stack) call(t *testing.T) {
 	app := s.app(t, "calls", fmt.Sprintf(`, executors: ["call:%s"]`, srv.URL))
 	s.OK(t, "", "create", app+"/now", "--call", srv.URL+"/now", "--params", "it")
 	s.OK(t, "", "create", app+"/later", "--call", srv.URL+"/later")
-	if r := s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", endsWithin); r.Message != "did it" {
-		t.Errorf("the answer is %q", r.Message)
-	}
+	check.Equal(t, s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", endsWithin).Message, "did it", "the answer")
 	id := s.Trigger(t, app+"/later")
 	limit := time.NewTimer(endsWithin)
 	defer limit.Stop()
@@ -212,15 +206,13 @@ func (s *stack) call(t *testing.T) {
 	case <-limit.C:
 		t.Fatal("the endpoint was not called")
 	}
-	if r := s.WaitState(t, id, "failed", endsWithin); r.Message != "no paper" {
-		t.Errorf("the report has the message %q", r.Message)
-	}
+	check.Equal(t, s.WaitState(t, id, "failed", endsWithin).Message, "no paper", "the message of the report")
 }
 
 // canary: the job that the deployment made for itself runs, on a function that
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
-	if err := harness.Eventually(3*woken, func() error {
+	check.NoError(t, harness.Eventually(3*woken, func() error {
 		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)
@@ -235,9 +227,7 @@ func (s *stack) canary(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 }
 
 // strangers: clients without the token of the API, or with the token of another app, are rejected.

@@ -195,8 +195,6 @@ func (s *stack) removed(t *testing.T) {
 	}
 	for what, c := range s.resources(t) {
 		t.Logf("%d %s: %q", len(c.left), what, c.left)
-		if len(c.left) != c.want {
-			t.Errorf("%d %s are left, want %d: %q", len(c.left), what, c.want, c.left)
-		}
+		check.Equal(t, len(c.left), c.want, "%s that are left: %q", what, c.left)
 	}
 }

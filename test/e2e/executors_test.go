@@ -69,9 +69,8 @@ func (s *stack) lambdaSDK(t *testing.T) {
 	s.function(t, sdkFunction, filepath.Join("..", ".."), "./examples/lambda", map[string]string{"TICKRING_APP": app})
 	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
 	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
-	if r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin); r.Address != "lambda:"+sdkFunction {
-		t.Errorf("it ran at %s", r.Address)
-	}
+	r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin)
+	check.Equal(t, r.Address, "lambda:"+sdkFunction, "it ran at")
 	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", endsWithin); !strings.Contains(r.Message, "nobody") {
 		t.Errorf("the failure has the message %q", r.Message)
 	}
@@ -145,9 +144,7 @@ func (s *stack) queue(t *testing.T) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
-		if _, err := cl.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}); err != nil {
-			t.Error(err)
-		}
+		check.Call(t)(cl.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}))
 	})
 	app := s.app(t, "queue", `, executors: ["queue:`+queueName+`"]`)
 	s.OK(t, "", "create", app+"/work", "--handler", "work")
@@ -170,13 +167,9 @@ func (s *stack) queue(t *testing.T) {
 	}()
 	t.Cleanup(func() { // before the queue is deleted
 		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the executor that pulls: %v", err)
-		}
+		check.NoError(t, <-done)
 	})
-	if r := s.WaitState(t, first, "succeeded", endsWithin); r.Address != "queue:"+queueName {
-		t.Errorf("it ran at %s", r.Address)
-	}
+	check.Equal(t, s.WaitState(t, first, "succeeded", endsWithin).Address, "queue:"+queueName, "it ran at")
 	check.Contains(t, s.OK(t, "", "logs", first), "working on 3", "its log")
 	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
 		"no such report") {

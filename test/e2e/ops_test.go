@@ -68,9 +68,7 @@ func (s *stack) redrive(t *testing.T) {
 	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* resent\n").MatchString(out) {
 		t.Errorf("redrive says %q", out)
 	}
-	if r := s.WaitState(t, fmt.Sprint(id), "succeeded", endsWithin); r.Cause != "schedule" {
-		t.Errorf("%+v", r)
-	}
+	check.Equal(t, s.WaitState(t, fmt.Sprint(id), "succeeded", endsWithin).Cause, "schedule", "cause")
 	if out := s.OK(t, "", "redrive", "--dry-run"); strings.Contains(out, app) {
 		t.Errorf("the letter is still there: %q", out)
 	}
@@ -84,9 +82,7 @@ func (s *stack) redrive(t *testing.T) {
 func (s *stack) doctor(t *testing.T) {
 	// Doctor knows how long messages have been due only after it has seen a moment without due messages, and runs of paused jobs
 	// still come due each second.
-	if err := harness.Eventually(endsWithin, func() error { return s.examined(t) }); err != nil {
-		t.Error(err)
-	}
+	check.NoError(t, harness.Eventually(endsWithin, func() error { return s.examined(t) }))
 }
 
 // examined runs doctor once; the error lists missing checks and problems.

@@ -84,9 +84,6 @@ type Options struct {
 	Fires int
 	// Kill is the average time between two kills of a dispatch process; 0 means no kills.
 	Kill time.Duration
-	// TickKills is the number of times that the planner process is killed. Each kill stops planning for 45 s,
-	// the duration of a lease.
-	TickKills int
 	// Account adds faults that emulators do not have, to the requests of the functions and to the messages for
 	// the functions.
 	Account fakeaws.Account
@@ -181,12 +178,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		killing, done := context.WithDeadline(ctx, end.Time())
 		defer done()
-		var killers sync.WaitGroup
 		if o.Kill > 0 {
-			killers.Go(func() { l.killer(killing) })
+			l.killer(killing)
 		}
-		killers.Go(func() { l.tickKiller(killing, o.TickKills) })
-		killers.Wait()
 		return nil
 	})
 }
@@ -196,14 +190,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func Purge(ctx context.Context, o Options) (*Report, error) {
 	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
 		from := core.InstantOf(time.Now()) - 60
-		pause(ctx, time.Until(end.Time())/2)
+		Pause(ctx, time.Until(end.Time())/2)
 		if _, err := l.queues.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &l.n.Fires}); err != nil {
 			return fmt.Errorf("purge the queue: %w", err)
 		}
 		l.mu.Lock()
 		before := len(l.got)
 		l.mu.Unlock()
-		pause(ctx, time.Until(end.Time())+3*time.Second)
+		Pause(ctx, time.Until(end.Time())+3*time.Second)
 		m := wiring.New(l.e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 		var sent int64
 		for range 60 { // a replan skips runs that may be in transit
@@ -214,7 +208,7 @@ func Purge(ctx context.Context, o Options) (*Report, error) {
 			if sent += r.Sent; sent > 0 && r.Missing == 0 {
 				break
 			}
-			pause(ctx, 3*time.Second)
+			Pause(ctx, 3*time.Second)
 		}
 		o.Log("purge after %d of the fires had arrived; replan sent %d", before, sent)
 		if sent == 0 {
@@ -432,7 +426,7 @@ func (l *load) schedItem(ctx context.Context) (map[string]types.AttributeValue, 
 // runs can be sent again.
 func work(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 	if r.JobID%2 == 0 {
-		pause(ctx, loadVisibility+2*time.Second)
+		Pause(ctx, loadVisibility+2*time.Second)
 	}
 	return wire.CodeSuccess, ""
 }
@@ -647,7 +641,7 @@ func (l *load) clock(ctx context.Context) {
 // killer kills processes of dispatch at random times, every other time one whose run arrives, before it has the answer.
 func (l *load) killer(ctx context.Context) {
 	for n := 0; ; n++ {
-		if !pause(ctx, rand.N(2*l.o.Kill)) {
+		if !Pause(ctx, rand.N(2*l.o.Kill)) {
 			return
 		}
 		s, aimed := l.dispatch[rand.IntN(dispatchers)], n%2 == 1
@@ -669,8 +663,8 @@ func (l *load) killer(ctx context.Context) {
 	}
 }
 
-// pause waits; false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
+// Pause waits; false if ctx ended before.
+func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -678,18 +672,6 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// tickKiller kills the planning process a few times while it passes.
-func (l *load) tickKiller(ctx context.Context, times int) {
-	for n := 0; n < times; {
-		if !pause(ctx, rand.N(3*time.Second)) {
-			return
-		}
-		if l.tick.Kill() {
-			n++
-		}
 	}
 }
 

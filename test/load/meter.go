@@ -79,7 +79,7 @@ func forward(to string, a *account, before func(op string, body []byte) []byte,
 			n = len(b.all)
 		}
 		f := a.fault(op, n)
-		if !pause(r.Context(), f.Wait) {
+		if !Pause(r.Context(), f.Wait) {
 			return
 		}
 		var canceled *types.TransactionCanceledException
@@ -119,7 +119,7 @@ func forward(to string, a *account, before func(op string, body []byte) []byte,
 			return
 		}
 		after(op, body, answered)
-		if !pause(r.Context(), f.Late) || f.After != nil {
+		if !Pause(r.Context(), f.Late) || f.After != nil {
 			hangUp()
 		}
 		maps.Copy(w.Header(), res.Header)

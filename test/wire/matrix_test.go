@@ -307,7 +307,7 @@ func (b *stand) running(job string) string {
 // ends waits for the end of a run and returns its "state reason", or "running" if it does not end.
 func (b *stand) ends(id string, within ...time.Duration) (harness.Run, string) {
 	var r harness.Run
-	_ = harness.Eventually(max(10*time.Second, append(within, 0)[0]), func() error {
+	_ = harness.Eventually(append(within, 10*time.Second)[0], func() error {
 		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
 			return fmt.Errorf("run %s is %s", id, r.State)
 		}
@@ -340,14 +340,8 @@ var behaviors = []struct {
 		// A run that only the new process can have ended.
 		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
 		check.Equal(b, after.State, "succeeded", "after the restart: %+v", after)
-		r := b.s.GetRun(b.T, id)
-		_ = harness.Eventually(b.limit("crash", 3*time.Second), func() error {
-			if r = b.s.GetRun(b.T, id); r.State == "running" {
-				return errors.New("open")
-			}
-			return nil
-		})
-		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "failed" && strings.Contains(r.Message, "process ended under the run")
+		r, end := b.ends(id, b.limit("crash", 3*time.Second))
+		return end, r.State == "failed" && strings.Contains(r.Message, "process ended under the run")
 	}},
 	{"message", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/hello", "--params", "中文 \"quoted\""))
@@ -373,14 +367,7 @@ var behaviors = []struct {
 	{"failure", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/fails"))
 		check.Equal(b, end, "failed handler", "%+v", r)
-		if err := harness.Eventually(10*time.Second, func() error {
-			if n := strings.Count(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json"), `"failed"`); n != 2 {
-				return fmt.Errorf("%d attempts, want 2", n)
-			}
-			return nil
-		}); err != nil {
-			b.Error(err)
-		}
+		b.triedTwice("golang/fails")
 		return r.Message, r.Message == "no luck"
 	}},
 	// Facts without a field in xxl-job's order.
@@ -426,14 +413,12 @@ var behaviors = []struct {
 		first := b.running("golang/serial")
 		second := b.s.Trigger(b.T, "golang/serial")
 		r := b.s.GetRun(b.T, second)
-		if err := harness.Eventually(20*time.Second, func() error {
+		check.NoError(b, harness.Eventually(20*time.Second, func() error {
 			if r = b.s.GetRun(b.T, second); r.State != "running" && r.State != "skipped" {
 				return fmt.Errorf("%+v", r)
 			}
 			return nil
-		}); err != nil {
-			b.Error(err)
-		}
+		}))
 		saw := strings.TrimSpace(r.State + " " + r.Reason)
 		b.letGo(first)
 		b.letGo(second)
@@ -477,24 +462,16 @@ var behaviors = []struct {
 		addr := strings.TrimPrefix(b.s.URL, "http://")
 		b.s.Kill()
 		b.letGo(id)
-		if err := harness.Eventually(10*time.Second, func() error { // its log shows its end
-			return b.ended(id)
-		}); err != nil {
-			b.Logf("%v", err)
+		if err := harness.Eventually(10*time.Second, func() error { return b.ended(id) }); err != nil {
+			b.Logf("its log does not show its end: %v", err)
 		}
 		s, err := harness.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
 		check.OK(b, err)
 		b.s = s
 		b.Cleanup(s.Kill)
 		check.OK(b, s.WaitReady(30*time.Second))
-		var r harness.Run
-		_ = harness.Eventually(b.limit("server away", 6*time.Second), func() error {
-			if r = b.s.GetRun(b.T, id); r.State == "running" {
-				return errors.New("open")
-			}
-			return nil
-		})
-		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "succeeded"
+		_, end := b.ends(id, b.limit("server away", 6*time.Second))
+		return end, end == "succeeded"
 	}},
 	// The run during which it died: an executor that returns without knowing a run has lost it.
 	{"forgotten", func(b *stand) (string, bool) {
@@ -670,11 +647,14 @@ func TestDeclaredJob(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	s.OK(t, "version: 1\nset: golang\napps:\n  - {name: golang, token: executors-token}\n", "apply", "-f", "-")
 	dir := t.TempDir()
-	declare := func(job sdk.Job, until func(spec string) error) {
+	// declare runs an executor that declares jobs, until the server has the named one as wanted.
+	declare := func(name string, until func(spec string) error, jobs ...sdk.Job) {
 		t.Helper()
 		mux := sdk.NewMux()
 		mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
-		mux.Declare(job)
+		for _, job := range jobs {
+			mux.Declare(job)
+		}
 		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token",
 			Listen: "127.0.0.1:0", Dir: dir})
 		check.OK(t, err)
@@ -682,7 +662,7 @@ func TestDeclaredJob(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
 		err = harness.Eventually(20*time.Second, func() error {
-			out, _ := s.CLI(t, "", "get", "golang/nightly", "-o", "json")
+			out, _ := s.CLI(t, "", "get", name, "-o", "json")
 			return until(out)
 		})
 		check.NoError(t, err)
@@ -701,35 +681,16 @@ func TestDeclaredJob(t *testing.T) {
 	}
 	job := sdk.Job{Name: "nightly", Schedule: sdk.Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "one", Timeout: time.Minute, Retries: 2,
 		RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports", Author: "lina"}
-	declare(job, holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports", "lina"))
+	declare("golang/nightly", holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports", "lina"), job)
 	s.OK(t, "", "pause", "golang/nightly")
 	job.Params = "two"
-	declare(job, holds("two", "paused"))
+	declare("golang/nightly", holds("two", "paused"), job)
 	s.OK(t, "version: 1\njobs:\n  - {app: golang, name: nightly, handler: nightly, params: by-hand, schedule: {every: 1h}}\n", "apply",
 		"-f", "-")
 	job.Params = "three"
 	other := job
 	other.Name, other.Handler = "second", "nightly"
 	// Jobs are dealt with in order: once the second is there the first was judged.
-	mux := sdk.NewMux()
-	mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
-	mux.Declare(job)
-	mux.Declare(other)
-	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token",
-		Listen: "127.0.0.1:0", Dir: dir})
-	check.OK(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.ListenAndServe(ctx) }()
-	if err := harness.Eventually(20*time.Second, func() error {
-		if _, code := s.CLI(t, "", "get", "golang/second"); code != 0 {
-			return errors.New("the second is not there")
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	declare("golang/second", holds(`"second"`), job, other)
 	check.NoError(t, holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")))
-	stop()
-	check.NoError(t, <-ended)
 }

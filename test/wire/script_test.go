@@ -100,14 +100,12 @@ func (b *stand) says(job, line string) string {
 // Until that end, the attempt, which has the newest version, would end a run of an older one at the executor.
 func (b *stand) triedTwice(job string) {
 	b.Helper()
-	if err := harness.Eventually(10*time.Second, func() error {
+	check.NoError(b, harness.Eventually(10*time.Second, func() error {
 		if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
 			return fmt.Errorf("%d attempts, want 2", n)
 		}
 		return nil
-	}); err != nil {
-		b.Error(err)
-	}
+	}))
 }
 
 // scripts: each kind that a program runs gets its arguments, and its exit code decides the result of the run. The next run has the
