@@ -45,10 +45,11 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 		want string // for the last 70 hours
 		sent int64
 	}{
-		"kept for a day":                         {1, nil, (*fixture).sweep, "demanded 70, on time 24, out of reach 46", 0},
-		"and one was lost yesterday, one before": {1, []int{60, 20}, (*fixture).sweep, "demanded 70, on time 23, unaccounted 1, out of reach 46", 1},
-		"not swept yet":                          {1, nil, func(*fixture) {}, "demanded 70, on time 70", 0},
-		"kept for ever, and one was lost":        {core.KeepForever, []int{20}, (*fixture).sweep, "demanded 70, on time 69, unaccounted 1", 1},
+		"kept for a day": {1, nil, (*fixture).sweep, "demanded 70, on time 24, out of reach 46", 0},
+		"and one was lost yesterday, one before": {1, []int{60, 20}, (*fixture).sweep,
+			"demanded 70, on time 23, unaccounted 1, out of reach 46", 1},
+		"not swept yet":                   {1, nil, func(*fixture) {}, "demanded 70, on time 70", 0},
+		"kept for ever, and one was lost": {core.KeepForever, []int{20}, (*fixture).sweep, "demanded 70, on time 69, unaccounted 1", 1},
 		"deleted": {1, nil, func(f *fixture) {
 			f.sweep()
 			f.Delete("shop/sweep")

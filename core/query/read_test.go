@@ -64,8 +64,8 @@ func TestRuns(t *testing.T) {
 	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
 		t.Errorf("failed: %d %v", len(page.Runs), err)
 	}
-	for _, bad := range []query.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
-		{From: start, To: start.Add(-1)}} {
+	for _, bad := range []query.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"},
+		{After: "x"}, {From: start, To: start.Add(-1)}} {
 		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
 		}
