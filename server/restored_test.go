@@ -182,8 +182,8 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	if n := received.Load(); n > 0 || f.Fenced == "" || !f.LastTick.Before(begun) {
 		t.Errorf("%d runs were sent; fenced %q, last tick %s, held since %s", n, f.Fenced, f.LastTick, begun)
 	}
-	status, text := ask(t, "GET", s.URL()+"/healthz", "")
-	if status != http.StatusServiceUnavailable || !strings.Contains(text, "--start-now") {
+	if status, text := ask(t, "GET", s.URL()+"/healthz", ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "--start-now") {
 		t.Errorf("%d %s", status, text)
 	}
 	s.stop()

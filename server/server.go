@@ -326,7 +326,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	s.tellLocked(ctx, data, made)
-	if err := s.begin(ctx, data, box); err != nil {
+	if err := s.begin(ctx, data); err != nil {
 		data.Close()
 		return err
 	}
@@ -371,7 +371,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // begin creates the use cases on an open store and opens the endpoints. On a copy it first advances the ID counters.
-func (s *Server) begin(ctx context.Context, data *store.Store, box *secretbox.Box) error {
+func (s *Server) begin(ctx context.Context, data *store.Store) error {
 	o := &s.o
 	p := &parts{store: data, upAt: time.Now().UTC(), stopping: make(chan struct{})}
 	boot := rand.Text()[:10]
@@ -389,7 +389,7 @@ func (s *Server) begin(ctx context.Context, data *store.Store, box *secretbox.Bo
 	var runner send.Commands
 	dir := filepath.Join(o.Dir, "commands")
 	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
-		c, err := localexec.New(localexec.Options{Secrets: box, Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
+		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
 			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: data, Finish: p.finish})
 		if err != nil {
 			return err

@@ -66,46 +66,40 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		}
 		// An unreadable schedule has no due times, and this edit is how a user repairs it.
 	}
-	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = err })
+	inParts(ctx, skips, m.store.PutSkips, func(k int, err error) { out[skipOf[k]] = err })
 	m.putScripts(ctx, edits, out)
 
-	var creates, updates []int
-	for i, e := range edits {
-		switch {
-		case out[i] != nil:
-		case e.old == nil:
-			creates = append(creates, i)
-		default:
-			updates = append(updates, i)
+	for _, creates := range []bool{true, false} {
+		var puts []store.JobPut
+		var of []int
+		for i, e := range edits {
+			if out[i] == nil && (e.old == nil) == creates {
+				puts, of = append(puts, e.put()), append(of, i)
+			}
 		}
-	}
-	for part := range budget.Chunks(creates, budget.AtOnce) {
-		puts := make([]store.JobPut, len(part))
-		for k, i := range part {
-			puts[k] = store.JobPut{Create: &edits[i].want, Changes: []core.Change{edits[i].change()}}
-		}
-		for k, err := range m.store.Jobs.Put(ctx, puts) {
-			out[part[k]] = err
-		}
-	}
-	for part := range budget.Chunks(updates, budget.AtOnce) {
-		puts := make([]store.JobPut, len(part))
-		for k, i := range part {
-			e := edits[i]
-			puts[k] = store.JobPut{Changes: []core.Change{e.change()},
-				Update: &store.JobUpdate{Seen: e.old.Sched.Rev, SeenTail: e.old.Sched.Tail, Edges: e.edges, Job: e.want}}
-		}
-		for k, err := range m.store.Jobs.Put(ctx, puts) {
-			out[part[k]] = err
-		}
+		inParts(ctx, puts, m.store.Jobs.Put, func(k int, err error) { out[of[k]] = err })
 	}
 	return out
 }
 
-func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k int, err error)) {
-	for start := 0; start < len(skips); start += budget.AtOnce {
-		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+budget.AtOnce, len(skips))]) {
-			answer(start+k, err)
+// put returns the write of the edit.
+func (e *edit) put() store.JobPut {
+	put := store.JobPut{Changes: []core.Change{e.change()}}
+	if e.old == nil {
+		put.Create = &e.want
+	} else {
+		put.Update = &store.JobUpdate{Seen: e.old.Sched.Rev, SeenTail: e.old.Sched.Tail, Edges: e.edges, Job: e.want}
+	}
+	return put
+}
+
+// inParts writes a list in parts of budget.AtOnce; answer gets the error of each item.
+func inParts[T any](ctx context.Context, list []T, write func(context.Context, []T) []error, answer func(k int, err error)) {
+	k := 0
+	for part := range budget.Chunks(list, budget.AtOnce) {
+		for _, err := range write(ctx, part) {
+			answer(k, err)
+			k++
 		}
 	}
 }
@@ -121,11 +115,6 @@ func mine(found *core.Job, attempts []core.Job) bool {
 		}
 	}
 	return false
-}
-
-// started returns s started again at its RevAt.
-func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
-	return plan.Start(s, sch, m.plans)
 }
 
 // toPlan is a changed job that may be due to be planned.
@@ -176,7 +165,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			return
 		}
 		stuck := map[core.JobID]bool{}
-		m.putSkips(ctx, skips, func(k int, err error) {
+		inParts(ctx, skips, m.store.PutSkips, func(k int, err error) {
 			if err != nil {
 				stuck[skips[k].Job] = true
 			}
@@ -199,15 +188,13 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			}
 		}
 		jobs = jobs[:0:0]
-		for start := 0; start < len(moves); start += budget.AtOnce {
-			for k, err := range m.store.Advance(ctx, moves[start:min(start+budget.AtOnce, len(moves))]) {
-				if err == nil {
-					j := next[at[start+k]]
-					j.s = j.s.Moved(moves[start+k])
-					jobs = append(jobs, j)
-				}
+		inParts(ctx, moves, m.store.Advance, func(k int, err error) {
+			if err == nil {
+				j := next[at[k]]
+				j.s = j.s.Moved(moves[k])
+				jobs = append(jobs, j)
 			}
-		}
+		})
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/store"
 )
 
@@ -150,20 +149,16 @@ func (m *Manage) editPart(ctx context.Context, ids []core.JobID, out []Many, bui
 			edits, of = append(edits, e), append(of, i)
 		}
 	}
-	var due []toPlan
+	var changed []core.Sched
 	for k, err := range m.commit(ctx, edits, g) {
 		if err != nil {
 			continue
 		}
 		i := of[k]
 		settled[i], out[i].Changed = true, true
-		if s := edits[k].want.Sched; duePlan(&s, m.ask.Now()) {
-			if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
-				due = append(due, toPlan{s, sch})
-			}
-		}
+		changed = append(changed, edits[k].want.Sched)
 	}
-	m.planNow(ctx, due)
+	m.plan(ctx, changed...)
 	return settled
 }
 

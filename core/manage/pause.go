@@ -125,7 +125,7 @@ func (m *Manage) start(e *edit) error {
 	if err != nil {
 		return core.Errorf(core.CodeRefused, "the schedule of job %s cannot be started: %v", e.want.Name(), err)
 	}
-	e.want.Sched = m.started(e.want.Sched, sch)
+	e.want.Sched = plan.Start(e.want.Sched, sch, m.plans)
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 		}
 		old := job
 		if changed = mine(&old, attempts); changed {
-			m.plan(ctx, &old)
+			m.plan(ctx, old.Sched)
 			return true, nil
 		}
 		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); some || err != nil {
@@ -159,7 +159,7 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 		attempts = append(attempts, e.want)
 		if changed, err = budget.WriteResult(m.commit(ctx, []*edit{e}, g)[0]); changed {
 			job = e.want
-			m.plan(ctx, &job)
+			m.plan(ctx, job.Sched)
 		}
 		return changed, err
 	})
@@ -197,15 +197,17 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 	return true, nil
 }
 
-// plan plans a job at once if it is due.
-func (m *Manage) plan(ctx context.Context, j *core.Job) {
-	if !duePlan(&j.Sched, m.ask.Now()) {
-		return
+// plan plans the jobs that are due at once.
+func (m *Manage) plan(ctx context.Context, scheds ...core.Sched) {
+	var due []toPlan
+	for i := range scheds {
+		if s := &scheds[i]; duePlan(s, m.ask.Now()) {
+			if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
+				due = append(due, toPlan{*s, sch})
+			}
+		}
 	}
-	sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
-	if err == nil {
-		m.planNow(ctx, []toPlan{{j.Sched, sch}})
-	}
+	m.planNow(ctx, due)
 }
 
 // changePause returns the pause after the last one, and its verb; an empty verb changes nothing.

@@ -81,35 +81,15 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}}
 		s.job.Def.ID, s.job.Def.Declared = 0, ""
 		s.job.Normalize()
-		if err := s.script(); err != nil {
+		if err := m.checkSpec(s); err != nil {
 			s.refuse(err)
 			continue
-		}
-		if err := s.job.Validate(); err != nil {
-			s.refuse(err)
-			continue
-		}
-		if spec.Declared && spec.Paused != nil {
-			s.refuse(core.Invalid("paused", "", "not allowed for a job that code declares: only users pause and resume the job"))
-			continue
-		}
-		if s.job.Def.Command != nil {
-			if spec.Declared {
-				s.refuse(core.Errorf(core.CodeForbidden, "code cannot declare a job with a command, because the server runs "+
-					"commands on its own machine: use the admin token"))
-				continue
-			}
-			if err := m.o.Command(s.job.Def.Command); err != nil {
-				s.refuse(err)
-				continue
-			}
 		}
 		if name := s.job.Name(); seen[name] {
 			s.refuse(core.Invalid("name", name, "named twice"))
 			continue
-		} else {
-			seen[name] = true
 		}
+		seen[s.job.Name()] = true
 		todo = append(todo, s)
 	}
 	if to == check {
@@ -131,6 +111,27 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 		}
 	}
 	return results
+}
+
+// checkSpec checks a spec without reading the store.
+func (m *Manage) checkSpec(s *saving) error {
+	err := s.script()
+	if err == nil {
+		err = s.job.Validate()
+	}
+	command := s.job.Def.Command
+	switch {
+	case err != nil:
+		return err
+	case s.spec.Declared && s.spec.Paused != nil:
+		return core.Invalid("paused", "", "not allowed for a job that code declares: only users pause and resume the job")
+	case command == nil:
+		return nil
+	case s.spec.Declared:
+		return core.Errorf(core.CodeForbidden, "code cannot declare a job with a command, because the server runs "+
+			"commands on its own machine: use the admin token")
+	}
+	return m.o.Command(command)
 }
 
 // waits limits how long a save waits for a throttled store.
@@ -506,7 +507,7 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	n.Schedule, n.Misfire, n.Grace, n.Deadline = w.Schedule, w.Misfire, w.Grace, w.Deadline
 	switch {
 	case !toPause:
-		*n = m.started(*n, s.sch)
+		*n = plan.Start(*n, s.sch, m.plans)
 	case isPaused:
 		*n = plan.Pause(*n, o.PauseBy, o.PauseWhy, o.PauseUntil, m.plans)
 	default:
@@ -571,7 +572,7 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 	if s.spec.Paused != nil && *s.spec.Paused {
 		*n = plan.Pause(*n, actor.Name, "", 0, m.plans)
 	} else {
-		*n = m.started(*n, s.sch)
+		*n = plan.Start(*n, s.sch, m.plans)
 	}
 	return e, nil
 }

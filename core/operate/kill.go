@@ -155,11 +155,8 @@ func (op *Operate) openRuns(ctx context.Context, job core.JobID, p *budget.Page,
 		list = append(list, *r)
 		return true
 	})
-	if err != nil {
-		err = core.Retryable(err)
-	}
 	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
-	return list, all, err
+	return list, all, core.Retryable(err)
 }
 
 // killing begins a page of a kill; behind is the last address that got the kill.

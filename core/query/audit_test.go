@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// sum returns the numbers of an audit, without zeros.
+// sum returns the nonzero numbers of an audit.
 func sum(c query.AuditCount) string {
 	text := fmt.Sprintf("demanded %d, on time %d", c.Demanded, c.OnTime)
 	if c.Worst > 0 {

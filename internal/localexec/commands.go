@@ -45,10 +45,8 @@ type Options struct {
 	Log   *slog.Logger
 
 	Queue  *pullqueue.Puller
-	Store  *store.Store
+	Store  *store.Store // its Box encrypts secret environment variables in the queue
 	Finish pullqueue.Finisher
-	// Secrets encrypts secret environment variables in the queue; nil: these variables are not encrypted.
-	Secrets *secretbox.Box
 }
 
 // Commands runs commands between the calls of Start and Stop.
@@ -199,7 +197,7 @@ func (c *Commands) Run(ctx context.Context, sh dispatch.SendRequest, order []byt
 	if d := sh.Job.Sched.Deadline; d > 0 && sh.Run.Cause.Planned() {
 		it.Until = sh.Run.Slot.Time().Add(d)
 	}
-	it, err := secretbox.Seal(c.o.Secrets, it)
+	it, err := secretbox.Seal(c.o.Store.Box, it)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "encrypt the run: " + err.Error()}
 	}
@@ -398,7 +396,7 @@ func (c *Commands) take(l *line, h store.Held, had bool, begun func()) (over boo
 	var it item
 	bad := json.Unmarshal(h.Body, &it)
 	if bad == nil {
-		it, bad = secretbox.Open(c.o.Secrets, it)
+		it, bad = secretbox.Open(c.o.Store.Box, it)
 	}
 	switch end := (finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted}); {
 	case is == nil || !is.State.Open():
