@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,6 +181,8 @@ func TestLostLogs(t *testing.T) {
 func TestMessageForLog(t *testing.T) {
 	texts := golden.New(t)
 	s := start(t, Options{})
+	var reports sync.WaitGroup
+	defer reports.Wait()
 	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/short" {
 			http.Error(w, "no such table", http.StatusInternalServerError)
@@ -187,7 +190,9 @@ func TestMessageForLog(t *testing.T) {
 		}
 		back := r.Header.Get("Tickring-Callback")
 		w.WriteHeader(http.StatusAccepted)
-		go ask(t, "POST", back, `{"state":"failed","message":"`+strings.Repeat("x", core.MessageMax+1)+`"}`)
+		reports.Go(func() {
+			ask(t, "POST", back, `{"state":"failed","message":"`+strings.Repeat("x", core.MessageMax+1)+`"}`)
+		})
 	})
 	s.app(t, "shop", "call:"+web.URL)
 	c := s.client(t)
