@@ -181,7 +181,7 @@ func (j *journal) loop() {
 				j.f.Close()
 			}
 			if j.lock != nil {
-				j.lock.Close()
+				unlockFolder(j.lock)
 			}
 			return
 		}

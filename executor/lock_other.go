@@ -13,3 +13,5 @@ var errLocked = errors.New("another process uses the directory: set another dire
 func lockFolder(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 }
+
+func unlockFolder(f *os.File) { f.Close() }

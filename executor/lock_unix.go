@@ -25,3 +25,10 @@ func lockFolder(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// unlockFolder releases the lock. A program that is being started may still hold a copy of the file: closing it would not release
+// the lock.
+func unlockFolder(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+	f.Close()
+}

@@ -216,6 +216,10 @@ func TestLogOfManyLines(t *testing.T) {
 	s := start(t, Options{})
 	const all = 120_000
 	line := func(n int) string { return fmt.Sprintf("2026-11-28T08:00:00Z line %d has \"nothing new\"\n", n) }
+	var lines []string
+	for n := range all {
+		lines = append(lines, line(n+1))
+	}
 	var sent atomic.Int64
 	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -225,11 +229,8 @@ func TestLogOfManyLines(t *testing.T) {
 			w.Write(wire.AppendReply(nil, 200, ""))
 			return
 		}
-		var b strings.Builder
-		for n := int(q.FromLine); n <= all; n++ {
-			b.WriteString(line(n))
-		}
-		w.Write(wire.AppendLogReply(nil, wire.DialectB, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: all, Content: b.String()}))
+		text := strings.Join(lines[q.FromLine-1:], "")
+		w.Write(wire.AppendLogReply(nil, wire.DialectB, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: all, Content: text}))
 	})
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "long"}})
 	if got := post(t, s, "/api/registry", string(wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: "web",
