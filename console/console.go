@@ -197,7 +197,7 @@ func (c *Console) handle(pattern string, do func(*ask) error) {
 type failure struct{ err error }
 
 // need returns the result of a call. If the call failed, need panics with a failure: the work on the request ends, and
-// the console shows the error. Only the goroutine of the request may use it.
+// the console shows the error. In other goroutines, only functions that each calls may use it.
 func need[T any](result T, err error) T {
 	if err != nil {
 		panic(failure{err})

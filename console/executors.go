@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -144,15 +145,19 @@ func (a *ask) recentOf(app string, limit int) ([]client.Run, error) {
 
 func each(n int, do func(i int)) {
 	var wg sync.WaitGroup
+	errs := make([]error, n)
 	places := make(chan struct{}, atOnce)
 	for i := range n {
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			do(i)
+			errs[i] = caught(func() error { do(i); return nil })
 		})
 	}
 	wg.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		fail(err)
+	}
 }
 
 func later(a, b time.Time) time.Time {
