@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -54,6 +55,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Notice: out})
+	eventually(t, 30*time.Second, out.has("does not decrypt"))
 	texts.Equal(t, "start without the key", strings.Join(out.with(".key"), ""), copied, "DATA")
 	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
 		ok, answer := registered(t, s, token)
@@ -103,6 +105,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	s.stop()
 	out = &lines{} // the key file of another server
 	s = start(t, Options{Dir: copied, SecretKeyFile: dir + ".key", Notice: out})
+	eventually(t, 30*time.Second, out.has("does not decrypt"))
 	texts.Equal(t, "start with another key", strings.Join(out.with(".key"), ""), dir, "OTHER")
 	s.stop()
 }

@@ -325,7 +325,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tellLocked(ctx, data, made)
 	if err := s.begin(ctx, data); err != nil {
 		data.Close()
 		return err
@@ -339,6 +338,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.o.Opened != nil {
 		err = s.o.Opened(ctx, s)
 	}
+	telling, stop := context.WithCancel(ctx)
+	var notes sync.WaitGroup
+	notes.Go(func() { s.tellLocked(telling, data, made) }) // beside the runs: it reads all jobs
 	switch {
 	case err != nil:
 	case s.o.Hold:
@@ -350,17 +352,15 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		close(p.stopping)
 	default:
-		telling, stop := context.WithCancel(ctx)
-		var notes sync.WaitGroup
 		notes.Go(func() { s.tellOutage(telling, p) })
 		if s.traces != nil {
 			notes.Go(func() { s.traces.Run(telling) })
 		}
 		err = s.work(ctx, serveErr)
-		stop()
-		notes.Wait()
-		s.traces.Close(s.hurry)
 	}
+	stop()
+	notes.Wait()
+	s.traces.Close(s.hurry)
 	s.stopCommands(p, time.Now().Add(s.o.Drain)) // if work has not stopped them
 	p.sender.Close()
 	p.notify.Close()
