@@ -68,7 +68,7 @@ func TestSavePlansAtOnce(t *testing.T) {
 	}
 }
 
-// TestSaveNeedsACaller: the changes of nobody, and of a user with the name of a run, are rejected. TestStories in api has the other
+// TestSaveNeedsACaller: a change without a caller, or by a user with the name of a run, is rejected. TestStories in api has the other
 // reasons.
 func TestSaveNeedsACaller(t *testing.T) {
 	f := newFixture(t)
