@@ -151,7 +151,7 @@ type auditing struct {
 	window       time.Duration
 }
 
-// begin reads what the audits of all jobs of a page need.
+// begin reads the settings and times that all jobs of a page share.
 func (q *Queries) begin(ctx context.Context, a *auditing, from core.Instant) (err error) {
 	a.now, a.apps, a.page = q.o.Now(), map[string]pauses{}, q.Page()
 	if a.oldest, err = q.store.Queue.Oldest(ctx); err != nil {
