@@ -21,8 +21,8 @@ import (
 )
 
 // TestCall goes the whole way with a plain HTTP endpoint: its answer is the
-// result; after a 202 it reports by itself, with nothing but the URL it got. It gets the
-// call options of the job over those of the app, and neither its result nor the log has a secret.
+// result; after a 202 it reports by itself, with nothing but the URL it got. The
+// call options of the job win over the options of the app, and neither the result nor the log has a secret.
 func TestCall(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()

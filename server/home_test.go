@@ -162,7 +162,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 }
 
 // TestForeignHostNamesAreRejected: a page whose host name resolves to loopback reads neither the metrics, which need no token, nor
-// a page of the console, where it could log in and post as the user of this machine. The server's own names are its address and
+// a page of the console, which could log in and post as the user of this machine. The server's own names are its address and
 // its configured URLs, also the URL to which an identity provider redirects browsers.
 func TestForeignHostNamesAreRejected(t *testing.T) {
 	t.Parallel()
