@@ -166,6 +166,7 @@ POST /v1/apply {"set":"prod","prune":true,"apps":[PAYROLL],"jobs":[LATER]}
 ! POST /v1/apply {"set":"other","apps":[PAYROLL],"jobs":[LATER]}
 POST /v1/apply {"apps":[{"name":"shop","executors":["call:https://x.example"]}],"jobs":[{"app":"shop","name":"report","handler":"POST /x"}]}
 POST /v1/apply {"apps":[{"name":"shop"}],"jobs":[{"app":"shop","name":"report","handler":"report"}]}
+POST /v1/apply {"apps":[{"name":"shop","executors":["call:https://x.example"]}],"jobs":[{"app":"shop","name":"report","handler":"POST /x","call":{"expect":[200]}}]}
 `,
 	// Without retention a job has 30 days, and 0 means forever. A change without retention resets it to 30. An
 	// empty list is rejected, because it would be stored as absent and the app's setting would apply.
