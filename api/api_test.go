@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -137,11 +136,7 @@ func (f *fixture) person(name string, grants ...access.Grant) string {
 // ask sends one request and returns its status and body.
 func (f *fixture) ask(method, path, body string) (int, string) {
 	f.t.Helper()
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("Authorization", "Bearer "+token)
-	w := httptest.NewRecorder()
-	f.h.ServeHTTP(w, r)
-	return w.Code, w.Body.String()
+	return f.as(token, method, path, body)
 }
 
 func (f *fixture) must(method, path, body string) string {
@@ -152,9 +147,6 @@ func (f *fixture) must(method, path, body string) string {
 	}
 	return answer
 }
-
-// varying is what differs between runs in a message: a revision, or the current time.
-var varying = regexp.MustCompile(`(after|is|于) \d[\dTZ:+-]{12,}`)
 
 // errorOf returns the error in the body of an answer.
 func errorOf(t testing.TB, answer string) client.Error {

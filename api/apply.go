@@ -3,9 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -29,11 +27,7 @@ type applying struct {
 	refused  bool
 }
 
-func (s *server) Apply(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.ApplyRequest
-	if err := decode(w, r, MaxApply, &body); err != nil {
-		return nil, err
-	}
+func (s *server) Apply(w http.ResponseWriter, r *http.Request, body client.ApplyRequest) (any, error) {
 	if err := mayApply(r, &body); err != nil {
 		return nil, err
 	}
@@ -152,10 +146,8 @@ func (a *applying) check() error {
 	if err := a.checkTold(); err != nil {
 		return err
 	}
-	apps := make(map[string]*manage.AppSpec, len(a.apps))
 	for i := range a.apps {
 		spec := &a.apps[i]
-		apps[spec.Name] = spec
 		out := &a.out.Apps[i]
 		if out.Error != nil {
 			continue
@@ -176,17 +168,10 @@ func (a *applying) check() error {
 		before, after := AppOf(&old), appAfter(spec, old)
 		out.Old, out.New = &before, &after
 	}
-	for i, res := range a.s.m.Check(ctx, a.jobs, a.beside) {
+	for i, res := range a.s.m.Check(ctx, a.jobs, a.beside, a.apps...) {
 		spec, out := &a.jobs[i], &a.out.Jobs[i]
 		if out.Error != nil {
 			continue
-		}
-		if app, ok := apps[res.App]; ok {
-			judged := judgeWith(app, spec, res)
-			if res.Err != nil && judged.Err == nil {
-				judged.Err = a.parentless(spec)
-			}
-			res = judged
 		}
 		if res.Err != nil {
 			a.refuseJob(i, res.Err)
@@ -302,73 +287,6 @@ func (a *applying) checkChannels() error {
 		out.Old, out.New = &was, &is
 	}
 	return nil
-}
-
-// parentless rejects a job whose parent neither exists nor is in this apply.
-func (a *applying) parentless(spec *manage.JobSpec) error {
-	for i, p := range spec.Def.After {
-		_, made := a.beside[p.Job]
-		if made || slices.ContainsFunc(a.jobs, func(s manage.JobSpec) bool { return s.Def.App+"/"+s.Def.Name == p.Job }) {
-			continue
-		}
-		if _, err := a.s.m.Job(a.r.Context(), p.Job); core.CodeOf(err) == core.CodeNotFound {
-			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job,
-				Reason: core.Say("the job does not exist")}
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// judgeWith checks a job against the app in the same apply. CheckJob alone knows only the stored app, which may not
-// exist yet.
-func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult) manage.SaveResult {
-	refuse := func(err error) manage.SaveResult {
-		res.Change, res.Err = manage.Refused, err
-		return res
-	}
-	field := ""
-	if e, ok := res.Err.(*core.Error); ok {
-		field = e.Field
-	}
-	wantedApp := core.App{Name: app.Name, Executors: app.Executors}
-	takes := wantedApp.CheckWork(&spec.Def)
-	if takes == nil {
-		takes = wantedApp.CheckRoute(spec.Def.Route)
-	}
-	switch {
-	case res.Err == nil && takes != nil:
-		return refuse(takes)
-	case res.Err == nil || field != "app" && field != "handler" && field != "script" && field != "route":
-		return res
-	case core.CodeOf(res.Err) != core.CodeNotFound && (field == "app" || spec.Def.Handler == ""):
-		return res
-	}
-	// It was rejected because of the stored app alone. The remaining checks need no stored data.
-	j := Wanted(spec, nil)
-	if err := j.Validate(); err != nil {
-		return refuse(err)
-	}
-	if takes != nil {
-		return refuse(takes)
-	}
-	c, err := schedule.Compile(j.Sched.Schedule, 1)
-	if err != nil {
-		return refuse(err)
-	}
-	if now := core.InstantOf(time.Now()); c.Never(now) {
-		return refuse(core.Invalid("schedule", c.Describe().String(), "the schedule has no scheduled time after %s", now))
-	}
-	if want := spec.IfRev; want != nil && *want != 0 {
-		return refuse(core.Errorf(core.CodeConflict, "job %s does not exist", j.Name()))
-	}
-	if field == "app" {
-		res.Change, res.Err = manage.Created, nil
-	} else {
-		res.Change, res.Err = manage.Unchanged, nil // the write determines it
-	}
-	return res
 }
 
 // Wanted returns the job that results when the settings spec replace the settings of the stored job old. If old is nil,

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -52,11 +53,7 @@ func comingOf(c query.Coming) client.Coming {
 	return out
 }
 
-func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
-	body := client.PreviewRequest{Count: 10}
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) Preview(w http.ResponseWriter, r *http.Request, body client.PreviewRequest) (any, error) {
 	sched, err := coreSchedule(body.Schedule)
 	if err != nil {
 		return nil, err
@@ -65,7 +62,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) (any, error) {
 	if !body.From.IsZero() {
 		from = core.InstantOf(body.From)
 	}
-	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, body.Count)
+	p, err := s.m.Preview(sched, core.JobID(body.JobID), from, *cmp.Or(body.Count, new(10)))
 	l := language(r)
 	return client.Preview{Description: words.Say(l, p.Words), Next: timesOf(p.Next), Ends: p.Ends, Warnings: allSaid(l, p.Traps)}, err
 }
@@ -107,11 +104,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.Aud
 	return out, err
 }
 
-func (s *server) Replan(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.ReplanRequest
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) Replan(w http.ResponseWriter, r *http.Request, body client.ReplanRequest) (any, error) {
 	if err := s.mayThese(r, access.Operate, body.Job, ""); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,20 +96,15 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte,
 	return append(data, more...), func() { of.long.Release(who) }, err
 }
 
-// decodeOrNone is decode, but leaves v as it is if there is no body.
-func decodeOrNone(w http.ResponseWriter, r *http.Request, v any) error {
-	if r.ContentLength == 0 {
+// limits has the longest body of each operation that takes more than MaxBody.
+var limits = map[string]int64{"POST /v1/apply": MaxApply, "PUT /v1/jobs/{app}/{name}": MaxJob, "PUT /v1/jobs/{app}/{name}/script": MaxJob}
+
+// body reads the body of an operation into v. Without a body that is not required, v stays as it is.
+func (s *server) body(w http.ResponseWriter, r *http.Request, required bool, v any) error {
+	if !required && r.ContentLength == 0 {
 		return nil
 	}
-	return decode(w, r, MaxBody, v)
-}
-
-// decodeNamed is decode for a body that may repeat the name in its path.
-func decodeNamed(w http.ResponseWriter, r *http.Request, v any, name *string, path string) error {
-	if err := decode(w, r, MaxBody, v); err != nil {
-		return err
-	}
-	return asInPath("name", name, path)
+	return decode(w, r, cmp.Or(limits[r.Pattern], MaxBody), v)
 }
 
 // asInPath sets a field of the body to its value in the path, and rejects another value.

@@ -10,11 +10,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-func (s *server) Bulk(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.BulkRequest
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) Bulk(w http.ResponseWriter, r *http.Request, body client.BulkRequest) (any, error) {
 	sees, err := s.mayBulk(r, &body)
 	if err != nil {
 		return nil, err

@@ -117,9 +117,8 @@ func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string)
 	return out, err
 }
 
-func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	var body client.ChannelSpec
-	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
+func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string, body client.ChannelSpec) (any, error) {
+	if err := asInPath("name", &body.Name, name); err != nil {
 		return nil, err
 	}
 	spec, err := ManageChannel(body)

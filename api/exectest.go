@@ -21,11 +21,7 @@ const testFor = 5 * time.Second
 
 // TestExecutor sends a heartbeat request to an executor and returns its answer. The request contains the token of the
 // app, so the address must be an executor of the app.
-func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
-	var body client.ExecutorTestRequest
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
 	body.Address = core.NormalAddress(body.Address)
 	beats, can := s.logs.(Beats)
 	if !can {

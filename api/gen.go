@@ -17,9 +17,11 @@ import (
 type ServerInterface interface {
 	// reply writes what an operation returns. An operation that returns nil and no error has replied itself.
 	reply(w http.ResponseWriter, r *http.Request, v any, err error)
+	// body reads the body of an operation into v.
+	body(w http.ResponseWriter, r *http.Request, required bool, v any) error
 	// Apply Create or update many apps and jobs at once.
 	// (POST /v1/apply)
-	Apply(w http.ResponseWriter, r *http.Request) (any, error)
+	Apply(w http.ResponseWriter, r *http.Request, body ApplyRequest) (any, error)
 	// ListApps List all apps by name.
 	// (GET /v1/apps)
 	ListApps(w http.ResponseWriter, r *http.Request) (any, error)
@@ -31,28 +33,28 @@ type ServerInterface interface {
 	GetApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// PutApp Create an app, or replace its settings.
 	// (PUT /v1/apps/{app})
-	PutApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	PutApp(w http.ResponseWriter, r *http.Request, app PathApp, body AppSpec) (any, error)
 	// ListExecutors List the executors of an app, live or not.
 	// (GET /v1/apps/{app}/executors)
 	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
 	// RemoveExecutor Remove the registration of an executor that is gone. An executor that sends heartbeats, or a fixed address of the app, is rejected.
 	// (POST /v1/apps/{app}/executors/remove)
-	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
 	// TestExecutor Check once whether an executor of the app is available. The address must belong to the app. The timeout is 5 s.
 	// (POST /v1/apps/{app}/executors/test)
-	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
 	// PauseApp Pause all jobs of an app.
 	// (POST /v1/apps/{app}/pause)
-	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp, body PauseRequest) (any, error)
 	// ResumeApp Resume an app. Missed runs do not run later.
 	// (POST /v1/apps/{app}/resume)
-	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp, body ResumeRequest) (any, error)
 	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (GET /v1/audit)
 	Audit(w http.ResponseWriter, r *http.Request, params AuditParams) (any, error)
 	// Bulk Run a bulk operation on many jobs, named one by one or found by a filter. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/bulk)
-	Bulk(w http.ResponseWriter, r *http.Request) (any, error)
+	Bulk(w http.ResponseWriter, r *http.Request, body BulkRequest) (any, error)
 	// ListChanges Show the audit log of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) (any, error)
@@ -67,13 +69,13 @@ type ServerInterface interface {
 	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// PutChannel Create a channel, or replace its settings.
 	// (PUT /v1/channels/{channel})
-	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
+	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel, body ChannelSpec) (any, error)
 	// TestChannel Send one test message to a channel.
 	// (POST /v1/channels/{channel}/test)
 	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
 	// Clean Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles some of the records. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/clean)
-	Clean(w http.ResponseWriter, r *http.Request) (any, error)
+	Clean(w http.ResponseWriter, r *http.Request, body CleanRequest) (any, error)
 	// GetFacts Get the facts of the deployment for tickring doctor. Facts that could not be read are missing.
 	// (GET /v1/facts)
 	GetFacts(w http.ResponseWriter, r *http.Request) (any, error)
@@ -94,16 +96,16 @@ type ServerInterface interface {
 	GetJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
 	// PutJob Create a job, or replace its settings. Fields that are missing get their defaults.
 	// (PUT /v1/jobs/{app}/{name})
-	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body JobSpec) (any, error)
 	// KillJob Kill the open runs of a job and cancel its pending retries. The schedule and triggers that are due later are not affected. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/jobs/{app}/{name}/kill)
 	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
 	// PauseJob Pause a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
-	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body PauseRequest) (any, error)
 	// ResumeJob Resume a job. Missed runs do not run later.
 	// (POST /v1/jobs/{app}/{name}/resume)
-	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body ResumeRequest) (any, error)
 	// ReturnJobToCode Return a job to the code that declares it, so that the code can create or update it again.
 	// (POST /v1/jobs/{app}/{name}/return-to-code)
 	ReturnJobToCode(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
@@ -112,7 +114,7 @@ type ServerInterface interface {
 	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string) (any, error)
 	// PutScript Store a new version of a job's script, or restore an earlier version. If source and kind are unchanged, no version is created and only the note is updated.
 	// (PUT /v1/jobs/{app}/{name}/script)
-	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body ScriptChange) (any, error)
 	// ListScripts List the stored versions of a job's script, newest first, without their sources.
 	// (GET /v1/jobs/{app}/{name}/scripts)
 	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
@@ -124,7 +126,7 @@ type ServerInterface interface {
 	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (any, error)
 	// TriggerJob Trigger one run, now or at a given time.
 	// (POST /v1/jobs/{app}/{name}/trigger)
-	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body TriggerRequest) (any, error)
 	// ListWaiting List waiting triggers and retries of a job.
 	// (GET /v1/jobs/{app}/{name}/waiting)
 	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams) (any, error)
@@ -136,7 +138,7 @@ type ServerInterface interface {
 	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// ChangeByKey Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/jobs/{app}/{name}/waiting/{key})
-	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
+	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string, body TriggerChange) (any, error)
 	// GetJobByNumber Get a job by its number.
 	// (GET /v1/jobs/{id})
 	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error)
@@ -148,7 +150,7 @@ type ServerInterface interface {
 	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
 	// ChangePassword Change your password. All other sessions end.
 	// (POST /v1/me/password)
-	ChangePassword(w http.ResponseWriter, r *http.Request) (any, error)
+	ChangePassword(w http.ResponseWriter, r *http.Request, body NewPassword) (any, error)
 	// EndSessions End all your other sessions.
 	// (DELETE /v1/me/sessions)
 	EndSessions(w http.ResponseWriter, r *http.Request) (any, error)
@@ -157,10 +159,10 @@ type ServerInterface interface {
 	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
 	// PutSettings Set your language and time zone.
 	// (PUT /v1/me/settings)
-	PutSettings(w http.ResponseWriter, r *http.Request) (any, error)
+	PutSettings(w http.ResponseWriter, r *http.Request, body UserSettings) (any, error)
 	// CreateToken Create a token. Only this answer contains its secret.
 	// (POST /v1/me/tokens)
-	CreateToken(w http.ResponseWriter, r *http.Request) (any, error)
+	CreateToken(w http.ResponseWriter, r *http.Request, body NewTokenSpec) (any, error)
 	// RevokeToken Revoke one of your tokens.
 	// (DELETE /v1/me/tokens/{token})
 	RevokeToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
@@ -172,7 +174,7 @@ type ServerInterface interface {
 	ListViews(w http.ResponseWriter, r *http.Request) (any, error)
 	// PutView Save a console view under a name.
 	// (PUT /v1/me/views)
-	PutView(w http.ResponseWriter, r *http.Request) (any, error)
+	PutView(w http.ResponseWriter, r *http.Request, body SavedView) (any, error)
 	// GetOpenAPI Get this document.
 	// (GET /v1/openapi.yaml)
 	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
@@ -181,31 +183,31 @@ type ServerInterface interface {
 	GetOverview(w http.ResponseWriter, r *http.Request) (any, error)
 	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
-	PauseAll(w http.ResponseWriter, r *http.Request) (any, error)
+	PauseAll(w http.ResponseWriter, r *http.Request, body PauseRequest) (any, error)
 	// Preview Explain a schedule without creating a job.
 	// (POST /v1/preview)
-	Preview(w http.ResponseWriter, r *http.Request) (any, error)
+	Preview(w http.ResponseWriter, r *http.Request, body PreviewRequest) (any, error)
 	// Prove Prove that the server has a token. No token is needed.
 	// (GET /v1/proof)
 	Prove(w http.ResponseWriter, r *http.Request, params ProveParams) (any, error)
 	// Redrive List dead-letter messages, and resend their runs where this is still possible. Other messages stay, with the reason.
 	// (POST /v1/redrive)
-	Redrive(w http.ResponseWriter, r *http.Request) (any, error)
+	Redrive(w http.ResponseWriter, r *http.Request, body RedriveRequest) (any, error)
 	// Replan Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/replan)
-	Replan(w http.ResponseWriter, r *http.Request) (any, error)
+	Replan(w http.ResponseWriter, r *http.Request, body ReplanRequest) (any, error)
 	// GetReport Show run statistics of a period by hour or day: results, durations and lateness. Reports are kept longer than runs.
 	// (GET /v1/reports)
 	GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) (any, error)
 	// Rerun Rerun finished runs: one run, or a page of the runs that match a filter. Each new run has the scheduled time and params of the original.
 	// (POST /v1/rerun)
-	Rerun(w http.ResponseWriter, r *http.Request) (any, error)
+	Rerun(w http.ResponseWriter, r *http.Request, body RerunRequest) (any, error)
 	// Restore Take over a copy or a replica of the data for this deployment. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is 0.
 	// (POST /v1/restore)
-	Restore(w http.ResponseWriter, r *http.Request) (any, error)
+	Restore(w http.ResponseWriter, r *http.Request, body RestoreRequest) (any, error)
 	// ResumeAll Resume everything. Missed runs do not run later.
 	// (POST /v1/resume)
-	ResumeAll(w http.ResponseWriter, r *http.Request) (any, error)
+	ResumeAll(w http.ResponseWriter, r *http.Request, body ResumeRequest) (any, error)
 	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call handles some of the secrets. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/rotate-key)
 	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams) (any, error)
@@ -220,7 +222,7 @@ type ServerInterface interface {
 	GetRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
 	// ChangeRun Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/runs/{run})
-	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
+	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun, body TriggerChange) (any, error)
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
 	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
@@ -250,7 +252,7 @@ type ServerInterface interface {
 	GetUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
 	// PutUser Create or update a user. Missing fields stay unchanged.
 	// (PUT /v1/users/{user})
-	PutUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	PutUser(w http.ResponseWriter, r *http.Request, user PathUser, body UserSpec) (any, error)
 	// RevokeUserToken Revoke a token of a user.
 	// (DELETE /v1/users/{user}/tokens/{token})
 	RevokeUserToken(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
@@ -269,7 +271,14 @@ type MiddlewareFunc func(http.Handler) http.Handler
 func (siw *ServerInterfaceWrapper) Apply(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Apply(w, r)
+
+		var body ApplyRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Apply(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -284,6 +293,7 @@ func (siw *ServerInterfaceWrapper) Apply(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) ListApps(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListApps(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -311,6 +321,7 @@ func (siw *ServerInterfaceWrapper) DeleteApp(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DeleteApp(w, r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -338,6 +349,7 @@ func (siw *ServerInterfaceWrapper) GetApp(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetApp(w, r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -365,7 +377,14 @@ func (siw *ServerInterfaceWrapper) PutApp(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutApp(w, r, app)
+
+		var body AppSpec
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutApp(w, r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -392,6 +411,7 @@ func (siw *ServerInterfaceWrapper) ListExecutors(w http.ResponseWriter, r *http.
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListExecutors(w, r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -419,7 +439,14 @@ func (siw *ServerInterfaceWrapper) RemoveExecutor(w http.ResponseWriter, r *http
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.RemoveExecutor(w, r, app)
+
+		var body ExecutorTestRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.RemoveExecutor(w, r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -446,7 +473,14 @@ func (siw *ServerInterfaceWrapper) TestExecutor(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.TestExecutor(w, r, app)
+
+		var body ExecutorTestRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.TestExecutor(w, r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -473,7 +507,14 @@ func (siw *ServerInterfaceWrapper) PauseApp(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PauseApp(w, r, app)
+
+		var body PauseRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PauseApp(w, r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -500,7 +541,14 @@ func (siw *ServerInterfaceWrapper) ResumeApp(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ResumeApp(w, r, app)
+
+		var body ResumeRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ResumeApp(w, r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -573,6 +621,7 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.Audit(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -588,7 +637,14 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Bulk(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Bulk(w, r)
+
+		var body BulkRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Bulk(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -752,6 +808,7 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListChanges(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -767,6 +824,7 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListChannels(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -794,6 +852,7 @@ func (siw *ServerInterfaceWrapper) DeleteChannel(w http.ResponseWriter, r *http.
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DeleteChannel(w, r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -821,6 +880,7 @@ func (siw *ServerInterfaceWrapper) GetChannel(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetChannel(w, r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -848,7 +908,14 @@ func (siw *ServerInterfaceWrapper) PutChannel(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutChannel(w, r, channel)
+
+		var body ChannelSpec
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutChannel(w, r, channel, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -875,6 +942,7 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.TestChannel(w, r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -890,7 +958,14 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Clean(w, r)
+
+		var body CleanRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Clean(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -905,6 +980,7 @@ func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetFacts(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -920,6 +996,7 @@ func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Reque
 func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetJobFacts(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -935,6 +1012,7 @@ func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.Fence(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1138,6 +1216,7 @@ func (siw *ServerInterfaceWrapper) ListJobs(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListJobs(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1190,6 +1269,7 @@ func (siw *ServerInterfaceWrapper) DeleteJob(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DeleteJob(w, r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1226,6 +1306,7 @@ func (siw *ServerInterfaceWrapper) GetJob(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetJob(w, r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1262,7 +1343,14 @@ func (siw *ServerInterfaceWrapper) PutJob(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutJob(w, r, app, name)
+
+		var body JobSpec
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutJob(w, r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1314,6 +1402,7 @@ func (siw *ServerInterfaceWrapper) KillJob(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.KillJob(w, r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1350,7 +1439,14 @@ func (siw *ServerInterfaceWrapper) PauseJob(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PauseJob(w, r, app, name)
+
+		var body PauseRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PauseJob(w, r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1386,7 +1482,14 @@ func (siw *ServerInterfaceWrapper) ResumeJob(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ResumeJob(w, r, app, name)
+
+		var body ResumeRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ResumeJob(w, r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1422,6 +1525,7 @@ func (siw *ServerInterfaceWrapper) ReturnJobToCode(w http.ResponseWriter, r *htt
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ReturnJobToCode(w, r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1467,6 +1571,7 @@ func (siw *ServerInterfaceWrapper) GetRunAt(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetRunAt(w, r, app, name, at)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1503,7 +1608,14 @@ func (siw *ServerInterfaceWrapper) PutScript(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutScript(w, r, app, name)
+
+		var body ScriptChange
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutScript(w, r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1539,6 +1651,7 @@ func (siw *ServerInterfaceWrapper) ListScripts(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListScripts(w, r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1584,6 +1697,7 @@ func (siw *ServerInterfaceWrapper) GetScript(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetScript(w, r, app, name, version)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1645,6 +1759,7 @@ func (siw *ServerInterfaceWrapper) DiffScripts(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DiffScripts(w, r, app, name, version, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1681,7 +1796,14 @@ func (siw *ServerInterfaceWrapper) TriggerJob(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.TriggerJob(w, r, app, name)
+
+		var body TriggerRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.TriggerJob(w, r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1733,6 +1855,7 @@ func (siw *ServerInterfaceWrapper) ListWaiting(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListWaiting(w, r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1778,6 +1901,7 @@ func (siw *ServerInterfaceWrapper) CancelByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.CancelByKey(w, r, app, name, key)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1823,6 +1947,7 @@ func (siw *ServerInterfaceWrapper) GetRunByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetRunByKey(w, r, app, name, key)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1868,7 +1993,14 @@ func (siw *ServerInterfaceWrapper) ChangeByKey(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ChangeByKey(w, r, app, name, key)
+
+		var body TriggerChange
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ChangeByKey(w, r, app, name, key, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1895,6 +2027,7 @@ func (siw *ServerInterfaceWrapper) GetJobByNumber(w http.ResponseWriter, r *http
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetJobByNumber(w, r, id)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -1994,6 +2127,7 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetLateness(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2009,6 +2143,7 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetMe(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2024,7 +2159,14 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ChangePassword(w, r)
+
+		var body NewPassword
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ChangePassword(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2039,6 +2181,7 @@ func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http
 func (siw *ServerInterfaceWrapper) EndSessions(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.EndSessions(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2066,6 +2209,7 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.EndSession(w, r, session)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2081,7 +2225,14 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutSettings(w, r)
+
+		var body UserSettings
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutSettings(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2096,7 +2247,14 @@ func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.CreateToken(w, r)
+
+		var body NewTokenSpec
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.CreateToken(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2123,6 +2281,7 @@ func (siw *ServerInterfaceWrapper) RevokeToken(w http.ResponseWriter, r *http.Re
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.RevokeToken(w, r, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2170,6 +2329,7 @@ func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DeleteView(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2185,6 +2345,7 @@ func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListViews(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2200,7 +2361,14 @@ func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Requ
 func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutView(w, r)
+
+		var body SavedView
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutView(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2215,6 +2383,7 @@ func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetOpenAPI(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2230,6 +2399,7 @@ func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Req
 func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetOverview(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2245,7 +2415,14 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PauseAll(w, r)
+
+		var body PauseRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PauseAll(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2260,7 +2437,14 @@ func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Reque
 func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Preview(w, r)
+
+		var body PreviewRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Preview(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2307,6 +2491,7 @@ func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request)
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.Prove(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2322,7 +2507,14 @@ func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Redrive(w, r)
+
+		var body RedriveRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Redrive(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2337,7 +2529,14 @@ func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Replan(w, r)
+
+		var body ReplanRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Replan(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2475,6 +2674,7 @@ func (siw *ServerInterfaceWrapper) GetReport(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetReport(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2490,7 +2690,14 @@ func (siw *ServerInterfaceWrapper) GetReport(w http.ResponseWriter, r *http.Requ
 func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Rerun(w, r)
+
+		var body RerunRequest
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Rerun(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2505,7 +2712,14 @@ func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request)
 func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.Restore(w, r)
+
+		var body RestoreRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.Restore(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2520,7 +2734,14 @@ func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Reques
 func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ResumeAll(w, r)
+
+		var body ResumeRequest
+		if err := siw.Handler.body(w, r, false, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ResumeAll(w, r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2554,6 +2775,7 @@ func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.RotateKey(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2757,6 +2979,7 @@ func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Reque
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListRuns(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2856,6 +3079,7 @@ func (siw *ServerInterfaceWrapper) GetHistogram(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetHistogram(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2883,6 +3107,7 @@ func (siw *ServerInterfaceWrapper) GetRun(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetRun(w, r, run)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2910,7 +3135,14 @@ func (siw *ServerInterfaceWrapper) ChangeRun(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.ChangeRun(w, r, run)
+
+		var body TriggerChange
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.ChangeRun(w, r, run, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2937,6 +3169,7 @@ func (siw *ServerInterfaceWrapper) CancelRun(w http.ResponseWriter, r *http.Requ
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.CancelRun(w, r, run)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -2980,6 +3213,7 @@ func (siw *ServerInterfaceWrapper) KillRun(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.KillRun(w, r, run, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3036,6 +3270,7 @@ func (siw *ServerInterfaceWrapper) GetLog(w http.ResponseWriter, r *http.Request
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetLog(w, r, run, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3051,6 +3286,7 @@ func (siw *ServerInterfaceWrapper) GetLog(w http.ResponseWriter, r *http.Request
 func (siw *ServerInterfaceWrapper) GetStatus(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetStatus(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3150,6 +3386,7 @@ func (siw *ServerInterfaceWrapper) ListUpcoming(w http.ResponseWriter, r *http.R
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListUpcoming(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3223,6 +3460,7 @@ func (siw *ServerInterfaceWrapper) GetUpcomingHistogram(w http.ResponseWriter, r
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetUpcomingHistogram(w, r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3238,6 +3476,7 @@ func (siw *ServerInterfaceWrapper) GetUpcomingHistogram(w http.ResponseWriter, r
 func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Request) {
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.ListUsers(w, r)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3265,6 +3504,7 @@ func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Req
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.DeleteUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3292,6 +3532,7 @@ func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.GetUser(w, r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
@@ -3319,7 +3560,14 @@ func (siw *ServerInterfaceWrapper) PutUser(w http.ResponseWriter, r *http.Reques
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, err := siw.Handler.PutUser(w, r, user)
+
+		var body UserSpec
+		if err := siw.Handler.body(w, r, true, &body); err != nil {
+			siw.Handler.reply(w, r, nil, err)
+			return
+		}
+
+		v, err := siw.Handler.PutUser(w, r, user, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3355,6 +3603,7 @@ func (siw *ServerInterfaceWrapper) RevokeUserToken(w http.ResponseWriter, r *htt
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+
 		v, err := siw.Handler.RevokeUserToken(w, r, user, token)
 		siw.Handler.reply(w, r, v, err)
 	}))

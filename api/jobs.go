@@ -120,11 +120,7 @@ func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id strin
 	return s.job(w, r, id)
 }
 
-func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	var body client.JobSpec
-	if err := decode(w, r, MaxJob, &body); err != nil {
-		return nil, err
-	}
+func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string, body client.JobSpec) (any, error) {
 	if err := cmp.Or(asInPath("app", &body.App, app), asInPath("name", &body.Name, name)); err != nil {
 		return nil, err
 	}
@@ -197,20 +193,12 @@ func (s *server) ReturnJobToCode(w http.ResponseWriter, r *http.Request, app, na
 	return jobResult(res), err
 }
 
-func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) (any, error) {
-	var body client.PauseRequest
-	if err := decodeOrNone(w, r, &body); err != nil {
-		return nil, err
-	}
+func (s *server) pause(r *http.Request, t manage.Target, body client.PauseRequest) (any, error) {
 	res, err := s.m.Pause(r.Context(), actor(r), t, manage.PauseRequest{Why: body.Reason, IfRev: body.IfRev, Until: orNil(&body.Until)})
 	return stateResult(res), err
 }
 
-func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target) (any, error) {
-	var body client.ResumeRequest
-	if err := decodeOrNone(w, r, &body); err != nil {
-		return nil, err
-	}
+func (s *server) resume(r *http.Request, t manage.Target, body client.ResumeRequest) (any, error) {
 	res, err := s.m.Resume(r.Context(), actor(r), t, body.Reason)
 	return stateResult(res), err
 }
@@ -219,28 +207,28 @@ func stateResult(r manage.StateResult) client.StateResult {
 	return client.StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
 }
 
-func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	return s.pause(w, r, manage.Target{Job: app + "/" + name})
+func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string, body client.PauseRequest) (any, error) {
+	return s.pause(r, manage.Target{Job: app + "/" + name}, body)
 }
 
-func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	return s.resume(w, r, manage.Target{Job: app + "/" + name})
+func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string, body client.ResumeRequest) (any, error) {
+	return s.resume(r, manage.Target{Job: app + "/" + name}, body)
 }
 
-func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string) (any, error) {
-	return s.pause(w, r, manage.Target{App: app})
+func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string, body client.PauseRequest) (any, error) {
+	return s.pause(r, manage.Target{App: app}, body)
 }
 
-func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string) (any, error) {
-	return s.resume(w, r, manage.Target{App: app})
+func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string, body client.ResumeRequest) (any, error) {
+	return s.resume(r, manage.Target{App: app}, body)
 }
 
-func (s *server) PauseAll(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.pause(w, r, manage.Target{All: true})
+func (s *server) PauseAll(w http.ResponseWriter, r *http.Request, body client.PauseRequest) (any, error) {
+	return s.pause(r, manage.Target{All: true}, body)
 }
 
-func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.resume(w, r, manage.Target{All: true})
+func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request, body client.ResumeRequest) (any, error) {
+	return s.resume(r, manage.Target{All: true}, body)
 }
 
 func (s *server) ListApps(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -264,9 +252,8 @@ func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) (an
 	return AppOf(&app), err
 }
 
-func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	var body client.AppSpec
-	if err := decodeNamed(w, r, &body, &body.Name, name); err != nil {
+func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string, body client.AppSpec) (any, error) {
+	if err := asInPath("name", &body.Name, name); err != nil {
 		return nil, err
 	}
 	spec, err := ManageApp(body)
@@ -322,11 +309,7 @@ func ExecutorOf(app string, v *query.ExecutorView, answer Answer) client.Executo
 	return x
 }
 
-func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string) (any, error) {
-	var body client.ExecutorTestRequest
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
 	body.Address = core.NormalAddress(body.Address)
 	return body, s.m.RemoveExecutor(r.Context(), actor(r), app, body.Address)
 }

@@ -2,13 +2,9 @@ package api
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -53,29 +49,4 @@ func TestUnknownKindIsNotSwallowed(t *testing.T) {
 		}
 	}()
 	scheduleOf(core.Schedule{Any: []core.When{{Kind: "moon"}}})
-}
-
-// TestEveryOperationHasItsRule: the table of rules names the operations of the document,
-// and no other.
-func TestEveryOperationHasItsRule(t *testing.T) {
-	var doc struct {
-		Paths map[string]map[string]any
-	}
-	check.OK(t, yaml.Unmarshal(document, &doc))
-	left := maps.Clone(rules)
-	for path, item := range doc.Paths {
-		for method := range item {
-			if method == "parameters" {
-				continue
-			}
-			pattern := strings.ToUpper(method) + " " + path
-			if _, ok := left[pattern]; !ok {
-				t.Errorf("%s: the table lacks its permission", pattern)
-			}
-			delete(left, pattern)
-		}
-	}
-	for pattern := range left {
-		t.Errorf("%s is no operation of the document", pattern)
-	}
 }

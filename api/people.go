@@ -81,11 +81,7 @@ func (s *server) GetUser(w http.ResponseWriter, r *http.Request, name string) (a
 	return personOf(&acc), err
 }
 
-func (s *server) PutUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
-	var body client.UserSpec
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) PutUser(w http.ResponseWriter, r *http.Request, name string, body client.UserSpec) (any, error) {
 	spec := access.Spec{Name: name, Disabled: body.Disabled, Password: body.Password, Issuer: body.Issuer,
 		Subject: body.Subject, IfRev: body.IfRev}
 	if body.Grants != nil {
@@ -127,22 +123,14 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *server) PutSettings(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.UserSettings
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) PutSettings(w http.ResponseWriter, r *http.Request, body client.UserSettings) (any, error) {
 	if err := words.CheckLanguage(core.Language(body.Language)); err != nil {
 		return nil, err
 	}
 	return client.Done{Done: true}, s.o.Access.SetLook(r.Context(), callerOf(r).Who, core.Language(body.Language), body.Zone)
 }
 
-func (s *server) ChangePassword(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.NewPassword
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) ChangePassword(w http.ResponseWriter, r *http.Request, body client.NewPassword) (any, error) {
 	return client.Done{Done: true}, s.o.Access.ChangePassword(r.Context(), callerOf(r).Who, body.Old, body.Password)
 }
 
@@ -154,11 +142,7 @@ func (s *server) EndSessions(w http.ResponseWriter, r *http.Request) (any, error
 	return s.EndSession(w, r, "")
 }
 
-func (s *server) CreateToken(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.NewTokenSpec
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) CreateToken(w http.ResponseWriter, r *http.Request, body client.NewTokenSpec) (any, error) {
 	if body.Grants != nil && len(body.Grants) == 0 {
 		return nil, core.Invalid("grants", "[]", "name at least one role; without `grants`, the token has all your permissions")
 	}
@@ -181,11 +165,7 @@ func (s *server) ListViews(w http.ResponseWriter, r *http.Request) (any, error) 
 	return out, err
 }
 
-func (s *server) PutView(w http.ResponseWriter, r *http.Request) (any, error) {
-	var body client.SavedView
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) PutView(w http.ResponseWriter, r *http.Request, body client.SavedView) (any, error) {
 	return client.Done{Done: true}, s.o.Access.SaveView(r.Context(), callerOf(r).Who, access.View{Name: body.Name, Page: body.Page,
 		Query: body.Query, Shared: body.Shared})
 }

@@ -31,11 +31,7 @@ func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) (each func(ap
 	return func(app string) error { return may(r, deed, app) }, nil
 }
 
-func (s *server) Rerun(w http.ResponseWriter, r *http.Request) (any, error) {
-	var q client.RerunRequest
-	if err := decode(w, r, MaxBody, &q); err != nil {
-		return nil, err
-	}
+func (s *server) Rerun(w http.ResponseWriter, r *http.Request, q client.RerunRequest) (any, error) {
 	each, err := s.mayRerun(r, &q)
 	if err != nil {
 		return nil, err

@@ -42,13 +42,9 @@ func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
 	return client.Generation{Generation: g.Generation, Holder: g.Holder}, err
 }
 
-func (s *server) Restore(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) Restore(w http.ResponseWriter, r *http.Request, q client.RestoreRequest) (any, error) {
 	if s.o.Restore == nil {
 		return nil, errOneMachine
-	}
-	var q client.RestoreRequest
-	if err := decodeOrNone(w, r, &q); err != nil {
-		return nil, err
 	}
 	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.AdvanceJobIds,
 		LiftRuns: q.AdvanceRunIds, RunsLost: q.RunsLost, After: core.JobID(q.After), Again: q.Again})

@@ -26,15 +26,32 @@ const (
 	appToken  = "secret-token" // of shop
 )
 
+// liar and otherAddress are in headers that name another caller.
+const liar, otherAddress = "somebody-else", "203.0.113.200"
+
 // as sends one request with a token.
 func (f *fixture) as(token, method, path, body string) (int, string) {
 	f.t.Helper()
+	return f.inLanguage("", token, method, path, body)
+}
+
+// inLanguage sends one request with a token and a header Accept-Language. No answer is a page.
+func (f *fixture) inLanguage(language, token, method, path, body string) (int, string) {
+	f.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header = http.Header{"Accept-Language": {language}, "Tickring-Actor": {liar}, "X-Forwarded-For": {otherAddress}}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	w := httptest.NewRecorder()
 	f.h.ServeHTTP(w, r)
+	h, in := w.Header(), "en"
+	if strings.HasPrefix(language, "zh") {
+		in = "zh"
+	}
+	if h.Get("X-Content-Type-Options") != "nosniff" || strings.Contains(h.Get("Content-Type"), "html") || h.Get("Content-Language") != in {
+		f.t.Errorf("%s %s: %v, want %s", method, path, h, in)
+	}
 	if (w.Code == http.StatusUnauthorized) != (w.Header().Get("WWW-Authenticate") != "") {
 		f.t.Errorf("%s %s: %d asks for %q", method, path, w.Code, w.Header())
 	}

@@ -273,11 +273,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 	return log, true
 }
 
-func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	var body client.TriggerRequest
-	if err := decodeOrNone(w, r, &body); err != nil {
-		return nil, err
-	}
+func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string, body client.TriggerRequest) (any, error) {
 	if len(body.Addresses) > 0 {
 		if err := may(r, access.Direct, app); err != nil {
 			return nil, err
@@ -295,22 +291,18 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 	return s.triggered(w, r, res, err)
 }
 
-func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
+func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string, body client.TriggerChange) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
-	return s.change(w, r, run)
+	return s.change(w, r, run, body)
 }
 
-func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
-	return s.change(w, r, app+"/"+name+"#"+key)
+func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string, body client.TriggerChange) (any, error) {
+	return s.change(w, r, app+"/"+name+"#"+key, body)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef) (any, error) {
-	var body client.TriggerChange
-	if err := decode(w, r, MaxBody, &body); err != nil {
-		return nil, err
-	}
+func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef, body client.TriggerChange) (any, error) {
 	if body.Addresses != nil {
 		if err := s.mayRun(r.Context(), callerOf(r).Who, access.Direct, ref); err != nil {
 			return nil, err

@@ -41,11 +41,7 @@ func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	return out, nil
 }
 
-func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	var body client.ScriptChange
-	if err := decode(w, r, MaxJob, &body); err != nil {
-		return nil, err
-	}
+func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string, body client.ScriptChange) (any, error) {
 	err := core.CheckSource("source", body.Source)
 	switch {
 	case body.Source == "" && body.Version > 0:

@@ -19,7 +19,8 @@ import (
 )
 
 // stories are requests, one a line, which are sent in turn at noon of 20 November 2026: by an admin, or by the caller
-// after @. A request after ! must change nothing. FAIL ends a run as its executor does.
+// after @. The header Accept-Language follows ~. A request after ! must change nothing. FAIL ends a run as its executor
+// does.
 var stories = map[string]string{
 	"jobs": `
 GET /v1/jobs/shop/report
@@ -55,6 +56,47 @@ GET /v1/jobs/shop/report
 POST /v1/apps/shop/resume
 GET /v1/jobs/shop/report
 `,
+	// A pause changes only what differs, and its start stays. A resume ends it a little later.
+	"pauses again": `
+POST /v1/apps/shop/pause {"reason":"move"}
+POST /v1/apps/shop/pause
+POST /v1/apps/shop/pause {"until":"2026-11-23T12:00:00Z"}
+GET /v1/apps/shop
+POST /v1/apps/shop/resume {"reason":"done"}
+POST /v1/apps/shop/resume
+POST /v1/pause {"reason":"move"}
+POST /v1/pause
+POST /v1/pause {"until":"2026-11-23T12:00:00Z"}
+GET /v1/status
+POST /v1/resume {"reason":"done"}
+POST /v1/resume
+GET /v1/jobs/shop/report
+GET /v1/changes
+`,
+	// An app keeps its token unless a request sets one.
+	"apps": `
+PUT /v1/apps/pay {"token":"another-token","executors":["call:https://pay.example.com"],"allow":["10.1.2.3/8","::1"]}
+PUT /v1/apps/pay {"executors":["call:https://pay.example.com"],"allow":["10.1.2.3/8","::1"]}
+PUT /v1/apps/pay {"title":"Pay","executors":["call:https://pay.example.com"],"allow":["10.1.2.3/8","::1"]}
+GET /v1/apps/pay
+GET /v1/apps/pay/executors
+GET /v1/changes?app=pay
+! PUT /v1/apps/x%20y {}
+! PUT /v1/apps/p {"executors":["queue:mail.fifo"]}
+! PUT /v1/apps/p {"executors":["http://a","http://a"]}
+! PUT /v1/apps/pay {"ifRev":1}
+`,
+	// An edit does not undo a pause, and a dry run changes nothing.
+	"saves": `
+PUT /v1/jobs/shop/sweep {"handler":"x","schedule":{"every":"10s"}}
+PUT /v1/jobs/shop/sweep {"handler":"x","schedule":{"every":"10s"}}
+! POST /v1/apply {"dryRun":true,"jobs":[{"app":"shop","name":"sweep","handler":"x","params":"day","schedule":{"every":"10s"}}]}
+PUT /v1/jobs/shop/sweep {"handler":"x","params":"day","schedule":{"every":"10s"}}
+PUT /v1/jobs/shop/sweep {"handler":"x","params":"day","schedule":{"every":"10s"},"paused":true}
+PUT /v1/jobs/shop/sweep {"handler":"x","params":"day","title":"Sweep","schedule":{"every":"10s"}}
+GET /v1/jobs/shop/sweep
+GET /v1/changes?job=shop/sweep
+`,
 	// The preview of a schedule that spreads by job number uses the number of the job.
 	"preview": `
 ! POST /v1/preview {"schedule":{"crontab":"0 9 * * 1-5"},"count":3}
@@ -88,6 +130,7 @@ POST /v1/jobs/shop/report/trigger {"key":"k1"}
 GET /v1/runs/6442450945
 GET /v1/jobs/shop/report/waiting/k1
 GET /v1/jobs/shop/report/waiting
+GET /v1/upcoming?for=3h
 PATCH /v1/jobs/shop/report/waiting/k1 {"at":"2026-11-20T15:00:00Z","params":"other","addresses":["http://10.0.0.9:9999"]}
 PATCH /v1/runs/6442450945 {"at":"2026-11-20T14:00:00Z","addresses":[]}
 ! PATCH /v1/runs/6442450945 {}
@@ -95,6 +138,8 @@ PATCH /v1/runs/6442450945 {"at":"2026-11-20T14:00:00Z","addresses":[]}
 ! PATCH /v1/runs/6442450945 {"at":"soon"}
 ! PATCH /v1/runs/6442450945
 DELETE /v1/jobs/shop/report/waiting/k1
+DELETE /v1/jobs/shop/report/waiting/k1
+GET /v1/jobs/shop/report/waiting/k1
 ! PATCH /v1/runs/6442450945 {"params":"x"}
 POST /v1/jobs/shop/report/trigger
 FAIL 6442450947
@@ -102,6 +147,8 @@ GET /v1/runs?job=shop/report&state=failed&state=lost
 GET /v1/runs/6442450947/log?from=2
 GET /v1/jobs/shop/report/runs/2026-11-01T02:30
 POST /v1/jobs/shop/report/kill
+POST /v1/jobs/shop/report/trigger {"params":"now","addresses":["http://10.0.0.1:9999"],"retries":0,"cause":"manual"}
+GET /v1/runs?job=shop/report&limit=1
 `,
 	"apply": `
 ! POST /v1/apply {"set":"prod","dryRun":true,"apps":[PAY],"jobs":[SALARIES,AUDIT]}
@@ -119,6 +166,7 @@ POST /v1/apply {"set":"prod","prune":true,"apps":[PAYROLL],"jobs":[LATER]}
 ! POST /v1/apply {"set":"other","apps":[PAYROLL],"jobs":[LATER]}
 POST /v1/apply {"apps":[{"name":"shop","executors":["call:https://x.example"]}],"jobs":[{"app":"shop","name":"report","handler":"POST /x"}]}
 POST /v1/apply {"apps":[{"name":"shop"}],"jobs":[{"app":"shop","name":"report","handler":"report"}]}
+POST /v1/apply {"apps":[{"name":"shop","executors":["call:https://x.example"]}],"jobs":[{"app":"shop","name":"report","handler":"POST /x","call":{"expect":[200]}}]}
 `,
 	// Without retention a job has 30 days, and 0 means forever. A change without retention resets it to 30. An
 	// empty list is rejected, because it would be stored as absent and the app's setting would apply.
@@ -242,6 +290,18 @@ PUT /v1/apps/called {"executors":["call:https://a.example.com"],"call":{"auth":{
 ! @edda POST /v1/apply {"set":"s","prune":true}
 @sven DELETE /v1/apps/empty
 `,
+	// The secrets of a call are in no answer. What an answer shows can be saved again, and keeps them.
+	"call options": `
+PUT /v1/apps/web {"executors":["call:https://a.example.com"],"call":{"headers":{"X-App":"pay","X-Team":"all"},"expect":[200,202]}}
+PUT /v1/jobs/web/warm {"handler":"POST /x","call":{"headers":{"X-Team":"mine","X-Key":"hunter2"},"hidden":["X-Key"],"auth":{"bearer":"hunter2"}}}
+GET /v1/jobs/web/warm
+POST /v1/apply {"jobs":[{"app":"web","name":"warm","handler":"POST /x","call":{"headers":{"X-Team":"mine","X-Key":"***"},"hidden":["X-Key"],"auth":{"bearer":"***"}}}]}
+PUT /v1/jobs/web/warm {"handler":"POST /x","call":{"headers":{"X-Team":"mine","X-Key":"***"},"hidden":["X-Key"],"auth":{"bearer":"hunter2-2"}}}
+! PUT /v1/jobs/web/warm {"handler":"POST /x","call":{"auth":{"basic":{"user":"u","password":"***"}}}}
+GET /v1/changes?job=web/warm
+GET /v1/jobs
+GET /v1/apps
+`,
 	// A user without a special permission can change the rest of a job or app that has a field with that permission.
 	"rights": `
 PUT /v1/jobs/shop/scripted {"script":{"kind":"shell","source":"id"}}
@@ -297,6 +357,55 @@ POST /v1/bulk {"verb":"delete","jobs":["shop/report"],"operation":"act-2"}
 @edda GET /v1/changes?user=ada
 ! @ada POST /v1/me/tokens {"name":"x","grants":[]}
 `,
+	// The texts of an answer are in the requested language. Codes, fields and values are the same in each.
+	"languages": `
+GET /v1/apps/none
+@~zh-CN,zh;q=0.9,en;q=0.8 GET /v1/apps/none
+@~en-US,zh;q=0.5 GET /v1/apps/none
+@~zh GET /v1/nothing
+@~zh GET /v1/jobs?limit=x
+@~zh DELETE /v1/status
+@~zh PUT /v1/apps/shop {"title":1}
+@~zh PUT /v1/jobs/shop/report {"handler":"report","route":"nearest"}
+@~zh POST /v1/apply {"jobs":[{"app":"none","name":"a","handler":"h"}]}
+@~zh PUT /v1/apps/far {"executors":["ftp://x"]}
+@~zh PUT /v1/jobs/shop/report {"handler":"report","route":"FAILOVER"}
+@~zh GET /v1/jobs/shop/report
+@~zh GET /v1/jobs/shop/report/runs/2020-01-01T02:30
+@~zh GET /v1/jobs
+@~zh POST /v1/preview {"schedule":{"every":"90m"},"count":1}
+PUT /v1/channels/ops {"language":"fr","slack":{"url":"https://hooks.slack.com/services/T"}}
+`,
+	// Each record has the address of the caller, and the kind of the token unless its author implies it.
+	"origins": `
+PUT /v1/apps/shop {"title":"Store","executors":["http://10.0.0.1:9999"],"allow":["10.0.0.0/8"]}
+PUT /v1/jobs/shop/report {"handler":"report","schedule":{"cron":"0 30 3 * * ?"}}
+PUT /v1/jobs/shop/script {"script":{"kind":"shell","source":"id"}}
+PUT /v1/jobs/shop/script/script {"kind":"shell","source":"id -u"}
+@code PUT /v1/jobs/shop/coded {"declared":true,"handler":"coded"}
+DELETE /v1/jobs/shop/coded
+POST /v1/jobs/shop/coded/return-to-code
+POST /v1/jobs/shop/report/pause
+POST /v1/jobs/shop/report/resume
+POST /v1/apps/shop/pause
+POST /v1/apps/shop/resume
+POST /v1/pause
+POST /v1/resume
+POST /v1/bulk {"verb":"label","filter":{"app":"shop"},"labels":{"a":"b"},"operation":"act-1"}
+POST /v1/jobs/shop/report/trigger {"key":"k","at":"2026-11-20T14:00:00Z","cause":"manual"}
+PATCH /v1/jobs/shop/report/waiting/k {"params":"p"}
+DELETE /v1/jobs/shop/report/waiting/k
+POST /v1/rerun {"job":"shop/report","key":"again"}
+POST /v1/jobs/shop/report/kill
+PUT /v1/users/olga {"grants":[{"role":"admin"}]}
+PUT /v1/users/olga {"disabled":true}
+DELETE /v1/users/olga
+DELETE /v1/jobs/shop/script
+DELETE /v1/jobs/shop/report
+DELETE /v1/apps/shop
+@edda PUT /v1/apps/by-token {}
+GET /v1/changes?limit=1000
+`,
 	// Each bad request gets an error that names the field and the allowed values.
 	"bad input": `
 ! PUT /v1/jobs/shop/fresh handler=x
@@ -347,7 +456,13 @@ POST /v1/bulk {"verb":"delete","jobs":["shop/report"],"operation":"act-2"}
 ! PUT /v1/jobs/shop/fresh {"schedule":{"every":"10s"}}
 ! PUT /v1/jobs/shop/report {"handler":"x","ifRev":0}
 ! PUT /v1/jobs/shop/report {"handler":"x","ifRev":7}
+! PUT /v1/jobs/shop/fresh {"handler":"x","ifRev":7}
+! PUT /v1/jobs/shop/fresh {"command":{"line":"id"}}
+! PUT /v1/jobs/shop/fresh {"handler":"x","schedule":{"at":"2020-09-13T12:26:40Z"}}
+! PUT /v1/jobs/shop/fresh {"handler":"x","deadline":"31d"}
+! PUT /v1/jobs/web/fresh {"handler":"sweep"}
 ! DELETE /v1/jobs/shop/report?ifRev=7
+! POST /v1/jobs/shop/report/pause {"ifRev":7}
 ! DELETE /v1/apps/shop
 ! PUT /v1/apps/shop {"executors":["10.0.0.1:9999"]}
 ! PUT /v1/apps/shop {"allow":["10.0.0.0/99"]}
@@ -409,6 +524,9 @@ GET /v1/changes?job=shop/report&verb=created
 GET /v1/changes?to=2020-01-01T00:00:00Z
 GET /v1/changes?from=2100-01-01T00:00:00Z
 GET /v1/changes?from=2020-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&verb=paused
+GET /v1/changes?limit=1
+@vera GET /v1/changes
+@vera GET /v1/changes?user=vera
 GET /v1/changes?verb=broken
 GET /v1/changes?after=7
 GET /v1/changes?from=x
@@ -446,9 +564,10 @@ func TestStories(t *testing.T) {
 				for i, line := range strings.Split(strings.TrimSpace(story), "\n") {
 					time.Sleep(time.Second)
 					ask, same := strings.CutPrefix(line, "! ")
-					who, rest := "", ask
+					who, language, rest := "", "", ask
 					if strings.HasPrefix(ask, "@") {
 						who, rest, _ = strings.Cut(ask[1:], " ")
+						who, language, _ = strings.Cut(who, "~")
 					}
 					if secrets[who] == "" && who != "nobody" {
 						secrets[who] = f.person(who, grants[who]...)
@@ -466,11 +585,12 @@ func TestStories(t *testing.T) {
 					if same {
 						before = f.state()
 					}
-					status, answer := f.as(secrets[who], method, path, parts.Replace(body))
+					status, answer := f.inLanguage(language, secrets[who], method, path, parts.Replace(body))
 					if same {
 						check.Equal(t, cmp.Diff(before, f.state()), "", "%s changes something", ask)
 					}
-					for _, inside := range []string{"another-token", appToken, " ring", " lease", " claim", "json:", "runtime", "goroutine", "12345}"} {
+					for _, inside := range []string{"another-token", appToken, " ring", " lease", " claim", "json:", "runtime", "goroutine", "12345}", liar,
+						otherAddress, "hunter2"} {
 						if strings.Contains(answer, inside) {
 							t.Errorf("%s: %q is in %s", ask, inside, answer)
 						}

@@ -304,7 +304,7 @@ func (a *ask) previewOf(f *jobForm, o object) {
 		return // its field shows the error
 	}
 	s := api.JobSpecOf(spec).Schedule
-	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: shownNext}
+	q := client.PreviewRequest{Schedule: s, From: a.Now, Count: new(shownNext)}
 	if app, name, edited := strings.Cut(f.Ref, "/"); edited && spreads(&s) {
 		if j, err := a.GetJob(a.Ctx(), app, name); err == nil { // else the times are an example, as for a new job
 			q.JobID = j.ID

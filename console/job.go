@@ -453,7 +453,7 @@ func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	if slices.ContainsFunc(out.Held, func(h *client.Pause) bool { return h.Until.IsZero() }) {
 		return out
 	}
-	if res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: p.Schedule, JobID: p.ID, From: from, Count: 5}); err == nil {
+	if res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: p.Schedule, JobID: p.ID, From: from, Count: new(5)}); err == nil {
 		out.Next = res.Next
 	}
 	return out

@@ -122,12 +122,7 @@ func (c *Call) withSecrets(turn func(secret string) string) *Call {
 		return nil
 	}
 	out := *c
-	out.Headers = maps.Clone(c.Headers)
-	for _, name := range c.Hidden {
-		if secret, given := out.Headers[name]; given {
-			out.Headers[name] = turn(secret)
-		}
-	}
+	out.Headers = turnedValues(c.Headers, c.Hidden, turn)
 	turned(out.Auth.secrets(), turn)
 	return &out
 }
@@ -183,6 +178,17 @@ func turned(list []secretField, turn func(string) string) {
 	}
 }
 
+// turnedValues returns a copy of values with the hidden ones replaced.
+func turnedValues(values map[string]string, hidden []string, turn func(string) string) map[string]string {
+	values = maps.Clone(values)
+	for _, name := range hidden {
+		if secret, given := values[name]; given {
+			values[name] = turn(secret)
+		}
+	}
+	return values
+}
+
 func asStored(string) string { return AsStored }
 
 // LockedMark is the prefix of a secret that could not be decrypted. The encrypted secret follows the prefix, so that
@@ -228,10 +234,7 @@ func (c *Call) Normal() *Call {
 			out.Hidden = append(out.Hidden, name)
 		}
 	}
-	slices.Sort(out.Hidden)
-	if out.Hidden = slices.Compact(out.Hidden); len(out.Hidden) == 0 {
-		out.Hidden = nil
-	}
+	out.Hidden = slices.Compact(slices.Sorted(slices.Values(out.Hidden)))
 	if len(out.Headers) == 0 {
 		out.Headers = nil
 	}

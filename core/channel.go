@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"net/mail"
 	"net/netip"
@@ -194,13 +195,7 @@ var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}
 // Validate returns an error with the path of a field if the field has an invalid value. The channel must come from
 // Normal.
 func (c Channel) Validate() error {
-	if err := CheckChannelName("name", c.Name); err != nil {
-		return err
-	}
-	if err := CheckSet("set", c.Set); err != nil {
-		return err
-	}
-	if err := oneOf("kind", c.Kind, ChannelKinds); err != nil {
+	if err := cmp.Or(CheckChannelName("name", c.Name), CheckSet("set", c.Set), oneOf("kind", c.Kind, ChannelKinds)); err != nil {
 		return err
 	}
 	for _, s := range c.secrets() {
@@ -271,10 +266,7 @@ func (e *Email) validate() error {
 	if s.Port < 1 || s.Port > 65535 {
 		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed values: 1 to 65535")
 	}
-	if err := oneOf("email.smtp.tls", s.TLS, SMTPTLSs); err != nil {
-		return err
-	}
-	if err := text("email.smtp.user", s.User, MaxTitle); err != nil {
+	if err := cmp.Or(oneOf("email.smtp.tls", s.TLS, SMTPTLSs), text("email.smtp.user", s.User, MaxTitle)); err != nil {
 		return err
 	}
 	switch {

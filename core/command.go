@@ -50,11 +50,7 @@ func (c *Command) Normal() *Command {
 	if len(out.Env) == 0 {
 		out.Env = nil
 	}
-	out.Hidden = slices.Clone(c.Hidden)
-	slices.Sort(out.Hidden)
-	if out.Hidden = slices.Compact(out.Hidden); len(out.Hidden) == 0 {
-		out.Hidden = nil
-	}
+	out.Hidden = slices.Compact(slices.Sorted(slices.Values(c.Hidden)))
 	return &out
 }
 
@@ -67,12 +63,7 @@ func (c *Command) withSecrets(turn func(secret string) string) *Command {
 		return nil
 	}
 	out := *c
-	out.Env = maps.Clone(c.Env)
-	for _, name := range c.Hidden {
-		if secret, given := out.Env[name]; given {
-			out.Env[name] = turn(secret)
-		}
-	}
+	out.Env = turnedValues(c.Env, c.Hidden, turn)
 	return &out
 }
 

@@ -41,7 +41,7 @@
 //     delay. The end of the last shard ends the broadcast (core.Shard.Verdict).
 //  12. finish.Watchdog.Pass reads the journals later. The watchdog closes lost runs
 //     and creates missing follow-ups.
-//  13. query.Queries.Audit verifies the result: each expected scheduled time has a
+//  13. query.Queries.AuditPage verifies the result: each expected scheduled time has a
 //     run or a recorded skip.
 //
 // wiring.Assembly builds these parts on a store.Store. server.Server runs all

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -93,10 +94,7 @@ func (d *Def) validateScript() error {
 	if s == nil {
 		return nil
 	}
-	if err := oneOf("script.kind", s.Kind, ScriptKinds); err != nil {
-		return err
-	}
-	if err := text("script.note", s.Note, MaxNote); err != nil {
+	if err := cmp.Or(oneOf("script.kind", s.Kind, ScriptKinds), text("script.note", s.Note, MaxNote)); err != nil {
 		return err
 	}
 	if d.Handler != "" {

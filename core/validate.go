@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -202,65 +203,35 @@ func fill[T comparable](field *T, value T) {
 // App.CheckHandler checks the handler.
 func (j *Job) Validate() error {
 	d, s := &j.Def, &j.Sched
-	if err := CheckAppName("app", d.App); err != nil {
-		return err
-	}
-	if err := CheckName("name", d.Name); err != nil {
-		return err
-	}
-	if err := d.validateTexts(); err != nil {
-		return err
-	}
-	if err := d.Call.validate(); err != nil {
-		return err
-	}
-	if err := d.Command.validate(); err != nil {
-		return err
-	}
-	if err := s.Schedule.validate(); err != nil {
-		return err
-	}
-	if err := oneOf("misfire", s.Misfire, Misfires); err != nil {
-		return err
-	}
-	if err := oneOf("route", d.Route, Routes); err != nil {
-		return err
-	}
-	if err := oneOf("block", d.Block, Blocks); err != nil {
-		return err
-	}
-	if err := d.Overlap.validate(); err != nil {
-		return err
-	}
-	if err := d.validateBroadcast(); err != nil {
-		return err
-	}
-	if err := d.Retry.validate(); err != nil {
-		return err
-	}
-	if err := d.validateAfter(); err != nil {
-		return err
-	}
-	if err := d.Notify.Validate("notify"); err != nil {
+	if err := cmp.Or(
+		CheckAppName("app", d.App),
+		CheckName("name", d.Name),
+		d.validateTexts(),
+		d.Call.validate(),
+		d.Command.validate(),
+		s.Schedule.validate(),
+		oneOf("misfire", s.Misfire, Misfires),
+		oneOf("route", d.Route, Routes),
+		oneOf("block", d.Block, Blocks),
+		d.Overlap.validate(),
+		d.validateBroadcast(),
+		d.Retry.validate(),
+		d.validateAfter(),
+		d.Notify.Validate("notify"),
+	); err != nil {
 		return err
 	}
 	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
 		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed values: 1 to %d failures in a row", MaxPauseAfter)
 	}
-	for _, b := range []struct {
-		field    string
-		value    time.Duration
-		min, max time.Duration
-	}{
-		{"grace", s.Grace, time.Second, MaxGrace},
-		{"deadline", s.Deadline, 0, MaxDeadline},
-		{"timeout", d.Timeout, 0, MaxTimeout},
-		{"lostAfter", d.LostAfter, MinLostAfter, MaxLostAfter},
-		{"waitForExecutor", d.WaitForExecutor, 0, MaxWait},
-	} {
-		if err := bounded(b.field, b.value, b.min, b.max); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		bounded("grace", s.Grace, time.Second, MaxGrace),
+		bounded("deadline", s.Deadline, 0, MaxDeadline),
+		bounded("timeout", d.Timeout, 0, MaxTimeout),
+		bounded("lostAfter", d.LostAfter, MinLostAfter, MaxLostAfter),
+		bounded("waitForExecutor", d.WaitForExecutor, 0, MaxWait),
+	); err != nil {
+		return err
 	}
 	if n := len(marshal(d)); n > MaxJob {
 		return Invalid("job", strconv.Itoa(n)+" bytes", "at most %d bytes of JSON are allowed", MaxJob)
@@ -275,13 +246,7 @@ func (j *Job) Validate() error {
 }
 
 func (d *Def) validateTexts() error {
-	if err := text("title", d.Title, MaxTitle); err != nil {
-		return err
-	}
-	if err := text("author", d.Author, MaxTitle); err != nil {
-		return err
-	}
-	if err := CheckSet("set", d.Set); err != nil {
+	if err := cmp.Or(text("title", d.Title, MaxTitle), text("author", d.Author, MaxTitle), CheckSet("set", d.Set)); err != nil {
 		return err
 	}
 	if len(d.Labels) > MaxLabels {
@@ -397,13 +362,11 @@ func (r Retry) validate() error {
 	if r.Max < 0 || r.Max > MaxRetries {
 		return Invalid("retry.max", strconv.Itoa(r.Max), "allowed values: 0 to %d", MaxRetries)
 	}
-	if err := bounded("retry.delay", r.Delay, time.Second, MaxDelay); err != nil {
-		return err
-	}
-	if err := oneOf("retry.backoff", r.Backoff, Backoffs); err != nil {
-		return err
-	}
-	if err := bounded("retry.maxDelay", r.MaxDelay, 0, MaxDelay); err != nil {
+	if err := cmp.Or(
+		bounded("retry.delay", r.Delay, time.Second, MaxDelay),
+		oneOf("retry.backoff", r.Backoff, Backoffs),
+		bounded("retry.maxDelay", r.MaxDelay, 0, MaxDelay),
+	); err != nil {
 		return err
 	}
 	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
@@ -525,13 +488,7 @@ func printable(s string) bool {
 
 // Validate returns an error with the path of a field if the field of the app has an invalid value.
 func (a *App) Validate() error {
-	if err := CheckAppName("name", a.Name); err != nil {
-		return err
-	}
-	if err := text("title", a.Title, MaxTitle); err != nil {
-		return err
-	}
-	if err := CheckSet("set", a.Set); err != nil {
+	if err := cmp.Or(CheckAppName("name", a.Name), text("title", a.Title, MaxTitle), CheckSet("set", a.Set)); err != nil {
 		return err
 	}
 	if len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token {
@@ -563,16 +520,7 @@ func (a *App) Validate() error {
 	if a.Notify.Overdue != (Overdue{}) {
 		return Invalid("notify.overdue", "", "not allowed on an app: set overdue on each job")
 	}
-	if err := bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait); err != nil {
-		return err
-	}
-	if err := a.Overlap.validate(); err != nil {
-		return err
-	}
-	if err := a.Limits.validate(); err != nil {
-		return err
-	}
-	return a.Call.validate()
+	return cmp.Or(bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait), a.Overlap.validate(), a.Limits.validate(), a.Call.validate())
 }
 
 // at returns err with another field if it is an Error.

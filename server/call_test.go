@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,16 +21,21 @@ import (
 )
 
 // TestCall goes the whole way with a plain HTTP endpoint: its answer is the
-// result; after a 202 it reports by itself, with nothing but the URL it got.
+// result; after a 202 it reports by itself, with nothing but the URL it got. The
+// call options of the job win over the options of the app, and neither the result nor the log has a secret.
 func TestCall(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()
+	var log lines
 	var mu sync.Mutex
 	reports := map[string]string{}
 	web := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/now":
-			fmt.Fprintf(w, "done by attempt %s", r.Header.Get(wire.HeaderAttempt))
+			body, _ := io.ReadAll(r.Body)
+			h := r.Header
+			fmt.Fprintf(w, "attempt %s of %s: %s %s %s %s", h.Get(wire.HeaderAttempt), body, h.Get("X-Team"), h.Get("X-App"), h.Get("X-Key"),
+				h.Get("Authorization"))
 		case "/later":
 			mu.Lock()
 			reports[r.Header.Get(send.HeaderRun)] = r.Header.Get(send.HeaderCallback)
@@ -36,14 +43,24 @@ func TestCall(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 		}
 	})
-	s := start(t, Options{})
-	s.app(t, "web", "call:"+web.URL)
+	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	app := manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL},
+		Call: &core.Call{Headers: map[string]string{"X-App": "pay", "X-Team": "all"}}}
+	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, app))
 	spec := func(name, handler string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler}}
 	}
-	saveAll(t, s, spec("now", "GET /now"), spec("later", "POST /later"))
-	if r := s.until(t, s.trigger(t, "web/now"), core.Succeeded); r.Message != "done by attempt 1" || r.Code != 200 {
-		t.Errorf("awaited call: %+v", r)
+	now := spec("now", "POST /now")
+	now.Def.Params, now.Def.Template = "run {{runId}}", true
+	now.Def.Call = &core.Call{Headers: map[string]string{"X-Team": "mine", "X-Key": "key-hunter2"}, Hidden: []string{"X-Key"},
+		Auth: core.Auth{Bearer: "bearer-hunter2"}}
+	saveAll(t, s, now, spec("later", "POST /later"))
+	called := s.until(t, s.trigger(t, "web/now"), core.Succeeded)
+	if want := "attempt 1 of run " + called.ID.String() + ": mine pay *** Bearer ***"; called.Message != want || called.Code != 200 {
+		t.Errorf("awaited call: %+v, want %q", called, want)
+	}
+	if strings.Contains(log.String(), "hunter2") {
+		t.Error("a secret is in the log")
 	}
 
 	id := s.trigger(t, "web/later")

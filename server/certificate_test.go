@@ -90,56 +90,50 @@ func TestTLS(t *testing.T) {
 	check.Equal(t, serial(), 3, "a new pair, over the network: serial")
 }
 
-// TestTLSName: the URL is one that the certificate is for.
-func TestTLSName(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for _, c := range []struct {
-		listen string
-		names  []string
-		want   string
-	}{
-		{"127.0.0.1:0", []string{"jobs.example"}, "https://jobs.example:"},
-		{"localhost:0", []string{"jobs.example", "localhost"}, "https://localhost:"},
-		{"127.0.0.1:0", []string{"*.example", "jobs.example"}, "https://jobs.example:"},
-		{"127.0.0.1:0", []string{"*.example"}, "https://127.0.0.1:"},
-	} {
-		writePair(t, cert, key, 1, nil, c.names...)
-		s, err := New(Options{Dir: t.TempDir(), Listen: c.listen, TLSCert: cert, TLSKey: key, Log: slog.New(slog.DiscardHandler)})
-		check.OK(t, err)
-		s.ln.Close()
-		if !strings.HasPrefix(s.URL(), c.want) {
-			t.Errorf("%s, %v: %s", c.listen, c.names, s.URL())
-		}
-	}
-	for _, files := range [][2]string{{cert, ""}, {"", key}, {cert, cert}, {filepath.Join(dir, "none"), key}} {
-		_, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLSCert: files[0], TLSKey: files[1], Log: slog.New(slog.DiscardHandler)})
-		if core.CodeOf(err) != core.CodeInvalid || !strings.Contains(err.Error(), "tls-cert") {
-			t.Errorf("%v: %v", files, err)
-		}
-	}
-}
-
-// TestInClear: it is known when tokens cross a network in clear.
-func TestInClear(t *testing.T) {
+// TestURLOfAServer: the URL is one that the certificate is for. A server on all networks gives executors an address that they can
+// dial, and this machine its own. It is known when tokens cross a network in clear.
+func TestURLOfAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	writePair(t, cert, key, 1, nil, "jobs.example")
+	made := func(o Options) (*Server, error) {
+		o.Dir, o.Log = t.TempDir(), slog.New(slog.DiscardHandler)
+		return New(o)
+	}
 	for _, c := range []struct {
-		o    Options
-		want bool
+		listen, report string
+		names          []string // of its certificate; none: it has none
+		want           string
+		clear          bool
 	}{
-		{Options{Listen: "127.0.0.1:0"}, false},
-		{Options{Listen: "0.0.0.0:0"}, true},
-		{Options{Listen: "0.0.0.0:0", ReportURL: "http://jobs.example"}, true},
-		{Options{Listen: "0.0.0.0:0", ReportURL: "https://jobs.example"}, false},
-		{Options{Listen: "0.0.0.0:0", TLSCert: cert, TLSKey: key}, false},
+		{"127.0.0.1:0", "", nil, "http://127.0.0.1:", false},
+		{"0.0.0.0:0", "", nil, "http://127.0.0.1:", true},
+		{"0.0.0.0:0", "http://jobs.example", nil, "http://127.0.0.1:", true},
+		{"0.0.0.0:0", "https://jobs.example", nil, "http://127.0.0.1:", false},
+		{"0.0.0.0:0", "", []string{"jobs.example"}, "https://jobs.example:", false},
+		{"127.0.0.1:0", "", []string{"jobs.example"}, "https://jobs.example:", false},
+		{"localhost:0", "", []string{"jobs.example", "localhost"}, "https://localhost:", false},
+		{"127.0.0.1:0", "", []string{"*.example", "jobs.example"}, "https://jobs.example:", false},
+		{"127.0.0.1:0", "", []string{"*.example"}, "https://127.0.0.1:", false},
 	} {
-		c.o.Dir, c.o.Log = t.TempDir(), slog.New(slog.DiscardHandler)
-		s, err := New(c.o)
+		o := Options{Listen: c.listen, ReportURL: c.report}
+		if c.names != nil {
+			o.TLSCert, o.TLSKey = cert, key
+			writePair(t, cert, key, 1, nil, c.names...)
+		}
+		s, err := made(o)
 		check.OK(t, err)
 		s.ln.Close()
-		check.Equal(t, s.InClear(), c.want, "%+v", c.o)
+		if !strings.HasPrefix(s.URL(), c.want) || s.InClear() != c.clear || s.OnAllNetworks() != strings.HasPrefix(c.listen, "0.") ||
+			strings.Contains(s.ReportURL(), "::]") || strings.Contains(s.ReportURL(), "//0.0.0.0") {
+			t.Errorf("%+v: %s, reports to %s, in clear %t", c, s.URL(), s.ReportURL(), s.InClear())
+		}
+	}
+	for _, o := range []Options{{TLSCert: cert}, {TLSKey: key}, {TLSCert: cert, TLSKey: cert}, {TLSCert: filepath.Join(dir, "none"), TLSKey: key},
+		{ReportURL: "nonsense"}, {ReportURL: "ftp://host"}, {ReportURL: "http://"}, {ReportURL: "http://host?x=1"}} {
+		o.Listen = "127.0.0.1:0"
+		if _, err := made(o); core.CodeOf(err) != core.CodeInvalid || o.ReportURL == "" && !strings.Contains(err.Error(), "tls-cert") {
+			t.Errorf("%+v: %v", o, err)
+		}
 	}
 }

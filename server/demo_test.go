@@ -190,24 +190,6 @@ func TestOutageReport(t *testing.T) {
 	}
 }
 
-// TestReachable: a server on all networks gives executors an address that they
-// can dial, and this machine its own.
-func TestReachable(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
-	check.OK(t, err)
-	defer s.ln.Close()
-	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") ||
-		strings.Contains(s.ReportURL(), "//0.0.0.0") {
-		t.Errorf("%s, reports to %s", s.URL(), s.ReportURL())
-	}
-	for _, bad := range []string{"nonsense", "ftp://host", "http://", "http://host?x=1"} {
-		if _, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", ReportURL: bad, Log: log}); core.CodeOf(err) != core.CodeInvalid {
-			t.Errorf("report-url %q: %v", bad, err)
-		}
-	}
-}
-
 // TestPortOfOurs: the error names the process that has the port if it is a tickring server.
 func TestPortOfOurs(t *testing.T) {
 	texts := golden.New(t)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,48 +161,38 @@ func TestLoopbackIsNoPass(t *testing.T) {
 	}
 }
 
-// TestMetricsByName: a page whose host name resolves to loopback cannot read the metrics, which need no token.
-func TestMetricsByName(t *testing.T) {
-	texts := golden.New(t)
-	s := start(t, Options{ReportURL: "https://jobs.example:8443"})
-	at := s.ln.Addr().String()
-	for host, want := range map[string]string{at: "200 ", "localhost:1": "200 ", "jobs.example:8443": "200 ", "evil.example": "403 ",
-		"": "403 ", "jobs.example": "403 "} {
-		got := answer(t, at, "GET /metrics HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
-		if !strings.HasPrefix(got, want) {
-			t.Errorf("%q: %.200s", host, got)
-		}
-		if want == "403 " {
-			texts.Equal(t, "host "+strconv.Quote(host), got)
-		}
-	}
-}
-
-// TestConsoleByName: the console rejects every foreign host name that resolves to loopback, for any request. A page of that name
-// could otherwise log in, read and post as the user of this machine.
-func TestConsoleByName(t *testing.T) {
+// TestForeignHostNamesAreRejected: a page whose host name resolves to loopback reads neither the metrics, which need no token, nor
+// a page of the console, which could log in and post as the user of this machine. The server's own names are its address and
+// its configured URLs, also the URL to which an identity provider redirects browsers.
+func TestForeignHostNamesAreRejected(t *testing.T) {
 	t.Parallel()
 	texts := golden.New(t)
-	s := start(t, Options{ReportURL: "https://jobs.example"})
-	at := s.ln.Addr().String()
-	_, port, _ := net.SplitHostPort(at)
-	for _, ask := range []string{"GET /console/login", "GET /console/", "GET /console/live", "GET /console/static/0/app.css",
-		"GET /console/once/x", "POST /console/login", "POST /console/settings", "POST /console/jobs/new"} {
-		for _, c := range []struct {
-			host string
-			in   bool
-		}{
-			{at, true}, {"localhost:" + port, true}, {"[::1]:" + port, true}, {"jobs.example", true},
-			{"evil.example:" + port, false}, {"127.0.0.1.evil.example", false}, {"localhost.evil.example:" + port, false},
-			{"0.0.0.0:" + port, false}, {"192.168.1.7:" + port, false}, {"", false},
-		} {
-			got := answer(t, at, ask+" HTTP/1.1\r\nHost: "+c.host+"\r\nOrigin: http://"+c.host+"\r\nSec-Fetch-Site: same-origin\r\n"+
-				"Content-Length: 0\r\nConnection: close\r\n\r\n")
-			if refused := strings.HasPrefix(got, "403 "); refused == c.in {
-				t.Errorf("%s by %q: %.200s", ask, c.host, got)
-			}
-			if !c.in && c.host != "" {
-				texts.Equal(t, "another host", got, c.host, "HOST")
+	for _, c := range []struct {
+		o       Options
+		in, out []string
+	}{
+		{Options{ReportURL: "https://jobs.example:8443"}, []string{"$", "localhost:#", "localhost:1", "[::1]:#", "jobs.example:8443"},
+			[]string{"jobs.example", "evil.example:#", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:#", "0.0.0.0:#",
+				"192.168.1.7:#", ""}},
+		{Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}},
+			[]string{"$", "jobs.example"}, []string{"evil.example"}},
+	} {
+		s := start(t, c.o)
+		check.Equal(t, s.AsksTokens(), true, "others can come by its URL: it asks for tokens")
+		at := s.ln.Addr().String()
+		_, port, _ := net.SplitHostPort(at)
+		for _, ask := range []string{"GET /console/login", "GET /console/", "GET /console/live", "GET /console/static/0/app.css",
+			"GET /console/once/x", "POST /console/login", "POST /console/settings", "POST /console/jobs/new", "GET /metrics"} {
+			for i, host := range slices.Concat(c.in, c.out) {
+				host = strings.NewReplacer("$", at, "#", port).Replace(host)
+				got := answer(t, at, ask+" HTTP/1.1\r\nHost: "+host+"\r\nOrigin: http://"+host+"\r\nSec-Fetch-Site: same-origin\r\n"+
+					"Content-Length: 0\r\nConnection: close\r\n\r\n")
+				if in := i < len(c.in); strings.HasPrefix(got, "403 ") == in {
+					t.Errorf("%s by %q: %.200s", ask, host, got)
+				} else if !in {
+					texts.Equal(t, map[bool]string{true: "without the port", false: "another host"}[host == "jobs.example"], got,
+						strconv.Quote(host), "HOST")
+				}
 			}
 		}
 	}
@@ -220,22 +211,6 @@ func answer(t *testing.T, at, request string) string {
 	b, err := io.ReadAll(resp.Body)
 	check.OK(t, err)
 	return fmt.Sprint(resp.StatusCode, " ", string(b))
-}
-
-// TestConsoleByItsURL: the console answers under the URL to which an identity provider redirects browsers. If that URL leads here
-// from elsewhere, requests through it count as unknown clients.
-func TestConsoleByItsURL(t *testing.T) {
-	t.Parallel()
-	s := start(t, Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}})
-	for host, want := range map[string]string{"jobs.example": "200 ", "evil.example": "403 "} {
-		got := answer(t, s.ln.Addr().String(), "GET /console/login HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
-		if !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %.200s", host, got)
-		}
-	}
-	if !s.AsksTokens() {
-		t.Error("executors without a token are let in, though others come by that URL")
-	}
 }
 
 // TestConsoleNamesItsHost: pages for logged-in users name the host, so several servers can be told apart. Pages for unknown clients

@@ -1815,7 +1815,7 @@ type Preview struct {
 // PreviewRequest A schedule to explain.
 type PreviewRequest struct {
 	// Count Maximum number of scheduled times to return, at most 1000; default 10
-	Count int `json:"count,omitempty,omitzero"`
+	Count *int `json:"count,omitempty"`
 
 	// From Only scheduled times after this time; default: the current time
 	From time.Time `json:"from,omitempty,omitzero"`

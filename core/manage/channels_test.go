@@ -64,19 +64,13 @@ func TestChannels(t *testing.T) {
 	check.Equal(t, core.CodeOf(err), core.CodeInvalid, "*** of nothing: %v", err)
 	texts.Equal(t, "no secret to keep", fmt.Sprint(err))
 	topic := core.Channel{Name: "t", Kind: core.ChannelSNS, ARN: "arn:aws:sns:eu-central-1:123456789012:jobs"}
-	if _, err := save(topic); core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("a topic without AWS: %v", err)
-	}
+	fails(t, core.CodeRefused, "a topic without AWS")(save(topic))
 	zero := int64(0)
-	if _, err := f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu(), IfRev: &zero}); core.CodeOf(err) != core.CodeConflict {
-		t.Errorf("ifRev: %v", err)
-	}
+	fails(t, core.CodeConflict, "ifRev")(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu(), IfRev: &zero}))
 
 	f.Clock = f.Clock.Add(time.Second)
 	check.OK(t, f.M.DeleteChannel(ctx, ann, "finance"))
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("deleted again: %v", err)
-	}
+	fails(t, core.CodeNotFound, "deleted again")(f.M.DeleteChannel(ctx, ann, "finance"))
 	changes, err := f.Changes("", "", 100)
 	check.OK(t, err)
 	verbs := ""
@@ -120,9 +114,7 @@ func TestDeletionOfAnAppIsLost(t *testing.T) {
 		if err := f.M.DeleteApp(ctx, ann, "shop"); err != nil {
 			t.Errorf("after %t: %v", after, err)
 		}
-		if err := f.M.DeleteApp(ctx, ann, "shop"); core.CodeOf(err) != core.CodeNotFound {
-			t.Errorf("after %t it is there yet, or was deleted twice: %v", after, err)
-		}
+		fails(t, core.CodeNotFound, "after %t it is there yet, or was deleted twice", after)(f.M.DeleteApp(ctx, ann, "shop"))
 	}
 }
 
@@ -143,9 +135,7 @@ func TestTooManyChannels(t *testing.T) {
 // test has a record, and the result has the error.
 func TestTestIsBounded(t *testing.T) {
 	f, texts := newFixture(t), golden.New(t)
-	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("no channel: %v", err)
-	}
+	fails(t, core.CodeNotFound, "no channel")(f.M.TestChannel(ctx, ann, "finance"))
 	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
 	f.Notifier.Err = &core.Undelivered{Permanent: true, After: time.Minute, Reason: "no such robot"}
 	res, err := f.M.TestChannel(ctx, ann, "finance")
@@ -170,9 +160,7 @@ func TestTestIsBounded(t *testing.T) {
 	c := feishu()
 	c.Language = core.Chinese
 	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: c}))
-	if _, err := f.M.TestChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("after an edit: %v", err)
-	}
+	fails(t, core.CodeRefused, "after an edit")(f.M.TestChannel(ctx, ann, "finance"))
 	changes, err := f.Changes("", "", 3)
 	if err != nil || changes[1].Verb != core.VerbTested || changes[1].Name != "finance" || changes[1].By != "ann" {
 		t.Errorf("%+v, %v", changes, err)

@@ -157,6 +157,6 @@ func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name strin
 	}
 	s := &j.Sched
 	res := m.save(ctx, actor, []JobSpec{{Def: j.Def, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline,
-		IfRev: &s.Rev}}, giveBack, nil)[0]
+		IfRev: &s.Rev}}, giveBack, nil, nil)[0]
 	return res, res.Err
 }

@@ -139,9 +139,7 @@ func TestGiveBack(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if _, err := f.M.GiveBack(ctx, ann, "nobody", "x"); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("no app: %v", err)
-	}
+	fails(t, core.CodeNotFound, "no app")(f.M.GiveBack(ctx, ann, "nobody", "x"))
 }
 
 // TestWithheldIsBounded: the list of suppressed jobs is limited, and never drops an entry

@@ -16,4 +16,5 @@ type faults = usecasetest.Faults
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+	fails             = usecasetest.Fails
 )

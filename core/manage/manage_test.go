@@ -2,9 +2,7 @@ package manage_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,50 +18,15 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-func TestSave(t *testing.T) {
+// TestRevisionsGrow: a revision is later than the one before, even if the clock stands still.
+func TestRevisionsGrow(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Second)))
-	if j.Sched.State != core.Started || j.Sched.Rev != core.Millis(start) || j.Def.Retry.Delay != 30*time.Second ||
-		j.Sched.Grace != time.Minute {
-		t.Errorf("created: %+v", j)
-	}
-	if r := f.Save(spec("sweep", every(10*time.Second)))[0]; r.Change != manage.Unchanged || r.ID != j.Def.ID || r.Rev != j.Sched.Rev {
-		t.Errorf("again: %+v", r)
-	}
+	check.Equal(t, j.Sched.Rev, core.Millis(start))
 	s := spec("sweep", every(10*time.Second))
 	s.Def.Params = "day"
-	if r := f.M.Check(ctx, []manage.JobSpec{s}, nil)[0]; r.Change != manage.Updated || f.Job("shop/sweep").Def.Params != "" {
-		t.Errorf("check: %+v", r)
-	}
-	if r := f.Save(s)[0]; r.Change != manage.Updated || r.Rev != j.Sched.Rev+1 { // the clock stood still
-		t.Errorf("params: %+v", r)
-	}
-	if got := f.Job("shop/sweep"); got.Def.Params != "day" || !got.Def.Created.Equal(j.Def.Created) {
-		t.Errorf("stored: %+v", got)
-	}
-	yes := true
-	s.Paused = &yes
-	if r := f.Save(s)[0]; r.Change != manage.Updated {
-		t.Errorf("pause: %+v", r)
-	}
-	s.Paused = nil
-	s.Def.Title = "x"
-	f.Save(s)
-	if got := f.Job("shop/sweep"); got.Sched.State != core.Paused || got.Sched.PlanAt != 0 || got.Sched.PauseBy != "ann" {
-		t.Errorf("an edit undid the pause: %+v", got.Sched)
-	}
-	var verbs []string
-	changes, err := f.Changes("", "shop/sweep", 10)
-	check.OK(t, err)
-	for _, c := range changes {
-		verbs = append(verbs, c.By+" "+c.Verb)
-	}
-	if want := []string{"ann updated", "ann paused", "ann updated", "ann created"}; !slices.Equal(verbs, want) {
-		t.Errorf("changes %q, want %q", verbs, want)
-	}
-	if old, ok := core.ParseJobRecord(changes[0].Old); !ok || old.State != core.Paused || old.Def.Title != "" {
-		t.Errorf("old: %+v", old)
-	}
+	check.Equal(t, f.Save(s)[0].Rev, j.Sched.Rev+1)
+	check.Equal(t, f.Job("shop/sweep").Def.Created, j.Def.Created)
 }
 
 // TestChangePlansTheRestByTick: a change plans the due runs of some passes; the tick plans the
@@ -105,59 +68,17 @@ func TestSavePlansAtOnce(t *testing.T) {
 	}
 }
 
-// TestSaveRefuses: a save checks the job alone, its schedule, its app and the stored job. The rules of a job and of a
-// schedule have tests in core and core/schedule.
-func TestSaveRefuses(t *testing.T) {
+// TestSaveNeedsACaller: a change without a caller, or by a user with the name of a run, is rejected. TestStories in api has the other
+// reasons.
+func TestSaveNeedsACaller(t *testing.T) {
 	f := newFixture(t)
-	check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay", Executors: []string{"call:https://pay.internal"}}))
-	have := spec("have", core.Schedule{})
-	have.Def.Set = "ours"
-	f.Create(have)
-	zero, seven := int64(0), int64(7)
-	with := func(change func(s *manage.JobSpec)) manage.JobSpec {
-		s := spec("new", every(time.Minute))
-		change(&s)
-		return s
-	}
-	for name, c := range map[string]struct {
-		spec  manage.JobSpec
-		code  core.Code
-		field string
-	}{
-		"no app": {with(func(s *manage.JobSpec) { s.Def.App = "none" }), core.CodeNotFound, "app"},
-		"name":   {with(func(s *manage.JobSpec) { s.Def.Name = "12" }), core.CodeInvalid, "name"},
-		"command where there is no machine": {with(func(s *manage.JobSpec) { s.Def.Handler, s.Def.Command = "", &core.Command{Line: "x"} }),
-			core.CodeInvalid, "command"},
-		"never": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 31 2 ?"} }),
-			core.CodeInvalid, "schedule"},
-		"past": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindAt, At: 1600000000} }), core.CodeInvalid,
-			"schedule"},
-		"handler of call":   {with(func(s *manage.JobSpec) { s.Def.App, s.Def.Handler = "pay", "sweep" }), core.CodeInvalid, "handler"},
-		"set":               {with(func(s *manage.JobSpec) { s.Def.Name, s.Def.Set = "have", "theirs" }), core.CodeConflict, ""},
-		"exists":            {with(func(s *manage.JobSpec) { s.Def.Name, s.IfRev = "have", &zero }), core.CodeConflict, ""},
-		"rev":               {with(func(s *manage.JobSpec) { s.Def.Name, s.IfRev = "have", &seven }), core.CodeConflict, ""},
-		"rev of none":       {with(func(s *manage.JobSpec) { s.IfRev = &seven }), core.CodeConflict, ""},
-		"deadline too long": {with(func(s *manage.JobSpec) { s.Deadline = 31 * 24 * time.Hour }), core.CodeInvalid, "deadline"},
-	} {
-		r := f.Save(c.spec)[0]
-		var e *core.Error
-		if r.Change != manage.Refused || !errors.As(r.Err, &e) || e.Code != c.code || e.Field != c.field {
-			t.Errorf("%s: %+v (%#v)", name, r, r.Err)
-		}
-	}
-	if r := f.Save(spec("a", every(time.Minute)), spec("a", every(time.Hour))); r[0].Change != manage.Created ||
-		code(r[1].Err) != core.CodeInvalid {
-		t.Errorf("a name used twice: %+v", r)
-	}
-	if err := (core.Actor{Name: "run 858"}).Validate(); code(err) != core.CodeInvalid { // reserved for a run that replaces another
-		t.Errorf("a person has the name of a run: %v", err)
-	}
-	if r := f.M.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
-		t.Errorf("nobody: %+v", r)
+	for _, name := range []string{"", "run 858"} { // reserved for a run that replaces another
+		r := f.M.Save(ctx, core.Actor{Name: name}, []manage.JobSpec{spec("b", every(time.Minute))})
+		check.Equal(t, code(r[0].Err), core.CodeInvalid, "%q: %v", name, r[0].Err)
 	}
 	page, err := f.M.Jobs(ctx, query.JobFilter{})
-	if err != nil || len(page.Jobs) != 2 {
-		t.Errorf("refused jobs changed something: %d jobs, %v", len(page.Jobs), err)
+	if err != nil || len(page.Jobs) != 0 {
+		t.Errorf("%d jobs, %v", len(page.Jobs), err)
 	}
 }
 
@@ -257,27 +178,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestConflict(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", every(time.Minute)))
-	rev := j.Sched.Rev
-	edit := spec("sweep", every(time.Hour))
-	edit.IfRev = &rev
-	if r := f.Save(edit)[0]; r.Change != manage.Updated {
-		t.Fatalf("first: %+v", r)
-	}
-	edit.Schedule = every(2 * time.Hour)
-	if r := f.Save(edit)[0]; code(r.Err) != core.CodeConflict {
-		t.Errorf("second: %+v", r)
-	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{IfRev: &rev}); code(err) != core.CodeConflict {
-		t.Errorf("pause: %v", err)
-	}
-	if _, err := f.M.Delete(ctx, ann, "shop/sweep", &rev); code(err) != core.CodeConflict {
-		t.Errorf("delete: %v", err)
-	}
-}
-
 func TestPauseOfAJob(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Second)))
@@ -318,55 +218,9 @@ func TestPauseOfAJob(t *testing.T) {
 		r manage.PauseRequest
 	}{{manage.Target{}, manage.PauseRequest{}}, {manage.Target{Job: "shop/sweep", All: true}, manage.PauseRequest{}},
 		{job, manage.PauseRequest{Until: &past}}, {job, manage.PauseRequest{Why: strings.Repeat("x", 1001)}}} {
-		if _, err := f.M.Pause(ctx, ann, bad.t, bad.r); code(err) != core.CodeInvalid {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		fails(t, core.CodeInvalid, "%+v", bad)(f.M.Pause(ctx, ann, bad.t, bad.r))
 	}
-	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/none"}, manage.PauseRequest{}); code(err) != core.CodeNotFound {
-		t.Errorf("no job: %v", err)
-	}
-}
-
-func TestPauseOfAppAndEverything(t *testing.T) {
-	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
-		f := newFixture(t)
-		j := f.Create(spec("sweep", every(10*time.Second)))
-		last := func() core.Pause {
-			if target.All {
-				g, _ := f.M.Global(ctx)
-				return g.Pause
-			}
-			a, _ := f.M.App(ctx, "shop")
-			return a.Pause
-		}
-		r, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "move"})
-		if err != nil || !r.Changed || r.State != core.Paused {
-			t.Fatalf("%+v %v", r, err)
-		}
-		from := f.Clock
-		f.Clock = f.Clock.Add(time.Minute)
-		if r, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{}); err != nil || r.Changed {
-			t.Errorf("again: %+v %v", r, err)
-		}
-		until := f.Clock.Add(time.Hour)
-		if r, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil || !r.Changed || !last().From.Equal(from) {
-			t.Errorf("with an end: %+v %v %+v", r, err, last())
-		}
-		if r, err := f.M.Resume(ctx, ann, target, "done"); err != nil || !r.Changed || r.State != core.Started ||
-			!last().To.Equal(f.Clock.Add(5*time.Second)) || !r.Until.Equal(last().To) {
-			t.Errorf("resume: %+v %v %+v", r, err, last())
-		}
-		if r, err := f.M.Resume(ctx, ann, target, ""); err != nil || r.Changed {
-			t.Errorf("resume again: %+v %v", r, err)
-		}
-		if got := f.Job("shop/sweep").Sched; got.Rev != j.Sched.Rev {
-			t.Errorf("it changed the job: %+v", got)
-		}
-		changes, err := f.Changes(target.App, "", 10)
-		if err != nil || len(changes) < 3 || changes[0].Verb != core.VerbResumed || changes[0].By != "ann" {
-			t.Errorf("changes: %+v %v", changes, err)
-		}
-	}
+	fails(t, core.CodeNotFound, "no job")(f.M.Pause(ctx, ann, manage.Target{Job: "shop/none"}, manage.PauseRequest{}))
 }
 
 // TestFixedDelayKeepsItsTail: an edit, and a pause and resume, of a fixed delay keep its open
@@ -437,31 +291,21 @@ func TestDeleteAndPrune(t *testing.T) {
 	if res, err := f.M.Prune(ctx, ann, req); err != nil || len(res.Jobs) != 1 || res.Jobs[0].Err != nil || res.Apps[0].Err != nil {
 		t.Fatalf("%+v %v", res, err)
 	}
-	if _, err := f.M.Job(ctx, "shop/b"); code(err) != core.CodeNotFound {
-		t.Errorf("b: %v", err)
-	}
+	fails(t, core.CodeNotFound, "b")(f.M.Job(ctx, "shop/b"))
 	if p, err := f.E.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
 		t.Errorf("its failures in a row: %+v, %v", p, err)
 	}
 	if v, err := f.M.Run(ctx, waiting.Run.ID.String()); err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonDeleted {
 		t.Errorf("its trigger: %+v %v", v, err)
 	}
-	if _, err := f.M.App(ctx, "old"); code(err) != core.CodeNotFound {
-		t.Errorf("app: %v", err)
-	}
+	fails(t, core.CodeNotFound, "app")(f.M.App(ctx, "old"))
 	f.Job("shop/c")
-	if err := f.M.DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused {
-		t.Errorf("app with jobs: %v", err)
-	}
-	if _, err := f.M.Prune(ctx, ann, manage.PruneRequest{}); code(err) != core.CodeInvalid {
-		t.Errorf("no set: %v", err)
-	}
+	fails(t, core.CodeRefused, "app with jobs")(f.M.DeleteApp(ctx, ann, "shop"))
+	fails(t, core.CodeInvalid, "no set")(f.M.Prune(ctx, ann, manage.PruneRequest{}))
 	if r, err := f.M.Delete(ctx, ann, "shop/a", nil); err != nil || r.Change != manage.Deleted {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := f.M.Delete(ctx, ann, "shop/a", nil); code(err) != core.CodeNotFound {
-		t.Errorf("again: %v", err)
-	}
+	fails(t, core.CodeNotFound, "again")(f.M.Delete(ctx, ann, "shop/a", nil))
 }
 
 // reads counts the jobs in lists.
@@ -487,52 +331,6 @@ func TestRefusedDeletionReadsOneJob(t *testing.T) {
 	s.Jobs = r
 	if err := f.Fresh(&faults{Store: &s}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
 		t.Errorf("%d jobs were read, %v", r.jobs, err)
-	}
-}
-
-func TestSaveApp(t *testing.T) {
-	f := newFixture(t)
-	token := "secret"
-	s := manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"call:https://pay.internal"}, Allow: []string{"10.1.2.3/8", "::1"}}
-	if r, err := f.M.SaveApp(ctx, ann, s); err != nil || r.Change != manage.Created {
-		t.Fatal(r, err)
-	}
-	s.Token = nil
-	if r, err := f.M.SaveApp(ctx, ann, s); err != nil || r.Change != manage.Unchanged {
-		t.Error(r, err)
-	}
-	s.Title = "Pay"
-	if r, err := f.M.SaveApp(ctx, ann, s); err != nil || r.Change != manage.Updated {
-		t.Error(r, err)
-	}
-	a, err := f.M.App(ctx, "pay")
-	if err != nil || a.Token != "secret" || a.Allow[0].String() != "10.0.0.0/8" || a.Allow[1].String() != "::1/128" {
-		t.Errorf("%+v %v", a, err)
-	}
-	changes, err := f.Changes("pay", "", 10)
-	if err != nil || len(changes) != 2 || strings.Contains(fmt.Sprint(changes), "secret") {
-		t.Errorf("changes: %+v %v", changes, err)
-	}
-	rev := int64(1)
-	for _, bad := range []struct {
-		s    manage.AppSpec
-		code core.Code
-	}{
-		{manage.AppSpec{Name: "x y"}, core.CodeInvalid},
-		{manage.AppSpec{Name: "p", Executors: []string{"ftp://x"}}, core.CodeInvalid},
-		{manage.AppSpec{Name: "p", Executors: []string{"lambda:payroll"}}, core.CodeRefused},
-		{manage.AppSpec{Name: "p", Executors: []string{"queue:mail.fifo"}}, core.CodeInvalid},
-		{manage.AppSpec{Name: "p", Executors: []string{"http://a", "http://a"}}, core.CodeInvalid},
-		{manage.AppSpec{Name: "p", Allow: []string{"10.0.0.0/99"}}, core.CodeInvalid},
-		{manage.AppSpec{Name: "pay", IfRev: &rev}, core.CodeConflict},
-	} {
-		if _, err := f.M.SaveApp(ctx, ann, bad.s); code(err) != bad.code {
-			t.Errorf("%+v: %v", bad.s, err)
-		}
-	}
-	views, err := f.M.Executors(ctx, "pay")
-	if err != nil || len(views) != 1 || !views[0].Live || !views[0].Used || !views[0].Fixed {
-		t.Errorf("executors: %+v %v", views, err)
 	}
 }
 

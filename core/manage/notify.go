@@ -174,13 +174,17 @@ func missing(n core.Notify, found map[string]core.Channel) error {
 	return nil
 }
 
-// toKnown rejects the jobs that notify an unknown channel, and returns the others.
-func (m *Manage) toKnown(ctx context.Context, part []*saving) ([]*saving, error) {
+// toKnown rejects the jobs that notify an unknown channel, and returns the others. A check does not, because its channels may be
+// created with it.
+func (r *round) toKnown(ctx context.Context, part []*saving) ([]*saving, error) {
+	if r.to == check {
+		return part, nil
+	}
 	list := make([]core.Notify, len(part))
 	for i, s := range part {
 		list[i] = s.job.Def.Notify
 	}
-	errs, err := m.CheckTold(ctx, list, nil)
+	errs, err := r.m.CheckTold(ctx, list, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -19,15 +19,11 @@ func TestNotifyOfEverything(t *testing.T) {
 	if e, _ := errors.AsType[*core.Error](err); e == nil || e.Code != core.CodeNotFound || e.Field != "notify.to[0]" {
 		t.Errorf("of a channel that there is not: %v", err)
 	}
-	if _, err := f.M.CheckNotify(ctx, n, nil); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("checked, of a channel that there is not: %v", err)
-	}
+	fails(t, core.CodeNotFound, "checked, of a channel that there is not")(f.M.CheckNotify(ctx, n, nil))
 	if res, err := f.M.CheckNotify(ctx, n, []string{"finance"}); err != nil || res.Change != manage.Updated {
 		t.Errorf("checked, of one that is made: %+v, %v", res, err)
 	}
-	if _, err := f.M.SaveNotify(ctx, ann, core.Notify{On: []core.Event{"calendar-end"}}); core.CodeOf(err) != core.CodeInvalid {
-		t.Errorf("of later ones: %v", err)
-	}
+	fails(t, core.CodeInvalid, "of later ones")(f.M.SaveNotify(ctx, ann, core.Notify{On: []core.Event{"calendar-end"}}))
 	check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
 	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{Why: "a move"}))
 	res, err := f.M.SaveNotify(ctx, ann, n)
@@ -55,9 +51,7 @@ func TestNotifyOfEverything(t *testing.T) {
 		}
 	}
 	check.Equal(t, records, 1, "records of one change")
-	if err := f.M.DeleteChannel(ctx, ann, "finance"); core.CodeOf(err) != core.CodeRefused {
-		t.Errorf("the channel is deleted: %v", err)
-	}
+	fails(t, core.CodeRefused, "the channel is deleted")(f.M.DeleteChannel(ctx, ann, "finance"))
 	if res, err := f.M.SaveNotify(ctx, ann, core.Notify{}); err != nil || res.Change != manage.Updated || !res.Old.Equal(n) {
 		t.Errorf("taken back: %+v, %v", res, err)
 	}

@@ -115,7 +115,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 				s.refuse(core.Invalid(field, p.Job, "the parent job cannot be read"))
 				return true
 			case len(parent.Def.Children) >= core.MaxChildren && !slices.ContainsFunc(parent.Def.Children,
-				func(c core.Child) bool { return c.Job == s.number }):
+				func(c core.Child) bool { return s.old != nil && c.Job == s.old.Def.ID }):
 				s.refuse(core.Invalid(field, p.Job, "this parent already has %d child jobs, the maximum", core.MaxChildren))
 				return true
 			}

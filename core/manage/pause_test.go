@@ -94,7 +94,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				if name == "delete" {
 					continue
 				}
-				a, err := f.M.Audit(ctx, "shop/sweep", core.InstantOf(start), core.InstantOf(f.Clock))
+				a, err := f.Audit("shop/sweep", core.InstantOf(start), core.InstantOf(f.Clock))
 				if err != nil || a.Demanded != 10 || a.Skipped[c.reason] != 10 || a.Unaccounted != 0 {
 					t.Errorf("%s: audit %+v %v", what, a, err)
 				}

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,13 +22,13 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
 	}
-	return m.save(ctx, actor, specs, apply, nil)
+	return m.save(ctx, actor, specs, apply, nil, nil)
 }
 
 // Check returns the results that Save would return, and changes nothing. beside has the parents of further jobs,
-// which other calls save together with specs.
-func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
-	return m.save(ctx, core.Actor{}, specs, check, beside)
+// which other calls save together with specs. apps are saved before the jobs.
+func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After, apps ...AppSpec) []SaveResult {
+	return m.save(ctx, core.Actor{}, specs, check, beside, apps)
 }
 
 // purpose is the purpose of a save.
@@ -57,7 +58,7 @@ type saving struct {
 	unclear  int    // number of attempts without a clear answer
 	full     bool   // the last attempt was throttled, and nothing of it was stored
 	id       core.JobID
-	number   core.JobID // ID of the stored job, or 0
+	old      *core.Job // the stored job, or nil
 	sch      *schedule.Schedule
 	schOf    core.JobID
 }
@@ -66,7 +67,7 @@ func (s *saving) refuse(err error) {
 	s.result.Change, s.result.Err = Refused, err
 }
 
-func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose, beside After) []SaveResult {
+func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose, beside After, made []AppSpec) []SaveResult {
 	if len(specs) > MaxSave {
 		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs in one request; at most %d are allowed", len(specs), MaxSave))
 	}
@@ -105,7 +106,8 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 	for _, level := range levels(todo) {
 		for part := range budget.Chunks(level, budget.AtOnce) {
 			for len(part) > 0 {
-				left := m.saveRound(ctx, actor, part, to, beside)
+				r := round{m: m, actor: actor, to: to, beside: beside, made: made}
+				left := r.save(ctx, part)
 				part = w.again(ctx, left, len(left) < len(part))
 			}
 		}
@@ -200,16 +202,19 @@ func later(part []*saving, err error) []*saving {
 	return nil
 }
 
-// inApps returns the jobs whose apps exist and accept them.
-func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) {
+// inApps returns the jobs whose apps exist and accept them. The apps in made count as saved.
+func (r *round) inApps(ctx context.Context, todo []*saving) ([]*saving, error) {
 	var names []string
 	for _, s := range todo {
 		names = append(names, s.job.Def.App)
 	}
 	slices.Sort(names)
-	apps, bad, err := store.Split(m.store.Apps(ctx, slices.Compact(names)...))
+	apps, bad, err := store.Split(r.m.store.Apps(ctx, slices.Compact(names)...))
 	if err != nil {
 		return nil, core.Retryable(err)
+	}
+	for _, a := range r.made {
+		apps[a.Name] = core.App{Name: a.Name, Executors: core.NormalAddresses(a.Executors)}
 	}
 	ready := make([]*saving, 0, len(todo))
 	for _, s := range todo {
@@ -236,131 +241,114 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 	return ready, nil
 }
 
-// saveRound reads, compares and writes once, and returns the jobs without a clear answer.
-func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving, to purpose, beside After) []*saving {
-	write := to != check
-	ready, err := m.inApps(ctx, part)
-	if err != nil {
-		return later(part, err)
-	}
-	part = ready
-	if write { // a check does not, because its channels may be created with it
-		if part, err = m.toKnown(ctx, part); err != nil {
-			return later(ready, err)
+// round is one read, comparison and write of some jobs.
+type round struct {
+	m      *Manage
+	actor  core.Actor
+	to     purpose
+	beside After
+	made   []AppSpec
+	global core.Global
+	now    time.Time
+	edits  []*edit
+	of     []*saving // the job of each edit
+	plans  []toPlan
+}
+
+// save returns the jobs without a clear answer.
+func (r *round) save(ctx context.Context, part []*saving) (left []*saving) {
+	m, write := r.m, r.to != check
+	for _, step := range []func(context.Context, []*saving) ([]*saving, error){r.inApps, r.toKnown, r.read} {
+		ready, err := step(ctx, part)
+		if err != nil {
+			return later(part, err)
 		}
+		part = ready
 	}
-	global, err := m.ask.Global(ctx)
-	if err != nil {
-		return later(part, err)
-	}
-	stored, bad, err := m.stored(ctx, part)
-	if err != nil {
-		return later(part, err)
-	}
-	part = slices.DeleteFunc(part, func(s *saving) bool {
-		if why := bad[s.job.Name()]; why != nil {
-			s.refuse(why)
-			return true
-		}
-		return false
-	})
 	if write {
-		var jobs []*core.Job
-		for _, s := range part {
-			if j := stored[s.job.Def.App][s.job.Def.Name]; j != nil {
-				jobs = append(jobs, j)
-			}
-		}
-		some, err := m.pausesEnded(ctx, jobs)
+		some, err := r.pausesEnded(ctx, part)
 		if err != nil {
 			return later(part, err)
 		}
 		if some {
-			for _, s := range part {
-				s.unclear++
-			}
 			return part
 		}
 	}
-	for _, s := range part {
-		if s.number = 0; stored[s.job.Def.App][s.job.Def.Name] != nil {
-			s.number = stored[s.job.Def.App][s.job.Def.Name].Def.ID
-		}
-	}
-	if part, err = m.before(ctx, part, beside); err != nil {
+	part, err := m.before(ctx, part, r.beside)
+	if err != nil {
 		return later(part, err)
 	}
-	now := m.ask.Stamp()
-	var edits []*edit
-	var of []*saving
-	var plans []toPlan
+	r.now = m.ask.Stamp()
 	var fresh []*saving
-	finish := func(s *saving, j *core.Job) {
-		s.result.ID, s.result.Rev, s.result.Change, s.result.Err = j.Def.ID, j.Sched.Rev, s.change, nil
-		if s.sch != nil && s.schOf == j.Def.ID {
-			plans = append(plans, toPlan{j.Sched, s.sch})
-		}
-	}
 	for _, s := range part {
-		old := stored[s.job.Def.App][s.job.Def.Name]
-		if old != nil && mine(old, s.attempts) {
-			finish(s, old)
-			continue
-		}
-		if err := s.expect(old); err != nil {
+		if s.old != nil && mine(s.old, s.attempts) {
+			r.finish(s, s.old)
+		} else if err := s.expect(); err != nil {
 			s.refuse(err)
-			continue
-		}
-		if old == nil {
+		} else if s.old == nil {
 			fresh = append(fresh, s)
-			continue
-		}
-		e, err := m.editOf(s, old, actor, to, now)
-		switch {
-		case err != nil:
-			s.refuse(err)
-		case e == nil:
-			s.result.ID, s.result.Rev, s.result.Change, s.result.Err = old.Def.ID, old.Sched.Rev, Unchanged, nil
-		default:
-			s.change = Updated
-			edits, of = append(edits, e), append(of, s)
+		} else {
+			r.edit(s)
 		}
 	}
 	fresh = m.notWithheld(ctx, fresh)
-	var left []*saving
 	if err := m.number(ctx, fresh, write); err != nil {
 		left, fresh = later(fresh, err), nil
 	}
 	for _, s := range fresh {
-		e, err := m.createOf(s, actor, now)
-		if err != nil {
-			s.refuse(err)
-			continue
-		}
-		s.change = Created
-		edits, of = append(edits, e), append(of, s)
+		r.edit(s)
 	}
-	if edits, of, err = m.edges(ctx, edits, of, beside); err != nil {
+	if r.edits, r.of, err = m.edges(ctx, r.edits, r.of, r.beside); err != nil {
 		return later(part, err)
 	}
-	if !write {
-		for i, s := range of {
-			s.result.Change, s.result.Err = s.change, nil
-			if edits[i].old != nil {
-				s.result.ID, s.result.Rev = edits[i].old.Def.ID, edits[i].old.Sched.Rev
-			}
-		}
-		return left
+	if write {
+		return append(left, r.write(ctx)...)
 	}
-	if err := m.looked(ctx, edits); err != nil {
-		return append(left, later(of, core.Retryable(err))...)
+	for _, s := range r.of {
+		s.is(cmp.Or(s.old, &core.Job{}), s.change)
 	}
-	for i, err := range m.commit(ctx, edits, global) {
-		s := of[i]
-		s.attempts = append(s.attempts, edits[i].want)
+	return left
+}
+
+// is sets the result of a job.
+func (s *saving) is(j *core.Job, change string) {
+	s.result.ID, s.result.Rev, s.result.Change, s.result.Err = j.Def.ID, j.Sched.Rev, change, nil
+}
+
+// finish sets the result of a stored job, and plans the job if it is due.
+func (r *round) finish(s *saving, j *core.Job) {
+	s.is(j, s.change)
+	if s.sch != nil && s.schOf == j.Def.ID {
+		r.plans = append(r.plans, toPlan{j.Sched, s.sch})
+	}
+}
+
+// edit adds the edit of a job, or rejects it.
+func (r *round) edit(s *saving) {
+	e, err := r.m.editOf(s, r.actor, r.to, r.now)
+	switch {
+	case err != nil:
+		s.refuse(err)
+	case e == nil:
+		s.is(s.old, Unchanged)
+	default:
+		s.change = changeOf(s.old == nil)
+		r.edits, r.of = append(r.edits, e), append(r.of, s)
+	}
+}
+
+// write stores the edits, and returns the jobs without a clear answer.
+func (r *round) write(ctx context.Context) (left []*saving) {
+	m := r.m
+	if err := m.looked(ctx, r.edits); err != nil {
+		return later(r.of, core.Retryable(err))
+	}
+	for i, err := range m.commit(ctx, r.edits, r.global) {
+		s := r.of[i]
+		s.attempts = append(s.attempts, r.edits[i].want)
 		switch done, failed := budget.WriteResult(err); {
 		case done:
-			finish(s, &edits[i].want)
+			r.finish(s, &r.edits[i].want)
 		case forGood(err):
 			s.refuse(err)
 		case failed != nil:
@@ -371,12 +359,48 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 			left = append(left, s)
 		}
 	}
-	m.planNow(ctx, plans)
+	m.planNow(ctx, r.plans)
 	return left
 }
 
-// stored reads the jobs that the specs name, by app and name. bad has the unreadable ones.
-func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]map[string]*core.Job, bad map[string]error, err error) {
+// pausesEnded stores the ends of pauses of the jobs. If there are some, all jobs must be read again.
+func (r *round) pausesEnded(ctx context.Context, part []*saving) (some bool, err error) {
+	var jobs []*core.Job
+	for _, s := range part {
+		if s.old != nil {
+			jobs = append(jobs, s.old)
+		}
+	}
+	if some, err = r.m.pausesEnded(ctx, jobs); some {
+		for _, s := range part {
+			s.unclear++
+		}
+	}
+	return some, err
+}
+
+// read reads the stored jobs of the specs, and returns the specs without the ones whose job is unreadable.
+func (r *round) read(ctx context.Context, part []*saving) (ready []*saving, err error) {
+	if r.global, err = r.m.ask.Global(ctx); err != nil {
+		return nil, err
+	}
+	stored, bad, err := r.m.stored(ctx, part)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range part {
+		s.old = stored[s.job.Name()]
+		if why := bad[s.job.Name()]; why != nil {
+			s.refuse(why)
+		} else {
+			ready = append(ready, s)
+		}
+	}
+	return ready, nil
+}
+
+// stored reads the jobs that the specs name, by app/name. bad has the unreadable ones.
+func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]*core.Job, bad map[string]error, err error) {
 	byApp := map[string][]string{}
 	for _, s := range part {
 		byApp[s.job.Def.App] = append(byApp[s.job.Def.App], s.job.Def.Name)
@@ -393,7 +417,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 			names[id] = app + "/" + name
 		}
 	}
-	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
+	stored, bad = make(map[string]*core.Job, len(ids)), map[string]error{}
 	for some := range budget.Chunks(ids, budget.AtOnce) {
 		found, worse, err := store.Split(store.Unlocked(m.store.Jobs.Get(ctx, store.Whole, some)))
 		if err != nil {
@@ -403,22 +427,16 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 			bad[names[id]] = core.UnreadableJob(id, why)
 		}
 		for _, j := range found {
-			if stored[j.Def.App] == nil {
-				stored[j.Def.App] = map[string]*core.Job{}
-			}
-			stored[j.Def.App][j.Def.Name] = j
+			stored[j.Name()] = j
 		}
 	}
 	return stored, bad, nil
 }
 
-// expect checks the revision and set that the owner expects; old is nil for a new job.
-func (s *saving) expect(old *core.Job) error {
-	is := old
-	if is == nil {
-		is = &core.Job{}
-	}
-	return expect("job "+s.job.Name(), s.spec.IfRev, old != nil, is.Sched.Rev, s.job.Def.Set, is.Def.Set)
+// expect checks the revision and set that the owner expects.
+func (s *saving) expect() error {
+	is := cmp.Or(s.old, &core.Job{})
+	return expect("job "+s.job.Name(), s.spec.IfRev, s.old != nil, is.Sched.Rev, s.job.Def.Set, is.Def.Set)
 }
 
 func (s *saving) compile(id core.JobID) error {
@@ -442,9 +460,12 @@ func (s *saving) never(e *edit) error {
 	return nil
 }
 
-// editOf returns the edit of a stored job, or nil if it is already as wanted.
-func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, now time.Time) (*edit, error) {
-	want := s.job
+// editOf returns the edit that creates or changes a job, or nil if it is already as wanted.
+func (m *Manage) editOf(s *saving, actor core.Actor, to purpose, now time.Time) (*edit, error) {
+	if s.old == nil {
+		return m.createOf(s, actor, now)
+	}
+	want, old := s.job, s.old
 	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
 	var err error
 	if want.Def.Call, err = want.Def.Call.Kept(old.Def.Call); err != nil {

@@ -91,7 +91,7 @@ func TestClean(t *testing.T) {
 	want(operate.CleanRequest{App: "shop", Keep: 60}, 2, 0, 60)
 	audit := func() string {
 		t.Helper()
-		a, err := f.M.Audit(ctx, "shop/sweep", list[0]-1, core.InstantOf(f.Clock))
+		a, err := f.Audit("shop/sweep", list[0]-1, core.InstantOf(f.Clock))
 		must(t, err)
 		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
 	}

@@ -25,6 +25,7 @@ type faults = usecasetest.Faults
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+	fails             = usecasetest.Fails
 	newRun            = usecasetest.Run
 	planned, numbered = core.PlannedRun, core.NumberedRun
 )

@@ -382,9 +382,7 @@ func TestRedriveOfMany(t *testing.T) {
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
 	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: budget.Redriven + 1}} {
-		if _, err := f.M.Redrive(ctx, ann, q); core.CodeOf(err) != core.CodeInvalid {
-			t.Errorf("%+v: %v", q, err)
-		}
+		fails(t, core.CodeInvalid, "%+v", q)(f.M.Redrive(ctx, ann, q))
 	}
 	if _, err := f.M.Redrive(ctx, core.Actor{}, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
 		t.Error(err)

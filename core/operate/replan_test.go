@@ -68,9 +68,7 @@ func TestReplan(t *testing.T) {
 		from, to core.Instant
 		code     core.Code
 	}{{"", at(10), at(10), core.CodeInvalid}, {"", 5, at(10), core.CodeInvalid}, {"shop/none", at(0), at(10), core.CodeNotFound}} {
-		if _, err := f.M.Replan(ctx, ann, bad.ref, bad.from, bad.to); code(err) != bad.code {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		fails(t, bad.code, "%+v", bad)(f.M.Replan(ctx, ann, bad.ref, bad.from, bad.to))
 	}
 	if _, err := f.M.Replan(ctx, core.Actor{}, "", at(0), at(10)); err == nil {
 		t.Error("it was done without a request")
@@ -385,9 +383,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	if r.Jobs != 1 || r.Sent != 3 || sum.Jobs != 1 || sum.Demanded == 0 {
 		t.Errorf("of the other: %+v, %+v", r, sum)
 	}
-	if _, err := f.M.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
-		t.Errorf("asked for alone: %v", err)
-	}
+	fails(t, core.CodeInternal, "asked for alone")(f.M.Replan(ctx, ann, "shop/bad", at, 0))
 	f.lost(core.Loss{From: at})
 	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
@@ -429,9 +425,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 		if named("replan", r.Failed, err); r.Jobs != whole || sum.Jobs != whole || r.Sent != int64(3*whole) {
 			t.Errorf("replan: %+v, audit: %+v", r, sum)
 		}
-		if err := m.DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused {
-			t.Errorf("its app is deleted: %v", err)
-		}
+		fails(t, core.CodeRefused, "its app is deleted")(m.DeleteApp(ctx, ann, "shop"))
 	}
 }
 

@@ -68,9 +68,7 @@ func TestRerun(t *testing.T) {
 	if y := again(operate.RerunRequest{Key: "k"}); !y.Existing || y.As.ID != x.As.ID {
 		t.Errorf("the same key: %+v", y)
 	}
-	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: x.As.ID.String()}); code(err) != core.CodeRefused {
-		t.Errorf("of an open run: %v", err)
-	}
+	fails(t, core.CodeRefused, "of an open run")(f.M.Rerun(ctx, ann, operate.RerunRequest{Run: x.As.ID.String()}))
 	changes, err := f.Changes("", "shop/sweep", 1)
 	if want := fmt.Sprintf(`{"runs":["%d"],"rerunOf":["%d"]}`, x.As.ID, first.ID); err != nil || changes[0].Verb != core.VerbTriggered ||
 		changes[0].New != want {
@@ -246,9 +244,7 @@ func TestRerunOfMany(t *testing.T) {
 		"without a key": {Filter: query.RunFilter{App: "shop"}},
 		"a long key":    {Filter: query.RunFilter{App: "shop"}, Key: strings.Repeat("k", core.MaxKey)},
 	} {
-		if _, err := f.M.Rerun(ctx, ann, q); code(err) != core.CodeInvalid {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, core.CodeInvalid, "%s", name)(f.M.Rerun(ctx, ann, q))
 	}
 }
 

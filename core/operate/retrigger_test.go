@@ -123,9 +123,7 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		if c.ref == "" {
 			c.ref = run.ID.String()
 		}
-		if _, err := f.M.ChangeTrigger(ctx, ann, c.ref, c.c); code(err) != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, c.code, "%s", name)(f.M.ChangeTrigger(ctx, ann, c.ref, c.c))
 	}
 	claimed, ended := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b")
 	must(t, f.E.ChangeRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",

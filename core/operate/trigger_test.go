@@ -27,37 +27,6 @@ func (f *fixture) entries(job core.JobID) []core.DueItem {
 	return list
 }
 
-func TestTrigger(t *testing.T) {
-	f := newFixture(t)
-	s := spec("sweep", core.Schedule{})
-	s.Def.Retry.Max = 3
-	j := f.Create(s)
-	params := "now"
-	r, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
-	if err != nil || r.Existing || r.Waiting || r.Run.Cause != core.CauseManual || r.Run.Retries != 3 || r.Run.By != "ann" {
-		t.Fatalf("%+v %v", r, err)
-	}
-	if n, ok := r.Run.ID.Number(); !ok || r.Run.First != r.Run.ID || r.Run.State != core.Planned {
-		t.Errorf("run %d: %+v", n, r.Run)
-	}
-	fires := f.Fires()
-	if len(fires) != 1 || fires[0].Run != r.Run.ID || fires[0].Cause != core.CauseManual || fires[0].Slot.Time().After(f.Clock) {
-		t.Errorf("fires: %+v", fires)
-	}
-	if e := f.entries(j.Def.ID); len(e) != 0 {
-		t.Errorf("entries left: %+v", e)
-	}
-	v, err := f.M.Run(ctx, r.Run.ID.String())
-	if err != nil || *v.Run.Params != "now" || v.Job.Name() != "shop/sweep" {
-		t.Errorf("%+v %v", v, err)
-	}
-	none := 0
-	r, err = f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
-	if err != nil || r.Run.Cause != core.CauseAPI || r.Run.Retries != 0 {
-		t.Errorf("api: %+v %v", r, err)
-	}
-}
-
 // TestNotesOfOneMillisecond: all actions on the runs of a job in one millisecond are recorded,
 // and a change of the job too.
 func TestNotesOfOneMillisecond(t *testing.T) {
@@ -81,39 +50,6 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}
 	if !maps.Equal(count, want) {
 		t.Errorf("recorded are %v, want %v", count, want)
-	}
-}
-
-func TestTriggerAt(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", core.Schedule{}))
-	at := start.Add(24 * time.Hour)
-	r, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
-	if err != nil || !r.Waiting || r.Run.Slot != core.Ceil(at) {
-		t.Fatalf("%+v %v", r, err)
-	}
-	if len(f.Fires()) != 0 || len(f.entries(j.Def.ID)) != 1 {
-		t.Error("it was sent")
-	}
-	waiting, err := f.M.Waiting(ctx, "shop/sweep", "")
-	runs := waiting.Runs
-	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
-		t.Errorf("waiting: %+v %v", runs, err)
-	}
-	up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, 48*time.Hour, 10)
-	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
-		t.Errorf("upcoming: %+v %v", up, err)
-	}
-	stop, err := f.M.Cancel(ctx, ann, "shop/sweep#k1")
-	if err != nil || !stop.Changed || len(f.entries(j.Def.ID)) != 0 {
-		t.Errorf("cancel: %+v %v", stop, err)
-	}
-	if stop, err = f.M.Cancel(ctx, ann, r.Run.ID.String()); err != nil || stop.Changed {
-		t.Errorf("again: %+v %v", stop, err)
-	}
-	v, err := f.M.Run(ctx, "shop/sweep#k1")
-	if err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonCancelled {
-		t.Errorf("%+v %v", v, err)
 	}
 }
 
@@ -142,9 +78,7 @@ func TestTriggerRefuses(t *testing.T) {
 		if c.r.Job == "" {
 			c.r.Job = "shop/sweep"
 		}
-		if _, err := f.M.Trigger(ctx, ann, c.r); code(err) != c.code {
-			t.Errorf("%s: %v", name, err)
-		}
+		fails(t, c.code, "%s", name)(f.M.Trigger(ctx, ann, c.r))
 	}
 	if page, err := f.M.Runs(ctx, query.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
 		t.Errorf("runs: %+v %v", page, err)
@@ -289,12 +223,8 @@ func TestKill(t *testing.T) {
 	if res, err = f.M.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || res.Changed {
 		t.Errorf("of a run that has ended: %+v %v", res, err)
 	}
-	if _, err = f.M.Cancel(ctx, ann, a.ID.String()); code(err) != core.CodeRefused {
-		t.Errorf("cancel of a run that was sent: %v", err)
-	}
-	if _, err = f.M.KillRun(ctx, ann, "12", ""); code(err) != core.CodeInvalid {
-		t.Errorf("%v", err)
-	}
+	fails(t, core.CodeRefused, "cancel of a run that was sent")(f.M.Cancel(ctx, ann, a.ID.String()))
+	fails(t, core.CodeInvalid)(f.M.KillRun(ctx, ann, "12", ""))
 }
 
 // TestKillIsRecordedFirst: a kill that could not be recorded is not sent.

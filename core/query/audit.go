@@ -144,25 +144,24 @@ type auditing struct {
 	apps    map[string]pauses
 	limits  sync.Map // limit by name; several jobs are audited in parallel
 	partial bool
-	page    *budget.Page // nil: no limit
+	page    *budget.Page
 	// again collects missing runs in AuditReport.Again. ahead adds runs that may be on their way, up to the planned
-	// time.
+	// time. They can be on the delay queue for the time window.
 	again, ahead bool
-	farthest     time.Time // latest due time of runs that can be on the delay queue
+	window       time.Duration
 }
 
-func (q *Queries) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}}
-	var err error
+// begin reads the settings and times that all jobs of a page share.
+func (q *Queries) begin(ctx context.Context, a *auditing, from core.Instant) (err error) {
+	a.now, a.apps, a.page = q.o.Now(), map[string]pauses{}, q.Page()
 	if a.oldest, err = q.store.Queue.Oldest(ctx); err != nil {
-		return nil, core.Retryable(err)
+		return core.Retryable(err)
 	}
 	g, err := q.Global(ctx)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		a.global, err = q.pauses(ctx, a, core.App{Pause: g.Pause, Past: g.Past}, from)
 	}
-	a.global, err = q.pauses(ctx, a, core.App{Pause: g.Pause, Past: g.Past}, from)
-	return a, err
+	return err
 }
 
 // pauses are the known pauses of an app, or of everything.
@@ -271,27 +270,6 @@ func (q *Queries) pausesOf(ctx context.Context, a *auditing, name string, from c
 	return p, err
 }
 
-// Audit computes the expected runs of a job from the job's schedules and change records alone, and reports the results of
-// these runs. It covers scheduled times later than the parameter from and not later than the parameter to.
-func (q *Queries) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
-	if err := checkSpan(from, to); err != nil {
-		return AuditReport{}, err
-	}
-	s, err := q.subject(ctx, ref)
-	if err != nil {
-		return AuditReport{}, err
-	}
-	a, err := q.newAudit(ctx, from)
-	if err != nil {
-		return AuditReport{}, err
-	}
-	paused, err := q.pausesOf(ctx, a, s.app, from)
-	if err != nil {
-		return AuditReport{}, err
-	}
-	return q.audit(ctx, a, &s, paused, from, to)
-}
-
 func checkSpan(from, to core.Instant) error {
 	if from >= to {
 		return core.Invalid("from", from.String(), "must be earlier than the end of the period (`to`), %s", to.String())
@@ -377,7 +355,8 @@ func (q *Queries) history(ctx context.Context, id core.JobID, app string, j *cor
 	return h, nil
 }
 
-// audit returns the report of one job.
+// audit computes the expected runs of a job from the job's schedules and change records alone, and reports the results of
+// these runs. It covers scheduled times later than the parameter from and not later than the parameter to.
 func (q *Queries) audit(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (AuditReport, error) {
 	rep := AuditReport{Job: s.id, App: s.app, Name: s.name, From: from, To: to}
 	h, err := q.history(ctx, s.id, s.app, s.job, from, to)
@@ -481,7 +460,7 @@ func (w *walk) instants(ctx context.Context) error {
 
 // full reports whether the report has reached its bounds, or the page is over.
 func (w *walk) full() bool {
-	return w.rep.Demanded >= budget.Demanded || len(w.rep.Again) >= budget.Again || w.a.over()
+	return w.rep.Demanded >= budget.Demanded || len(w.rep.Again) >= budget.Again || w.a.page.Over()
 }
 
 // stopBefore ends the report before a scheduled time.
@@ -500,7 +479,7 @@ func (w *walk) toPlan(at core.Instant) bool {
 // for planning, and a tick updates it last.
 func (w *walk) planning(at core.Instant) bool {
 	due := w.now.PlanAt.Time()
-	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-w.q.o.Patience)) && !w.slot(at).After(w.a.farthest)
+	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-w.q.o.Patience)) && !w.slot(at).After(w.a.now.Add(w.a.window))
 }
 
 // run counts a scheduled time that has a run.

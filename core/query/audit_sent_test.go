@@ -76,7 +76,7 @@ func TestAuditOfRunsThatWaitForPermits(t *testing.T) {
 				}
 			})
 			f.Clock = start.Add(2 * time.Hour)
-			r, err := f.M.Audit(ctx, j.Def.ID.String(), at, at+20)
+			r, err := f.Audit(j.Def.ID.String(), at, at+20)
 			if err != nil || r.Overdue != c.overdue || r.Pending != 1-c.overdue || r.Demanded != 2 {
 				t.Errorf("%+v (%v)", r.AuditCount, err)
 			}

@@ -39,7 +39,7 @@ func sum(c query.AuditCount) string {
 // audited checks the audit of the only job and of all jobs, and returns both.
 func (f *fixture) audited(job core.JobID, from, to core.Instant, want string) (query.AuditReport, query.AuditSum) {
 	f.T.Helper()
-	r, err := f.M.Audit(ctx, job.String(), from, to)
+	r, err := f.Audit(job.String(), from, to)
 	if err != nil || sum(r.AuditCount) != want {
 		f.T.Errorf("%s (%v)\nwant %s, missing %v", sum(r.AuditCount), err, want, r.Missing)
 	}
@@ -97,7 +97,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		"later than to": {base + 9000, 0, "demanded 5, on time 5"},
 	} {
 		f.PushNext(j.Def.ID, c.next, c.tail)
-		r, err := f.M.Audit(ctx, "shop/poll", base, at+100)
+		r, err := f.Audit("shop/poll", base, at+100)
 		if err != nil || sum(r.AuditCount) != c.want {
 			t.Errorf("%s: %s %v", name, sum(r.AuditCount), err)
 		}
@@ -105,7 +105,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	f.PushNext(j.Def.ID, at)
 	chain(at+60, time.Second) // 60 s later than expected
 	f.PushNext(j.Def.ID, at+90)
-	r, err := f.M.Audit(ctx, "shop/poll", base, at+80)
+	r, err := f.Audit("shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 1 || len(r.Missing) != 1 || r.Missing[0] != at {
 		t.Errorf("a gap: %s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
@@ -113,7 +113,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	// The tick found no run of at-12, recorded it as skipped and continued; then a late message ran it anyway.
 	skip := core.Skip{Job: j.Def.ID, First: at - 12, Last: at - 12, Count: 1, Reason: core.ReasonDeadline, Made: (at - 6).Time()}
 	check.OK(t, f.E.PutSkips(ctx, []core.Skip{skip})[0])
-	r, err = f.M.Audit(ctx, "shop/poll", base, at+80)
+	r, err = f.Audit("shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 0 {
 		t.Errorf("went on from a record beside the run: %s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
@@ -136,7 +136,7 @@ func TestAuditOfAnEditByAClockBehind(t *testing.T) {
 	f.delayed(j.Def.ID, first+4, 80*time.Millisecond, f.Job("shop/poll").Sched.Rev)
 	f.PushNext(j.Def.ID, first+7, planned(j.Def.ID, first+7))
 	f.Clock = (first + 300).Time()
-	r, err := f.M.Audit(ctx, "shop/poll", core.InstantOf(start), first+100)
+	r, err := f.Audit("shop/poll", core.InstantOf(start), first+100)
 	if err != nil || r.Unaccounted != 0 || r.OnTime != 2 {
 		t.Errorf("%s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
@@ -250,7 +250,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 				missing = append(missing, at)
 			}
 		}
-		r, err := f.M.Audit(ctx, j.Def.ID.String(), from, to)
+		r, err := f.Audit(j.Def.ID.String(), from, to)
 		all, aerr := f.M.AuditAll(ctx, from, to)
 		missing = missing[:min(len(missing), budget.Missing)]
 		if err = errors.Join(err, aerr); err != nil || sum(r.AuditCount) != sum(want) || r.Partial || !slices.Equal(r.Missing, missing) ||
@@ -270,9 +270,7 @@ func TestAuditRefuses(t *testing.T) {
 		code     core.Code
 	}{{"shop/sweep", 1800000000, 1800000000, core.CodeInvalid}, {"shop/sweep", 5, 1800000000, core.CodeInvalid},
 		{"shop/none", 1800000000, 1800000001, core.CodeNotFound}, {"77", 1800000000, 1800000001, core.CodeNotFound}} {
-		if _, err := f.M.Audit(ctx, c.job, c.from, c.to); code(err) != c.code {
-			t.Errorf("%+v: %v", c, err)
-		}
+		fails(t, c.code, "%+v", c)(f.Audit(c.job, c.from, c.to))
 	}
 }
 
@@ -286,12 +284,13 @@ func TestAuditGoesOn(t *testing.T) {
 		f.Clock = f.Clock.Add(6 * 24 * time.Hour)
 		var total int64
 		pages := 0
-		for from := base; from != 0; pages++ {
-			r, err := f.M.Audit(ctx, j.Def.ID.String(), from, base+n)
-			check.OK(t, err)
-			total += r.Demanded
-			from = r.Next
-		}
+		ask := query.AuditAsk{Job: j.Def.ID.String(), From: base, To: base + n}
+		check.Call(t)(f.M.Lost(ctx, ask, 0, func(_ *budget.Page, reports []query.AuditReport) error {
+			for i := range reports {
+				total, pages = total+reports[i].Demanded, pages+1
+			}
+			return nil
+		}))
 		if total != int64(n) || pages > want || pages < want-1 { // a full page can be the last one
 			t.Errorf("%d of %d instants in %d pages, want %d", total, n, pages, want)
 		}
@@ -316,7 +315,7 @@ func TestAuditBehindManyChanges(t *testing.T) {
 		s.Def.Title = "changed"
 		f.Save(s)
 		base := core.InstantOf(start)
-		if r, err := f.M.Audit(ctx, "shop/sweep", base+30, base+600); err != nil || r.Partial != partial {
+		if r, err := f.Audit("shop/sweep", base+30, base+600); err != nil || r.Partial != partial {
 			t.Errorf("%d records between: partial %t, %v", between, r.Partial, err)
 		}
 	}
@@ -332,7 +331,7 @@ func TestAuditNamesSomeAndCountsAll(t *testing.T) {
 		f.Quiet()
 		f.PushNext(j.Def.ID, base+core.Instant(n)+2)
 		f.Clock = f.Clock.Add(3 * time.Hour)
-		r, err := f.M.Audit(ctx, j.Def.ID.String(), base, base+core.Instant(n))
+		r, err := f.Audit(j.Def.ID.String(), base, base+core.Instant(n))
 		if err != nil || r.Unaccounted != int64(n) || len(r.Missing) != budget.Missing {
 			t.Errorf("%d are missing: %d counted, %d named, %v", n, r.Unaccounted, len(r.Missing), err)
 		}

@@ -81,14 +81,8 @@ func (q *Queries) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error)
 
 // addPage adds one page to a sum.
 func (q *Queries) addPage(ctx context.Context, sum *AuditSum, ask *AuditAsk) error {
-	if err := checkSpan(ask.From, ask.To); err != nil {
-		return err
-	}
-	a, err := q.newAudit(ctx, ask.From)
-	if err != nil {
-		return err
-	}
-	sum.Next, err = q.auditPage(ctx, a, ask, func(reports []AuditReport) error {
+	var err error
+	sum.Next, err = q.auditPage(ctx, &auditing{}, ask, func(reports []AuditReport) error {
 		for i := range reports {
 			sum.report(&reports[i])
 		}
@@ -122,14 +116,7 @@ func (s *AuditSum) report(r *AuditReport) {
 func (q *Queries) Lost(
 	ctx context.Context, ask AuditAsk, ahead time.Duration, each func(p *budget.Page, reports []AuditReport) error,
 ) (next string, err error) {
-	if err := checkSpan(ask.From, ask.To); err != nil {
-		return "", err
-	}
-	a, err := q.newAudit(ctx, ask.From)
-	if err != nil {
-		return "", err
-	}
-	a.again, a.ahead, a.farthest = true, ahead > 0, a.now.Add(ahead)
+	a := &auditing{again: true, ahead: ahead > 0, window: ahead}
 	return q.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return each(a.page, reports) })
 }
 
@@ -170,11 +157,16 @@ type subject struct {
 // auditPage audits the jobs after query.After until the page is over, and calls each with their reports in order. After
 // an error it ends the page, and returns the error only if it made no progress.
 func (q *Queries) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
+	if err := checkSpan(ask.From, ask.To); err != nil {
+		return "", err
+	}
+	if err := q.begin(ctx, a, ask.From); err != nil {
+		return "", err
+	}
 	at, err := placeOf(ask, a.ahead)
 	if err != nil {
 		return "", err
 	}
-	a.page = q.Page()
 	begun := at
 	for {
 		list, last, err := q.subjects(ctx, ask, at)
@@ -188,7 +180,7 @@ func (q *Queries) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, eac
 			if list = list[n:]; within.within() {
 				at = within
 			}
-			if err == nil && a.over() && (len(list) > 0 || last != 0) {
+			if err == nil && a.page.Over() && (len(list) > 0 || last != 0) {
 				return at.String(), nil
 			}
 		}
@@ -337,11 +329,9 @@ func (q *Queries) auditWhole(ctx context.Context, a *auditing, s *subject, pause
 		if err != nil {
 			return list, err
 		}
-		if list = append(list, r); r.Next == 0 || a.over() {
+		if list = append(list, r); r.Next == 0 || a.page.Over() {
 			return list, nil
 		}
 		from = r.Next
 	}
 }
-
-func (a *auditing) over() bool { return a.page != nil && a.page.Over() }

@@ -100,9 +100,7 @@ func TestChangesFilter(t *testing.T) {
 			}
 		}
 	}
-	if _, err := f.M.Changes(ctx, query.ChangeFilter{Job: "shop/never"}); core.CodeOf(err) != core.CodeNotFound {
-		t.Errorf("of a job that never was: %v", err)
-	}
+	fails(t, core.CodeNotFound, "of a job that never was")(f.M.Changes(ctx, query.ChangeFilter{Job: "shop/never"}))
 	if page, err := f.M.Changes(ctx, query.ChangeFilter{Job: "shop/gone", By: "nobody"}); err != nil || len(page.Changes) > 0 {
 		t.Errorf("of a deleted job without permission: %+v, %v", page, err)
 	}

@@ -180,9 +180,7 @@ func TestComingShapeBounds(t *testing.T) {
 	f.Create(spec("a", every(time.Hour)))
 	for field, a := range map[string]query.ComingAsk{"for": {For: 8 * 24 * time.Hour}, "for ": {}, "buckets": {For: time.Hour, Buckets: 289},
 		"from": {For: time.Hour, From: f.Clock.Add(400 * 24 * time.Hour)}} {
-		if _, err := f.M.ComingShape(ctx, a); code(err) != core.CodeInvalid {
-			t.Errorf("%s: %v", field, err)
-		}
+		fails(t, core.CodeInvalid, "%s", field)(f.M.ComingShape(ctx, a))
 	}
 	s, err := f.M.ComingShape(ctx, query.ComingAsk{For: time.Hour, JobFilter: query.JobFilter{Sees: func(string) bool { return false }}})
 	if err != nil || s.Jobs != 0 || len(s.Apps) != 0 {

@@ -15,5 +15,6 @@ func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+	fails             = usecasetest.Fails
 	newRun, planned   = usecasetest.Run, core.PlannedRun
 )

@@ -160,9 +160,7 @@ func TestJobsInOrder(t *testing.T) {
 	}
 	for field, bad := range map[string]query.JobsAsk{"status": {Is: []query.Standing{"odd"}}, "sort": {By: "odd"}, "runs": {Recent: 31},
 		"cursor": {Cursor: "x@1"}} {
-		if _, err := f.M.JobsNow(ctx, bad); code(err) != core.CodeInvalid {
-			t.Errorf("%s: %v", field, err)
-		}
+		fails(t, core.CodeInvalid, "%s", field)(f.M.JobsNow(ctx, bad))
 	}
 }
 

@@ -66,9 +66,7 @@ func TestRuns(t *testing.T) {
 	}
 	for _, bad := range []query.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"},
 		{After: "x"}, {From: start, To: start.Add(-1)}} {
-		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		fails(t, core.CodeInvalid, "%+v", bad)(f.M.Runs(ctx, bad))
 	}
 }
 
@@ -89,9 +87,7 @@ func TestRunAt(t *testing.T) {
 	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
 		t.Errorf("skipped: %+v %v", v, err)
 	}
-	if _, err = f.M.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""); code(err) != core.CodeRefused {
-		t.Errorf("kill of a skipped instant: %v", err)
-	}
+	fails(t, core.CodeRefused, "kill of a skipped instant")(f.M.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""))
 	// The clock shows 02:30 twice on 25 October; the run is the first.
 	twice := core.InstantOf(time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC))
 	f.Ran(j.Def.ID, twice, 0)
@@ -110,9 +106,7 @@ func TestRunAt(t *testing.T) {
 	}
 	for ref, want := range map[string]core.Code{"shop/nightly@2026-12-24T02:30": core.CodeNotFound, "shop/nightly@noon": core.CodeInvalid,
 		"shop/nightly@1999-01-01T00:00": core.CodeInvalid, "x": core.CodeInvalid, "-7": core.CodeInvalid, "99999999999": core.CodeNotFound} {
-		if _, err := f.M.Run(ctx, ref); code(err) != want {
-			t.Errorf("%s: %v", ref, err)
-		}
+		fails(t, want, "%s", ref)(f.M.Run(ctx, ref))
 	}
 }
 

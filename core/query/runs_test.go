@@ -72,9 +72,7 @@ func TestRunFilters(t *testing.T) {
 	}
 	for _, bad := range []query.RunFilter{{Longer: -1}, {Late: -1}, {Longer: time.Hour, Shorter: time.Minute},
 		{Address: string(make([]byte, core.MaxAddress+1))}, {Text: string(make([]byte, 129))}} {
-		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		fails(t, core.CodeInvalid, "%+v", bad)(f.M.Runs(ctx, bad))
 	}
 }
 
@@ -142,9 +140,7 @@ func TestRunsOfOneMoment(t *testing.T) {
 		t.Errorf("%d of %d runs came", len(got), len(list))
 	}
 	for _, bad := range []string{"x", "0", "-5", "5.", "5.x", "5.0", "5.-1", "5.1.1", ".5"} {
-		if _, err := f.M.Runs(ctx, query.RunFilter{After: bad}); code(err) != core.CodeInvalid {
-			t.Errorf("after %q: %v", bad, err)
-		}
+		fails(t, core.CodeInvalid, "after %q", bad)(f.M.Runs(ctx, query.RunFilter{After: bad}))
 	}
 }
 

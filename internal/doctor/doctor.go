@@ -86,8 +86,8 @@ func (n need) met(f *Facts) bool {
 	return (n&(own|ours) == 0 || f.Own != nil) && (n&ours == 0 || f.Own.Fenced == "") && (n&aws == 0 || f.Cloud != nil)
 }
 
-// check is one entry of the table. judge adds problems to the sheet, and returns the text to report if there are none; the
-// zero Text: the check does not apply.
+// check is one entry of the table. judge adds the rows that apply to the sheet, and returns the text to report if there are
+// none; the zero Text: the check does not apply.
 type check struct {
 	name  core.Text
 	needs need
@@ -145,37 +145,56 @@ func Verdict(own *client.Facts, list []Finding) core.Text {
 var health = map[Level]core.Text{Well: core.Say("healthy"), Unknown: core.Say("partly unchecked"), Warning: core.Say("with warnings"),
 	Wrong: core.Say("unhealthy")}
 
+// row is one line of a check: the condition, the finding, and what to do.
+type row struct {
+	applies bool
+	Finding
+}
+
+func wrong(applies bool, code string, args ...any) row {
+	return row{applies, Finding{Level: Wrong, Says: core.Say(code, args...)}}
+}
+
+func warn(applies bool, code string, args ...any) row {
+	return row{applies, Finding{Level: Warning, Says: core.Say(code, args...)}}
+}
+
+func unknown(applies bool, code string, args ...any) row {
+	return row{applies, Finding{Level: Unknown, Says: core.Say(code, args...)}}
+}
+
+// do adds what to do. Commands are arguments, because they are the same in each language.
+func (r row) do(code string, args ...any) row {
+	r.Do = core.Say(code, args...)
+	return r
+}
+
 // sheet collects the findings of one check.
 type sheet struct {
 	check core.Text
 	list  []Finding
 }
 
-func (s *sheet) say(level Level, says core.Text) *sheet {
-	s.list = append(s.list, Finding{Check: s.check, Level: level, Says: says})
-	return s
+// all adds the rows that apply.
+func (s *sheet) all(rows ...row) {
+	for _, r := range rows {
+		if r.applies {
+			r.Check = s.check
+			s.list = append(s.list, r.Finding)
+		}
+	}
 }
 
-func (s *sheet) wrong(code string, args ...any) *sheet {
-	return s.say(Wrong, core.Say(code, args...))
-}
-func (s *sheet) warn(code string, args ...any) *sheet {
-	return s.say(Warning, core.Say(code, args...))
-}
-func (s *sheet) unknown(code string, args ...any) *sheet {
-	return s.say(Unknown, core.Say(code, args...))
-}
-
-// do adds what to do about the last finding. It returns the zero Text for judge to return. Commands are arguments, because
-// they are the same in each language.
-func (s *sheet) do(code string, args ...any) (well core.Text) {
-	s.list[len(s.list)-1].Do = core.Say(code, args...)
-	return core.Text{}
+// first adds the first row that applies.
+func (s *sheet) first(rows ...row) {
+	if i := slices.IndexFunc(rows, func(r row) bool { return r.applies }); i >= 0 {
+		s.all(rows[i])
+	}
 }
 
 func (s *sheet) close(well core.Text) {
 	if len(s.list) == 0 && well.Code() != "" {
-		s.say(Well, well)
+		s.list = append(s.list, Finding{Check: s.check, Level: Well, Says: well})
 	}
 }
 

@@ -68,8 +68,16 @@ func here() *Facts {
 	return f
 }
 
+// TestWell: a call may take as long as its job allows, and its message is in progress during that time. On AWS the age of messages
+// is an upper bound: if jobs fire every second, a few are always due; if some are always in flight, it is known to ten minutes.
 func TestWell(t *testing.T) {
-	for name, f := range map[string]*Facts{"a deployment": well(), "a server": here()} {
+	behind := func(f *Facts, due, inFlight int, age time.Duration) *Facts {
+		f.Own.Fires.Due, f.Own.Fires.InFlight, f.Own.OldestMessage = due, inFlight, now.Add(-age)
+		return f
+	}
+	for name, f := range map[string]*Facts{"a deployment": well(), "a server": here(), "a long call": behind(here(), 0, 1, 10*time.Minute),
+		"a busy fleet": behind(well(), 20, 0, 6*time.Minute), "always busy": behind(well(), 20, 0, time.Hour),
+		"always in flight": behind(well(), 5000, 0, 11*time.Minute)} {
 		list := Judge(f)
 		if w := Worst(list); w != Well || len(list) < 6 {
 			t.Errorf("%s: %s, %+v", name, w, list)
@@ -220,7 +228,10 @@ func TestFindings(t *testing.T) {
 		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong},
 		{"an older server", here, func(f *Facts) { f.Own, f.Older = nil, true }, "server", Warning},
 		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning},
-		{"fenced", well, func(f *Facts) { f.Own.Fenced = told }, "generation", Wrong},
+		{"fenced", well, func(f *Facts) { // and so not late
+			ago := now.Add(-time.Hour)
+			f.Own.Fenced, f.Own.LastTick, f.Own.DueSince, f.Own.OldestMessage = told, ago, ago, ago
+		}, "generation", Wrong},
 		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning},
 		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning},
 		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong},
@@ -422,44 +433,6 @@ func TestFirstMinutes(t *testing.T) {
 	f.Cloud.Queues["fires"].Made, f.Own.LastTick = time.Time{}, time.Time{}
 	if got := levels(f); got["last tick"] != Wrong {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestAwaitedIsNotLate: a call may take as long as its job allows, and its message is in progress during that time.
-func TestAwaitedIsNotLate(t *testing.T) {
-	f := here()
-	f.Own.Fires.Due, f.Own.Fires.InFlight, f.Own.OldestMessage = 0, 1, now.Add(-10*time.Minute) // one call takes that long
-	for _, x := range Judge(f) {
-		if x.Check.String() == "messages" && x.Level != Well {
-			t.Errorf("%+v", x)
-		}
-	}
-}
-
-// TestABusyFleetIsNotLate: on AWS the age is an upper bound. If jobs fire every second, a few messages are always due; if
-// messages are always in flight, the age is known to ten minutes.
-func TestABusyFleetIsNotLate(t *testing.T) {
-	texts := golden.New(t)
-	for _, c := range []struct{ due, age int }{{20, 6}, {20, 60}, {5000, 11}} {
-		f := well()
-		f.Own.Fires.Due, f.Own.OldestMessage = c.due, now.Add(-time.Duration(c.age)*time.Minute)
-		for _, x := range Judge(f) {
-			if x.Check.String() == "messages" {
-				if x.Level != Well {
-					t.Errorf("%+v: %+v", c, x)
-				}
-				texts.Equal(t, fmt.Sprintf("%d due, the oldest for %d min", c.due, c.age), x.Says.String())
-			}
-		}
-	}
-}
-
-// TestFencedIsNotLate: a fenced deployment is not reported as late as well.
-func TestFencedIsNotLate(t *testing.T) {
-	f := well()
-	f.Own.Fenced, f.Own.LastTick, f.Own.DueSince, f.Own.OldestMessage = "fenced", now.Add(-time.Hour), now.Add(-time.Hour), now.Add(-time.Hour)
-	if list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well }); len(list) != 1 {
-		t.Errorf("%+v", list)
 	}
 }
 

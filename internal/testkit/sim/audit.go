@@ -81,7 +81,7 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	var some []core.JobID                                       // of which one run can be missed
 	for _, id := range slices.Sorted(maps.Keys(tallies)) {
 		t := tallies[id]
-		rep, err := w.people.Audit(bg, fmt.Sprint(id), from, to)
+		rep, err := w.people.AuditPage(bg, query.AuditAsk{Job: fmt.Sprint(id), From: from, To: to})
 		switch {
 		case err != nil:
 			w.fail(core.RunID(id), "audit of job %d: %v", id, err)

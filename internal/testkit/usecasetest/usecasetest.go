@@ -67,6 +67,16 @@ func (f *Fixture) Changes(app, job string, limit int) ([]core.Change, error) {
 	return page.Changes, err
 }
 
+// Audit returns the audit of one job. It lists scheduled times only if runs are missing or overdue.
+func (f *Fixture) Audit(ref string, from, to core.Instant) (query.AuditReport, error) {
+	sum, err := f.M.AuditPage(Ctx, query.AuditAsk{Job: ref, From: from, To: to})
+	r := query.AuditReport{AuditCount: sum.AuditCount, Behind: sum.Behind, Partial: sum.Partial}
+	if len(sum.Missing) > 0 {
+		r.Missing, r.Waiting = sum.Missing[0].Missing, sum.Missing[0].Waiting
+	}
+	return r, err
+}
+
 // Now returns the time of the clock.
 func (f *Fixture) Now() time.Time { return f.Clock }
 
@@ -183,6 +193,22 @@ func Code(err error) core.Code {
 		return ""
 	}
 	return core.CodeOf(err)
+}
+
+// Fails returns a function that checks the code of the error of a call, which is the last result; "" is no error. The last
+// parameters are a format for fmt.Sprintf and its arguments: a name for the call.
+//
+//	usecasetest.Fails(t, core.CodeNotFound, "no job")(f.M.Delete(ctx, ann, "shop/none", nil))
+func Fails(t check.T, want core.Code, what ...any) func(results ...any) {
+	return func(results ...any) {
+		t.Helper()
+		err, _ := results[len(results)-1].(error)
+		format := []any{"%v"}
+		if len(what) > 0 {
+			format = []any{what[0].(string) + ": %v"}
+		}
+		check.Equal(t, Code(err), want, slices.Concat(format, what[min(1, len(what)):], []any{err})...)
+	}
 }
 
 // Killer records the addresses of its kill requests. A kill request to an address that contains the text of the field
