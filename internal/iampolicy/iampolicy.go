@@ -28,7 +28,8 @@ var (
 		// UpdateItem: a pause after failures, with its record; Query: how the job fared.
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"},
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		State: []string{"DeleteItem", "GetItem", "PutItem", "UpdateItem"}, // DeleteItem: a run waits no more
+		// BatchWriteItem: jobs that may be failing; DeleteItem: a run waits no more.
+		State: []string{"BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "UpdateItem"},
 	}
 	planning = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record
