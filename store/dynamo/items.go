@@ -53,7 +53,7 @@ func parsePlanKey(k string, partition int) (core.DueItem, error) {
 	return d, nil
 }
 
-// fields returns the fields of a struct under their names, without those that are zero. Times are in milliseconds.
+// fields returns the fields of a struct under their names, without zero fields. Times are in milliseconds.
 func fields(v any) item {
 	it, err := attributevalue.MarshalMapWithOptions(v, func(o *attributevalue.EncoderOptions) {
 		o.EncodeTime = func(t time.Time) (types.AttributeValue, error) { return number(core.Millis(t)), nil }
@@ -75,7 +75,7 @@ func fields(v any) item {
 	return it
 }
 
-// readFields sets the fields of a struct to those of an item.
+// readFields sets the fields of a struct to the attributes of an item.
 func readFields(it item, into any) error {
 	return attributevalue.UnmarshalMapWithOptions(it, into, func(o *attributevalue.DecoderOptions) {
 		o.DecodeTime.N = func(text string) (time.Time, error) {

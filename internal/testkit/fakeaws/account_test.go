@@ -76,7 +76,8 @@ func (x *account) write(items ...attrs) *dynamodb.BatchWriteItemOutput {
 	for i, it := range items {
 		list[i].PutRequest = &types.PutRequest{Item: it}
 	}
-	out, err := x.db.BatchWriteItem(x.t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
+	out, err := x.db.BatchWriteItem(x.t.Context(),
+		&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
 	x.ok(err)
 	return out
 }
