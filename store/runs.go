@@ -48,8 +48,9 @@ type RunPut struct {
 }
 
 // RunPlace is a position in the list of all runs, newest first. The position follows the runs that were created at or
-// after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. As an
-// argument, the zero RunPlace is the start of the list. As the returned next position, it means the end of the list.
+// after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. If it lists runs
+// by journals, Row is the number of runs before the position, of the minute that Before ends. As an argument, the zero
+// RunPlace is the start of the list. As the returned next position, it means the end of the list.
 type RunPlace struct{ Before, Row int64 }
 
 // Recent is a filter for runs: by app, by states, and by due time from From to To. Zero fields do not filter.

@@ -218,7 +218,7 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 	}
 	mark := core.Millis(now)
 	last := l.last
-	if last.Before == 0 || last.Row != 0 {
+	if last.Before == 0 || !q.store.ByJournal {
 		var err error
 		if _, last, err = q.store.Runs.Recent(ctx, store.Recent{}, store.RunPlace{}, 1); err != nil {
 			return err
@@ -232,7 +232,7 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
 		// Rows are numbered on if the clock was set back a little since the last row, so the newer rows follow it.
-		if l.last.Row != 0 && l.last.Before < l.mark+latelyAgain.Milliseconds() {
+		if !q.store.ByJournal && l.last.Row != 0 && l.last.Before < l.mark+latelyAgain.Milliseconds() {
 			again = l.last.Before
 		}
 		seen := 0

@@ -201,46 +201,6 @@ func TestPoisoned(t *testing.T) {
 	}
 }
 
-func TestBadMessages(t *testing.T) {
-	f := func(run core.RunID, cause string) string {
-		return fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"fires":[{"run":%d,"rev":1,"cause":%q}]}`, slot, run, cause)
-	}
-	many := func(n int) string {
-		one := fmt.Sprintf(`{"run":%d,"rev":1,"cause":"schedule"}`, core.PlannedRun(7, slot))
-		return fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"fires":[%s]}`, slot, strings.TrimSuffix(strings.Repeat(one+",", n), ","))
-	}
-	texts := golden.New(t)
-	for name, body := range map[string]string{
-		"empty":             "",
-		"text":              "hello",
-		"array":             `[]`,
-		"null":              `null`,
-		"empty object":      `{}`,
-		"no kind":           `{"v":1}`,
-		"negative version":  `{"v":-1,"kind":"fires"}`,
-		"unknown kind":      `{"v":1,"kind":"herd","slot":99}`,
-		"empty check":       `{"v":1,"kind":"check","slot":99}`,
-		"slot is a text":    `{"v":1,"kind":"fires","slot":"9"}`,
-		"run 0":             f(0, "schedule"),
-		"unknown cause":     f(core.PlannedRun(7, slot), "boredom"),
-		"run of later time": f(core.PlannedRun(7, slot+1), "schedule"),
-		"51 fires":          many(51),
-		"10,000 fires":      many(10_000),
-		"padded":            `{"v":1,"pad":"` + strings.Repeat("x", ring.MaxBytes) + `"}`,
-	} {
-		var c calls
-		back, err := invoke(t, c.handler(), batch(body, fires(7)))
-		if err != nil || len(back) > 0 || len(c.fires) != 1 {
-			t.Errorf("%.60q: %v come again, %d dispatched, %v", body, back, len(c.fires), err)
-		}
-		if len(c.dead) != 1 || c.dead[0] != body {
-			t.Errorf("%.60q: %d dead letters with the reasons %q", body, len(c.dead), c.reasons)
-		}
-		reason, _, _ := strings.Cut(strings.Join(c.reasons, "\n"), " into Go ")
-		texts.Equal(t, name, reason)
-	}
-}
-
 // TestBadEvents: events that are no batch return descriptive errors, and no part of them is processed, because a retry would repeat
 // that part.
 func TestBadEvents(t *testing.T) {

@@ -26,39 +26,40 @@ var (
 	// finish closes runs and does what their ends owe.
 	finishing = Role{
 		// UpdateItem: a pause after failures, with its record; Query: how the job fared.
-		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"},
-		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		State: []string{"DeleteItem", "GetItem", "PutItem", "UpdateItem"}, // DeleteItem: a run waits no more
+		Jobs: []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"},
+		Runs: []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		// BatchWriteItem: jobs that may be failing; DeleteItem: a run waits no more.
+		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "PutItem", "UpdateItem"},
 	}
 	planning = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record
 		Due:   []string{"Query"},
 		Runs:  []string{"BatchGetItem", "Query"},
-		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "PutItem", "Query", "UpdateItem"},
 	}
 	dispatching = Role{
 		Jobs:  []string{"BatchGetItem"},
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // Query: a job's last success
-		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "PutItem", "Query"},
 	}
 	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem", "Query"}} // the latter: all apps, for their tokens
-	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
+	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "PutItem", "Query"}}
 	managing    = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
 		Due:   []string{"Query"},
 		Runs:  []string{"BatchGetItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // DeleteItem: a clean-up
-		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PutItem", "Query", "UpdateItem"},
 	}
 	// ring is for code that puts messages on the ring.
 	ring = Role{Sends: []string{Fires, Slow, Checks, PostRuns}}
 	// counting is for functions that use the age of the ring: they call nothing lost or missing
 	// while a message may be on its way.
 	counting = Role{Counts: []string{Fires, Slow, Checks}}
-	// keeping is for the post-run queue; GetItem and UpdateItem: the sign of life, and an outage.
+	// keeping is for the post-run queue; BatchGetItem: the sign of life, and an outage.
 	keeping = Role{
 		Jobs:  []string{"BatchGetItem"},
 		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "Query"}, // the last: the results of a job, for notifications
-		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "PutItem"},
 	}
 	// canary creates the job by which a deployment watches itself.
 	canary  = Role{Jobs: []string{"PutItem"}, State: []string{"ConditionCheckItem"}}
@@ -98,7 +99,7 @@ var (
 	CountActions = []string{"GetQueueAttributes"}
 )
 
-// Allows reports whether the role allows an action of DynamoDB or SQS, such as GetItem. The action is on a table
+// Allows reports whether the role allows an action of DynamoDB or SQS, such as PutItem. The action is on a table
 // (jobs, runs, state), on the index jobs/due, or on a queue.
 func (r Role) Allows(action, on string) bool {
 	switch on {

@@ -92,7 +92,6 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		name string
 		do   func() error
 	}{
-		{"GetItem", func() error { _, err := s.Cursor(ctx); return err }},
 		{"PutItem", func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
 		{"UpdateItem", func() error { _, err := s.Store.JobIDs(ctx, 1); return err }},
 		{"DeleteItem", func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},

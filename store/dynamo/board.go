@@ -27,13 +27,16 @@ type board struct {
 	entries map[core.JobID][]core.DueItem
 }
 
+// jobsOf is the list of all jobs.
+const jobsOf = "jobs"
+
 // listedDef is the maximum size of a definition that the list of jobs contains as well, in bytes.
 const listedDef = 2 << 10
 
 // listItem returns the item of a job in the list of all jobs. It includes a short definition without secrets, with its
 // revision: reading the list then costs a tenth of reading the items of its jobs.
 func (s *Store) listItem(d *core.Def, rev int64) item {
-	it := stateKey("jobs", store.JobName(d.ID))
+	it := stateKey(jobsOf, store.JobName(d.ID))
 	it["app"] = text(d.App)
 	secret := false
 	d.WithSecrets(func(text string) string {
@@ -98,7 +101,7 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 	}
 	var others []core.JobID
 	apps := map[core.JobID]string{} // of others
-	e := equal("of", text("jobs"))
+	e := equal("of", text(jobsOf))
 	err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
 		id, err := jobOf(stringOf(it, "key"))
 		if err != nil {
@@ -214,15 +217,13 @@ func (s *Store) noteFailed(ctx context.Context, of map[core.JobID]bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, noteFor)
 	defer cancel()
-	var groups []store.Group
-	jobs := slices.Collect(maps.Keys(of))
-	for _, job := range jobs {
-		listed := store.Record{Key: failedKey(job), V: core.Millis(now), Expires: now.Add(keepTombs)}
-		groups = append(groups, store.Group{Writes: []store.Write{{Record: listed, Was: store.Any}}})
+	var list []store.Record
+	for job := range of {
+		list = append(list, store.Record{Key: failedKey(job), V: core.Millis(now), Expires: now.Add(keepTombs)})
 	}
-	for k, err := range s.Write(ctx, groups...) {
-		if err == nil {
-			s.failed.Store(jobs[k], now)
+	if s.WriteAny(ctx, list, false) == nil {
+		for job := range of {
+			s.failed.Store(job, now)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/iampolicy"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
@@ -166,4 +167,22 @@ func TestFailedJobsAreListed(t *testing.T) {
 	open.State, open.EndedAt = core.Failed, base
 	ok(t, s.CreateRuns(ctx, []core.Run{open})...)
 	listed(4, 5, 6)
+}
+
+// TestFailuresOfOneReportAreListed: the role of the function that receives results allows it to list several jobs at once.
+func TestFailuresOfOneReportAreListed(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	s, ctx := f.store, t.Context()
+	var ends []core.RunPut
+	for job := range core.JobID(2) {
+		r := oneRun(core.PlannedRun(job+1, core.InstantOf(base)))
+		ok(t, s.CreateRuns(ctx, []core.Run{r})...)
+		ends = append(ends, seen(core.End(r.ID, core.Run{State: core.Failed, EndedAt: base}), &r))
+	}
+	f.db.Allow = func(_ context.Context, action, on string) bool { return iampolicy.Callback.Allows(action, on) }
+	ok(t, s.ChangeRuns(ctx, ends)...)
+	f.db.Allow = nil
+	if found, err := s.FailedJobs(ctx); err != nil || len(found) != 2 {
+		t.Errorf("%v, %v", found, err)
+	}
 }

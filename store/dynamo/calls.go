@@ -104,21 +104,9 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	}
 	for wait := insistFrom; try(); wait = min(2*wait, insistMost) {
 		w := wait/2 + rand.N(wait/2)
-		if time.Until(end) <= w || !pause(ctx, w) {
+		if time.Until(end) <= w || !store.Sleep(ctx, w) {
 			return
 		}
-	}
-}
-
-// pause waits; false if ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -177,7 +165,7 @@ func (s *Store) entries(ctx context.Context, queues []string, batches [][]int, e
 // share a request: the second waits for the first.
 func (s *Store) execute(ctx context.Context, list []write) []error {
 	errs := make([]error, len(list))
-	for _, wave := range waves(len(list), func(i int) string { return s.keyText(list[i].table, list[i].item) }) {
+	for _, wave := range waves(len(list), func(i int) string { return keyText(list[i].table, list[i].item) }) {
 		s.batches(ctx, chunks(wave, statementsPerBatch), errs, func(batch []int) []int { return s.executeOnce(ctx, list, batch, errs) })
 	}
 	return errs
@@ -249,7 +237,7 @@ func spend(ctx context.Context, consumed *types.ConsumedCapacity) {
 
 // get reads items by key. unread holds the indices of the keys that were throttled.
 func (s *Store) get(ctx context.Context, table string, keys []item, found func(item) error) (unread map[int]bool, err error) {
-	last, unique := distinct(len(keys), func(i int) string { return s.keyText(table, keys[i]) })
+	last, unique := distinct(len(keys), func(i int) string { return keyText(table, keys[i]) })
 	errs := make([]error, len(keys))
 	var items []item
 	var mu sync.Mutex
@@ -268,7 +256,7 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 			spend(ctx, &out.ConsumedCapacity[i])
 		}
 		for _, k := range out.UnprocessedKeys[table].Keys {
-			left = append(left, last[s.keyText(table, k)])
+			left = append(left, last[keyText(table, k)])
 		}
 		fill(errs, left, core.ErrThrottled)
 		mu.Lock()
@@ -311,9 +299,9 @@ func (s *Store) getAll(ctx context.Context, table string, keys []item, found fun
 }
 
 // keyText returns a text that identifies an item, or its key.
-func (s *Store) keyText(table string, it item) string {
+func keyText(table string, it item) string {
 	id := table
-	for _, name := range s.keyNames(table) {
+	for _, name := range []string{"id", "part", "job", "run", "of", "key"} { // of all tables
 		switch v := it[name].(type) {
 		case *types.AttributeValueMemberS:
 			id += "\x00" + v.Value
@@ -324,55 +312,34 @@ func (s *Store) keyText(table string, it item) string {
 	return id
 }
 
-func (s *Store) keyNames(table string) [2]string {
-	switch table {
-	case s.o.Names.Jobs:
-		return [2]string{"id", "part"}
-	case s.o.Names.Runs:
-		return [2]string{"job", "run"}
-	}
-	return [2]string{"of", "key"}
-}
-
-// ask makes one request of a query. Requests for a page are not strongly consistent.
-func (s *Store) ask(ctx context.Context, in *dynamodb.QueryInput) (*dynamodb.QueryOutput, error) {
+// query reads all pages of a query, until each has had enough. Requests for a page are not strongly consistent.
+func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
 	if glance.Of(ctx) != nil {
 		in.ConsistentRead, in.ReturnConsumedCapacity = consistency(ctx)
 	}
-	out, err := s.db.Query(ctx, in)
-	if err == nil {
-		spend(ctx, out.ConsumedCapacity)
-	}
-	return out, err
-}
-
-// query reads all pages of a query, until each has had enough.
-func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
-	for {
+	for pages := dynamodb.NewQueryPaginator(s.db, in); pages.HasMorePages(); {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		out, err := s.ask(ctx, in)
+		out, err := pages.NextPage(ctx)
 		if err != nil {
 			return answer("table "+aws.ToString(in.TableName), err)
 		}
+		spend(ctx, out.ConsumedCapacity)
 		for _, it := range out.Items {
 			if more, err := each(it); err != nil || !more {
 				return err
 			}
 		}
-		if len(out.LastEvaluatedKey) == 0 {
-			return nil
-		}
-		in.ExclusiveStartKey = out.LastEvaluatedKey
 	}
+	return nil
 }
 
 // batchWrite puts and deletes items of a table without conditions, and returns an error for each. The last write of an item
 // counts.
 func (s *Store) batchWrite(ctx context.Context, table string, writes []write) []error {
 	errs := make([]error, len(writes))
-	key := func(i int) string { return s.keyText(table, writes[i].item) }
+	key := func(i int) string { return keyText(table, writes[i].item) }
 	last, unique := distinct(len(writes), key)
 	s.batches(ctx, chunks(unique, writesPerBatch), errs, func(batch []int) (left []int) {
 		list := make([]types.WriteRequest, len(batch))
@@ -394,7 +361,7 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []write) []
 			} else if w.DeleteRequest != nil {
 				it = w.DeleteRequest.Key
 			}
-			left = append(left, last[s.keyText(table, it)])
+			left = append(left, last[keyText(table, it)])
 		}
 		fill(errs, left, core.ErrThrottled)
 		return left

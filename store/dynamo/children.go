@@ -46,9 +46,9 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []w
 			continue
 		}
 		rev := defRevAfter(p.Is.Sched.Rev, p.defRev)
-		e := equal("rev", number(p.Is.Sched.Rev))
-		e.equals("defRev", number(p.defRev))
-		e.set("defRev", number(rev))
+		e := equal("Rev", number(p.Is.Sched.Rev))
+		e.equals("DefRev", number(p.defRev))
+		e.set("DefRev", number(rev))
 		put, err := s.encodeDef(parents[id], rev)
 		if err != nil {
 			return nil, err
@@ -62,37 +62,18 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []w
 	return actions, nil
 }
 
-// createParts splits the jobs of a call into transactions. Jobs with parents come last, together with the definitions of
-// their parents, one transaction after the other, because they may share parents.
+// createParts splits the jobs of a call into transactions. Each job with parents has one of its own, together with the
+// definitions of its parents. These come last, one after the other, because they may share parents.
 func createParts(puts []store.JobPut, of []int) (parts [][]int, inTurn int) {
-	var plain, after []int
+	var alone [][]int
+	var together []int
 	for _, i := range of {
-		if len(puts[i].Create.Def.After) == 0 {
-			plain = append(plain, i)
+		if len(puts[i].Create.Def.After) > 0 {
+			alone = append(alone, []int{i})
 		} else {
-			after = append(after, i)
+			together = append(together, i)
 		}
 	}
-	parts = slices.Collect(slices.Chunk(plain, actionsPerTransact/perCreate))
-	inTurn = len(parts)
-	parents, used := map[core.JobID]bool{}, actionsPerTransact+1
-	for _, i := range after {
-		needs := perCreate
-		for _, p := range puts[i].Create.Def.After {
-			if !parents[p.ID] {
-				needs += 3
-			}
-		}
-		if used+needs > actionsPerTransact {
-			parts, used = append(parts, nil), 0
-			clear(parents)
-			needs = perCreate + 3*len(puts[i].Create.Def.After)
-		}
-		used += needs
-		for _, p := range puts[i].Create.Def.After {
-			parents[p.ID] = true
-		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], i)
-	}
-	return parts, inTurn
+	parts = slices.Collect(slices.Chunk(together, actionsPerTransact/perCreate))
+	return append(parts, alone...), len(parts)
 }

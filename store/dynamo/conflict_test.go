@@ -74,21 +74,10 @@ func TestFakesConflict(t *testing.T) {
 		during string // its answer while the first, of a put and a check, is in progress
 	}{
 		{"a put of an item being written", transact(put("other"), put("written")), "None TransactionConflict"},
-		{"a check of an item being written", transact(check("written")), "TransactionConflict"},
-		{"a put of an item being checked", transact(put("checked")), "TransactionConflict"},
 		{"a check of an item being checked", transact(check("checked"), put("other")), "TransactionConflict None"},
 		{"another item", transact(put("other"), check("third")), "<nil>"},
 		{"a plain put", func(ctx context.Context, db *fakeaws.DynamoDB) string {
 			_, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("checked")})
-			return code(err)
-		}, "conflict"},
-		{"a plain update", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: state, Key: key("written"), UpdateExpression: aws.String("REMOVE #n"),
-				ExpressionAttributeNames: map[string]string{"#n": "none"}})
-			return code(err)
-		}, "conflict"},
-		{"a plain removal", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: state, Key: key("written")})
 			return code(err)
 		}, "conflict"},
 		{"writes of a batch", func(ctx context.Context, db *fakeaws.DynamoDB) string {
@@ -111,7 +100,8 @@ func TestFakesConflict(t *testing.T) {
 			return string(out.Responses[0].Error.Code)
 		}, "TransactionConflict"},
 		{"a read", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: state, Key: key("written"), ConsistentRead: aws.Bool(true)})
+			_, err := db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+				*state: {Keys: []map[string]types.AttributeValue{key("written")}, ConsistentRead: aws.Bool(true)}}})
 			return code(err)
 		}, "<nil>"},
 	} {

@@ -2,6 +2,8 @@ package dynamo_test
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,8 @@ func TestCosts(t *testing.T) {
 	ids := make([]core.JobID, len(jobs))
 	for i := range jobs {
 		jobs[i] = oneJob(core.JobID(i + 1))
+		jobs[i].Sched.Schedule.Any[0].Expr = "0 0/5 8-18 ? * MON-FRI"
+		jobs[i].Sched.Schedule.Timezone = "America/Argentina/Buenos_Aires"
 		ids[i] = jobs[i].Def.ID
 		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i],
 			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
@@ -56,6 +60,19 @@ func TestCosts(t *testing.T) {
 	a := jobs[0].Sched.Stay()
 	a.NewNext, a.NewPlanAt, a.NewSeq = a.NewNext+600, a.NewPlanAt+600, 10
 	row("Advance", "one job", func() { first(s.Advance(ctx, []core.Advance{a})) })
+	refused := func(errs []error) {
+		if t.Helper(); errs[0] == nil {
+			t.Error("it was not refused")
+		}
+	}
+	row("Advance", "one job with a conflict", func() { refused(s.Advance(ctx, []core.Advance{a})) })
+	var moves []core.Advance
+	for i := range jobs[1:] {
+		m := jobs[i+1].Sched.Stay()
+		m.NewSeq = 10
+		moves = append(moves, m)
+	}
+	row("Advance", "13 jobs at their old times", func() { first(s.Advance(ctx, moves)) })
 	edited := jobs[1]
 	edited.Def.Title, edited.Sched.Rev = "new", 101
 	c := changes[1]
@@ -76,10 +93,20 @@ func TestCosts(t *testing.T) {
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
 	row("Create", "50 claims", func() { first(s.CreateRuns(ctx, runs)) })
-	row("Create", "one claim with a conflict", func() {
-		if err := s.CreateRuns(ctx, runs[:1])[0]; err == nil {
-			t.Error("it was not refused")
-		}
+	row("Create", "one claim with a conflict", func() { refused(s.CreateRuns(ctx, runs[:1])) })
+	chosen := oneRun(core.NumberedRun(1, 13))
+	chosen.Tries = core.ChosenFrom(core.RouteRandom, chosen.Address, append(slices.Repeat([]string{"10.0.0.2:9999"}, 99), chosen.Address))
+	row("Create", "one claim with 100 addresses to choose from", func() { first(s.CreateRuns(ctx, []core.Run{chosen})) })
+	answered := []core.Try{{Address: chosen.Address, Code: 500, Message: strings.Repeat("m", 400)}}
+	row("PutRuns", "one failover after an answer of 400 bytes", func() {
+		first(s.ChangeRuns(ctx, []core.RunPut{chosen.Readdress("http://10.0.0.9:9999/", answered)}))
+	})
+	if found, _, err := getRuns(ctx, s, []core.RunID{chosen.ID}); err != nil || !reflect.DeepEqual(found[chosen.ID].Tries, answered) {
+		t.Errorf("tries %+v, %v", found[chosen.ID].Tries, err)
+	}
+	chosen.Owner = "nonce-x"
+	row("PutRuns", "one failover with a conflict", func() {
+		refused(s.ChangeRuns(ctx, []core.RunPut{chosen.Readdress("http://10.0.0.8:9999/", answered)}))
 	})
 	row("PutRuns", "one takeover", func() {
 		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
@@ -97,8 +124,8 @@ func TestCosts(t *testing.T) {
 	row("PutRuns", "50 results with short messages", func() { first(s.ChangeRuns(ctx, ends)) })
 	unread := oneRun(core.NumberedRun(1, 6))
 	first(s.CreateRuns(ctx, []core.Run{unread}))
-	row("PutRuns", "one result of a run that was not read", func() {
-		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
+	row("PutRuns", "one result of 300 bytes of a run that was not read", func() {
+		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base})
 		end.If, end.Was.App = core.RunApp, "orders"
 		first(s.ChangeRuns(ctx, []core.RunPut{end}))
 	})

@@ -68,11 +68,11 @@ func TestEngine(t *testing.T) {
 	for n, a := range accounts {
 		of := map[*store.Store]*fakes{}
 		damage := func(t *testing.T, s *store.Store, job core.JobID) {
-			of[s].damage(t, &fakeaws.Names.Jobs, "schedule", map[string]types.AttributeValue{
+			of[s].damage(t, &fakeaws.Names.Jobs, "Schedule", map[string]types.AttributeValue{
 				"id": &types.AttributeValueMemberS{Value: "job#" + job.String()}, "part": &types.AttributeValueMemberS{Value: "sched"}})
 		}
 		setOwes := func(t *testing.T, s *store.Store, run core.RunID, text string) {
-			of[s].set(t, &fakeaws.Names.Runs, "owes", text, map[string]types.AttributeValue{
+			of[s].set(t, &fakeaws.Names.Runs, "Owes", text, map[string]types.AttributeValue{
 				"job": &types.AttributeValueMemberN{Value: run.Job().String()}, "run": &types.AttributeValueMemberN{Value: run.String()}})
 		}
 		h := storetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second,

@@ -32,19 +32,28 @@ type expr struct {
 func (e *expr) set(name string, v types.AttributeValue) { e.sets = append(e.sets, where(name, "=", v)) }
 func (e *expr) remove(name string)                      { e.removes = append(e.removes, name) }
 
-// put sets an attribute that there is, and removes one that there is not.
-func (e *expr) put(name string, there bool, v types.AttributeValue) {
-	if there {
+// put sets an attribute; nil removes it.
+func (e *expr) put(name string, v types.AttributeValue) {
+	if v != nil {
 		e.set(name, v)
 	} else {
 		e.remove(name)
 	}
 }
 
-func (e *expr) any(of ...test)                             { e.conds = append(e.conds, of) }
-func (e *expr) equals(name string, v types.AttributeValue) { e.any(where(name, "=", v)) }
-func (e *expr) missing(name string)                        { e.any(where(name, "missing")) }
-func (e *expr) exists(name string)                         { e.any(where(name, "exists")) }
+func (e *expr) any(of ...test) { e.conds = append(e.conds, of) }
+
+// equals is the condition that an attribute has a value; nil: that it is missing.
+func (e *expr) equals(name string, v types.AttributeValue) {
+	if v != nil {
+		e.any(where(name, "=", v))
+	} else {
+		e.missing(name)
+	}
+}
+
+func (e *expr) missing(name string) { e.any(where(name, "missing")) }
+func (e *expr) exists(name string)  { e.any(where(name, "exists")) }
 
 // open is the condition that a run is open.
 func (e *expr) open() {
@@ -54,7 +63,7 @@ func (e *expr) open() {
 			open = append(open, text(string(s)))
 		}
 	}
-	e.any(where("state", "IN", open...))
+	e.any(where("State", "IN", open...))
 }
 
 func when(of ...test) *expr                           { return &expr{conds: [][]test{of}} }
@@ -241,13 +250,10 @@ func (w *write) statement() types.BatchStatementRequest {
 	return types.BatchStatementRequest{Statement: &text, Parameters: p.args}
 }
 
-// query uses the condition as the key condition of a query: strongly consistent, unless ask makes it for a page.
-func (e *expr) query(table string, filter ...test) *dynamodb.QueryInput {
+// query uses the condition as the key condition of a query: strongly consistent, unless it is for a page.
+func (e *expr) query(table string) *dynamodb.QueryInput {
 	var p words
 	in := &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), KeyConditionExpression: p.condition(e.conds)}
-	if len(filter) > 0 {
-		in.FilterExpression = p.condition([][]test{filter})
-	}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = p.names, p.values
 	return in
 }

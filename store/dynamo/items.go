@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,30 +53,52 @@ func parsePlanKey(k string, partition int) (core.DueItem, error) {
 	return d, nil
 }
 
+// fields returns the fields of a struct under their names, without zero fields. Times are in milliseconds.
+func fields(v any) item {
+	it, err := attributevalue.MarshalMapWithOptions(v, func(o *attributevalue.EncoderOptions) {
+		o.EncodeTime = func(t time.Time) (types.AttributeValue, error) { return number(core.Millis(t)), nil }
+	})
+	if err != nil {
+		panic(fmt.Sprintf("our own types are items: %v", err)) // texts, numbers and truths are in them
+	}
+	maps.DeleteFunc(it, func(_ string, v types.AttributeValue) bool {
+		switch v := v.(type) {
+		case *types.AttributeValueMemberS:
+			return v.Value == ""
+		case *types.AttributeValueMemberN:
+			return v.Value == "0"
+		case *types.AttributeValueMemberBOOL:
+			return !v.Value
+		}
+		return true
+	})
+	return it
+}
+
+// readFields sets the fields of a struct to the attributes of an item.
+func readFields(it item, into any) error {
+	return attributevalue.UnmarshalMapWithOptions(it, into, func(o *attributevalue.DecoderOptions) {
+		o.DecodeTime.N = func(text string) (time.Time, error) {
+			ms, err := strconv.ParseInt(text, 10, 64)
+			return core.FromMillis(ms), err
+		}
+	})
+}
+
+// attr returns a value, or nil if it is zero: the attribute is missing.
+func attr[T string | int64 | core.Instant | core.RunID | core.JobState](v T) types.AttributeValue {
+	return fields(struct{ V T }{v})["V"]
+}
+
 // schedItem is the part of a job that planning reads and writes: under 600
 // bytes, and the only one in the due index.
 type schedItem struct {
-	ID         string        `dynamodbav:"id"`
-	Part       string        `dynamodbav:"part"`
-	App        string        `dynamodbav:"app"`
-	State      core.JobState `dynamodbav:"state"`
-	Rev        int64         `dynamodbav:"rev"`
-	RevAt      int64         `dynamodbav:"revAt"`
-	Schedule   string        `dynamodbav:"schedule"`
-	Misfire    core.Misfire  `dynamodbav:"misfire,omitempty"`
-	Grace      time.Duration `dynamodbav:"grace,omitempty"`
-	Deadline   time.Duration `dynamodbav:"deadline,omitempty"`
-	Next       core.Instant  `dynamodbav:"next"`
-	PlanAt     string        `dynamodbav:"planAt"`
-	Partition  int           `dynamodbav:"partition"`
-	Seq        int64         `dynamodbav:"seq"`
-	Tail       core.RunID    `dynamodbav:"tail"`
-	PauseUntil core.Instant  `dynamodbav:"pauseUntil,omitempty"`
-	PauseBy    string        `dynamodbav:"pauseBy,omitempty"`
-	PauseWhy   string        `dynamodbav:"pauseWhy,omitempty"`
-	PlanError  string        `dynamodbav:"planError,omitempty"`
-	Compared   core.Instant  `dynamodbav:"compared,omitempty"`
-	DefRev     int64         `dynamodbav:"defRev,omitempty"` // the revision of its def item
+	Key       string `dynamodbav:"id"`
+	PlanKey   string `dynamodbav:"planAt"`
+	Partition int    `dynamodbav:"partition"`
+	core.Sched
+	Schedule string // JSON
+	DefRev   int64  // the revision of its def item
 }
 
 // never is the planAt of a job without a next time. It is later than all times, so the due index still lists every job.
@@ -86,38 +110,25 @@ func schedKeyAt(at core.Instant, job core.JobID) string {
 }
 
 func encodeSched(s *core.Sched, defRev int64) item {
-	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: s.State, Rev: s.Rev, RevAt: core.Millis(s.RevAt),
-		Schedule: jsonText(s.Schedule), Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline, Next: s.Next,
-		PlanAt: schedKeyAt(s.PlanAt, s.ID), Partition: s.Partition, Seq: s.Seq, Tail: s.Tail, PauseUntil: s.PauseUntil,
-		PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, Compared: s.Compared, DefRev: defRev}
-	encoded, _ := attributevalue.MarshalMap(it) // of texts and numbers: no error
-	return encoded
+	v := schedItem{Sched: *s, PlanKey: schedKeyAt(s.PlanAt, s.ID), Schedule: jsonText(s.Schedule), DefRev: defRev}
+	v.Sched.Partition = 0
+	it := fields(v)
+	maps.Copy(it, schedKey(s.ID))
+	it["partition"] = number(s.Partition)
+	return it
 }
 
 // decodeSched also returns the revision of the definition.
-func decodeSched(it item) (s core.Sched, defRev int64, err error) {
+func decodeSched(it item) (core.Sched, int64, error) {
 	var v schedItem
-	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-		return s, 0, fmt.Errorf("read a sched item: %w", err)
+	if err := readFields(it, &v); err != nil {
+		return core.Sched{}, 0, fmt.Errorf("read a sched item: %w", err)
 	}
-	id, err := jobOf(v.ID)
-	if err != nil {
-		return core.Sched{}, 0, err
+	v.Sched.Partition = v.Partition
+	if err := json.Unmarshal([]byte(v.Schedule), &v.Sched.Schedule); err != nil {
+		return core.Sched{}, 0, fmt.Errorf("read the schedule of job %d: %w", v.ID, err)
 	}
-	s = core.Sched{ID: id, App: v.App, State: v.State, Rev: v.Rev, RevAt: core.FromMillis(v.RevAt), Misfire: v.Misfire,
-		Grace: v.Grace, Deadline: v.Deadline, Next: v.Next, Partition: v.Partition, Seq: v.Seq, Tail: v.Tail, PauseUntil: v.PauseUntil,
-		PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError, Compared: v.Compared}
-	d, err := parsePlanKey(v.PlanAt, 0)
-	if err != nil {
-		return core.Sched{}, 0, err
-	}
-	if d.PlanAt != never {
-		s.PlanAt = d.PlanAt
-	}
-	if err := json.Unmarshal([]byte(v.Schedule), &s.Schedule); err != nil {
-		return core.Sched{}, 0, fmt.Errorf("read the schedule of job %d: %w", id, err)
-	}
-	return s, v.DefRev, nil
+	return v.Sched, v.DefRev, nil
 }
 
 func jobOf(id string) (core.JobID, error) {
@@ -158,66 +169,33 @@ func restKey(id core.RunID) item { return item{"job": number(id.Job()), "run": n
 // inline is how many bytes of a text stay on the run's own item.
 const inline = 300
 
-// runAttribute is an attribute of a run, beside its key, rest and expires.
-type runAttribute struct {
-	name  string
-	in    core.RunFields                         // the fields of an update that the attribute is part of
-	value func(r *core.Run) types.AttributeValue // nil: the attribute is missing
-	read  func(r *core.Run, v types.AttributeValue) error
-	long  func(r *core.Run) bool // reports whether the value is stored beside the run; nil: never
+// runItem is a run as it is stored, beside its key, rest and expires.
+type runItem struct {
+	core.Run
+	Journal                                      string // its name
+	Addresses, Owes, PostRun, Late, Tries, Shard string // JSON
 }
 
-var runAttributes = []runAttribute{
-	attribute("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
-	attribute("state", core.RunState, func(r *core.Run) *core.State { return &r.State }),
-	attribute("cause", 0, func(r *core.Run) *core.Cause { return &r.Cause }),
-	attribute("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
-	attribute("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
-	attribute("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
-	attribute("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
-	attribute("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
-	timeAttribute("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
-	attribute("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
-	attribute("maybeSent", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
-	converted("journal", core.RunJournal, func(r *core.Run) string {
-		if r.Journal.IsZero() {
-			return ""
-		}
-		return store.JournalName(r.Journal)
-	}, func(r *core.Run, name string) (err error) {
-		r.Journal, err = store.ParseJournalName(name)
-		return err
-	}),
-	timeAttribute("sentAt", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
-	attribute("sentRev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
-	attribute("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
-	attribute("first", 0, func(r *core.Run) *core.RunID { return &r.First }),
-	attribute("retries", 0, func(r *core.Run) *int { return &r.Retries }),
-	attribute("fixedDelay", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
-	attribute("params", core.RunGiven, func(r *core.Run) **string { return &r.Params }).ifLong(hasLongParams),
-	jsonAttribute("addresses", core.RunGiven, func(r *core.Run) (*[]string, bool) { return &r.Addresses, len(r.Addresses) == 0 }),
-	attribute("key", 0, func(r *core.Run) *string { return &r.Key }),
-	attribute("by", 0, func(r *core.Run) *string { return &r.By }),
-	attribute("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
-	attribute("pauseAfter", 0, func(r *core.Run) *bool { return &r.PauseAfter }),
-	attribute("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
-	attribute("rerunOf", 0, func(r *core.Run) *core.RunID { return &r.RerunOf }),
-	attribute("killBy", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
-	timeAttribute("killAt", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
-	timeAttribute("endedAt", core.RunEnd, func(r *core.Run) *time.Time { return &r.EndedAt }),
-	attribute("reason", core.RunEnd, func(r *core.Run) *core.Reason { return &r.Reason }),
-	attribute("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
-	attribute("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }).ifLong(hasLongEnd),
-	attribute("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }).ifLong(hasLongEnd),
-	jsonAttribute("owes", core.RunOwes, func(r *core.Run) (*[]core.Owed, bool) { return &r.Owes, len(r.Owes) == 0 }),
-	attribute("then", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
-	jsonAttribute("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
-	jsonAttribute("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }).ifLong(hasLongTries),
-	attribute("parent", 0, func(r *core.Run) *core.RunID { return &r.Parent }),
-	attribute("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
-	jsonAttribute("shard", core.RunGiven, func(r *core.Run) (*core.Shard, bool) { return &r.Shard, r.Shard == core.Shard{} }),
-	jsonAttribute("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
-	attribute("keepLog", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
+// texts returns the fields that are stored as JSON.
+func (v *runItem) texts() map[*string]any {
+	r := &v.Run
+	return map[*string]any{&v.Addresses: &r.Addresses, &v.Owes: &r.Owes, &v.PostRun: &r.PostRun, &v.Late: &r.Late, &v.Tries: &r.Tries,
+		&v.Shard: &r.Shard}
+}
+
+// runFields lists the attributes of each part of a run that a change can have.
+var runFields = []struct {
+	in    core.RunFields
+	names []string
+}{
+	{core.RunState, []string{"State"}}, {core.RunOwner, []string{"Owner"}}, {core.RunUntil, []string{"Until"}},
+	{core.RunJournal, []string{"Journal"}}, {core.RunAddress, []string{"Address"}}, {core.RunMaybeSent, []string{"MaybeSent"}},
+	{core.RunSentAt, []string{"SentAt"}}, {core.RunTries, []string{"Tries"}},
+	{core.RunEnd, []string{"EndedAt", "Reason", "Code", "Message", "Data", "Then"}}, {core.RunOwes, []string{"Owes"}},
+	{core.RunKill, []string{"KillBy", "KillAt"}}, {core.RunLate, []string{"Late"}}, {core.RunTime, []string{"At", "Slot"}},
+	{core.RunGiven, []string{"Params", "Addresses", "Key", "By", "RerunOf", "Shard", "Permit"}}, {core.RunApp, []string{"App"}},
+	{core.RunPlace, []string{"Place"}}, {core.RunPermit, []string{"Permit"}}, {core.RunUnder, []string{"SentRev", "Notice"}},
+	{core.RunPostRun, []string{"PostRun", "KeepLog"}},
 }
 
 func hasLongParams(r *core.Run) bool { return r.Params != nil && len(*r.Params) > inline }
@@ -225,63 +203,37 @@ func hasLongEnd(r *core.Run) bool    { return len(r.Message)+len(r.Data) > inlin
 func hasLongTries(r *core.Run) bool  { return len(r.Tries) > 0 && len(jsonText(r.Tries)) > inline }
 func hasRest(r *core.Run) bool       { return hasLongParams(r) || hasLongEnd(r) || hasLongTries(r) }
 
-func (a runAttribute) ifLong(long func(*core.Run) bool) runAttribute { a.long = long; return a }
-
-// converted is an attribute in another form than the field. It is missing if the form is zero.
-func converted[T comparable](name string, in core.RunFields, get func(*core.Run) T, set func(*core.Run, T) error) runAttribute {
-	var zero T
-	return runAttribute{name: name, in: in, value: func(r *core.Run) types.AttributeValue {
-		is := get(r)
-		if is == zero {
-			return nil
+// attributes returns the attributes of a run without its key.
+func attributes(r *core.Run) item {
+	v := runItem{Run: *r}
+	v.ID = 0
+	if !r.Journal.IsZero() {
+		v.Journal = store.JournalName(r.Journal)
+	}
+	for text, field := range v.texts() {
+		if *text = jsonText(field); slices.Contains([]string{"null", "[]", "{}"}, *text) {
+			*text = ""
 		}
-		v, _ := attributevalue.Marshal(is) // of texts, numbers and truths: no error
-		return v
-	}, read: func(r *core.Run, v types.AttributeValue) error {
-		var is T
-		if err := attributevalue.Unmarshal(v, &is); err != nil {
-			return err
-		}
-		return set(r, is)
-	}}
-}
-
-func attribute[T comparable](name string, in core.RunFields, of func(*core.Run) *T) runAttribute {
-	return converted(name, in, func(r *core.Run) T { return *of(r) }, func(r *core.Run, is T) error { *of(r) = is; return nil })
-}
-
-func timeAttribute(name string, in core.RunFields, of func(*core.Run) *time.Time) runAttribute {
-	return converted(name, in, func(r *core.Run) int64 { return core.Millis(*of(r)) },
-		func(r *core.Run, ms int64) error { *of(r) = core.FromMillis(ms); return nil })
-}
-
-func jsonAttribute[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runAttribute {
-	return converted(name, in, func(r *core.Run) string {
-		is, empty := of(r)
-		if empty {
-			return ""
-		}
-		return jsonText(is)
-	}, func(r *core.Run, text string) error {
-		is, _ := of(r)
-		return json.Unmarshal([]byte(text), is)
-	})
+	}
+	it := fields(v)
+	if r.Params != nil {
+		it["Params"] = text(*r.Params) // an empty text replaces the params of the job
+	}
+	return it
 }
 
 // encodeRun returns the items of a run; rest is nil if it has no long texts.
 func encodeRun(r *core.Run, expires int64) (it, rest item) {
-	it = runKey(r.ID)
-	for i := range runAttributes {
-		a := &runAttributes[i]
-		switch v := a.value(r); {
-		case v == nil:
-		case a.long != nil && a.long(r):
+	it = attributes(r)
+	maps.Copy(it, runKey(r.ID))
+	for name, long := range map[string]bool{"Params": hasLongParams(r), "Message": hasLongEnd(r), "Data": hasLongEnd(r),
+		"Tries": hasLongTries(r)} {
+		if v := it[name]; long && v != nil {
 			if rest == nil {
 				rest, it["rest"] = restKey(r.ID), &types.AttributeValueMemberBOOL{Value: true}
 			}
-			rest[a.name] = v
-		default:
-			it[a.name] = v
+			rest[name] = v
+			delete(it, name)
 		}
 	}
 	if expires != 0 {
@@ -296,29 +248,39 @@ func encodeRun(r *core.Run, expires int64) (it, rest item) {
 // decodeRun decodes a run; rest reports that decodeRest must add its long texts. If only the ID can be read, r has it.
 func decodeRun(it item) (r core.Run, rest bool, err error) {
 	id, err := intOf(it, "run")
-	r.ID = core.RunID(id)
-	for i := range runAttributes {
-		a := &runAttributes[i]
-		if it[a.name] != nil && err == nil {
-			err = a.read(&r, it[a.name])
-		}
+	v := runItem{}
+	if err == nil {
+		err = v.read(it)
 	}
 	if err != nil {
-		return core.Run{ID: r.ID}, false, fmt.Errorf("read run %d: %w", id, err)
+		return core.Run{ID: core.RunID(id)}, false, fmt.Errorf("read run %d: %w", id, err)
 	}
-	return r, it["rest"] != nil, nil
+	v.ID = core.RunID(id)
+	return v.Run, it["rest"] != nil, nil
+}
+
+func (v *runItem) read(it item) (err error) {
+	if err = readFields(it, v); err == nil && v.Journal != "" {
+		v.Run.Journal, err = store.ParseJournalName(v.Journal)
+	}
+	for text, field := range v.texts() {
+		if *text != "" && err == nil {
+			err = json.Unmarshal([]byte(*text), field)
+		}
+	}
+	return err
 }
 
 // decodeRest adds the long texts that the run itself does not have.
 func decodeRest(it item, r *core.Run) error {
-	for i := range runAttributes {
-		a := &runAttributes[i]
-		if it[a.name] != nil && a.long != nil && a.value(r) == nil {
-			if err := a.read(r, it[a.name]); err != nil {
-				return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
-			}
-		}
+	it = maps.Clone(it)
+	maps.Copy(it, attributes(r))
+	v := runItem{}
+	if err := v.read(it); err != nil {
+		return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
 	}
+	v.ID = r.ID
+	*r = v.Run
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -55,38 +57,32 @@ func keysOf[ID any](ids []ID, key func(ID) item) []item {
 }
 
 // readJobs reads jobs. It always reads the sched item, which names the revision of the definition; a cached definition of that
-// revision is not read again. If the two items of a job differ in revision, the job counts as throttled.
+// revision is not read again. A revision's definition never changes, so the first read of one may return an older state. If the
+// two items of a job still differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	unknown := s.defs.unknown(ids)
-	// A revision's definition never changes, so an older state of one is right if its revision is.
-	var scheds, defs map[core.JobID]parts
-	var errs [2]error
-	store.AtOnce(len(errs), func(i int) {
-		if i == 0 {
-			scheds, errs[0] = s.readParts(ctx, ids, schedKey)
-		} else {
-			defs, errs[1] = s.readParts(glance.First(ctx), unknown, defKey)
-		}
-	})
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
-	}
-	var changed []core.JobID
-	for _, id := range ids {
-		d, is := defs[id]
-		if !is {
-			d.def, _ = s.defs.of(id)
-			defs[id] = d
-		}
-		if p, is := scheds[id]; is && p.err == nil && (d.err != nil || d.def.rev != p.defRev) {
-			changed = append(changed, id)
-		}
-	}
-	again, err := s.readParts(ctx, changed, defKey)
+	scheds, err := s.readParts(ctx, ids, schedKey)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(defs, again)
+	defs := make(map[core.JobID]parts, len(scheds))
+	for id := range scheds {
+		def, _ := s.defs.of(id)
+		defs[id] = parts{def: def}
+	}
+	for _, as := range []context.Context{glance.First(ctx), ctx} {
+		var differ []core.JobID
+		for _, id := range ids {
+			p, is := scheds[id]
+			if d := defs[id]; is && p.err == nil && (d.err != nil || d.def.rev != p.defRev) {
+				differ = append(differ, id)
+			}
+		}
+		read, err := s.readParts(as, differ, defKey)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(defs, read)
+	}
 	found := make(map[core.JobID]storedJob, len(scheds))
 	for id, p := range scheds {
 		found[id] = storedJob{s.join(id, &p, defs[id]), p.defRev}
@@ -182,7 +178,6 @@ func intOf(it item, name string) (int64, error) {
 	return strconv.ParseInt(v.Value, 10, 64)
 }
 
-// List reads the list of all jobs, one small item each, and then the jobs.
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []gotJob, next core.JobID, err error) {
 	if glance.Of(ctx) != nil {
 		b, err := s.boardOf(ctx)
@@ -192,44 +187,47 @@ func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int)
 		list, next = b.list(app, after, limit)
 		return list, next, nil
 	}
-	e := equal("of", text("jobs"))
-	e.any(where("key", ">", text(store.JobName(after))))
-	in := e.query(s.o.Names.State)
-	if app == "" {
-		in.Limit = aws.Int32(int32(limit))
-	} else { // a limit would count items before the filter, and few of them may be the app's
-		in = e.query(s.o.Names.State, where("app", "=", text(app)))
-	}
-	out, err := s.ask(ctx, in)
-	if err != nil {
-		return nil, 0, answer("table "+s.o.Names.State, err)
-	}
-	if len(out.LastEvaluatedKey) > 0 {
-		if next, err = jobOf(stringOf(out.LastEvaluatedKey, "key")); err != nil {
-			return nil, 0, err
-		}
-	}
-	var ids []core.JobID
-	for _, it := range out.Items[:min(len(out.Items), limit)] {
-		id, err := jobOf(stringOf(it, "key"))
-		if err != nil {
-			return nil, 0, err
-		}
-		ids = append(ids, id)
-	}
-	if len(out.Items) > limit {
-		next = ids[limit-1]
-	}
-	found, err := s.allJobs(ctx, ids)
+	ids, next, err := s.listed(ctx, app, after, limit)
 	if err != nil {
 		return nil, 0, err
 	}
+	found, err := s.allJobs(ctx, ids)
 	for _, id := range ids {
 		if j, is := found[id]; is {
 			list = append(list, j)
 		}
 	}
-	return list, next, nil
+	return list, next, err
+}
+
+// listed reads the IDs of jobs, in their order: from the list of all jobs, or from the names of the jobs of an app.
+func (s *Store) listed(ctx context.Context, app string, after core.JobID, limit int) (ids []core.JobID, next core.JobID, err error) {
+	of, from, most := jobsOf, store.JobName(after), limit
+	if app != "" {
+		of, from, most = namesOf(app), "", math.MaxInt32
+	}
+	records, err := s.List(ctx, of, from, "", most)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range records {
+		id, err := core.JobID(records[i].V), records[i].Err
+		if app == "" {
+			id, err = jobOf(records[i].Name)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if id > after {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if len(ids) >= limit {
+		ids = ids[:limit]
+		next = ids[limit-1]
+	}
+	return ids, next, nil
 }
 
 // allJobs reads jobs until none is throttled.
@@ -278,25 +276,19 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 		from = planKey(after) + "#" // the next text after it
 	}
 	to := fmt.Sprintf("%010d$", upTo) // after all of that second
-	if err := ctx.Err(); err != nil || from >= to {
-		return nil, err
+	if from >= to {
+		return nil, ctx.Err()
 	}
 	e := equal("partition", number(partition))
 	e.any(where("planAt", "BETWEEN", text(from), text(to)))
 	in := s.dueIndex(e)
 	in.Limit = aws.Int32(int32(limit))
-	out, err := s.db.Query(ctx, in)
-	if err != nil {
-		return nil, answer("table "+s.o.Names.Jobs, err)
-	}
-	for _, it := range out.Items {
+	err = s.query(ctx, in, func(it item) (bool, error) {
 		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
-		if err != nil {
-			return nil, err
-		}
 		list = append(list, d)
-	}
-	return list, nil
+		return len(list) < limit, err
+	})
+	return list, err
 }
 
 // dueIndex returns a query of the due index, which has no strong reads.

@@ -75,27 +75,28 @@ func (s *Store) planned(p *store.JobPut) write {
 
 func (s *Store) advance(a *core.Advance) write {
 	w := &expr{}
-	w.equals("rev", number(a.Rev))
-	w.equals("next", number(a.Next))
-	w.equals("tail", number(a.Tail))
-	w.set("next", number(a.NewNext))
-	w.set("seq", number(a.NewSeq))
-	w.set("tail", number(a.NewTail))
-	w.set("partition", number(a.NewPartition))
+	w.equals("Rev", attr(a.Rev))
+	w.equals("Next", attr(a.Next))
+	w.equals("Tail", attr(a.Tail))
+	w.put("Next", attr(a.NewNext))
+	w.put("Seq", attr(a.NewSeq))
+	w.put("Tail", attr(a.NewTail))
+	w.put("PlanAt", attr(a.NewPlanAt))
 	w.set("planAt", text(schedKeyAt(a.NewPlanAt, a.Job)))
-	w.put("planError", a.PlanError != "", text(a.PlanError))
+	w.set("partition", number(a.NewPartition))
+	w.put("PlanError", attr(a.PlanError))
 	if a.NewCompared != 0 {
-		w.set("compared", number(a.NewCompared))
+		w.set("Compared", number(a.NewCompared))
 	}
 	if a.NewState != "" {
-		w.set("state", text(string(a.NewState)))
+		w.set("State", attr(a.NewState))
 	}
 	if a.NewRev != 0 {
-		w.set("rev", number(a.NewRev))
-		w.set("revAt", number(core.Millis(a.NewRevAt)))
-		w.remove("pauseUntil")
-		w.put("pauseBy", a.NewPauseBy != "", text(a.NewPauseBy))
-		w.put("pauseWhy", a.NewPauseWhy != "", text(a.NewPauseWhy))
+		w.set("Rev", number(a.NewRev))
+		w.put("RevAt", attr(core.Millis(a.NewRevAt)))
+		w.remove("PauseUntil")
+		w.put("PauseBy", attr(a.NewPauseBy))
+		w.put("PauseWhy", attr(a.NewPauseWhy))
 	}
 	return w.to(updateItem, s.o.Names.Jobs, schedKey(a.Job))
 }
@@ -275,10 +276,10 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	if err != nil {
 		return err
 	}
-	e := equal("rev", number(u.Seen))
-	e.equals("tail", number(u.SeenTail))
-	e.equals("seq", number(old.Sched.Seq))
-	e.equals("defRev", number(stored.defRev))
+	e := equal("Rev", number(u.Seen))
+	e.equals("Tail", attr(u.SeenTail))
+	e.equals("Seq", attr(old.Sched.Seq))
+	e.equals("DefRev", number(stored.defRev))
 	actions = append(append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev))), s.recordsOf(edges, 0)...)
 	if redefined {
 		def, err := s.encodeDef(&j.Def, defRev)
@@ -323,9 +324,9 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 		return err
 	}
 	tomb.Expires = s.o.Now().Add(keepTombs)
-	e := equal("rev", number(p.Delete.Seen))
-	e.equals("defRev", number(stored.defRev))
+	e := equal("Rev", number(p.Delete.Seen))
+	e.equals("DefRev", number(stored.defRev))
 	actions := append(s.recordsOf([]store.Write{tomb}, 0), e.to(deleteItem, t.Jobs, schedKey(id)), plain(deleteItem, t.Jobs, defKey(id)),
-		plain(deleteItem, t.State, stateKey(namesOf(d.App), d.Name)), plain(deleteItem, t.State, stateKey("jobs", store.JobName(id))))
+		plain(deleteItem, t.State, stateKey(namesOf(d.App), d.Name)), plain(deleteItem, t.State, stateKey(jobsOf, store.JobName(id))))
 	return s.transact(ctx, append(append(actions, parents...), s.changesOf(p.Changes)...)...)
 }

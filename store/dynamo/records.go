@@ -3,14 +3,13 @@ package dynamo
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
@@ -60,48 +59,28 @@ func encodeRecord(r *store.Record) item {
 	return it
 }
 
-// Get implements store.Records.
+// Get implements store.Records. Several reads of a page can share the read of one record.
 func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
+	if len(keys) != 1 {
+		return s.records(ctx, keys)
+	}
+	found, err := once(ctx, fmt.Sprintf("one %s %s", keys[0].Kind, keys[0].Name), func() (map[store.Key]store.Record, error) {
+		return s.records(ctx, keys)
+	})
+	return maps.Clone(found), err
+}
+
+func (s *Store) records(ctx context.Context, keys []store.Key) (map[store.Key]store.Record, error) {
 	found := make(map[store.Key]store.Record, len(keys))
-	take := func(it item) error {
+	unread, err := s.get(ctx, s.o.Names.State, keysOf(keys, recordKey), func(it item) error {
 		r := decodeRecord(it)
 		found[r.Key] = r
 		return nil
-	}
-	throttled := func(k store.Key) { found[k] = store.Record{Key: k, Err: core.ErrThrottled} }
-	if len(keys) == 1 { // several reads of a page can share it
-		it, err := s.one(ctx, keys[0])
-		switch {
-		case errors.Is(err, core.ErrThrottled):
-			throttled(keys[0])
-			return found, nil
-		case len(it) > 0:
-			err = take(it)
-		}
-		return found, err
-	}
-	unread, err := s.get(ctx, s.o.Names.State, keysOf(keys, recordKey), take)
+	})
 	for i := range unread {
-		throttled(keys[i])
+		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
 	}
 	return found, err
-}
-
-// one reads one item of the state table.
-func (s *Store) one(ctx context.Context, key store.Key) (item, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return once(ctx, fmt.Sprintf("one %s %s", key.Kind, key.Name), func() (item, error) {
-		strong, count := consistency(ctx)
-		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: recordKey(key), ConsistentRead: strong,
-			ReturnConsumedCapacity: count})
-		if err != nil {
-			return nil, answer("table "+s.o.Names.State, err)
-		}
-		spend(ctx, out.ConsumedCapacity)
-		return out.Item, nil
-	})
 }
 
 // List implements store.Records. A page reads a list once.

@@ -84,7 +84,7 @@ func use(t *testing.T, app manage.AppSpec, specs ...manage.JobSpec) (u used) {
 		}
 		at := core.InstantOf(time.Now()) + 2
 		run := core.PlannedRun(saved[0].ID, at)
-		f.sqs.Purge(fakeaws.Names.Fires)
+		f.sqs.Lose(fakeaws.Names.Fires, func(fakeaws.Message) bool { return true })
 		ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at,
 			Fires: []core.Fire{{Run: run, Rev: saved[0].Rev, At: at, Slot: at, Cause: core.CauseSchedule}}}}})...)
 		f.db.Units()

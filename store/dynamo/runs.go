@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -188,22 +187,20 @@ func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
 		e.open()
 	}
 	if c.Had {
-		e.any(where("owner", "exists"), where("maybeSent", "exists"))
+		e.any(where("Owner", "exists"), where("MaybeSent", "exists"))
 	}
 	if _, numbered := c.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
-		e.missing("shard")
+		e.missing("Shard")
 	}
-	for i := range runAttributes {
-		a := &runAttributes[i]
-		if c.If&a.in != 0 {
-			if v := a.value(&c.Was); v != nil {
-				e.equals(a.name, v)
-			} else {
-				e.missing(a.name)
+	was := attributes(&c.Was)
+	for _, part := range runFields {
+		for _, name := range part.names {
+			if c.If&part.in != 0 {
+				e.equals(name, was[name])
 			}
-		}
-		if v, there := is[a.name]; c.Set&a.in != 0 {
-			e.put(a.name, there, v)
+			if c.Set&part.in != 0 {
+				e.put(name, is[name])
+			}
 		}
 	}
 	for _, name := range []string{"rest", "expires"} {
@@ -270,13 +267,13 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 	}
 	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
 	gone, e := where("run", "missing"), &expr{}
-	e.any(gone, where("state", "=", text(string(r.State))))
-	e.any(gone, where("owes", "missing"))
-	e.any(gone, where("postrun", "missing"))
+	e.any(gone, where("State", "=", text(string(r.State))))
+	e.any(gone, where("Owes", "missing"))
+	e.any(gone, where("PostRun", "missing"))
 	if r.Place == 0 {
-		e.any(gone, where("place", "missing"))
+		e.any(gone, where("Place", "missing"))
 	} else {
-		e.any(gone, where("place", "=", number(r.Place)))
+		e.any(gone, where("Place", "=", number(r.Place)))
 	}
 	if err := s.transact(ctx, e.to(deleteItem, s.o.Names.Runs, runKey(r.ID))); err != nil {
 		return err
@@ -369,11 +366,8 @@ func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 	return e.query(s.o.Names.Runs)
 }
 
-// Limits of searches without an index.
-const (
-	mostSearched = 20_000 // runs of a job that one call reads in search of open ones
-	mostHours    = 7 * 24 // that are searched for recent runs
-)
+// mostSearched limits the runs of a job that one call reads in search of open ones.
+const mostSearched = 20_000
 
 // Open implements store.Runs. Open runs have no index, because it would double the cost of a run. A call reads at most
 // 20,000 runs. Runs that wait are listed: see waitingKey.
@@ -388,161 +382,6 @@ func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, li
 		return list, 0, err
 	}
 	return list, end - 1, nil
-}
-
-// Recent implements store.Runs. It reads the journals of the last week, newest first. They name the runs that
-// were claimed, queued or closed unclaimed in a minute, so runs need no index. A run that waits for its time is
-// missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
-// journals of a minute that it started.
-func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
-	list []core.Run, next store.RunPlace, err error,
-) {
-	now := s.o.Now().Unix() / 60
-	before, minute, done := from.Before, now+1, int64(0)
-	if before > 0 && (before-1)/perMinute <= now+1 {
-		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
-	}
-	w := recentWalk{s: s.Store, app: of.App, limit: limit}
-	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
-		var at int64
-		var ids []core.RunID // that the journals of the minute at name
-		take := func() error {
-			skip := int64(0)
-			if at == minute {
-				skip = done
-			}
-			return w.minute(ctx, at, skip, ids)
-		}
-		e := equal("of", text(store.KindJournals(hour*60)))
-		e.any(where("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/")))
-		read := 0
-		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
-			if read++; read%keysPerGet == 0 {
-				w.spent++
-			}
-			j, err := decodeJournal(it)
-			if err != nil {
-				return false, err
-			}
-			if j.Key.Minute != at && len(ids) > 0 {
-				err, ids = take(), nil
-			}
-			at = j.Key.Minute
-			for _, e := range j.Entries {
-				ids = append(ids, e.Run)
-			}
-			return w.next == 0, err
-		})
-		if err == nil && w.next == 0 && len(ids) > 0 {
-			err = take()
-		}
-		if err != nil {
-			return nil, next, err
-		}
-		if w.spent++; w.next == 0 && w.spent >= mostRecent {
-			w.next = recentPlace(hour*60, perMinute)
-		}
-	}
-	return w.runs, store.RunPlace{Before: w.next}, nil
-}
-
-// The place to continue from is a millisecond inside a minute. It counts down the runs of that minute that were returned,
-// in the order of time. If a minute has more runs than are read and sorted, it is mostByTime plus the number of hundreds
-// of runs returned, highest ID first. If a minute grows beyond mostByTime during the
-// listing, the listing of this minute starts over.
-const (
-	perMinute  = 60_000
-	mostByTime = 5_000
-	mostRecent = 100 // requests of one call
-)
-
-func recentPlace(minute, done int64) int64 { return minute*perMinute + perMinute - done }
-
-// recentWalk holds the runs that Recent has found; next is set when the call must return.
-type recentWalk struct {
-	s     *Store
-	app   string
-	limit int
-	spent int  // read runs, so that the next call does not start where this one did
-	moved bool // has read runs, so that the next call starts at another place
-	runs  []core.Run
-	next  int64
-}
-
-// minute takes the runs of a minute, except those before the place done. It sorts the runs by time, or if there are too many,
-// takes whole groups of a hundred runs.
-func (w *recentWalk) minute(ctx context.Context, at, done int64, ids []core.RunID) error {
-	slices.Sort(ids)
-	ids = slices.Compact(ids)
-	slices.Reverse(ids)
-	byTime := len(ids) <= mostByTime
-	if !byTime && len(ids) > keysPerGet*(perMinute-mostByTime) {
-		return fmt.Errorf("the journals of minute %d name %d runs, more than can be listed", at, len(ids))
-	}
-	size, i := keysPerGet, max(0, done-mostByTime)
-	if byTime {
-		size, i = mostByTime, 0
-	}
-	groups := slices.Collect(slices.Chunk(ids, size))
-	for ; i < int64(len(groups)); i++ {
-		cost, place := (len(groups[i])+keysPerGet-1)/keysPerGet, mostByTime+i
-		if byTime {
-			place = done
-		}
-		if w.moved && (w.over() || w.spent+cost > mostRecent) {
-			w.next = recentPlace(at, place)
-			return nil
-		}
-		w.moved, w.spent = true, w.spent+cost
-		list, err := w.s.claimed(ctx, at, groups[i])
-		if err != nil {
-			return err
-		}
-		for k := range list {
-			switch r := &list[k]; {
-			case byTime && int64(k) < done:
-			case byTime && w.over():
-				w.next = recentPlace(at, int64(k))
-				return nil
-			case w.app == "" || r.App == w.app:
-				w.runs = append(w.runs, *r)
-			}
-		}
-	}
-	if w.over() || w.spent >= mostRecent {
-		w.next = recentPlace(at, perMinute)
-	}
-	return nil
-}
-
-func (w *recentWalk) over() bool { return len(w.runs) >= w.limit }
-
-// claimed reads the runs with these IDs and returns the runs that the journals of minute list, newest first.
-func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]core.Run, error) {
-	found, err := store.Complete(runs{s}.Get(ctx, ids))
-	if err != nil {
-		return nil, err
-	}
-	list := make([]core.Run, 0, len(found))
-	for _, id := range ids {
-		// A run that was released and claimed again is listed by its last journal.
-		if r := found[id]; r != nil && (r.Journal.IsZero() || r.Journal.Minute == minute) {
-			list = append(list, *r)
-		}
-	}
-	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(taken(&b).Compare(taken(&a)), cmp.Compare(b.ID, a.ID)) })
-	return list, nil
-}
-
-// taken returns about when a dispatcher first claimed or recorded a run.
-func taken(r *core.Run) time.Time {
-	switch {
-	case !r.SentAt.IsZero():
-		return r.SentAt
-	case r.State == core.Skipped:
-		return r.EndedAt
-	}
-	return r.Slot.Time()
 }
 
 // Newest implements store.Store.Newest. In a glance it costs half a read unit.

@@ -9,21 +9,11 @@ import (
 
 // ListDefinitions implements store.Definitions.
 func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Definition, next core.JobID, err error) {
-	listed, err := s.Store.List(ctx, "jobs", store.JobName(after), "", limit)
+	ids, next, err := s.listed(ctx, "", after, limit)
 	if err != nil {
 		return nil, 0, err
 	}
-	keys, id := make([]item, len(listed)), core.JobID(0)
-	for i := range listed {
-		if id, err = jobOf(listed[i].Name); err != nil {
-			return nil, 0, err
-		}
-		keys[i] = defKey(id)
-	}
-	if len(listed) == limit {
-		next = id
-	}
-	return list, next, s.getAll(ctx, s.o.Names.Jobs, keys, func(it item) error {
+	return list, next, s.getAll(ctx, s.o.Names.Jobs, keysOf(ids, defKey), func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
 		list = append(list, store.Definition{Job: id, Text: stringOf(it, "def")})
 		return err

@@ -40,7 +40,7 @@ func TestOneThrottledKeyFailsNoOther(t *testing.T) {
 			if c.Op != "BatchGetItem" {
 				return fakeaws.Fault{}
 			}
-			return fakeaws.Fault{Part: func(i int) bool { return c.N == 1 || i == hot }} // the second request has only that key
+			return fakeaws.Fault{Part: func(i int) bool { return c.N == 1 || c.N == n && i == hot }} // the second request has only that key
 		}
 		judge := func(what string, i int, is bool, err error) {
 			if throttled := errors.Is(err, core.ErrThrottled); !is || throttled != (i == hot) || !throttled && err != nil {

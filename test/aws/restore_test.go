@@ -308,7 +308,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			continue // an item with a run's long fields
 		}
 		have[core.RunID(id)] = true
-		state := it["state"].(*types.AttributeValueMemberS).Value
+		state := it["State"].(*types.AttributeValueMemberS).Value
 		if core.State(state).Open() {
 			open[core.RunID(id)] = true
 		}

@@ -56,11 +56,38 @@ func (x *account) put(of string, k int) error {
 	return err
 }
 
+func (x *account) read(keys ...attrs) *dynamodb.BatchGetItemOutput {
+	x.t.Helper()
+	out, err := x.db.BatchGetItem(x.t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+		names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+	x.ok(err)
+	return out
+}
+
 func (x *account) there(of string, k int) bool {
 	x.t.Helper()
-	out, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key(of, k), ConsistentRead: aws.Bool(true)})
+	return len(x.read(key(of, k)).Responses[names.State]) > 0
+}
+
+// write puts items in one batch.
+func (x *account) write(items ...attrs) *dynamodb.BatchWriteItemOutput {
+	x.t.Helper()
+	list := make([]types.WriteRequest, len(items))
+	for i, it := range items {
+		list[i].PutRequest = &types.PutRequest{Item: it}
+	}
+	out, err := x.db.BatchWriteItem(x.t.Context(),
+		&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
 	x.ok(err)
-	return len(out.Item) > 0
+	return out
+}
+
+func keys(of string, n int) []attrs {
+	list := make([]attrs, n)
+	for k := range list {
+		list[k] = key(of, k)
+	}
+	return list
 }
 
 func (x *account) send(n int) {
@@ -124,12 +151,8 @@ func TestSlow(t *testing.T) {
 func TestRefused(t *testing.T) {
 	with(t, fakeaws.Account{Refused: 1}, func(x *account) {
 		ctx := x.t.Context()
-		var writes []types.WriteRequest
-		var keys []map[string]types.AttributeValue
 		var statements []types.BatchStatementRequest
 		for k := range 25 {
-			keys = append(keys, key("a", k))
-			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: key("a", k)}})
 			statements = append(statements, types.BatchStatementRequest{Statement: aws.String(`INSERT INTO "state" VALUE {'of': ?, 'key': ?}`),
 				Parameters: []types.AttributeValue{text("b"), text(fmt.Sprint(k))}})
 		}
@@ -139,24 +162,14 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%s: %d of %d are refused, and %d are done", what, refused, of, done)
 			}
 		}
-		count := func(of string) (n int) {
+		count := func(of string) int {
 			faults := x.db.Faults
 			x.db.Faults = nil
 			defer func() { x.db.Faults = faults }()
-			for k := range 25 {
-				if x.there(of, k) {
-					n++
-				}
-			}
-			return n
+			return len(x.read(keys(of, 25)...).Responses[names.State])
 		}
-		put, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
-		x.ok(err)
-		some("BatchWriteItem", len(put.UnprocessedItems[names.State]), 25, count("a"))
-		got, err := x.db.BatchGetItem(ctx,
-			&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
-		x.ok(err)
-		if unread := len(got.UnprocessedKeys[names.State].Keys); unread == 0 || unread == 25 {
+		some("BatchWriteItem", len(x.write(keys("a", 25)...).UnprocessedItems[names.State]), 25, count("a"))
+		if unread := len(x.read(keys("a", 25)...).UnprocessedKeys[names.State].Keys); unread == 0 || unread == 25 {
 			t.Errorf("BatchGetItem: %d of 25 are unread", unread)
 		}
 		did, err := x.db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
@@ -208,7 +221,7 @@ func TestTwice(t *testing.T) {
 		if n := len(x.receive()); n == 0 || n == 10 {
 			t.Errorf("%d of 10 were received by two", n)
 		}
-		x.q.Purge(names.Fires)
+		x.q.Lose(names.Fires, func(fakeaws.Message) bool { return true })
 		x.send(10)
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &names.Fires}
 		for i, m := range x.receive() {
@@ -227,28 +240,18 @@ func TestTorn(t *testing.T) {
 	with(t, fakeaws.Account{Torn: 1}, func(x *account) {
 		const n = 10
 		write := func(v int) {
-			var list []types.WriteRequest
-			for k := range n {
-				it := key("a", k)
+			list := keys("a", n)
+			for _, it := range list {
 				it["v"] = text(fmt.Sprint(v))
-				list = append(list, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
 			}
-			_, err := x.db.BatchWriteItem(x.t.Context(),
-				&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
-			x.ok(err)
-		}
-		var keys []attrs
-		for k := range n {
-			keys = append(keys, key("a", k))
+			x.write(list...)
 		}
 		write(0)
 		torn := 0
 		for v := range 20 {
 			began := time.Now()
 			time.AfterFunc(time.Millisecond, func() { write(v + 1) })
-			out, err := x.db.BatchGetItem(x.t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
-				names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
-			x.ok(err)
+			out := x.read(keys("a", n)...)
 			if took := time.Since(began); took == 0 || took >= 200*time.Millisecond {
 				t.Errorf("it took %s", took)
 			}
@@ -389,33 +392,26 @@ func TestLagAndStale(t *testing.T) {
 func TestTTL(t *testing.T) {
 	with(t, fakeaws.Account{TTL: 48 * time.Hour}, func(x *account) {
 		at := time.Now().Add(time.Minute)
-		for k := range 50 {
-			it := key("a", k)
+		list := keys("a", 25)
+		for _, it := range list {
 			it["expires"] = &types.AttributeValueMemberN{Value: fmt.Sprint(at.Unix())}
-			_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.State, Item: it})
-			x.ok(err)
 		}
-		left := func() (n int) {
-			for k := range 50 {
-				if x.there("a", k) {
-					n++
-				}
-			}
-			return n
-		}
+		x.write(list...)
+		left := func() int { return len(x.read(keys("a", 25)...).Responses[names.State]) }
 		time.Sleep(time.Hour)
-		if n := left(); n == 0 || n == 50 {
-			t.Errorf("%d of 50 are there an hour past their time", n)
+		if n := left(); n == 0 || n == 25 {
+			t.Errorf("%d of 25 are there an hour past their time", n)
 		}
 		time.Sleep(48 * time.Hour)
 		if n := left(); n > 0 {
-			t.Errorf("%d of 50 are there two days past their time", n)
+			t.Errorf("%d of 25 are there two days past their time", n)
 		}
 	})
 }
 
-// An empty queue shows a message at once when it is sent or released.
-func TestSeenAtOnce(t *testing.T) {
+// TestRedrive: an empty queue shows a message at once when it is sent or released. A message that was received as often as its
+// queue allows is a dead letter, whole, when it would be received once more; one of the dead letters stays.
+func TestRedrive(t *testing.T) {
 	with(t, fakeaws.Account{}, func(x *account) {
 		want := func(queue string, n int, why string) (got []sqstypes.Message) {
 			t.Helper()
@@ -428,6 +424,7 @@ func TestSeenAtOnce(t *testing.T) {
 		want(names.Dead, 0, "no message is dead")
 		want(names.Fires, 0, "nothing was sent")
 		x.send(1)
+		sent := x.q.Messages(names.Fires)[0].ID
 		for n := range x.q.MaxReceives {
 			for _, m := range want(names.Fires, 1, fmt.Sprint("the time ", n+1)) {
 				want(names.Fires, 0, "it is hidden")
@@ -436,39 +433,13 @@ func TestSeenAtOnce(t *testing.T) {
 				x.ok(err)
 			}
 		}
+		check.Equal(t, len(x.q.Messages(names.Dead)), 0, "dead without another receive")
 		want(names.Fires, 0, "it was received as often as may be")
-		want(names.Dead, 1, "it is dead")
-	})
-}
-
-// A message that was received as often as its queue allows is a dead letter, whole, when
-// it would be received once more; one of the dead letters stays.
-func TestRedrive(t *testing.T) {
-	with(t, fakeaws.Account{}, func(x *account) {
-		x.send(1)
-		sent := x.q.Messages(names.Fires)[0].ID
-		for n := range x.q.MaxReceives {
-			if got := x.receive(); len(got) != 1 {
-				t.Fatalf("%d messages come the time %d", len(got), n+1)
-			}
-			time.Sleep(30 * time.Second)
-		}
-		if n := len(x.q.Messages(names.Dead)); n > 0 {
-			t.Errorf("%d are dead without another receive", n)
-		}
-		if n := len(x.receive()) + len(x.q.Messages(names.Fires)); n > 0 {
-			t.Errorf("%d are received once more, or stay", n)
-		}
 		if dead := x.q.Messages(names.Dead); len(dead) != 1 || dead[0].ID != sent || dead[0].Body != "0" || dead[0].Receives != 0 {
 			t.Fatalf("dead are %+v", dead)
 		}
 		for range x.q.MaxReceives + 1 {
-			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Dead, MaxNumberOfMessages: 10,
-				VisibilityTimeout: 30})
-			x.ok(err)
-			if len(out.Messages) != 1 {
-				t.Fatalf("%d dead letters come", len(out.Messages))
-			}
+			want(names.Dead, 1, "it is dead")
 			time.Sleep(30 * time.Second)
 		}
 	})
@@ -498,8 +469,7 @@ func TestPartitionIsThrottled(t *testing.T) {
 		check.Equal(t, dry, 1000, "told of")
 		reads := 0
 		for range 4000 {
-			if _, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key("one", 1),
-				ConsistentRead: aws.Bool(true)}); err == nil {
+			if len(x.read(key("one", 1)).UnprocessedKeys) == 0 {
 				reads++
 			}
 		}
@@ -514,14 +484,8 @@ func TestPartitionIsThrottled(t *testing.T) {
 func TestThrottledInParts(t *testing.T) {
 	with(t, fakeaws.Account{Capacity: 0.01}, func(x *account) {
 		ctx := x.t.Context()
-		var writes []types.WriteRequest
-		for k := range 25 {
-			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: key("one", k)}})
-		}
-		out, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
-		x.ok(err)
-		check.Equal(t, len(out.UnprocessedItems[names.State]), 15, "of 25 were not processed")
-		_, err = x.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		check.Equal(t, len(x.write(keys("one", 25)...).UnprocessedItems[names.State]), 15, "of 25 were not processed")
+		_, err := x.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 			{Put: &types.Put{TableName: &names.State, Item: key("two", 1)}}, {Put: &types.Put{TableName: &names.State, Item: key("one", 99)}}}})
 		var canceled *types.TransactionCanceledException
 		if !errors.As(err, &canceled) || aws.ToString(canceled.CancellationReasons[1].Code) != "ThrottlingError" || x.there("two", 1) {

@@ -28,10 +28,6 @@ type DynamoDB struct {
 	// no item is removed. During this time, reads return the item. DynamoDB takes up to 48 h and guarantees no
 	// time.
 	TTL func() time.Duration
-	// PageBytes is the maximum size of a query page in bytes. New sets PageBytes to 1 MB.
-	PageBytes int
-	// PageItems is the maximum number of items on a query page; 0 means no limit.
-	PageItems int
 
 	report func(format string, args ...any)
 	meter  meter
@@ -54,22 +50,6 @@ var _ dynamo.DynamoDB = (*DynamoDB)(nil)
 // Units returns the capacity units that requests consumed since the previous call of Units.
 func (d *DynamoDB) Units() Units { return d.meter.take() }
 
-// itemTax is the size that DynamoDB adds to each stored item (AWS: "Item sizes and formats" in
-// the developer guide of DynamoDB); no read or write pays it.
-const itemTax = 100
-
-// Stored returns the current size of a table, in bytes that AWS bills.
-func (d *DynamoDB) Stored(name string) (bytes int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, list := range d.tables[name].parts {
-		for _, e := range list {
-			bytes += e.size + itemTax
-		}
-	}
-	return bytes
-}
-
 // call is one request: the fault first, then the effect.
 func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 	d.meter.request(c.Op)
@@ -86,8 +66,7 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 		}
 	}
 	if err := do(&f); err != nil {
-		var odd *unknown
-		if errors.As(err, &odd) {
+		if isA[*unknown](err) {
 			d.report("%s of %s: %v", c.Op, c.On, err)
 		}
 		return operation(c.Op, err)
@@ -95,9 +74,15 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 	return f.end(ctx, c)
 }
 
+// isA reports whether an error has a type.
+func isA[E error](err error) bool {
+	_, has := errors.AsType[E](err)
+	return has
+}
+
 // use records capacity that a table used.
 func (d *DynamoDB) use(t *table, hash value, read, write float64) {
-	d.meter.add(t.name, read, write, 0)
+	d.meter.add(read, write, 0)
 	t.room.takes(hash, time.Now(), read, write)
 }
 
@@ -220,7 +205,7 @@ func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 	if !w.check {
 		if index := w.table.put(w.at, is, time.Now(), d.lag()); index > 0 {
-			d.meter.add(w.table.index.name, 0, 0, index)
+			d.meter.add(0, 0, index)
 		}
 		d.watchExpiry(w, was, is)
 	}
@@ -242,8 +227,7 @@ func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 		err = Throttled()
 	}
 	if err != nil {
-		var refused *types.ConditionalCheckFailedException
-		if errors.As(err, &refused) {
+		if isA[*types.ConditionalCheckFailedException](err) {
 			d.use(w.table, w.at.hash, 0, writeUnits(sizeOf(was)))
 		}
 		return was, nil, err
@@ -280,43 +264,15 @@ func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string,
 			return nil, err
 		}
 	}
-	return w, w.env.check([]*cond{w.cond}, w.update)
+	return w, w.env.check(w.cond, w.update)
 }
 
-// GetItem implements dynamo.DynamoDB.
-func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput,
-	err error) {
-	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Key", "ConsistentRead", "ReturnConsumedCapacity"); err != nil {
-			return err
-		}
-		d.lock()
-		defer d.mu.Unlock()
-		t, err := d.table(in.TableName)
-		if err != nil {
-			return err
-		}
-		part, err := share(ctx, in.ConsistentRead)
-		if err != nil {
-			return err
-		}
-		p, err := t.keyOnly(in.Key)
-		if err != nil {
-			return err
-		}
-		if !f.served(&t.room, p.hash, false) {
-			return Throttled()
-		}
-		out = &dynamodb.GetItemOutput{}
-		if e := t.get(p); e != nil {
-			out.Item = copied(e.it)
-		}
-		units := part * readUnits(sizeOf(out.Item))
-		d.use(t, p.hash, units, 0)
-		out.ConsumedCapacity = consumed(in.ReturnConsumedCapacity, units)
-		return nil
-	})
-	return answered(out, err)
+// prepareUpdate is prepare for an update, which needs its expression.
+func (d *DynamoDB) prepareUpdate(name *string, key item, does, condition *string, names map[string]string, values item) (*write, error) {
+	if does == nil {
+		return nil, strange("an update without its expression")
+	}
+	return d.prepare(name, key, nil, does, condition, names, values)
 }
 
 // share returns the cost of a read as a share of a strong one. Only reads for a page may be weak.
@@ -346,93 +302,75 @@ func answered[T any](out *T, err error) (*T, error) {
 	return out, nil
 }
 
-// PutItem implements dynamo.DynamoDB.
-func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput,
-	err error) {
-	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues",
-			"ReturnValues"); err != nil {
+// conditional lists the parameters that the conditional writes of one item share.
+var conditional = []string{"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"}
+
+// alone makes a request of one write.
+func (d *DynamoDB) alone(ctx context.Context, op string, table *string, in any, names []string, prepare func() (*write, error)) (
+	w *write, was, is item, err error,
+) {
+	err = d.call(ctx, Call{op, aws.ToString(table), 1, true}, func(f *Fault) (err error) {
+		if err := understood(in, append(names, conditional...)...); err != nil {
 			return err
-		}
-		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueAllOld {
-			return strange("ReturnValues %s of a put", in.ReturnValues)
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		w, err := d.prepare(in.TableName, nil, in.Item, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
-		if err != nil {
-			return err
-		}
-		was, _, err := d.one(f, w)
-		out = &dynamodb.PutItemOutput{}
-		if in.ReturnValues != "" {
-			out.Attributes = copied(was)
+		if w, err = prepare(); err == nil {
+			was, is, err = d.one(f, w)
 		}
 		return err
 	})
-	return answered(out, err)
+	return w, was, is, err
+}
+
+// PutItem implements dynamo.DynamoDB.
+func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
+	_, _, _, err := d.alone(ctx, "PutItem", in.TableName, in, []string{"Item"}, func() (*write, error) {
+		return d.prepare(in.TableName, nil, in.Item, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+	})
+	return answered(&dynamodb.PutItemOutput{}, err)
 }
 
 // UpdateItem implements dynamo.DynamoDB.
-func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
-	_ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
-	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames",
-			"ExpressionAttributeValues", "ReturnValues"); err != nil {
-			return err
-		}
-		if v := in.ReturnValues; v != "" && v != types.ReturnValueUpdatedNew && v != types.ReturnValueAllOld {
-			return strange("ReturnValues %s of an update", in.ReturnValues)
-		}
-		d.lock()
-		defer d.mu.Unlock()
-		w, err := d.prepare(in.TableName, in.Key, nil, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames,
+func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (
+	*dynamodb.UpdateItemOutput, error,
+) {
+	w, was, is, err := d.alone(ctx, "UpdateItem", in.TableName, in, []string{"UpdateExpression", "ReturnValues"}, func() (*write, error) {
+		return d.prepareUpdate(in.TableName, in.Key, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames,
 			in.ExpressionAttributeValues)
-		if err != nil {
-			return err
-		}
-		if w.update == nil {
-			return strange("an update without its expression")
-		}
-		was, is, err := d.one(f, w)
-		if err != nil {
-			return err
-		}
-		out = &dynamodb.UpdateItemOutput{}
-		switch in.ReturnValues {
-		case types.ReturnValueAllOld:
-			out.Attributes = copied(was)
-		case types.ReturnValueUpdatedNew:
-			out.Attributes = item{}
-			for _, s := range slices.Concat(w.update.sets, w.update.adds) {
-				n := w.env.name(s.name)
-				out.Attributes[n] = copiedValue(is[n])
-			}
-		}
-		return nil
 	})
-	return answered(out, err)
+	if err != nil {
+		return nil, err
+	}
+	out := &dynamodb.UpdateItemOutput{}
+	switch in.ReturnValues {
+	case "":
+	case types.ReturnValueAllOld:
+		out.Attributes = copied(was)
+	case types.ReturnValueUpdatedNew:
+		out.Attributes = item{}
+		for _, s := range slices.Concat(w.update.sets, w.update.adds) {
+			n := w.env.name(s.name)
+			out.Attributes[n] = copiedValue(is[n])
+		}
+	default:
+		d.report("ReturnValues %s of an update", in.ReturnValues)
+	}
+	return out, nil
 }
 
 // DeleteItem implements dynamo.DynamoDB.
-func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
-	_ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
-	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
-			return err
+func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (
+	*dynamodb.DeleteItemOutput, error,
+) {
+	_, _, _, err := d.alone(ctx, "DeleteItem", in.TableName, in, nil, func() (w *write, err error) {
+		w, err = d.prepare(in.TableName, in.Key, nil, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+		if err == nil {
+			w.remove = true
 		}
-		d.lock()
-		defer d.mu.Unlock()
-		w, err := d.prepare(in.TableName, in.Key, nil, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
-		if err != nil {
-			return err
-		}
-		w.remove = true
-		out = &dynamodb.DeleteItemOutput{}
-		_, _, err = d.one(f, w)
-		return err
+		return w, err
 	})
-	return answered(out, err)
+	return answered(&dynamodb.DeleteItemOutput{}, err)
 }
 
 // BatchGetItem implements dynamo.DynamoDB. The result is not a snapshot: it can have a concurrent write of one item
@@ -618,12 +556,10 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 			}
 			if err != nil {
 				failed = true
-				var refused *types.ConditionalCheckFailedException
-				var odd *unknown
 				switch {
-				case errors.As(err, &refused):
-					reasons[i].Code, reasons[i].Message = aws.String("ConditionalCheckFailed"), refused.Message
-				case errors.As(err, &odd):
+				case isA[*types.ConditionalCheckFailedException](err):
+					reasons[i].Code, reasons[i].Message = aws.String("ConditionalCheckFailed"), aws.String(err.Error())
+				case isA[*unknown](err):
 					return err
 				default:
 					reasons[i].Code, reasons[i].Message = aws.String("ValidationError"), aws.String(err.Error())
@@ -719,24 +655,20 @@ func needed(a *types.TransactWriteItem) string {
 }
 
 func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
-	conditional := []string{"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"}
 	n := 0
 	if p := a.Put; p != nil {
 		n++
-		if err := understood(p, append(conditional, "Item")...); err != nil {
+		if err := understood(p, append([]string{"Item"}, conditional...)...); err != nil {
 			return nil, err
 		}
 		w, err = d.prepare(p.TableName, nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	}
 	if p := a.Update; p != nil {
 		n++
-		if err := understood(p, append(conditional, "UpdateExpression")...); err != nil {
+		if err := understood(p, append([]string{"UpdateExpression"}, conditional...)...); err != nil {
 			return nil, err
 		}
-		if p.UpdateExpression == nil {
-			return nil, strange("an update without its expression")
-		}
-		w, err = d.prepare(p.TableName, p.Key, nil, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames,
+		w, err = d.prepareUpdate(p.TableName, p.Key, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames,
 			p.ExpressionAttributeValues)
 	}
 	if p := a.Delete; p != nil {
@@ -800,8 +732,7 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 				return err
 			}
 			writes[i], errs[i] = d.partiql(st, in.Statements[i].Parameters)
-			var odd *unknown
-			if errors.As(errs[i], &odd) {
+			if isA[*unknown](errs[i]) {
 				return errs[i]
 			}
 			if errs[i] != nil {
@@ -821,8 +752,7 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 			case err == nil:
 				_, _, err = d.one(f, w)
 			}
-			var odd *unknown
-			if errors.As(err, &odd) {
+			if isA[*unknown](err) {
 				return err
 			}
 			out.Responses[i].TableName = aws.String(name)
@@ -844,17 +774,14 @@ func statementError(err error, update bool) *types.BatchStatementError {
 		return nil
 	}
 	e := &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumValidationError, Message: aws.String(err.Error())}
-	var refused *types.ConditionalCheckFailedException
-	var gone *types.ResourceNotFoundException
-	var busy *types.TransactionConflictException
 	switch {
-	case errors.As(err, &busy):
+	case isA[*types.TransactionConflictException](err):
 		e.Code = types.BatchStatementErrorCodeEnumTransactionConflict
-	case errors.As(err, &refused) && update:
+	case isA[*types.ConditionalCheckFailedException](err) && update:
 		e.Code = types.BatchStatementErrorCodeEnumConditionalCheckFailed
-	case errors.As(err, &refused):
+	case isA[*types.ConditionalCheckFailedException](err):
 		e.Code = types.BatchStatementErrorCodeEnumDuplicateItem
-	case errors.As(err, &gone):
+	case isA[*types.ResourceNotFoundException](err):
 		e.Code = types.BatchStatementErrorCodeEnumResourceNotFound
 	case IsThrottled(err):
 		e.Code = types.BatchStatementErrorCodeEnumThrottlingError
@@ -888,7 +815,7 @@ func (d *DynamoDB) partiql(st *statement, params []types.AttributeValue) (*write
 		w.at, err = t.place(w.put)
 		return w, err
 	}
-	if err := w.env.check([]*cond{st.where}, st.update); err != nil {
+	if err := w.env.check(st.where, st.update); err != nil {
 		return nil, err
 	}
 	if len(st.update.sets)+len(st.update.removes) == 0 {
@@ -925,9 +852,8 @@ func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func
 		on += "/" + *in.IndexName
 	}
 	err = d.call(ctx, Call{Op: "Query", On: on, N: 1}, func(f *Fault) error {
-		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "FilterExpression", "ExpressionAttributeNames",
-			"ExpressionAttributeValues",
-			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead", "ReturnConsumedCapacity"); err != nil {
+		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "ExpressionAttributeNames",
+			"ExpressionAttributeValues", "Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead", "ReturnConsumedCapacity"); err != nil {
 			return err
 		}
 		d.lock()
@@ -961,11 +887,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	if err != nil {
 		return nil, err
 	}
-	filter, err := d.cond(in.FilterExpression)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.check([]*cond{keys, filter}, nil); err != nil {
+	if err := e.check(keys, nil); err != nil {
 		return nil, err
 	}
 	part, err := keyCondition(&e, keys, hash, sort)
@@ -1008,23 +930,20 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	}
 	out := &dynamodb.QueryOutput{}
 	most := len(rows) + 1
-	for _, n := range []int{int(aws.ToInt32(in.Limit)), d.PageItems, f.Short} {
+	for _, n := range []int{int(aws.ToInt32(in.Limit)), f.Short} {
 		if n > 0 {
 			most = min(most, n)
 		}
 	}
-	looked, size := 0, 0
+	size := 0
 	for ; from < len(rows); from++ {
 		r := rows[from]
 		if !e.holds(keys, r.it) {
 			continue
 		}
-		looked++
 		size += sizeOf(r.it)
-		if e.holds(filter, r.it) {
-			out.Items = append(out.Items, copied(r.it))
-		}
-		if looked >= most || size >= d.PageBytes {
+		out.Items = append(out.Items, copied(r.it))
+		if len(out.Items) >= most || size >= pageBytes {
 			out.LastEvaluatedKey = item{}
 			for _, n := range []string{t.hash.name, t.sort.name, hash.name, sort.name} {
 				out.LastEvaluatedKey[n] = copiedValue(r.it[n])
@@ -1032,16 +951,12 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 			break
 		}
 	}
-	out.Count, out.ScannedCount = int32(len(out.Items)), int32(looked)
+	out.Count, out.ScannedCount = int32(len(out.Items)), int32(len(out.Items))
 	units := readUnits(size)
 	if weak {
 		units /= 2
 	}
-	name := t.name
-	if in.IndexName != nil {
-		name = t.index.name
-	}
-	d.meter.add(name, units, 0, 0)
+	d.meter.add(units, 0, 0)
 	room.takes(part, time.Now(), units, 0)
 	out.ConsumedCapacity = consumed(in.ReturnConsumedCapacity, units)
 	return out, nil
@@ -1076,7 +991,7 @@ func keyCondition(e *env, c *cond, hash, sort key) (part value, err error) {
 				}
 			}
 			if n == "between" {
-				if over, _ := less(e.value(s.args[2]), e.value(s.args[1])); over {
+				if over := less(e.value(s.args[2]), e.value(s.args[1])); over {
 					return part, invalid("The BETWEEN operator requires upper bound to be greater than or equal to lower bound")
 				}
 			}

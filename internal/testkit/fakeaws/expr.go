@@ -392,10 +392,8 @@ func (e *env) use(text string) {
 
 // check resolves all expressions of a request once, whatever their values are, and rejects
 // names and values that none uses.
-func (e *env) check(conds []*cond, u *update) error {
-	for _, c := range conds {
-		e.walk(c)
-	}
+func (e *env) check(c *cond, u *update) error {
+	e.walk(c)
 	var written []string
 	if u != nil {
 		for _, s := range slices.Concat(u.sets, u.adds) {
@@ -471,8 +469,7 @@ func (e *env) holds(c *cond, it item) bool {
 		return false // a comparison with a missing attribute
 	}
 	arg := e.value(c.args[1])
-	before, _ := less(v, arg)
-	after, _ := less(arg, v)
+	before, after := less(v, arg), less(arg, v)
 	switch c.op {
 	case "=":
 		return equal(v, arg)
@@ -485,8 +482,7 @@ func (e *env) holds(c *cond, it item) bool {
 	case ">=":
 		return after || equal(v, arg)
 	case "between":
-		beyond, _ := less(e.value(c.args[2]), v)
-		return (after || equal(v, arg)) && !beyond
+		return (after || equal(v, arg)) && !less(e.value(c.args[2]), v)
 	case "in":
 		return slices.ContainsFunc(c.args[1:], func(o operand) bool { return equal(v, e.value(o)) })
 	}

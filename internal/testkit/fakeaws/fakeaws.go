@@ -86,7 +86,7 @@ var Names = dynamo.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "htt
 // New creates empty tables and queues with the names in Names. New passes input that the fakes do not know to the
 // function `report`, usually t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
-	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
+	db := &DynamoDB{report: report, tables: map[string]*table{
 		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},
 			sort: key{"planAt", 'S'}}),
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
@@ -170,12 +170,8 @@ func only(in any, names ...string) error {
 type Units struct {
 	Read, Write float64 // units read from and written to tables
 	Index       float64 // units written to indexes
-	On          map[string]Used
 	Requests    map[string]int
 }
-
-// Used is the number of capacity units read from and written to one table or one index.
-type Used struct{ Read, Write float64 }
 
 // meter counts units.
 type meter struct {
@@ -193,15 +189,10 @@ func (m *meter) request(op string) {
 }
 
 // add counts units that a request read from and wrote to a table, or to an index.
-func (m *meter) add(on string, read, table, index float64) {
+func (m *meter) add(read, table, index float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.u.Read, m.u.Write, m.u.Index = m.u.Read+read, m.u.Write+table, m.u.Index+index
-	if m.u.On == nil {
-		m.u.On = map[string]Used{}
-	}
-	was := m.u.On[on]
-	m.u.On[on] = Used{was.Read + read, was.Write + table + index}
 }
 
 // take returns the counts since the last call.

@@ -103,13 +103,6 @@ func (q *SQS) Messages(url string) []Message {
 	return list
 }
 
-// Purge deletes all messages of a queue.
-func (q *SQS) Purge(url string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.queues[url].list = nil
-}
-
 // Lose removes messages of a queue, in flight or not. A purge of an SQS queue has this effect.
 func (q *SQS) Lose(url string, lost func(Message) bool) {
 	q.mu.Lock()
@@ -131,8 +124,7 @@ func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 		return operation(c.Op, err)
 	}
 	if err := do(&f); err != nil {
-		var odd *unknown
-		if errors.As(err, &odd) {
+		if isA[*unknown](err) {
 			q.report("%s of %s: %v", c.Op, c.On, err)
 		}
 		return operation(c.Op, err)
@@ -190,7 +182,7 @@ func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 
 // SendMessage implements dynamo.SQS.
 func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...func(*sqs.Options)) (out *sqs.SendMessageOutput, err error) {
 	err = q.call(ctx, Call{"SendMessage", aws.ToString(in.QueueUrl), 1, true}, func(*Fault) error {
-		if err := understood(in, "QueueUrl", "MessageBody", "MessageAttributes", "DelaySeconds"); err != nil {
+		if err := understood(in, "QueueUrl", "MessageBody", "MessageAttributes"); err != nil {
 			return err
 		}
 		q.mu.Lock()
@@ -211,13 +203,13 @@ func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...fu
 			}
 			size += len(name) + len("String") + len(reason)
 		}
-		if err := errors.Join(body(aws.ToString(in.MessageBody)), delayed(in.DelaySeconds)); err != nil {
+		if err := body(aws.ToString(in.MessageBody)); err != nil {
 			return err
 		}
 		if size > maxMessage {
 			return sender("InvalidParameterValue", "Message must be shorter than %d bytes.", maxMessage)
 		}
-		id := q.put(*in.QueueUrl, x, *in.MessageBody, reason, in.DelaySeconds)
+		id := q.put(*in.QueueUrl, x, *in.MessageBody, reason, 0)
 		out = &sqs.SendMessageOutput{MessageId: aws.String(strconv.FormatInt(id, 10))}
 		return nil
 	})

@@ -291,18 +291,6 @@ func sizeOfValue(v types.AttributeValue) int {
 		return (len(v.Value)+1)/2 + 1
 	case *types.AttributeValueMemberB:
 		return len(v.Value)
-	case *types.AttributeValueMemberL:
-		n := 3
-		for _, e := range v.Value {
-			n += 1 + sizeOfValue(e)
-		}
-		return n
-	case *types.AttributeValueMemberM:
-		n := 3
-		for name, e := range v.Value {
-			n += 1 + len(name) + sizeOfValue(e)
-		}
-		return n
 	}
 	return 1
 }
@@ -320,10 +308,9 @@ func whole(it item) error {
 			if _, err := strconv.ParseInt(v.Value, 10, 64); err != nil {
 				return invalid("the attribute %s is %q, which is no whole number", name, v.Value)
 			}
-		case *types.AttributeValueMemberS, *types.AttributeValueMemberBOOL, *types.AttributeValueMemberB, *types.AttributeValueMemberL,
-			*types.AttributeValueMemberM, *types.AttributeValueMemberNULL:
+		case *types.AttributeValueMemberS, *types.AttributeValueMemberBOOL, *types.AttributeValueMemberB:
 		default:
-			return fmt.Errorf("the type %T of %s is not understood", v, name)
+			return strange("the type %T of %s", v, name)
 		}
 	}
 	return nil
@@ -344,19 +331,17 @@ func equal(a, b types.AttributeValue) bool {
 	return false
 }
 
-// less orders two values of one type; ok is false if they are not comparable.
-func less(a, b types.AttributeValue) (is, ok bool) {
+// less reports whether a is before b, which has the same type.
+func less(a, b types.AttributeValue) bool {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:
-		if b, ok := b.(*types.AttributeValueMemberS); ok {
-			return a.Value < b.Value, true
-		}
+		b, ok := b.(*types.AttributeValueMemberS)
+		return ok && a.Value < b.Value
 	case *types.AttributeValueMemberN:
-		if b, ok := b.(*types.AttributeValueMemberN); ok {
-			return intOf(a) < intOf(b), true
-		}
+		b, ok := b.(*types.AttributeValueMemberN)
+		return ok && intOf(a) < intOf(b)
 	}
-	return false, false
+	return false
 }
 
 func intOf(v *types.AttributeValueMemberN) int64 {
@@ -389,12 +374,6 @@ func copiedValue(v types.AttributeValue) types.AttributeValue {
 		return &c
 	case *types.AttributeValueMemberB:
 		return &types.AttributeValueMemberB{Value: slices.Clone(v.Value)}
-	case *types.AttributeValueMemberL:
-		list := make([]types.AttributeValue, len(v.Value))
-		for i := range list {
-			list[i] = copiedValue(v.Value[i])
-		}
-		return &types.AttributeValueMemberL{Value: list}
 	}
 	return v
 }
