@@ -58,12 +58,6 @@ func (s *data) dead() *dispatch.Dead {
 	return dispatch.NewDead(s.faulty, s.f, nil, slog.New(slog.DiscardHandler))
 }
 
-// byJournal makes lists of runs use journals, for dispatchers that are created later.
-func (s *data) byJournal() {
-	s.faulty.ByJournal = true
-	s.f = s.finish()
-}
-
 // trigger creates a run with an entry of the due index.
 func (s *data) trigger(r core.Run) {
 	s.T.Helper()

@@ -14,8 +14,6 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -160,12 +158,11 @@ func (x *faults) next(op string) fault {
 type rig struct {
 	*fixture.Store
 	*faults
-	t      *testing.T
-	with   *store.Store // the one with faults, over which f is
-	f      *finish.Finish
-	now    time.Time
-	closed []core.Run
-	say    func(format string, args ...any) // tells a story what happened
+	t    *testing.T
+	with *store.Store // the one with faults, over which f is
+	f    *finish.Finish
+	now  time.Time
+	say  func(format string, args ...any) // tells a story what happened
 }
 
 func newRig(t *testing.T) *rig {
@@ -188,7 +185,6 @@ func newRig(t *testing.T) *rig {
 // finish returns a Finish over the store with faults.
 func (r *rig) finish(o plan.Options) *finish.Finish {
 	return finish.New(r.with, finish.Options{Now: r.clocked, Plan: o, Log: slog.New(slog.DiscardHandler), Closed: func(run *core.Run) {
-		r.closed = append(r.closed, *run)
 		r.say("closed %s", story.Name(run.ID))
 	}})
 }
@@ -243,21 +239,4 @@ func (r *rig) messages(kind ring.Kind) (out []ring.Message) {
 		out = append(out, d.Message)
 	}
 	return out
-}
-
-// delayed stores a fixed-delay job whose chain is open. Its run is scheduled a second before
-// begin.
-func (r *rig) delayed(id core.JobID, every time.Duration, change func(*core.Job)) (core.Job, core.Run) {
-	r.t.Helper()
-	run := core.PlannedRun(id, core.InstantOf(begin)-1)
-	j := r.job(id, func(j *core.Job) {
-		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: every}}}
-		j.Sched.Next, j.Sched.Tail, j.Sched.Seq = core.InstantOf(begin)-1, run, 5
-		j.Sched.PlanAt = core.InstantOf(begin) + 600
-		if change != nil {
-			change(j)
-		}
-	})
-	check.Call(r.t)(schedule.Compile(j.Sched.Schedule, id))
-	return j, r.run(run, func(x *core.Run) { x.FixedDelay = true })
 }

@@ -93,15 +93,6 @@ func (r *rig) faulty() *store.Store {
 // run returns the run of a message.
 func (r *rig) run(m ring.Message) core.Run { return r.e.Run(m.PostRun.Run) }
 
-// update changes the rig's job.
-func (r *rig) update(change func(j *core.Job)) {
-	r.t.Helper()
-	r.e.Edit(7, func(j *core.Job) {
-		j.Sched.Rev++
-		change(j)
-	})
-}
-
 // oneByOne returns f for channels that are sent to at the same time: f may count.
 func oneByOne(f func(channel string) error) func(string) error {
 	var mu sync.Mutex
