@@ -76,4 +76,11 @@ func NumberedRange(job JobID) (first, last RunID) {
 	return NumberedRun(job, 0), NumberedRun(job, MaxNumber)
 }
 
+// RunRanges returns the first and last ID of the job's planned runs, and of its numbered runs.
+func RunRanges(job JobID) (spans [2][2]RunID) {
+	spans[0][0], spans[0][1] = RunRange(job, 0, Horizon)
+	spans[1][0], spans[1][1] = NumberedRange(job)
+	return spans
+}
+
 func (j JobID) String() string { return fmt.Sprint(int32(j)) }

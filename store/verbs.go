@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -12,6 +13,32 @@ import (
 func (s *Store) Run(ctx context.Context, id core.RunID) (*core.Run, error) {
 	runs, err := Complete(s.Runs.Get(ctx, []core.RunID{id}))
 	return runs[id], err
+}
+
+// NewestPage is how many runs NewestRuns reads at a time.
+const NewestPage = 100
+
+// NewestRuns returns the runs between two IDs, newest first, at most the given number.
+func (s *Store) NewestRuns(ctx context.Context, span [2]core.RunID, most int) iter.Seq2[*core.Run, error] {
+	return func(yield func(*core.Run, error) bool) {
+		last := span[1]
+		for left := most; left > 0 && last >= span[0]; left -= NewestPage {
+			page, err := s.Runs.Span(ctx, last, span[0], min(NewestPage, left))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+			if len(page) < NewestPage {
+				return
+			}
+			last = page[len(page)-1].ID - 1
+		}
+	}
 }
 
 // CreateRuns stores new runs, each on the condition that it is not stored.

@@ -133,63 +133,26 @@ func (b *batch) shardOrder(it *item) []string {
 }
 
 // broadcast allocates the shards of claims whose job is a broadcast; they are stored with the claim. If no executor is
-// available, the claim is an ordinary run, which fails.
-func (b *batch) broadcast(ctx context.Context, w *writes) {
-	type claim struct {
-		it  *item
-		run *core.Run
-		put *core.RunPut
-		err error
-	}
-	var list []*claim
-	add := func(it *item, run, was *core.Run, put *core.RunPut) {
-		if it.of == nil && route.All(it.job.Def.Route) && was.Shard.Total == 0 && !was.MayHaveBeenSent() && len(it.order) > 0 {
-			list = append(list, &claim{it: it, run: run, put: put})
+// available, the claim is an ordinary run, which fails. It returns the writes to make now.
+func (b *batch) broadcast(ctx context.Context, list []*write) []*write {
+	var claims []*write
+	for _, w := range list {
+		run, was := w.claim()
+		if run != nil && w.it.of == nil && route.All(w.it.job.Def.Route) && was.Shard.Total == 0 && !was.MayHaveBeenSent() &&
+			len(w.it.order) > 0 {
+			claims = append(claims, w)
 		}
 	}
-	for i := range w.creates {
-		if r := &w.creates[i]; r.State == core.Running {
-			add(w.createOf[i], r, &noRun, nil)
+	store.AtOnce(len(claims), func(i int) {
+		w := claims[i]
+		run, _ := w.claim()
+		if err := b.d.finish.DrawShards(ctx, run, w.it.order, w.it.job.Def.BroadcastFail == core.BroadcastFailAll); err != nil {
+			w.dropped, w.it.phase = true, passing{why: err}
+		} else if w.put != nil {
+			w.put.Set = w.put.Set&^core.RunPermit | core.RunGiven
 		}
-	}
-	for i := range w.puts {
-		if p := &w.puts[i]; p.Set&core.RunOwner != 0 && p.To.State == core.Running {
-			add(w.putOf[i], &p.To, &p.Was, p)
-		}
-	}
-	if len(list) == 0 {
-		return
-	}
-	store.AtOnce(len(list), func(i int) {
-		c := list[i]
-		c.err = b.d.finish.DrawShards(ctx, c.run, c.it.order, c.it.job.Def.BroadcastFail == core.BroadcastFailAll)
 	})
-	drop := map[*item]bool{}
-	for _, c := range list {
-		if c.put != nil {
-			c.put.Set = c.put.Set&^core.RunPermit | core.RunGiven
-		}
-		if c.err != nil {
-			drop[c.it], c.it.phase = true, passing{why: c.err}
-		}
-	}
-	w.drop(drop)
-}
-
-// drop removes the writes of items that are not written now.
-func (w *writes) drop(of map[*item]bool) {
-	kept := writes{}
-	for i, it := range w.createOf {
-		if !of[it] {
-			kept.creates, kept.createOf = append(kept.creates, w.creates[i]), append(kept.createOf, it)
-		}
-	}
-	for i, it := range w.putOf {
-		if !of[it] {
-			kept.puts, kept.putOf = append(kept.puts, w.puts[i]), append(kept.putOf, it)
-		}
-	}
-	*w = kept
+	return kept(list)
 }
 
 // spread enqueues the runs of the shards of a broadcast.

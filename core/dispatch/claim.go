@@ -59,12 +59,27 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 	}
 }
 
-// writes are the creates and puts of one round of claim.
-type writes struct {
-	creates  []core.Run
-	puts     []core.RunPut // each closes a run as skipped, or claims it
-	createOf []*item
-	putOf    []*item
+// A write creates the run of an item, or changes it: claims it, queues it, or closes it as skipped.
+type write struct {
+	it      *item
+	create  *core.Run    // nil: it is a change
+	put     *core.RunPut // nil: it is a create
+	dropped bool         // it is not written now
+}
+
+// claim returns the run as claimed by the write, and as it was before; nil: the write claims nothing.
+func (w *write) claim() (run, was *core.Run) {
+	switch {
+	case w.create != nil && w.create.State == core.Running:
+		return w.create, &noRun
+	case w.put != nil && w.put.Set&core.RunOwner != 0:
+		return &w.put.To, &w.put.Was
+	}
+	return nil, nil
+}
+
+func kept(list []*write) []*write {
+	return slices.DeleteFunc(list, func(w *write) bool { return w.dropped })
 }
 
 // decide applies table B to items whose records are in runs. It compares until with its own clock first and reads the
@@ -74,7 +89,12 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 	past := func(r *core.Run) bool {
 		return (r.Expired(now) || b.d.o.OwnerDead(r.Owner)) && !b.d.lives(r.Owner)
 	}
-	var w writes
+	var list []*write
+	do := func(it *item, a act) {
+		if w := b.do(ctx, it, a, now); w != nil {
+			list = append(list, w)
+		}
+	}
 	type other struct {
 		*item
 		is row
@@ -86,18 +106,18 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 		if what == othersLive || what == othersPast {
 			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)
 		} else {
-			b.do(ctx, it, look(what, it.falls), now, &w)
+			do(it, look(what, it.falls))
 		}
 	}
 	if len(others) > 0 {
 		journals, err := b.d.store.Journals(ctx, keys)
 		for _, o := range others {
 			if err == nil || o.is == othersLive { // otherwise the next round checks it again
-				b.do(ctx, o.item, look(o.is.says(journals[o.run.Journal], o.run.ID), o.falls), now, &w)
+				do(o.item, look(o.is.says(journals[o.run.Journal], o.run.ID), o.falls))
 			}
 		}
 	}
-	b.write(ctx, &w)
+	b.write(ctx, list)
 }
 
 // seen stores the record on the item and returns its row in table B.
@@ -125,8 +145,8 @@ func (it *item) ofSlot(run *core.Run) {
 	}
 }
 
-// do sets the next phase of an item, or adds the write that leads to it.
-func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *writes) {
+// do sets the next phase of an item, or returns the write that leads to it.
+func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 	switch a {
 	case isDone:
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
@@ -160,30 +180,30 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		it.own()
 	case toClaim:
 		if b.route(it) {
-			w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Running)), append(w.createOf, it)
+			return b.creates(it, now, core.Running)
 		} else if it.waits() {
-			w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Queued)), append(w.createOf, it)
+			return b.creates(it, now, core.Queued)
 		}
 	case toRecord:
-		w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Skipped)), append(w.createOf, it)
+		return b.creates(it, now, core.Skipped)
 	case toSkip:
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // the misfire policy is checked first, but does not apply to a waiting run
 		}
-		w.puts, w.putOf = append(w.puts, b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip())), append(w.putOf, it)
+		return it.changes(b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip()))
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
-			w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd()).Counted(it.permit())), append(w.putOf, it)
+			return it.changes(take.Under(it.job.Sched.Rev, it.tellsEnd()).Counted(it.permit()))
 		} else if it.waits() && it.run.State != core.Queued {
-			w.puts, w.putOf = append(w.puts, b.listed(it.run.Wait()).Counted(it.permit())), append(w.putOf, it)
+			return it.changes(b.listed(it.run.Wait()).Counted(it.permit()))
 		} else if it.waits() { // perhaps it got a permit since it was read
 			b.d.finish.ReleasePermits(ctx, it.run, core.PermitNames(it.permit()))
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
 		take := it.run.Take(b.claimed(it), "", now, nil)
-		w.puts, w.putOf = append(w.puts, take.Under(it.job.Sched.Rev, it.tellsEnd())), append(w.putOf, it)
+		return it.changes(take.Under(it.job.Sched.Rev, it.tellsEnd()))
 	case toWait:
 		at := it.run.Until
 		if !at.After(now) { // the claim has expired, but its owner is still running
@@ -192,61 +212,86 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		it.phase = notDone{why: fmt.Errorf("run %d is claimed by another process until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano)),
 			retryAt: at}
 	}
+	return nil
 }
 
+func (b *batch) creates(it *item, now time.Time, state core.State) *write {
+	return &write{it: it, create: new(b.recorded(it, now, state))}
+}
+
+func (it *item) changes(p core.RunPut) *write { return &write{it: it, put: &p} }
+
 // write does all writes and sets phases from their answers. Items whose writes cannot start in time stay undecided.
-func (b *batch) write(ctx context.Context, w *writes) {
-	b.permits(ctx, w)
-	b.broadcast(ctx, w)
-	b.told(ctx, w)
-	if len(w.creates) > 0 && b.owns(0) {
-		for k, err := range b.d.store.CreateRuns(ctx, w.creates) {
-			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
-			it.phase = firstWrite(err, state == core.Skipped)
-			it.written(err, state == core.Running)
-			switch {
-			case it.phase == done{}:
-				it.phase = b.chainSkipped(ctx, &w.creates[k])
-			case it.phase == ours{} && state == core.Queued:
-				it.phase = waits
-			case it.phase == ours{}:
-				run := w.creates[k] // its own copy: the batch may forget the others much earlier
-				if it.run = &run; run.IsBroadcast() {
-					it.phase = b.spread(ctx, it)
-				}
-			}
+func (b *batch) write(ctx context.Context, list []*write) {
+	list = b.permits(ctx, list)
+	list = b.broadcast(ctx, list)
+	var creates []core.Run
+	var puts []core.RunPut
+	var createOf, putOf []*write
+	for _, w := range b.told(ctx, list) {
+		if w.create != nil {
+			creates, createOf = append(creates, *w.create), append(createOf, w)
+		} else {
+			puts, putOf = append(puts, *w.put), append(putOf, w)
 		}
 	}
-	if len(w.puts) > 0 && b.owns(0) {
-		for k, err := range b.d.store.ChangeRuns(ctx, w.puts) {
-			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
-			if p.Set&core.RunJournal != 0 {
-				it.written(err, p.Set&core.RunOwner != 0)
-			}
-			if it.phase = takeOver(err); p.Ends() {
-				it.phase = firstWrite(err, true)
-			}
-			if err != nil {
-				if p.Ends() && !errors.Is(err, core.ErrRefused) {
-					it.lost = p
-				}
-				continue
-			}
-			switch p.Apply(it.run); {
-			case p.Ends():
-				b.d.finish.Ended(it.run)
-				it.phase = b.chainSkipped(ctx, it.run)
-				if b.d.finish.Children(ctx, it.run) != nil { // after a retry that was skipped
-					it.phase = settled(core.Left)
-				}
-			case p.To.State == core.Queued:
-				it.phase = waits
-			case it.run.IsBroadcast():
-				it.phase = b.spread(ctx, it)
-			default:
-				it.own()
-			}
+	if len(creates) > 0 && b.owns(0) {
+		for k, err := range b.d.store.CreateRuns(ctx, creates) {
+			b.created(ctx, createOf[k], err)
 		}
+	}
+	if len(puts) > 0 && b.owns(0) {
+		for k, err := range b.d.store.ChangeRuns(ctx, puts) {
+			b.changed(ctx, putOf[k], err)
+		}
+	}
+}
+
+// created sets the phase after the answer to a create.
+func (b *batch) created(ctx context.Context, w *write, err error) {
+	it, state, waits := w.it, w.create.State, w.it.phase
+	it.phase = firstWrite(err, state == core.Skipped)
+	it.written(err, state == core.Running)
+	switch {
+	case it.phase == done{}:
+		it.phase = b.chainSkipped(ctx, w.create)
+	case it.phase == ours{} && state == core.Queued:
+		it.phase = waits
+	case it.phase == ours{}:
+		if it.run = w.create; it.run.IsBroadcast() {
+			it.phase = b.spread(ctx, it)
+		}
+	}
+}
+
+// changed sets the phase after the answer to a change.
+func (b *batch) changed(ctx context.Context, w *write, err error) {
+	it, p, waits := w.it, w.put, w.it.phase
+	if p.Set&core.RunJournal != 0 {
+		it.written(err, p.Set&core.RunOwner != 0)
+	}
+	if it.phase = takeOver(err); p.Ends() {
+		it.phase = firstWrite(err, true)
+	}
+	if err != nil {
+		if p.Ends() && !errors.Is(err, core.ErrRefused) {
+			it.lost = p
+		}
+		return
+	}
+	switch p.Apply(it.run); {
+	case p.Ends():
+		b.d.finish.Ended(it.run)
+		it.phase = b.chainSkipped(ctx, it.run)
+		if b.d.finish.Children(ctx, it.run) != nil { // after a retry that was skipped
+			it.phase = settled(core.Left)
+		}
+	case p.To.State == core.Queued:
+		it.phase = waits
+	case it.run.IsBroadcast():
+		it.phase = b.spread(ctx, it)
+	default:
+		it.own()
 	}
 }
 

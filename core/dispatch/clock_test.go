@@ -243,34 +243,6 @@ func TestBusyBesideLongCall(t *testing.T) {
 	})
 }
 
-// TestRetryThatFallsIsTold: a retry chain ends because its job is paused before the retry. One notification is sent,
-// even if the answer to the write is lost.
-func TestRetryThatFallsIsTold(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) { retryThatFallsIsTold(t, lost) })
-	}
-}
-
-func retryThatFallsIsTold(t *testing.T, lost bool) {
-	c := newClocked(t)
-	c.s.answer = func(p *store.RunPut, err error) error {
-		if lost && p.Change != nil && p.Change.Ends() {
-			return errors.New("connection reset")
-		}
-		return err
-	}
-	_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
-	retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
-		Slot: fire.Slot, Attempt: 2, First: fire.Run}
-	c.s.Create(retry)
-	c.enqueue(retry.Fire())
-	c.deliver()
-	if r := c.s.Run(retry.ID); r.State != core.Skipped || len(c.s.closed) != 1 || c.s.closed[0].ID != retry.ID ||
-		!c.s.closed[0].FailedForGood() {
-		t.Errorf("lost %t: it is %s: %s; closed are %+v", lost, r.State, r.Reason, c.s.closed)
-	}
-}
-
 // TestClockSetWhileCallIsAwaited: the clock is set ahead or back during a call. Journal and answer are stored in time.
 // A later copy of the message finds them, though until has passed, and sends nothing.
 func TestClockSetWhileCallIsAwaited(t *testing.T) {
@@ -453,37 +425,6 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestDialectIsHandedOn: the dialect that an executor registered is part of each send to it, so that the sender uses
-// the right path.
-func TestDialectIsHandedOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClocked(t)
-		var mu sync.Mutex // two apps are sent to in parallel
-		got := map[string]string{}
-		c.send = func(s dispatch.SendRequest) dispatch.Answer {
-			mu.Lock()
-			defer mu.Unlock()
-			got[s.Address] = s.Dialect
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-		}
-		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
-			c.s.App(app)
-			must(c.t, c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
-				Dialect: dialect}))
-		}
-		for id, app := range map[core.JobID]string{1: "newer", 2: "older"} {
-			_, fire := c.job(id, func(j *core.Job) { j.Def.App = app })
-			c.enqueue(fire)
-		}
-		for range 2 {
-			c.deliver()
-		}
-		if fmt.Sprint(got) != "map[http://newer:D http://older:]" {
-			t.Errorf("told %v", got)
-		}
-	})
 }
 
 // TestEndsWaitForRoomOnTheDisk: the result of a call is stored once the disk has room again. A server waits for that; a

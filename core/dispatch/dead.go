@@ -203,10 +203,8 @@ func (d *Dead) tell(ctx context.Context, l *core.Letter, fires []core.Fire) erro
 	if len(fires) == 0 {
 		notes = []ring.Note{{Event: core.EventDeadLetter, Run: letterRun(l), Why: l.Reason, When: l.At}}
 	}
-	for _, err := range d.store.Queue.Enqueue(ctx, ring.Noted(notes, now)) {
-		if err != nil {
-			return fmt.Errorf("notify about a dead-letter message: %w", err)
-		}
+	if err := cmp.Or(d.store.Queue.Enqueue(ctx, ring.Noted(notes, now))...); err != nil {
+		return fmt.Errorf("notify about a dead-letter message: %w", err)
 	}
 	return nil
 }

@@ -217,41 +217,6 @@ func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 	})
 }
 
-// TestDeadListsRuns: if lists use journals, one journal names the runs that a dead-letter message records, another one a run
-// whose writer died.
-func TestDeadListsRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, dispatch.Options{})
-		s := g.journals(true)
-		g.s.byJournal()
-		dead := g.s.dead()
-		now := core.InstantOf(time.Now())
-		f := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: now, Slot: now, Cause: core.CauseAPI}
-		ended := core.Run{ID: core.NumberedRun(4, 8), App: "one", State: core.Succeeded, Cause: core.CauseAPI, At: now - 600, Slot: now - 600,
-			SentAt: time.Now(), EndedAt: time.Now(), Journal: core.JournalKey{Minute: int64(now)/60 - 10, Nonce: "dead"}}
-		g.s.Create(ended)
-		of := f
-		of.Run = ended.ID
-		letter := core.Letter{ID: "1", Reason: "received too often",
-			Body: string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{f, of}}))}
-		if _, err := dead.Record(t.Context(), &letter); err == nil {
-			t.Error("recorded without a journal")
-		}
-		time.Sleep(5 * time.Minute)
-		s.down, s.all = false, nil
-		check.Call(t)(dead.Record(t.Context(), &letter))
-		runs := g.s.Stored(f.Run, ended.ID)
-		if len(runs) != 2 {
-			t.Fatal(runs)
-		}
-		for id, r := range runs {
-			if !slices.ContainsFunc(s.all, func(j core.Journal) bool { _, is := j.Find(id); return is && j.Key.Minute == r.Journal.Minute }) {
-				t.Errorf("run %d with journal %s: it wrote %+v", id, r.Journal, s.all)
-			}
-		}
-	})
-}
-
 // TestUnreadableHoldsUpNoOther: a run whose job or app cannot be decoded is retried, and is then moved to the dead-letter queue. The
 // other runs of its message are sent.
 func TestUnreadableHoldsUpNoOther(t *testing.T) {

@@ -40,12 +40,6 @@ type Options struct {
 	JournalEvery time.Duration // default: 250 ms
 	// BackoffMin is the delay before the first retry after a temporary failure. Each further delay doubles, up to BackoffMax.
 	BackoffMin, BackoffMax time.Duration // defaults: 1 s and 60 s
-	// WaitLook is the maximum interval between two checks of a run that waits for an executor. A random delay of up to a
-	// quarter of the interval is added.
-	WaitLook time.Duration // default: 12 s
-	// TellFor is the time limit for enqueueing the notifications of a batch. If a run's notification exceeds the limit, the
-	// run is not claimed and is retried later.
-	TellFor time.Duration // default: 1 s
 	// Expiry is how long after its last heartbeat an executor counts as live.
 	Expiry time.Duration // default: 90 s
 	// CallTimeout is the timeout of a run at a `call:` address if its job sets no timeout.
@@ -56,18 +50,12 @@ type Options struct {
 	TimeoutGrace time.Duration // default: 5 s
 	// MaxAhead is the maximum delay of a message on the delay queue.
 	MaxAhead time.Duration // default: 895 s
-	// HoldAhead is the maximum time that a run waits in a batch for its due time. If the due time is later, the run is
-	// enqueued again. The default covers the longest lead time of a message and the second by which a queue may deliver early.
-	HoldAhead time.Duration // default: 11 s
 	// SlowQueue reports whether the deployment has a slow queue. Dispatchers share which jobs and addresses are slow, and runs
 	// of slow jobs and addresses use the slow queue. A single process does not need it.
 	SlowQueue bool
-	// UsesEvery is the minimum interval between two writes of how often the route `lfu` chose each address of a job.
-	UsesEvery time.Duration // default: 10 s
 	// A job or an address becomes slow in two cases. In the first, more than SlowCount responses within SlowWithin took longer
-	// than SlowAfter. In the second, SlowTimeouts consecutive sends timed out. One response per ProbeEvery decides whether it
-	// stays slow.
-	SlowAfter    time.Duration // default: 500 ms
+	// than half a second. In the second, SlowTimeouts consecutive sends timed out. One response per ProbeEvery decides whether
+	// it stays slow.
 	SlowCount    int           // default: 10
 	SlowWithin   time.Duration // default: 60 s
 	SlowTimeouts int           // default: 3
@@ -75,18 +63,10 @@ type Options struct {
 	// HealthEvery is the minimum interval between two reads of the slow jobs and addresses, and between two writes.
 	HealthEvery time.Duration // default: 5 s
 	// SendsMin and SendsMax are the minimum and maximum of the limit on concurrent sends to one address of an app. The limit
-	// follows the measured response time. An awaited call counts against the limit for GateFor. If a send waits longer than
-	// GateWait, the run is enqueued again for a retry.
-	SendsMin, SendsMax int           // defaults: 32 and 512
-	GateFor            time.Duration // default: 3 s
-	GateWait           time.Duration // default: 10 s
-	// AskFor is how long a batch asks addresses before it chooses one. If an address has not answered after AskNext, the batch
-	// asks the next address in parallel. A response is valid for AskAgain. An address that did not answer is asked again after
-	// AskSilent.
-	AskFor, AskNext     time.Duration // defaults: 3 s and 100 ms
-	AskAgain, AskSilent time.Duration // defaults: 1 s and 10 s
+	// follows the measured response time.
+	SendsMin, SendsMax int // defaults: 32 and 512
 	// SendsAll is the maximum number of sends without a response. InHand is the maximum number of runs that are claimed, or
-	// whose addresses are being asked. InLine is the maximum number of runs that wait, at most GateWait, until InHand has
+	// whose addresses are being asked. InLine is the maximum number of runs that wait, at most 10 s, until InHand has
 	// room. An app can use at most half of each limit, so that the other half remains for other apps.
 	SendsAll, InHand, InLine int // defaults: 2,048, 8,192 and 131,072
 	Log                      *slog.Logger
@@ -106,32 +86,21 @@ func (o *Options) defaults() {
 	}
 	o.Invocation = cmp.Or(o.Invocation, 30*time.Second)
 	o.Reserve = cmp.Or(o.Reserve, 2*time.Second)
-	o.TellFor = cmp.Or(o.TellFor, time.Second)
 	o.JournalEvery = cmp.Or(o.JournalEvery, 250*time.Millisecond)
 	o.BackoffMin = cmp.Or(o.BackoffMin, time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, time.Minute)
-	o.WaitLook = cmp.Or(o.WaitLook, 12*time.Second)
 	o.Expiry = cmp.Or(o.Expiry, 90*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
 	o.TimeoutGrace = cmp.Or(o.TimeoutGrace, 5*time.Second)
 	o.MaxAhead = cmp.Or(o.MaxAhead, 895*time.Second)
-	o.HoldAhead = cmp.Or(o.HoldAhead, 11*time.Second)
-	o.SlowAfter = cmp.Or(o.SlowAfter, 500*time.Millisecond)
 	o.SlowCount = cmp.Or(o.SlowCount, 10)
 	o.SlowWithin = cmp.Or(o.SlowWithin, time.Minute)
 	o.SlowTimeouts = cmp.Or(o.SlowTimeouts, 3)
 	o.ProbeEvery = cmp.Or(o.ProbeEvery, time.Minute)
 	o.HealthEvery = cmp.Or(o.HealthEvery, 5*time.Second)
-	o.UsesEvery = cmp.Or(o.UsesEvery, 10*time.Second)
 	o.SendsMin = cmp.Or(o.SendsMin, 32)
 	o.SendsMax = cmp.Or(o.SendsMax, 512)
-	o.GateFor = cmp.Or(o.GateFor, 3*time.Second)
-	o.GateWait = cmp.Or(o.GateWait, 10*time.Second)
-	o.AskFor = cmp.Or(o.AskFor, 3*time.Second)
-	o.AskNext = cmp.Or(o.AskNext, 100*time.Millisecond)
-	o.AskAgain = cmp.Or(o.AskAgain, time.Second)
-	o.AskSilent = cmp.Or(o.AskSilent, 10*time.Second)
 	o.SendsAll = cmp.Or(o.SendsAll, 2048)
 	o.InHand = cmp.Or(o.InHand, 8192)
 	o.InLine = cmp.Or(o.InLine, 1<<17)
@@ -166,7 +135,7 @@ func New(s *store.Store, to Sender, f *finish.Finish, o Options) *Dispatcher {
 		waits: waits{out: map[core.RunID]awaiting{}}, scripts: sources{of: map[string]*source{}}}
 	d.health, d.gates = newHealths(s, &d.o), newGates(&d.o)
 	d.uses = newUses(s, &d.o)
-	d.probes = newProbes(&d.o)
+	d.probes = newProbes()
 	return d
 }
 
@@ -178,8 +147,12 @@ type Verdict struct {
 	Err     error // why the message is not acknowledged
 }
 
+// holdAhead is the maximum time that a run waits in a batch for its due time. If the due time is later, the run is enqueued
+// again. It covers the longest lead time of a message and the second by which a queue may deliver early.
+const holdAhead = 11 * time.Second
+
 // Handle dispatches a batch of messages with runs and returns one verdict for each message. Handle handles each due time of
-// the batch separately, and waits until the due time. If a message is due later than HoldAhead, its runs are enqueued again.
+// the batch separately, and waits until the due time. If a message is due later than 11 s, its runs are enqueued again.
 // Handle returns when every send has a response or the deadline is reached.
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
 	return d.HandleFreeing(ctx, msgs, func() {})
@@ -220,7 +193,7 @@ func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, fre
 // slot handles the messages of one due time as one invocation with its own nonce.
 func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict, freed func()) {
 	defer freed()
-	if wait := slot.Time().Sub(d.o.Now()); wait > d.o.HoldAhead {
+	if wait := slot.Time().Sub(d.o.Now()); wait > holdAhead {
 		d.putOff(ctx, slot, msgs, idx, verdicts)
 		return
 	}

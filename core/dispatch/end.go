@@ -23,7 +23,7 @@ func (b *batch) endWhileOpen(ctx, open context.Context) {
 			ends.Go(func() { b.end(ctx, items) })
 		}
 		b.putBack(ctx)
-		if time.Since(thinned) >= b.d.o.GateWait {
+		if time.Since(thinned) >= gateWait {
 			thinned = time.Now()
 			b.thin(ctx)
 		}
@@ -172,7 +172,7 @@ func (b *batch) putBack(ctx context.Context) {
 		case g.waits.IsZero():
 			at = at.Add(b.d.backoff(g.try, b.d.o.BackoffMax))
 		default:
-			at = b.d.waitLook(g.try, g.waits)
+			at = b.d.nextLook(g.try, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
 			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow}

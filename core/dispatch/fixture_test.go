@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/story"
 	"github.com/tickring/tickring/store"
 )
 
@@ -32,13 +32,12 @@ type data struct {
 	faulty *store.Store
 	plan   plan.Options
 	f      *finish.Finish
-	mu     sync.Mutex
-	closed []core.Run // by f
+	say    func(format string, args ...any) // tells a story what happened
 }
 
 func newData(t testing.TB, p plan.Options, o memory.Options) *data {
 	time.Sleep(time.Until(begin)) // of a bubble
-	s := &data{plan: p, Store: fixture.New(t, o)}
+	s := &data{plan: p, Store: fixture.New(t, o), say: func(string, ...any) {}}
 	s.faulty = hook.Over(s.Store.Store, s.do)
 	s.f = s.finish()
 	return s
@@ -46,9 +45,7 @@ func newData(t testing.TB, p plan.Options, o memory.Options) *data {
 
 func (s *data) finish() *finish.Finish {
 	return finish.New(s.faulty, finish.Options{Now: s.Now, Plan: s.plan, Log: slog.New(slog.DiscardHandler), Closed: func(r *core.Run) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.closed = append(s.closed, *r)
+		s.say("closed %s, failed for good: %t", story.Name(r.ID), r.FailedForGood())
 	}})
 }
 
@@ -59,12 +56,6 @@ func (s *data) dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Disp
 
 func (s *data) dead() *dispatch.Dead {
 	return dispatch.NewDead(s.faulty, s.f, nil, slog.New(slog.DiscardHandler))
-}
-
-// byJournal makes lists of runs use journals, for dispatchers that are created later.
-func (s *data) byJournal() {
-	s.faulty.ByJournal = true
-	s.f = s.finish()
 }
 
 // trigger creates a run with an entry of the due index.

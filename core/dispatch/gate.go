@@ -162,8 +162,11 @@ func (g *gates) endTurn(app string, i int) {
 	}
 }
 
-// maxGates limits the number of gates; addresses come from outside.
-const maxGates = 10000
+const (
+	gateFor  = 3 * time.Second  // how long an awaited call counts against the limit of its address
+	gateWait = 10 * time.Second // a send that waits longer is enqueued again for a retry
+	maxGates = 10000            // addresses come from outside
+)
 
 func (g *gates) of(to at) *gate {
 	now := g.second()
@@ -197,7 +200,7 @@ func (a *gate) offer(n int) int {
 	}
 	a.offered += float64(n)
 	a.lastUsed = s
-	want := int(2 * max(a.rate, a.offered) * min(a.best, a.g.o.GateFor).Seconds())
+	want := int(2 * max(a.rate, a.offered) * min(a.best, gateFor).Seconds())
 	a.limit = min(max(want, a.g.o.SendsMin), a.g.o.SendsMax)
 	return a.limit
 }

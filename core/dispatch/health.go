@@ -36,8 +36,9 @@ type pulse struct {
 }
 
 const (
-	maxPulses  = 20_000 // addresses come from outside
-	maxPublish = 100    // at a time
+	slowAfter  = 500 * time.Millisecond // an answer that took longer is slow
+	maxPulses  = 20_000                 // addresses come from outside
+	maxPublish = 100                    // at a time
 	// forgetSlow is how long a slow result counts if nothing confirms it: without sends there are no probes.
 	forgetSlow = 10 * time.Minute
 )
@@ -66,7 +67,7 @@ func (h *healths) note(a *Answer, now time.Time, names ...string) {
 	if !h.o.SlowQueue || a.Ours {
 		return
 	}
-	slow := a.TimedOut || a.Took > h.o.SlowAfter
+	slow := a.TimedOut || a.Took > slowAfter
 	well := !slow && a.Kind != AnswerRefused && a.Kind != AnswerUnconfirmed
 	if !slow && !well {
 		return

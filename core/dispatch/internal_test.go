@@ -46,7 +46,7 @@ func TestChosen(t *testing.T) {
 // TestSilenceIsRememberedApart: idle probes for many jobs do not evict a cached missing answer.
 func TestSilenceIsRememberedApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})
+		x := newProbes()
 		silent := question{at: at{"app", "http://silent"}}
 		p, mine := x.ask(silent, false)
 		p.err, p.silent = errors.New("no answer"), true
@@ -70,7 +70,7 @@ func TestSilenceIsRememberedApart(t *testing.T) {
 // that answer.
 func TestWhatIsGivenBackIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})
+		x := newProbes()
 		q := question{at{"app", "http://a"}, 1}
 		first, _ := x.ask(q, false)
 		x.made(q, first)

@@ -340,11 +340,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 	for at, runs := range byTime {
 		out = append(out, checkAt(at, &ring.Check{Runs: runs}))
 	}
-	for _, err := range b.d.store.Queue.Enqueue(ctx, out) {
-		if err != nil {
-			// The journal names the runs, so the watchdog checks them later.
-			b.d.o.Log.Warn("check not sent", "err", err)
-			return
-		}
+	if err := cmp.Or(b.d.store.Queue.Enqueue(ctx, out)...); err != nil { // the journal names the runs, so the watchdog checks them later
+		b.d.o.Log.Warn("check not sent", "err", err)
 	}
 }

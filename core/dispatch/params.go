@@ -32,8 +32,7 @@ func (it *item) params() (string, error) {
 
 // A job's last success is sought among its newest planned runs and its newest numbered runs (retries, manual triggers).
 const (
-	successPage   = 100
-	successPages  = 3
+	successRuns   = 300
 	successAtOnce = 16 // jobs that are read in parallel
 )
 
@@ -73,7 +72,6 @@ func (b *batch) templates(ctx context.Context) {
 	defer cancel()
 	var all sync.WaitGroup
 	places := make(chan struct{}, successAtOnce)
-	now := core.InstantOf(b.now())
 	for id, last := range found {
 		all.Go(func() {
 			select {
@@ -82,13 +80,7 @@ func (b *batch) templates(ctx context.Context) {
 				return
 			}
 			defer func() { <-places }()
-			low, high := core.RunRange(id, 0, now)
-			numberedLow, numberedHigh := core.NumberedRange(id)
-			planned, err := b.lastSuccess(reads, high, low)
-			if err == nil {
-				last.at, err = b.lastSuccess(reads, numberedHigh, numberedLow)
-			}
-			last.at, last.err = max(last.at, planned), err
+			last.at, last.err = b.lastSuccess(reads, id)
 		})
 	}
 	all.Wait()
@@ -104,22 +96,20 @@ func (b *batch) templates(ctx context.Context) {
 	}
 }
 
-// lastSuccess returns the scheduled time of the newest successful run between two IDs.
-func (b *batch) lastSuccess(ctx context.Context, high, low core.RunID) (core.Instant, error) {
-	for range successPages {
-		runs, err := b.d.store.Runs.Span(ctx, high, low, successPage)
-		if err != nil {
-			return 0, err
-		}
-		for i := range runs {
-			if runs[i].State == core.Succeeded && runs[i].Shard.Of == 0 {
-				return runs[i].At, nil
+// lastSuccess returns the scheduled time of a job's last success; 0: none was found.
+func (b *batch) lastSuccess(ctx context.Context, job core.JobID) (at core.Instant, _ error) {
+	spans := core.RunRanges(job)
+	_, spans[0][1] = core.RunRange(job, 0, core.InstantOf(b.now()))
+	for _, span := range spans {
+		for r, err := range b.d.store.NewestRuns(ctx, span, successRuns) {
+			if err != nil {
+				return 0, err
+			}
+			if r.State == core.Succeeded && r.Shard.Of == 0 {
+				at = max(at, r.At)
+				break
 			}
 		}
-		if len(runs) < successPage || runs[len(runs)-1].ID == low {
-			return 0, nil
-		}
-		high = runs[len(runs)-1].ID - 1
 	}
-	return 0, nil
+	return at, nil
 }

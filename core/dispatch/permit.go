@@ -22,12 +22,10 @@ var errNoPermit = errors.New("the limit of concurrent runs is reached")
 
 // A permitAsk is a write that claims a run which counts against limits.
 type permitAsk struct {
-	it     *item
+	*write
 	run    *core.Run
-	create *core.Run    // nil: it is a put
-	put    *core.RunPut // nil: it is a create
-	name   string       // limit that it asks now
-	names  []string     // limits to ask later
+	name   string   // limit that it asks now
+	names  []string // limits to ask later
 	answer core.PermitResult
 	from   core.Instant // for core.PermitLater: when the attempt may start
 	beside bool         // the app's queue was full: the run is retried without a place in it
@@ -98,25 +96,22 @@ func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.W
 	}
 }
 
-// permits asks for the permits of the claims in w (claim protocol section 9). Claims that get none become writes of
+// permits asks for the permits of the claims in a list (claim protocol section 9). Claims that get none become writes of
 // waiting or skipped runs. A run without a stored record does not enter the queue: its message would be the only trace
-// that it waits.
-func (b *batch) permits(ctx context.Context, w *writes) {
+// that it waits. It returns the writes to make now.
+func (b *batch) permits(ctx context.Context, list []*write) []*write {
 	var asks []*permitAsk
-	for i := range w.creates {
-		if r := &w.creates[i]; r.Permit != "" && r.State == core.Running {
-			asks = append(asks, &permitAsk{it: w.createOf[i], run: r, create: r, names: core.PermitNames(r.Permit)})
+	for _, w := range list {
+		run, was := w.claim()
+		if run == nil || run.Permit == "" {
+			continue
 		}
-	}
-	for i := range w.puts {
-		if p := &w.puts[i]; p.To.Permit != "" && p.Set&core.RunOwner != 0 {
-			was := p.Was
-			was.Permit = p.To.Permit
-			asks = append(asks, &permitAsk{it: w.putOf[i], run: &was, put: p, names: core.PermitNames(was.Permit)})
+		if w.put != nil {
+			stored := *was
+			stored.Permit = run.Permit
+			run = &stored
 		}
-	}
-	if len(asks) == 0 {
-		return
+		asks = append(asks, &permitAsk{write: w, run: run, names: core.PermitNames(run.Permit)})
 	}
 	for b.askNext(ctx, asks) {
 	}
@@ -127,11 +122,10 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 			a.err = b.d.finish.LeaveQueue(ctx, a.run.First, a.name, a.names...)
 		}
 	}
-	drop := map[*item]bool{}
 	for _, a := range asks {
-		drop[a.it] = !b.answered(a)
+		a.dropped = !b.answered(a)
 	}
-	w.drop(drop)
+	return kept(list)
 }
 
 // askNext asks for the next permit of each run that got all previous ones; it returns false when nothing is left to

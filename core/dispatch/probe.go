@@ -28,7 +28,7 @@ type probe struct {
 
 	// valid once done is closed:
 	err    error // nil: yes
-	silent bool  // it took longer than SlowAfter and did not answer yes
+	silent bool  // it took longer than slowAfter and did not answer yes
 	unsaid bool  // the address was not asked after all
 
 	// taken, guarded by probes.mu: a run was sent because of this yes. An address is idle only until it gets a run, so
@@ -61,15 +61,14 @@ func said(err error) *probe {
 
 // probes caches the probes of all invocations of this process.
 type probes struct {
-	o  *Options
 	mu sync.Mutex
 	// beats asks for availability, idles asks per job. They are separate so that many idle probes cannot evict a beat
 	// that got no answer.
 	beats, idles map[question]*probe
 }
 
-func newProbes(o *Options) *probes {
-	return &probes{o: o, beats: map[question]*probe{}, idles: map[question]*probe{}}
+func newProbes() *probes {
+	return &probes{beats: map[question]*probe{}, idles: map[question]*probe{}}
 }
 
 // of returns the map for questions like q.
@@ -80,11 +79,19 @@ func (x *probes) of(q question) map[question]*probe {
 	return x.beats
 }
 
-// maxProbes limits each map; addresses come from outside.
-const maxProbes = 10_000
+const (
+	// askFor is how long a batch asks addresses before it chooses one. If an address has not answered after askNext, the batch
+	// asks the next address in parallel. A response is valid for askAgain. An address that did not answer is asked again after
+	// askSilent.
+	askFor    = 3 * time.Second
+	askNext   = 100 * time.Millisecond
+	askAgain  = time.Second
+	askSilent = 10 * time.Second
+	maxProbes = 10_000 // limits each map; addresses come from outside
+)
 
 // ask returns the valid probe of q, or a new one that the caller must make (mine). A missing answer to a fresh question is
-// cached no longer than other answers, and a busy answer only for AskNext.
+// cached no longer than other answers, and a busy answer only for askNext.
 func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,11 +99,11 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	old := of[q]
 	if old != nil {
 		age := time.Since(old.asked)
-		holds := x.o.AskAgain
+		holds := askAgain
 		if anew && old.over() && old.busy() {
-			holds = x.o.AskNext
+			holds = askNext
 		}
-		if !old.over() || age < holds || old.silent && !anew && age < x.o.AskSilent {
+		if !old.over() || age < holds || old.silent && !anew && age < askSilent {
 			return old, false
 		}
 	}
@@ -158,7 +165,7 @@ func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	a := Answer{Kind: AnswerAccepted, Took: time.Since(began)}
 	if err != nil {
 		a.Ours = core.CodeOf(err) == core.CodeUnavailable
-		p.silent = a.Took > b.d.o.SlowAfter && !a.Ours
+		p.silent = a.Took > slowAfter && !a.Ours
 		a.Kind, a.TimedOut = AnswerRefused, p.silent
 	}
 	if a.Ours {
@@ -231,7 +238,7 @@ func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) ch
 		return c
 	}
 	for bound.Err() == nil {
-		if c, _ = b.askAll(bound, it, true, open); !c.taken || !store.Sleep(bound, b.d.o.AskNext) {
+		if c, _ = b.askAll(bound, it, true, open); !c.taken || !store.Sleep(bound, askNext) {
 			return c
 		}
 	}
@@ -274,7 +281,7 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 			})
 		}
 	}
-	gap, step := time.NewTimer(b.d.o.AskNext), 1
+	gap, step := time.NewTimer(askNext), 1
 	defer gap.Stop()
 	for {
 		over := bound.Err() != nil
@@ -319,7 +326,7 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 				ask()
 			}
 			step *= 2
-			gap.Reset(b.d.o.AskNext)
+			gap.Reset(askNext)
 		}
 	}
 }

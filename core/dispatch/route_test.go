@@ -76,37 +76,6 @@ func TestRoutesAreDone(t *testing.T) {
 	}
 }
 
-// Failover skips a queue that executors polled before and no longer poll. It takes queues that are polled or unknown,
-// and does not ask functions.
-func TestFailoverWithoutBeats(t *testing.T) {
-	for name, c := range map[string]struct {
-		beat  time.Duration // time since it was polled; 0: never
-		first string
-		want  string
-		asked int
-	}{
-		"polled":        {90 * time.Second, "queue:q", "queue:q", 1},
-		"polled before": {91 * time.Second, "queue:q", "http://10.0.0.3:1", 1},
-		"never polled":  {0, "queue:q", "queue:q", 1},
-		"function":      {0, "lambda:f", "lambda:f", 0},
-	} {
-		fixture.Bubble(t, name, func(t *testing.T) {
-			g := newGated(t, dispatch.Options{})
-			app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
-			g.s.SaveApp(app)
-			if c.beat > 0 {
-				must(t, g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}))
-			}
-			g.s.Job(core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}})
-			f := due(7)
-			g.handle([]ring.Message{messageOf(f)})
-			if run := g.s.Run(f.Run); run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
-				t.Errorf("sent to %s, asked %v, noted %+v", run.Address, g.sender.beats, run.Tries)
-			}
-		})
-	}
-}
-
 // TestExecutorThatJustRegisteredGetsItsRun: the first read of executors may be older than the only registration of an app.
 func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -71,10 +71,10 @@ func takeWaiting(items []*item) (waits map[string][]*item, rest []*item) {
 }
 
 // waitThenSend takes items of an app through all steps, in groups as they come in hand. Items that wait longer than
-// GateWait are retried.
+// gateWait are retried.
 func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, senders *sync.WaitGroup) {
 	defer b.d.gates.leaveLine(app, len(items))
-	until := time.Now().Add(b.d.o.GateWait)
+	until := time.Now().Add(gateWait)
 	for len(items) > 0 {
 		n, err := b.d.gates.takeTurn(ctx, app, len(items), until)
 		if err != nil {
@@ -99,7 +99,7 @@ func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, sen
 
 // askThenSend takes items with equal questions through all steps.
 func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
-	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
+	bound, cancel := context.WithTimeout(ctx, askFor)
 	context.AfterFunc(bound, cancel) // not earlier: other batches use the probes too
 	c := b.choose(bound, items[0], senders)
 	for _, it := range items {
@@ -144,10 +144,10 @@ func (b *batch) ready(items []*item) map[at][]*item {
 }
 
 // sendTo sends items to one address in order, as many at a time as its gate admits. Items that wait longer than
-// GateWait are retried.
+// gateWait are retried.
 func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.WaitGroup) {
 	gate := b.d.gates.of(to)
-	until := time.Now().Add(b.d.o.GateWait)
+	until := time.Now().Add(gateWait)
 	awaited := isCall(to.address)
 	var taken atomic.Int32
 	next := func() *item {
@@ -172,9 +172,9 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 				b.letGo(it)
 				continue
 			}
-			// After GateFor, the next send may start while this call is still awaited.
+			// After gateFor, the next send may start while this call is still awaited.
 			senders.Add(1)
-			t := time.AfterFunc(b.d.o.GateFor, func() {
+			t := time.AfterFunc(gateFor, func() {
 				defer senders.Done()
 				if p.linger() {
 					work()

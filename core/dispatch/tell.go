@@ -31,59 +31,56 @@ func (it *item) tellsSkip() bool {
 // tellsEnd reports whether the end of the run may send a notification.
 func (it *item) tellsEnd() bool { return it.of == nil && it.tell.TellsEnd() }
 
+// notesFor is the time limit for enqueueing the notifications of a batch.
+const notesFor = time.Second
+
 // told enqueues notifications that no later write would cause: late runs, and checks for slow runs. It does so before
 // the claims are written. If the process dies in between, the next claim sends the notification with this ID again. If
-// enqueueing takes longer than TellFor, the affected runs are not claimed now; the others are.
-func (b *batch) told(ctx context.Context, w *writes) {
+// enqueueing takes longer than notesFor, the affected runs are not claimed now; the others are. It returns the writes to make now.
+func (b *batch) told(ctx context.Context, list []*write) []*write {
 	now := b.now()
 	var notes []ring.Note
 	var looks []ring.CheckRequest
-	of := map[*item]bool{}
-	see := func(it *item, r *core.Run, first bool) {
-		if it.tell == nil || it.of != nil || r.State != core.Running || !first {
-			return
+	of := map[*write]bool{}
+	for _, w := range list {
+		it := w.it
+		r, was := w.claim()
+		if r == nil || it.tell == nil || it.of != nil || !was.SentAt.IsZero() {
+			continue
 		}
 		late := r.SentAt.Sub(it.fire.Slot.Time()) > cmp.Or(it.tell.Late, it.job.Sched.Grace)
 		if it.tell.Includes(core.EventLate) && it.fire.Cause.Planned() && late {
 			notes = append(notes, ring.Note{Job: it.job.Def.ID, Event: core.EventLate, Run: it.fire.Run, At: it.fire.At, When: now})
-			of[it] = true
+			of[w] = true
 		}
 		if it.tell.Includes(core.EventSlow) { // for a broadcast, this check reads its shards
 			l := ring.CheckRequest{At: core.Ceil(now.Add(it.tell.Slow).Add(time.Minute - 1).Truncate(time.Minute)), Job: it.job.Def.ID}
 			if b.d.looked.fresh(l) {
 				looks = append(looks, l)
-				of[it] = true
+				of[w] = true
 			}
 		}
 	}
-	for k := range w.creates {
-		see(w.createOf[k], &w.creates[k], true)
-	}
-	for k := range w.puts {
-		see(w.putOf[k], &w.puts[k].To, w.puts[k].Was.SentAt.IsZero())
-	}
 	if len(of) == 0 {
-		return
+		return list
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.d.o.TellFor)
+	ctx, cancel := context.WithTimeout(ctx, notesFor)
 	defer cancel()
 	var err error
 	if len(looks) > 0 {
 		err = b.d.store.PutLooks(ctx, looks)
 	}
 	if out := ring.Noted(notes, now); err == nil && len(out) > 0 {
-		for _, e := range b.d.store.Queue.Enqueue(ctx, out) {
-			err = cmp.Or(err, e)
-		}
+		err = cmp.Or(b.d.store.Queue.Enqueue(ctx, out)...)
 	}
 	if err == nil {
 		b.d.looked.note(looks)
-		return
+	} else {
+		for w := range of {
+			w.dropped, w.it.phase = true, passing{why: err}
+		}
 	}
-	for it := range of {
-		it.phase = passing{why: err}
-	}
-	w.drop(of)
+	return kept(list)
 }
 
 // looked remembers the checks that this process stored: one per job and minute is enough.

@@ -13,7 +13,7 @@ import (
 )
 
 // uses counts how often each address of a job was chosen, for jobs whose route depends on it. Dispatchers share the
-// counts at most once per UsesEvery, and the last write wins, so they are approximate. If the store is not shared, the
+// counts at most once per usesEvery, and the last write wins, so they are approximate. If the store is not shared, the
 // counts start at zero with the process.
 type uses struct {
 	s  *store.Store
@@ -36,6 +36,8 @@ const (
 	maxTold = 100
 	maxUses = 10_000
 	usesFor = 24 * time.Hour
+	// usesEvery is the minimum interval between two reads and two writes of the counts of a job.
+	usesEvery = 10 * time.Second
 )
 
 func newUses(s *store.Store, o *Options) *uses { return &uses{s: s, o: o, of: map[core.JobID]*used{}} }
@@ -56,7 +58,7 @@ func (u *uses) job(id core.JobID, now time.Time) *used {
 	return x
 }
 
-// read reads the shared counts of jobs if the last read is UsesEvery ago. The counts only affect the choice, so an
+// read reads the shared counts of jobs if the last read is usesEvery ago. The counts only affect the choice, so an
 // error waits for the next read.
 func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	if !u.s.Shared {
@@ -65,7 +67,7 @@ func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
 	var ask []core.JobID
 	u.mu.Lock()
 	for _, id := range jobs {
-		if x := u.job(id, now); now.Sub(x.read).Abs() >= u.o.UsesEvery {
+		if x := u.job(id, now); now.Sub(x.read).Abs() >= usesEvery {
 			x.read = now
 			ask = append(ask, id)
 		}
@@ -113,7 +115,7 @@ func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string 
 	return order
 }
 
-// tell writes each job's counts that changed here, at most once per UsesEvery.
+// tell writes each job's counts that changed here, at most once per usesEvery.
 func (u *uses) tell(ctx context.Context, now time.Time) {
 	if !u.s.Shared {
 		return
@@ -121,7 +123,7 @@ func (u *uses) tell(ctx context.Context, now time.Time) {
 	var list []core.Uses
 	u.mu.Lock()
 	for id, x := range u.of {
-		if len(x.more) > 0 && now.Sub(x.told).Abs() >= u.o.UsesEvery && len(list) < maxTold {
+		if len(x.more) > 0 && now.Sub(x.told).Abs() >= usesEvery && len(list) < maxTold {
 			list = append(list, core.Uses{Job: id, Since: x.since, Counts: maps.Clone(x.counts)})
 			x.told, x.more = now, nil
 		}

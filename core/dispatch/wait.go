@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -121,19 +122,19 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 	if len(out) == 0 {
 		return
 	}
-	for _, err := range d.store.Queue.Enqueue(ctx, out) {
-		if err != nil {
-			d.o.Log.Warn("waiting runs not requeued: they are sent at their next check", "app", app, "err", err)
-			return
-		}
+	if err := cmp.Or(d.store.Queue.Enqueue(ctx, out)...); err != nil {
+		d.o.Log.Warn("waiting runs not requeued: they are sent at their next check", "app", app, "err", err)
 	}
 }
 
-// laterLook returns when to check a run that begins in a future second: in that second, or after WaitLook if that is
+// waitLook is the maximum interval between two checks of a waiting run. A random delay of up to a quarter of it is added.
+const waitLook = 12 * time.Second
+
+// laterLook returns when to check a run that begins in a future second: in that second, or after waitLook if that is
 // sooner.
 func (d *Dispatcher) laterLook(begins core.Instant) time.Time {
 	now := d.o.Now()
-	if most := now.Add(d.o.WaitLook); begins.Time().After(most) {
+	if most := now.Add(waitLook); begins.Time().After(most) {
 		return most
 	}
 	return d.notAtOnce(begins.Time())
@@ -148,10 +149,10 @@ func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
 	return at
 }
 
-// waitLook returns when check n (from 1) of a waiting run happens. The last check follows right after until, when a
+// nextLook returns when check n (from 1) of a waiting run happens. The last check follows right after until, when a
 // deadline that ended the wait has passed as well.
-func (d *Dispatcher) waitLook(try int, until time.Time) time.Time {
-	at := d.o.Now().Add(d.backoff(try, d.o.WaitLook))
+func (d *Dispatcher) nextLook(try int, until time.Time) time.Time {
+	at := d.o.Now().Add(d.backoff(try, waitLook))
 	last := d.notAtOnce(until.Add(time.Millisecond))
 	if at.After(last) {
 		return last

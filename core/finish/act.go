@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -24,8 +25,11 @@ type step struct {
 	do   func(ctx context.Context) (undone []core.JournalKey, err error)
 }
 
-// endsAtOnce is how many runs one step closes.
-const endsAtOnce = 100
+const (
+	endsAtOnce    = 100             // how many runs one step closes
+	addressFor    = 6 * time.Second // how long one address is asked
+	functionGrace = time.Minute     // delay after a function's own timeout before its run is checked
+)
 
 // act handles the findings with concurrent steps and returns the journals of unfinished steps,
 // which must be read again soon. Executors are asked last, because they may not answer. Each
@@ -38,33 +42,20 @@ func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undon
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.o.ActFor)
 	defer cancel()
-	var mu sync.Mutex
+	left, errs := make([][]core.JournalKey, len(steps)), make([]error, len(steps))
+	var next atomic.Int32
 	var lanes sync.WaitGroup
-	next := 0
-	take := func() *step {
-		mu.Lock()
-		defer mu.Unlock()
-		if next == len(steps) {
-			return nil
-		}
-		next++
-		return &steps[next-1]
-	}
 	for range min(w.o.Asked, len(steps)) {
 		lanes.Go(func() {
-			for s := take(); s != nil; s = take() {
-				left, failed := s.keys, error(nil)
-				if ctx.Err() == nil {
-					left, failed = s.do(ctx)
+			for i := int(next.Add(1)) - 1; i < len(steps); i = int(next.Add(1)) - 1 {
+				if left[i] = steps[i].keys; ctx.Err() == nil {
+					left[i], errs[i] = steps[i].do(ctx)
 				}
-				mu.Lock()
-				undone, err = append(undone, left...), cmp.Or(err, failed)
-				mu.Unlock()
 			}
 		})
 	}
 	lanes.Wait()
-	return slices.DeleteFunc(distinct(undone), core.JournalKey.IsZero), err
+	return slices.DeleteFunc(distinct(slices.Concat(left...)), core.JournalKey.IsZero), cmp.Or(errs...)
 }
 
 func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
@@ -126,7 +117,7 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 // answer ends the talk for this pass.
 func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey, err error) {
 	c := &conversation{w: w, t: t, walked: walked}
-	asking, cancel := context.WithTimeout(ctx, w.o.AddressFor)
+	asking, cancel := context.WithTimeout(ctx, addressFor)
 	switch {
 	case strings.HasPrefix(t.at.address, "lambda:"):
 		c.function(asking)
@@ -143,11 +134,9 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	if len(out) == 0 {
 		return undone, nil
 	}
-	for _, err := range w.f.s.Queue.Enqueue(ctx, out) {
-		if err != nil {
-			w.f.o.Log.Warn("recheck of an executor not requested", "address", t.at.address, "err", err)
-			return append(undone, c.againKeys...), fmt.Errorf("request a recheck of %s: %w", t.at.address, err)
-		}
+	if err := cmp.Or(w.f.s.Queue.Enqueue(ctx, out)...); err != nil {
+		w.f.o.Log.Warn("recheck of an executor not requested", "address", t.at.address, "err", err)
+		return append(undone, c.againKeys...), fmt.Errorf("request a recheck of %s: %w", t.at.address, err)
 	}
 	return undone, nil
 }
@@ -224,7 +213,7 @@ func (c *conversation) function(ctx context.Context) {
 	}
 	for i := range c.t.asks {
 		a := &c.t.asks[i]
-		if a.age < limit+c.w.o.FunctionGrace {
+		if a.age < limit+functionGrace {
 			continue
 		}
 		message := "no result was reported within the function's timeout of " + core.FormatDuration(limit)

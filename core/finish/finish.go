@@ -4,6 +4,7 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -686,10 +687,8 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	if len(r.Skips) > 0 || len(r.Fires) == 0 {
 		return move
 	}
-	for _, err := range f.s.Queue.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.LeadTime.Of)) {
-		if err != nil {
-			return move
-		}
+	if cmp.Or(f.s.Queue.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.LeadTime.Of))...) != nil {
+		return move
 	}
 	both := r.Advance
 	both.Rev, both.Next, both.Tail = s.Rev, s.Next, s.Tail

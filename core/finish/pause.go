@@ -15,9 +15,6 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// pausePage is how many runs a pause reads at a time.
-const pausePage = 100
-
 // pauseFailing pauses the job of a failed chain if its last pauseAfter chains all failed. Only
 // chains since the last change of the job's schedule or state count.
 func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
@@ -73,10 +70,8 @@ func (f *Finish) tellPaused(ctx context.Context, run *core.Run, after int) error
 	}
 	note := ring.Note{Job: run.ID.Job(), Event: core.EventPaused, Run: run.ID, At: run.At, Reason: run.Reason, Times: int64(after),
 		When: f.o.Now()}
-	for _, err := range f.s.Queue.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now())) {
-		if err != nil {
-			return fmt.Errorf("notify about the pause of job %d: %w", run.ID.Job(), err)
-		}
+	if err := cmp.Or(f.s.Queue.Enqueue(ctx, ring.Noted([]ring.Note{note}, f.o.Now()))...); err != nil {
+		return fmt.Errorf("notify about the pause of job %d: %w", run.ID.Job(), err)
 	}
 	return nil
 }
@@ -94,29 +89,20 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 	for _, r := range ends {
 		noted[r.First] = true
 	}
-	var spans [2][2]core.RunID
-	spans[0][0], spans[0][1] = core.RunRange(id, 0, core.Horizon)
-	spans[1][0], spans[1][1] = core.NumberedRange(id)
-	for _, span := range spans {
-		from, found := span[1], 0
-		for looked := 0; looked < budget.PauseRuns && found < n && from >= span[0]; looked += pausePage {
-			page, err := f.s.Runs.Span(ctx, from, span[0], pausePage)
+	for _, span := range core.RunRanges(id) {
+		looked, found := 0, 0
+		for r, err := range f.s.NewestRuns(ctx, span, budget.PauseRuns) {
 			if err != nil {
 				return false, fmt.Errorf("read the results of job %d: %w", id, err)
 			}
-			for i := range page {
-				r := &page[i]
-				if r.Shard.Of != 0 || !r.EndedAt.After(since) || r.State != core.Succeeded && !r.FailedForGood() {
-					continue
-				}
+			if r.Shard.Of == 0 && r.EndedAt.After(since) && (r.State == core.Succeeded || r.FailedForGood()) {
 				if found++; !noted[r.First] {
 					ends = append(ends, r)
 				}
 			}
-			if len(page) < pausePage {
+			if looked++; looked%store.NewestPage == 0 && found >= n { // an older run may have ended later
 				break
 			}
-			from = page[len(page)-1].ID - 1
 		}
 	}
 	slices.SortStableFunc(ends, func(a, b *core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })

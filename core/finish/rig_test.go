@@ -14,11 +14,10 @@ import (
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/story"
 	"github.com/tickring/tickring/store"
 )
 
@@ -49,6 +48,7 @@ type faults struct {
 	// damaged is a stored job that cannot be decoded; 0: none.
 	damaged      core.JobID
 	damagedSched core.JobID // whose schedule cannot be decoded
+	damagedRun   core.RunID
 }
 
 // op returns the name of a call; empty: it has no faults.
@@ -57,7 +57,7 @@ func op(c *hook.Call) string {
 	case c.Get != nil:
 		return map[string]string{"permit": "permits", store.KindApp: "apps"}[kind(c.Get[0])]
 	case c.Write != nil:
-		return map[string]string{"permit": "put permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
+		return map[string]string{"permit": "put-permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
 			store.CursorKey.Kind: "cursor"}[kind(c.Write[0].Writes[0].Key)]
 	case c.Jobs != nil && c.Part != store.Planning:
 		return "jobs"
@@ -82,7 +82,7 @@ func op(c *hook.Call) string {
 	case change.Ends():
 		return "close"
 	}
-	return "clear owed"
+	return "change"
 }
 
 // kind returns the kind of a record up to the first "#".
@@ -110,6 +110,9 @@ func (x *faults) do(ctx context.Context, c *hook.Call, next func() []error) []er
 		if c.Part == store.Planning && id == x.damagedSched || c.Part != store.Planning && id == x.damaged {
 			c.GotJobs[id] = store.Got[*core.Job]{Err: errors.New("of a newer version")}
 		}
+	}
+	if _, is := c.GotRuns[x.damagedRun]; is {
+		c.GotRuns[x.damagedRun] = store.Got[*core.Run]{Err: errors.New("of a newer version")}
 	}
 	for i := range c.InSpan {
 		if x.older != nil && glance.Of(ctx) != nil {
@@ -155,28 +158,38 @@ func (x *faults) next(op string) fault {
 type rig struct {
 	*fixture.Store
 	*faults
-	t      *testing.T
-	with   *store.Store // the one with faults, over which f is
-	f      *finish.Finish
-	clock  sync.Mutex // guards now in tests with concurrent work
-	now    time.Time
-	closed []core.Run
+	t    *testing.T
+	with *store.Store // the one with faults, over which f is
+	f    *finish.Finish
+	now  time.Time
+	say  func(format string, args ...any) // tells a story what happened
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, now: begin, faults: &faults{faults: map[string][]fault{}, calls: map[string]int{}}}
-	clock := func() time.Time {
-		r.clock.Lock()
-		defer r.clock.Unlock()
-		return r.now
-	}
-	r.Store = fixture.New(t, memory.Options{Now: clock})
-	r.with = hook.Over(r.Store.Store, r.faults.do)
-	r.f = finish.New(r.with, finish.Options{Now: clock, Plan: plan.Local(), Log: slog.New(slog.DiscardHandler),
-		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
+	r := &rig{t: t, now: begin, faults: &faults{faults: map[string][]fault{}, calls: map[string]int{}}, say: func(string, ...any) {}}
+	r.Store = fixture.New(t, memory.Options{Now: r.clocked})
+	r.with = hook.Over(r.Store.Store, func(ctx context.Context, c *hook.Call, next func() []error) []error {
+		errs := r.faults.do(ctx, c, next)
+		for i, o := range c.Out {
+			if errs[i] == nil {
+				r.say(story.Enqueued(o))
+			}
+		}
+		return errs
+	})
+	r.f = r.finish(plan.Local())
 	r.App("orders")
 	return r
 }
+
+// finish returns a Finish over the store with faults.
+func (r *rig) finish(o plan.Options) *finish.Finish {
+	return finish.New(r.with, finish.Options{Now: r.clocked, Plan: o, Log: slog.New(slog.DiscardHandler), Closed: func(run *core.Run) {
+		r.say("closed %s", story.Name(run.ID))
+	}})
+}
+
+func (r *rig) clocked() time.Time { return r.now }
 
 // job stores a started job after change has edited it.
 func (r *rig) job(id core.JobID, change func(*core.Job)) core.Job {
@@ -226,21 +239,4 @@ func (r *rig) messages(kind ring.Kind) (out []ring.Message) {
 		out = append(out, d.Message)
 	}
 	return out
-}
-
-// delayed stores a fixed-delay job whose chain is open. Its run is scheduled a second before
-// begin.
-func (r *rig) delayed(id core.JobID, every time.Duration, change func(*core.Job)) (core.Job, core.Run) {
-	r.t.Helper()
-	run := core.PlannedRun(id, core.InstantOf(begin)-1)
-	j := r.job(id, func(j *core.Job) {
-		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: every}}}
-		j.Sched.Next, j.Sched.Tail, j.Sched.Seq = core.InstantOf(begin)-1, run, 5
-		j.Sched.PlanAt = core.InstantOf(begin) + 600
-		if change != nil {
-			change(j)
-		}
-	})
-	check.Call(r.t)(schedule.Compile(j.Sched.Schedule, id))
-	return j, r.run(run, func(x *core.Run) { x.FixedDelay = true })
 }

@@ -20,20 +20,18 @@ type WatchOptions struct {
 	Expiry            time.Duration // how long after its last heartbeat an executor counts as live; default: 90 s
 	IdleGap           time.Duration // interval between two checks of an executor that seems to be idle; default: 1 min
 	TimeoutGrace      time.Duration // delay after the job's timeout before a run is checked; default: 5 s
-	FunctionGrace     time.Duration // delay after a function's own timeout before a run is checked; default: 1 min
 	LostAfter         time.Duration // age at which a run of a deleted job counts as lost; default: 10 min
-	MinutesAPass      int           // maximum number of minutes that one pass scans; default: 120
 
 	// Window is the time span whose runs are read together, for a job that fires often. Window is in whole minutes. Window is
 	// shorter than Behind, so that most of the runs have ended.
 	Window time.Duration // default: four fifths of Behind
 
 	// A pass first reads journals, in pages of PageJournals, for at most WalkFor, and stores its cursor. Then it acts on the
-	// journals for at most ActFor: it queries up to Asked executors in parallel, each for at most AddressFor. WalkFor and
+	// journals for at most ActFor: it queries up to Asked executors in parallel, each for at most 6 s. WalkFor and
 	// ActFor together must fit into the 50 s of the AWS function functions/tick.
-	WalkFor, ActFor, AddressFor time.Duration // defaults: 20 s, 20 s and 6 s
-	PageJournals                int           // default: 100
-	Asked                       int           // default: 200
+	WalkFor, ActFor time.Duration // defaults: 20 s each
+	PageJournals    int           // default: 100
+	Asked           int           // default: 200
 }
 
 // A Prober asks executors about their runs.
@@ -67,12 +65,9 @@ func NewWatchdog(f *Finish, p Prober, o WatchOptions) *Watchdog {
 	o.Expiry = cmp.Or(o.Expiry, core.BeatExpiry)
 	o.IdleGap = cmp.Or(o.IdleGap, time.Minute)
 	o.TimeoutGrace = cmp.Or(o.TimeoutGrace, 5*time.Second)
-	o.FunctionGrace = cmp.Or(o.FunctionGrace, time.Minute)
 	o.LostAfter = cmp.Or(o.LostAfter, 10*time.Minute)
 	o.WalkFor = cmp.Or(o.WalkFor, 20*time.Second)
 	o.ActFor = cmp.Or(o.ActFor, 20*time.Second)
-	o.AddressFor = cmp.Or(o.AddressFor, 6*time.Second)
-	o.MinutesAPass = cmp.Or(o.MinutesAPass, 120)
 	o.PageJournals = cmp.Or(o.PageJournals, 100)
 	o.Asked = cmp.Or(o.Asked, 200)
 	return &Watchdog{f: f, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
@@ -170,6 +165,9 @@ func (w *Watchdog) revisits(ctx context.Context, minute int64) iter.Seq2[[]core.
 	}
 }
 
+// minutesAPass is the maximum number of minutes that one pass scans.
+const minutesAPass = 120
+
 // walk reads the minutes after at, at least one and as many as the time allows. It stores its
 // cursor and adds to found.
 func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (looked int, err error) {
@@ -177,7 +175,7 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 	defer cancel()
 	another, enough := context.WithTimeout(reading, w.o.WalkFor/2)
 	defer enough()
-	for n := 0; at < end && n < w.o.MinutesAPass && (n == 0 || another.Err() == nil); n++ {
+	for n := 0; at < end && n < minutesAPass && (n == 0 || another.Err() == nil); n++ {
 		runs, again, err := w.minute(ctx, reading, at+1, found)
 		looked += runs
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/store"
 )
 
 // seen is the result of a check of a job.
@@ -66,32 +67,20 @@ func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify
 	return j, nil
 }
 
-// The page size for runs, and the limit of runs of each kind.
-const page, looks = 100, 1000
+// looks is the limit of runs of each kind.
+const looks = 1000
 
 // newest passes the runs of a job to f: the scheduled runs, then the numbered ones, each newest
 // first until f returns false.
 func (n *Notices) newest(ctx context.Context, job core.JobID, f func(r *core.Run) (goOn bool)) error {
-	var spans [2][2]core.RunID
-	spans[0][0], spans[0][1] = core.RunRange(job, 0, core.Horizon)
-	spans[1][0], spans[1][1] = core.NumberedRange(job)
-	for _, span := range spans {
-		from := span[1]
-	pages:
-		for looked := 0; looked < looks && from >= span[0]; looked += page {
-			runs, err := n.s.Runs.Span(ctx, from, span[0], page)
+	for _, span := range core.RunRanges(job) {
+		for r, err := range n.s.NewestRuns(ctx, span, looks) {
 			if err != nil {
 				return fmt.Errorf("read the results of job %d: %w", job, err)
 			}
-			for i := range runs {
-				if r := &runs[i]; r.Shard.Of == 0 && !f(r) {
-					break pages
-				}
-			}
-			if len(runs) < page {
+			if r.Shard.Of == 0 && !f(r) {
 				break
 			}
-			from = runs[len(runs)-1].ID - 1
 		}
 	}
 	return nil
@@ -112,7 +101,7 @@ func (n *Notices) recovered(ctx context.Context, job *core.Job, st *State, who *
 			run := *r
 			last = &run
 		}
-		return looked%page != 0 || last == nil
+		return looked%store.NewestPage != 0 || last == nil
 	})
 	if err != nil || last == nil || last.State != core.Succeeded {
 		return err

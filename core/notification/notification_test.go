@@ -18,10 +18,8 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
-	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/internal/testkit/notificationtext"
 	"github.com/tickring/tickring/store"
 )
 
@@ -39,21 +37,30 @@ type rig struct {
 	refuse, unread, noChannel error
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
+	bad       core.RunID // which cannot be read
+	sent      func(channel string, m core.Message)
 }
 
 func newRig(t *testing.T, change func(j *core.Job)) *rig {
-	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil }}
-	r.s = r.faulty()
-	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
-		Pace: time.Nanosecond,
-		Log:  slog.New(slog.DiscardHandler)})
+	r := newStore(t)
 	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
 		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
 	if change != nil {
 		change(&j)
 	}
-	r.e.App("shop")
 	r.e.Job(j)
+	return r
+}
+
+// newStore returns a rig without a job.
+func newStore(t *testing.T) *rig {
+	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil },
+		sent: func(string, core.Message) {}}
+	r.s = r.faulty()
+	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
+		Pace: time.Nanosecond,
+		Log:  slog.New(slog.DiscardHandler)})
+	r.e.App("shop")
 	return r
 }
 
@@ -72,6 +79,9 @@ func (r *rig) faulty() *store.Store {
 			return hook.Fail(r.refuse, len(c.PutRun))
 		}
 		errs := next()
+		if _, is := c.GotRuns[r.bad]; is {
+			c.GotRuns[r.bad] = store.Got[*core.Run]{Err: errors.New("written by a newer version")}
+		}
 		if f := r.meanwhile; f != nil && len(c.InSpan) > 0 {
 			r.meanwhile = nil
 			f()
@@ -82,15 +92,6 @@ func (r *rig) faulty() *store.Store {
 
 // run returns the run of a message.
 func (r *rig) run(m ring.Message) core.Run { return r.e.Run(m.PostRun.Run) }
-
-// update changes the rig's job.
-func (r *rig) update(change func(j *core.Job)) {
-	r.t.Helper()
-	r.e.Edit(7, func(j *core.Job) {
-		j.Sched.Rev++
-		change(j)
-	})
-}
 
 // oneByOne returns f for channels that are sent to at the same time: f may count.
 func oneByOne(f func(channel string) error) func(string) error {
@@ -114,6 +115,7 @@ func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.got[ch.Name] = append(r.got[ch.Name], m)
+	r.sent(ch.Name, m)
 	return nil
 }
 
@@ -196,52 +198,6 @@ func TestCheckLink(t *testing.T) {
 	}
 }
 
-// TestQuiet checks that the first occurrence of an event is notified at once and the others together after the
-// quiet period. Copies of a message do not count.
-func TestQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed, core.EventLost}}
-		})
-		first := r.ends(core.Failed, core.ReasonHandler)
-		r.handle(first, first)
-		r.handle(first)
-		r.heard("a", "failed 1")
-		r.heard("b", "failed 1")
-		m := r.got["a"][0]
-		if m.Job != "nightly" || m.App != "shop" || m.Run != first.PostRun.Run || m.Code != 500 || m.Text != "boom" ||
-			m.Reason != core.ReasonHandler ||
-			m.Deployment != "test" || m.Link != "https://x/runs/"+m.Run.String()+"?tab=log" {
-			t.Fatalf("the notice is %+v", m)
-		}
-		for range 5 {
-			r.handle(r.ends(core.TimedOut, core.ReasonTimeout))
-		}
-		r.handle(r.ends(core.Lost, core.ReasonGone), r.ends(core.Skipped, core.ReasonOverlap), r.ends(core.Killed, core.ReasonPerson))
-		r.minutes(8)
-		r.heard("a", "failed 1", "lost 1")
-		r.minutes(3)
-		r.heard("a", "failed 1", "lost 1", "failed 5")
-		r.minutes(60)
-		r.heard("a", "failed 1", "lost 1", "failed 5") // nothing came
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.heard("a", "failed 1", "lost 1", "failed 5", "failed 1")
-	})
-}
-
-// TestUnreadableRunHoldsUpNoOther checks that the other runs of its batch are notified of.
-func TestUnreadableRunHoldsUpNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		bad, good := r.ends(core.Failed), r.ends(core.Failed)
-		n := notification.New(hook.Unreadable(r.s, bad.PostRun.Run), r, notification.Options{Log: slog.New(slog.DiscardHandler)})
-		if errs := n.Messages(t.Context(), []ring.Message{bad, good}); errs[0] == nil || errs[1] != nil {
-			t.Error(errs)
-		}
-		r.heard("a", "failed 1")
-	})
-}
-
 // TestNoticeWaitsForUnreadableJob checks that a notification waits a day for an unreadable definition, as
 // during a rolling deployment, and is then given up.
 func TestNoticeWaitsForUnreadableJob(t *testing.T) {
@@ -268,134 +224,6 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 	})
 }
 
-// TestRecovered checks that the first success after a failure is notified once, within some minutes. A job whose last run
-// failed has not recovered, even if the note of that failure has not arrived.
-func TestRecovered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.minutes(30)
-		r.heard("a", "failed 1")
-		r.ends(core.Succeeded)
-		time.Sleep(time.Second)
-		newer := r.ends(core.Failed, core.ReasonHandler) // before the check
-		r.minutes(5)
-		r.heard("a", "failed 1")
-		r.handle(newer)
-		r.minutes(5)
-		r.heard("a", "failed 1")
-		r.ends(core.Succeeded)
-		r.ends(core.Succeeded)
-		r.minutes(3)
-		r.heard("a", "failed 1", "recovered 1")
-		if s := r.state(); s.Failing != nil {
-			t.Fatalf("it fails yet: %+v", s)
-		}
-		r.minutes(10)
-		r.ends(core.Succeeded)
-		r.minutes(30)
-		r.heard("a", "failed 1", "recovered 1", "failed 1") // the second failure, at the end of the quiet hour
-		if left, err := r.e.DueLooks(t.Context(), core.InstantOf(time.Now().Add(5*time.Minute)), 10); err != nil || len(left) > 0 {
-			t.Fatalf("a healthy job is checked: %v, %v", left, err)
-		}
-	})
-}
-
-// read compares notifications as users read them.
-type read struct{ *golden.Texts }
-
-// both compares a message in English and in Chinese.
-func (r read) both(t *testing.T, key string, m core.Message) {
-	t.Helper()
-	for _, l := range []core.Language{core.English, core.Chinese} {
-		r.Equal(t, key+", "+string(l), notificationtext.Text(t, l, m))
-	}
-}
-
-// TestRecoveredCounts checks that each failure before a success counts once, in any order of notes. A failure
-// after the success counts for the next one.
-func TestRecoveredCounts(t *testing.T) {
-	texts := read{golden.New(t)}
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
-		var list []ring.Message
-		for range 4 {
-			list = append(list, r.ends(core.Failed, core.ReasonHandler))
-			time.Sleep(time.Second)
-		}
-		slices.Reverse(list)
-		r.handle(append(list, list...)...)
-		r.handle(list...)
-		r.minutes(2)
-		time.Sleep(10 * time.Second)
-		r.ends(core.Succeeded)
-		r.minutes(4)
-		r.heard("a", "failed 4", "recovered 1")
-		texts.both(t, "after 4 failures", r.got["a"][1])
-
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		time.Sleep(time.Second)
-		r.ends(core.Succeeded)
-		time.Sleep(time.Second)
-		r.meanwhile = func() { r.handle(r.ends(core.Failed, core.ReasonHandler)) }
-		r.minutes(4)
-		r.ends(core.Succeeded)
-		r.minutes(4)
-		r.heard("a", "failed 4", "recovered 1", "failed 1", "failed 1", "recovered 1", "recovered 1")
-		for _, i := range []int{4, 5} {
-			texts.both(t, fmt.Sprint("after a failure ", i), r.got["a"][i])
-		}
-	})
-}
-
-// TestDown checks a channel that answers 500 for a day: attempts become rarer, then it is given up, and the
-// other channel and the users see that.
-func TestDown(t *testing.T) {
-	texts := read{golden.New(t)}
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
-		asked := 0
-		r.fail = oneByOne(func(channel string) error {
-			if channel == "b" {
-				return nil
-			}
-			asked++
-			return &core.Undelivered{Reason: "answered 500"}
-		})
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.minutes(60)
-		r.heard("b", "failed 1")
-		if tr := r.trouble("a"); tr == nil || tr.Error != "answered 500" || tr.GivenUp != 0 {
-			t.Fatalf("its trouble is %+v", tr)
-		}
-		if asked < 4 || asked > 12 {
-			t.Fatalf("asked %d times in an hour", asked)
-		}
-		r.minutes(26 * 60)
-		r.heard("a")
-		if len(r.got["b"]) != 2 || r.got["b"][1].Event != string(core.EventMute) || r.got["b"][1].Text != "answered 500" {
-			t.Fatalf("the other heard %+v", r.got["b"])
-		}
-		texts.both(t, "given up", r.got["b"][1])
-		if asked > 60 {
-			t.Fatalf("asked %d times in a day", asked)
-		}
-		if tr := r.trouble("a"); tr == nil || tr.GivenUp != 1 {
-			t.Fatalf("its trouble is %+v", tr)
-		}
-		if s := r.state(); len(s.Pending) > 0 {
-			t.Fatalf("pending are %+v", s.Pending)
-		}
-		r.fail = oneByOne(func(string) error { return nil })
-		time.Sleep(2 * time.Hour)
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.heard("a", "failed 1")
-		if tr := r.trouble("a"); tr != nil {
-			t.Fatalf("its trouble is %+v after it took one", tr)
-		}
-	})
-}
-
 // TestDownComesBack checks that a channel that works again receives all that it missed.
 func TestDownComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -419,45 +247,6 @@ func TestDownComesBack(t *testing.T) {
 		}
 		if n != 10 {
 			t.Fatalf("heard of %d failures in %+v, want 10", n, r.got["a"])
-		}
-	})
-}
-
-// TestPermanent checks that a notification that a channel permanently rejects is not sent again.
-func TestPermanent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		asked := 0
-		r.fail = oneByOne(func(string) error { asked++; return &core.Undelivered{Permanent: true, Reason: "no such address"} })
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.minutes(180)
-		if tr := r.trouble("a"); asked != 1 || tr == nil || tr.GivenUp != 1 {
-			t.Fatalf("asked %d times, trouble %+v", asked, tr)
-		}
-	})
-}
-
-// TestDeletedChannel checks that pending notifications of a deleted channel are given up, and that the other
-// channel is notified of that.
-func TestDeletedChannel(t *testing.T) {
-	texts := read{golden.New(t)}
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
-		r.fail = oneByOne(func(channel string) error {
-			if channel == "a" {
-				return &core.Undelivered{Reason: "answered 500"}
-			}
-			return nil
-		})
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.e.Must(r.e.DeleteChannel(t.Context(), 1, "a", core.Change{ID: 2}))
-		r.minutes(5)
-		if len(r.got["b"]) != 2 {
-			t.Fatalf("the other heard %+v", r.got["b"])
-		}
-		texts.both(t, "given up", r.got["b"][1])
-		if s := r.state(); len(s.Pending) > 0 {
-			t.Fatalf("pending are %+v", s.Pending)
 		}
 	})
 }
@@ -528,91 +317,6 @@ func TestThousands(t *testing.T) {
 	})
 }
 
-// at returns a time on the first day of the synctest bubble.
-func at(hour, minute int) time.Time { return time.Date(2000, 1, 1, hour, minute, 0, 0, time.UTC) }
-
-// until runs minutes up to a time.
-func (r *rig) until(to time.Time) { r.t.Helper(); r.minutes(int(time.Until(to) / time.Minute)) }
-
-// TestOverdueBy checks that a job without a success by its time of day is notified, unless it succeeded, was
-// paused, or was not expected to run.
-func TestOverdueBy(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(r *rig, j *core.Job)
-		run    core.State
-		want   []string
-	}{
-		"it did not run": {nil, "", []string{"overdue 1"}},
-		"it failed":      {nil, core.Failed, []string{"overdue 1"}},
-		"it succeeded":   {nil, core.Succeeded, nil},
-		"it is paused":   {func(_ *rig, j *core.Job) { j.Sched.State = core.Paused }, "", nil},
-		// the day is a Saturday
-		"it is not to run on that day": {func(_ *rig, j *core.Job) { j.Sched.Schedule = cron("0 30 2 ? * MON") }, "", nil},
-		"its pause ended a moment ago": {func(_ *rig, j *core.Job) { j.Sched.RevAt = at(5, 0) }, "", nil},
-		"job without a schedule":       {func(_ *rig, j *core.Job) { j.Sched.Schedule = core.Schedule{} }, "", []string{"overdue 1"}},
-		"its app is paused": {func(r *rig, _ *core.Job) {
-			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0)}}, core.Change{ID: 2,
-				App: "shop"}))
-		}, "", nil},
-		"the pause of its app ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.e.Must(r.e.PutApp(r.t.Context(), 1, core.App{Name: "shop", Rev: 2, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}},
-				core.Change{ID: 2, App: "shop"}))
-		}, "", nil},
-		"the pause of everything ended a moment ago": {func(r *rig, _ *core.Job) {
-			r.e.Must(r.e.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at(1, 0), To: at(5, 0)}}))
-		}, "", nil},
-	} {
-		fixture.Bubble(t, name, func(t *testing.T) {
-			r := newRig(t, func(j *core.Job) {
-				j.Sched.Schedule = cron("0 30 2 * * ?")
-				j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{By: "06:00"}}
-			})
-			if c.change != nil {
-				r.update(func(j *core.Job) { c.change(r, j) })
-			}
-			r.putLook(time.Minute)
-			r.until(at(3, 0))
-			if c.run != "" {
-				r.ends(c.run, core.Reasons[c.run][0:min(1, len(core.Reasons[c.run]))]...)
-			}
-			r.until(at(5, 59))
-			r.heard("a")
-			r.minutes(3)
-			r.heard("a", c.want...)
-			r.minutes(600)
-			r.heard("a", c.want...)
-		})
-	}
-}
-
-// TestOverdueWithin checks that a period without success is notified once, with any number of checks, and again after each
-// further period. A success restarts the period.
-func TestOverdueWithin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: 26 * time.Hour}}
-		})
-		r.putLook(time.Minute)
-		r.minutes(20 * 60)
-		r.ends(core.Succeeded)
-		r.minutes(25*60 + 58)
-		r.heard("a")
-		r.minutes(4)
-		r.heard("a", "overdue 1")
-		if m := r.got["a"][0]; m.Took != 26*time.Hour || m.Due != core.Ceil(m.Instant.Time().Add(26*time.Hour)) {
-			t.Fatalf("the notice is %+v", m)
-		}
-		for range 2 * 26 {
-			r.minutes(30)
-			r.putLook(0)
-		}
-		r.heard("a", "overdue 1", "overdue 1")
-		r.ends(core.Succeeded)
-		r.minutes(25 * 60)
-		r.heard("a", "overdue 1", "overdue 1")
-	})
-}
-
 // TestSlow checks that each slow run is notified once, with any number of waiting runs and of checks, also beside more slow
 // runs than the item remembers. A later slow run is notified separately.
 func TestSlow(t *testing.T) {
@@ -652,31 +356,6 @@ func TestSlow(t *testing.T) {
 		r.minutes(6)
 		look()
 		r.heard("a", "slow 40", "slow 1")
-	})
-}
-
-func cron(text string) core.Schedule {
-	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: text}}}
-}
-
-// TestOwedYet checks that a message is redelivered if its run cannot be cleared, and that the channel is
-// notified once.
-func TestOwedYet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		m := r.ends(core.Failed, core.ReasonHandler)
-		r.refuse = core.ErrThrottled
-		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; !errors.Is(err, core.ErrThrottled) {
-			t.Fatalf("the message is done with: %v", err)
-		}
-		r.heard("a", "failed 1")
-		r.refuse = nil
-		r.handle(m)
-		r.minutes(120)
-		r.heard("a", "failed 1")
-		if run := r.run(m); run.Owing() {
-			t.Fatalf("run owes %+v after its notice", run.PostRun)
-		}
 	})
 }
 

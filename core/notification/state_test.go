@@ -85,21 +85,6 @@ func TestLookFails(t *testing.T) {
 	})
 }
 
-// TestOverdueToLater checks that a channel that is added later is notified of an overdue job.
-func TestOverdueToLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify = core.Notify{Overdue: core.Overdue{Within: 3 * time.Hour}} })
-		r.putLook(2 * time.Minute)
-		r.minutes(10 * 60)
-		if v := r.state().V; v > 11 {
-			t.Fatalf("a job without notifications was checked %d times in ten hours", v)
-		}
-		r.e.SaveApp(core.App{Name: "shop", Rev: 2, Notify: core.Notify{To: []string{"a"}}})
-		r.minutes(62)
-		r.heard("a", "overdue 1")
-	})
-}
-
 // TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A
 // success a month later is notified.
 func TestFailingEnds(t *testing.T) {
@@ -141,30 +126,6 @@ func TestFailingEnds(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSameCauseAgain checks that a cause that returns after a day is notified again, and that a late copy of
-// its note is not.
-func TestSameCauseAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		note := func(when time.Time) ring.Message {
-			return ring.Noted([]ring.Note{{Job: 7, Event: core.EventUnplanned, Run: core.NumberedRun(7, 12345), Why: "no such zone", When: when}},
-				time.Now())[0].Message
-		}
-		first := time.Now()
-		r.handle(note(first))
-		r.minutes(120)
-		r.handle(note(time.Now())) // the same cause again
-		r.minutes(120)
-		r.heard("a", "unplanned 1")
-		r.minutes(24 * 60)
-		r.handle(note(first))
-		r.minutes(120)
-		r.heard("a", "unplanned 1")
-		r.handle(note(time.Now()))
-		r.heard("a", "unplanned 1", "unplanned 1")
-	})
 }
 
 // TestRun checks the status of a run's notification at each stage, also for more runs than an item remembers.
@@ -339,53 +300,6 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestRest checks that nothing is sent to a channel for half a minute after it did not answer, and that
-// everything is delivered later.
-func TestRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		asked, down := 0, true
-		r.fail = oneByOne(func(string) error {
-			if asked++; down {
-				return &core.Undelivered{Reason: "answered 500"}
-			}
-			return nil
-		})
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		time.Sleep(29 * time.Second)
-		r.handle(r.ends(core.Lost, core.ReasonGone))
-		check.Equal(t, asked, 1, "asked N times within half a minute")
-		down = false
-		time.Sleep(2 * time.Second)
-		r.handle(r.ends(core.Failed, core.ReasonNoExecutor))
-		r.heard("a", "no-executor 1")
-		r.minutes(5)
-		if len(r.got["a"]) != 3 {
-			t.Errorf("heard %+v, want of all three", r.got["a"])
-		}
-	})
-}
-
-// TestChannelTakenOut checks that a pending notification still reaches its channel after the job names another.
-func TestChannelTakenOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		down := true
-		r.fail = oneByOne(func(string) error {
-			if down {
-				return &core.Undelivered{Reason: "answered 500"}
-			}
-			return nil
-		})
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.update(func(j *core.Job) { j.Def.Notify.To = []string{"b"} })
-		down = false
-		r.minutes(5)
-		r.heard("a", "failed 1")
-		r.heard("b")
-	})
-}
-
 // TestAllMute checks that no notification of a failed delivery is repeated if all channels fail.
 func TestAllMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -401,20 +315,6 @@ func TestAllMute(t *testing.T) {
 		r.minutes(10 * 60)
 		if more := asked.Load() - before; before < 2 || more > 0 || len(r.state().Pending) > 0 {
 			t.Errorf("asked %d times in three hours, %d in ten more; pending are %+v", before, more, r.state().Pending)
-		}
-	})
-}
-
-// TestWhyOfTheNote checks that the text of a note takes precedence over the message of its run.
-func TestWhyOfTheNote(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		run := r.ends(core.Succeeded).PostRun.Run // its message differs
-		r.handle(ring.Noted([]ring.Note{{Job: 7, Event: core.EventDeadLetter, Run: run, Why: "it cannot be read", When: time.Now()}},
-			time.Now())[0].Message)
-		r.heard("a", "dead-letter 1")
-		if m := r.got["a"][0]; m.Text != "it cannot be read" || m.State != core.Succeeded {
-			t.Errorf("the notice is %+v", m)
 		}
 	})
 }

@@ -7,9 +7,15 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+)
+
+const (
+	tellFor   = time.Second // how long one pass waits until the post-run queue accepts its notifications
+	maxUntold = 5000        // notifications that are kept for the next pass
 )
 
 // noteKey identifies a notification: equal keys count once.
@@ -45,7 +51,7 @@ func unplanned(job core.JobID, why string) ring.Note {
 
 func (t *Ticker) oweNote(n ring.Note) {
 	key := noteKey{n.Job, n.Event, n.Run}
-	if _, is := t.untold[key]; !is && len(t.untold) >= t.o.MaxUntold {
+	if _, is := t.untold[key]; !is && len(t.untold) >= maxUntold {
 		t.o.Log.Error("notification dropped", "reason", "post-run queue full", "job", n.Job, "run", n.Run, "event", n.Event)
 		return
 	}
@@ -53,14 +59,14 @@ func (t *Ticker) oweNote(n ring.Note) {
 	t.untold[key] = n
 }
 
-// tell enqueues pending notifications on the post-run queue. A pass waits for that up to TellFor in total. After a
+// tell enqueues pending notifications on the post-run queue. A pass waits for that up to tellFor in total. After a
 // failure, the next pass of this ticker retries.
 func (t *Ticker) tell(ctx context.Context) error {
 	if len(t.untold) == 0 || t.mute != nil {
 		return t.mute
 	}
 	began := t.o.Now()
-	ctx, cancel := context.WithTimeout(ctx, t.o.TellFor-t.telling)
+	ctx, cancel := context.WithTimeout(ctx, tellFor-t.telling)
 	defer cancel()
 	notes := slices.SortedFunc(maps.Values(t.untold), func(a, b ring.Note) int { return a.When.Compare(b.When) })
 	out := ring.Noted(notes, t.o.Now())

@@ -35,18 +35,13 @@ type Options struct {
 	LeaseFor, RenewEvery time.Duration // defaults: 45 s and 15 s
 	// PassFor is how long a pass takes further partitions or reads further pages, if there are several partitions. Other
 	// tickers take the remaining partitions. 0: no limit.
-	PassFor  time.Duration
-	Page     int // number of due items to read at a time; default: 1,000
-	MaxPages int // maximum number of pages in one pass of one partition; default: 50
+	PassFor time.Duration
+	Page    int // number of due items to read at a time; default: 1,000
 	// Careful is the initial number of jobs to plan at a time if their runs may already be in the delay queue. This
 	// applies to overdue jobs, and to jobs whose runs were enqueued but whose next scheduled time could not be stored.
 	// The number doubles, up to Page, each time the store accepts all updates. After a failure it falls again.
 	Careful int           // default: 50
 	Overdue time.Duration // how late a job must be to count as overdue; default: 2 min
-	// SentFor is how long a ticker remembers a job whose runs it enqueued, but whose next scheduled time could not be
-	// stored. MaxSent is the maximum number of remembered jobs.
-	SentFor time.Duration // default: 15 min
-	MaxSent int           // default: 20,000
 	// Rates are the options that determine the number of partitions.
 	Rates partitioning.Rates
 	// Loss configures the search for lost runs. When a job is planned, its scheduled times are compared with its runs, and
@@ -54,11 +49,7 @@ type Options struct {
 	Loss lossdetect.Options
 	// PlanBackoff is the delay before the ticker retries a job that could not be planned or read.
 	PlanBackoff time.Duration // default: 1 min
-	// TellFor is how long one pass may wait until the post-run queue accepts its notifications. Remaining notifications are
-	// kept for the next pass; MaxUntold is their maximum number.
-	TellFor   time.Duration // default: 1 s
-	MaxUntold int           // default: 5,000
-	Log       *slog.Logger
+	Log         *slog.Logger
 	// Planned is called after each pass with the number of runs that the pass enqueued. The function must not block. nil: no call.
 	Planned func(fires int, at time.Time)
 }
@@ -81,6 +72,12 @@ type Ticker struct {
 	telling time.Duration
 }
 
+const (
+	maxPages = 50               // in one pass of one partition
+	sentFor  = 15 * time.Minute // how long a ticker remembers a job whose next scheduled time could not be stored
+	maxSent  = 20_000           // such jobs
+)
+
 // sent is the remaining work for a job with enqueued runs: an advance that may not be stored, and runs that the queue
 // did not accept.
 type sent struct {
@@ -94,14 +91,9 @@ func New(s *store.Store, o Options) *Ticker {
 		o.Now = time.Now
 	}
 	o.Page = cmp.Or(o.Page, 1000)
-	o.MaxPages = cmp.Or(o.MaxPages, 50)
 	o.Careful = cmp.Or(o.Careful, 50)
 	o.Overdue = cmp.Or(o.Overdue, 2*time.Minute)
-	o.SentFor = cmp.Or(o.SentFor, 15*time.Minute)
-	o.MaxSent = cmp.Or(o.MaxSent, 20_000)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
-	o.TellFor = cmp.Or(o.TellFor, time.Second)
-	o.MaxUntold = cmp.Or(o.MaxUntold, 5000)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -173,7 +165,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	now := t.o.Now()
 	maps.DeleteFunc(t.burst, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
 	maps.DeleteFunc(t.unusable, func(_ core.DueItem, until time.Time) bool { return !now.Before(until) })
-	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
+	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > sentFor })
 	end := time.Time{}
 	if t.o.PassFor > 0 && n > 1 {
 		end = now.Add(t.o.PassFor)
@@ -244,7 +236,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 	var after core.DueItem
 	var errs []error
 	for page := 0; ; page++ {
-		if page == t.o.MaxPages || page > 0 && t.over(end) {
+		if page == maxPages || page > 0 && t.over(end) {
 			res.Behind = true
 			break
 		}
@@ -330,7 +322,7 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 			fresh = append(fresh, pl)
 		} else if now.Sub(s.PlanAt.Time()) > t.o.Overdue {
 			overdue = append(overdue, s)
-		} else if pl, ok := t.plan(ctx, o, s, now); ok && len(t.sent)+len(fresh) < t.o.MaxSent {
+		} else if pl, ok := t.plan(ctx, o, s, now); ok && len(t.sent)+len(fresh) < maxSent {
 			fresh = append(fresh, pl)
 		}
 	}
