@@ -49,7 +49,7 @@ func (q *queue) tell(format string, args ...any) {
 	q.rouse()
 }
 
-// rouse wakes whoever waits for a change. Call it with mu held.
+// rouse wakes the goroutines that wait for a change. Call it with mu held.
 func (q *queue) rouse() {
 	close(q.changed)
 	q.changed = make(chan struct{})
