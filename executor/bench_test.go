@@ -1,18 +1,12 @@
 package executor
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"flag"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,163 +15,71 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-var (
-	flatRuns = flag.Int("flat.runs", 30_000, "how many runs TestMemoryIsFlat works on; CI takes 1,000,000")
-	flatMax  = flag.Int("flat.max", 0, "MB that the heap may grow from the first half to the end; 0: a half")
-)
-
 // A counter is the server: it accepts callbacks and counts results.
 type counter struct {
-	n    atomic.Int64
-	bad  atomic.Int64
-	mu   sync.Mutex
-	want int64
-	done chan struct{}
+	mu     sync.Mutex
+	more   sync.Cond
+	n, bad int64
 }
 
-func (c *counter) after(n int64) <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.want, c.done = n, make(chan struct{})
-	if c.n.Load() >= n {
-		close(c.done)
-		c.want = -1
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
 	}
-	return c.done
-}
-
-func (c *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == wire.PathCallback {
-		body, _ := io.ReadAll(r.Body)
 		cb, err := wire.DecodeCallback(body, 0)
 		if err != nil {
-			c.bad.Add(1)
+			return nil, err
 		}
+		c.mu.Lock()
 		for _, it := range cb.Items {
-			if it.Code != wire.CodeSuccess {
-				c.bad.Add(1)
+			if c.n++; it.Code != wire.CodeSuccess {
+				c.bad++
 			}
 		}
-		n := c.n.Add(int64(len(cb.Items)))
-		c.mu.Lock()
-		if c.want >= 0 && c.done != nil && n >= c.want {
-			close(c.done)
-			c.want = -1
-		}
+		c.more.Broadcast()
 		c.mu.Unlock()
 	}
-	_, _ = io.WriteString(w, taken)
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(taken))}, nil
 }
 
-// A sender sends runs on one connection, several at a time, and reads the answers. It costs little, so the benchmark
-// measures the executor.
-type sender struct {
-	c   net.Conn
-	r   *bufio.Reader
-	buf []byte
-}
-
-func newSender(tb testing.TB, address string) *sender {
-	c, err := net.Dial("tcp", address)
-	check.OK(tb, err)
-	tb.Cleanup(func() { c.Close() })
-	return &sender{c: c, r: bufio.NewReaderSize(c, 64<<10)}
-}
-
-// send sends the runs from first on and returns how many were accepted.
-func (s *sender) send(first, n int64) (ok int64, err error) {
-	s.buf = s.buf[:0]
-	var body []byte
-	for id := first; id < first+n; id++ {
-		run := wire.Run{JobID: int32(id%64) + 1, Handler: "empty", BlockStrategy: wire.BlockSerial, LogID: id, LogTime: 1_700_000_000_000,
-			GlueType: wire.GlueBean, BroadcastTotal: 1}
-		body = wire.AppendRun(body[:0], &run)
-		s.buf = fmt.Appendf(s.buf, "POST /run HTTP/1.1\r\nHost: x\r\nXXL-JOB-ACCESS-TOKEN: secret\r\nContent-Length: %d\r\n\r\n%s",
-			len(body), body)
-	}
-	if _, err := s.c.Write(s.buf); err != nil {
-		return 0, err
-	}
-	for range n {
-		length := 0
-		for {
-			line, err := s.r.ReadSlice('\n')
-			if err != nil {
-				return ok, err
-			}
-			if len(line) <= 2 {
-				break
-			}
-			if v, is := bytes.CutPrefix(line, []byte("Content-Length: ")); is {
-				length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
-			}
-		}
-		reply := make([]byte, length)
-		if _, err := io.ReadFull(s.r, reply); err != nil {
-			return ok, err
-		}
-		if bytes.HasPrefix(reply, accepted[:len(`{"code":200`)]) {
-			ok++
-		}
-	}
-	return ok, nil
-}
-
-// load is an executor on a port, with a server that counts.
-func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send func(first, n int64) (refused int64)) {
+// load is an executor with a server that counts. work sends the runs from first on, many at a time, and waits until the
+// server has the results of these runs and all before.
+func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, work func(first, n int64)) {
 	tb.Helper()
-	mux := muxOf("empty", func(context.Context, *Run) error { return nil })
 	c = &counter{}
-	server := httptest.NewServer(c)
-	tb.Cleanup(server.Close)
-	o := Options{App: "demo", Servers: []string{server.URL}, Token: "secret", Address: "http://here", Dir: tb.TempDir(), LogMax: -1,
-		Log: quiet, QueueSize: 100_000}
+	c.more.L = &c.mu
+	o := Options{App: "demo", Servers: []string{"http://one"}, Client: &http.Client{Transport: c}, Address: "http://here", Dir: tb.TempDir(),
+		LogMax: -1, Log: quiet, QueueSize: 100_000}
 	change(&o)
-	e, err := New(mux, o)
+	e, err := New(muxOf("empty", func(context.Context, *Run) error { return nil }), o)
 	check.OK(tb, err)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	check.OK(tb, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Serve(ctx, ln) }()
-	tb.Cleanup(func() {
-		cancel()
-		check.NoError(tb, <-ended)
-	})
-	const conns = 64
-	var senders []*sender
-	for range conns {
-		senders = append(senders, newSender(tb, ln.Addr().String()))
-	}
-	return e, c, func(first, n int64) int64 {
-		var next, refused atomic.Int64
+	check.OK(tb, e.Start())
+	tb.Cleanup(func() { check.NoError(tb, e.Stop(context.Background())) })
+	return e, c, func(first, n int64) {
+		var next atomic.Int64
 		next.Store(first)
-		var wg sync.WaitGroup
-		for _, s := range senders {
-			wg.Go(func() {
-				for {
-					const at = 16
-					from := next.Add(at) - at
-					if from >= first+n {
-						return
+		var senders sync.WaitGroup
+		for range 64 {
+			senders.Go(func() {
+				for id := next.Add(1) - 1; id < first+n; id = next.Add(1) - 1 {
+					if r := send(e, order(int32(id%64)+1, id, "empty")); !r.OK() {
+						tb.Errorf("run %d: %s", id, r.Msg)
 					}
-					want := min(at, first+n-from)
-					ok, err := s.send(from, want)
-					if err != nil {
-						tb.Error(err)
-						return
-					}
-					refused.Add(want - ok)
 				}
 			})
 		}
-		wg.Wait()
-		return refused.Load()
+		senders.Wait()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for !tb.Failed() && c.n < first+n-1 {
+			c.more.Wait()
+		}
 	}
 }
 
-// BenchmarkRuns: accept, journal, queue, run, callback, all over HTTP. runs/s counts a run when the server has its result.
-// Senders and server use the same CPU cores.
+// BenchmarkRuns: accept, journal, queue, run, callback. runs/s counts a run when the server has its result.
 func BenchmarkRuns(b *testing.B) {
 	for _, c := range []struct {
 		name   string
@@ -188,30 +90,21 @@ func BenchmarkRuns(b *testing.B) {
 		{"logs", func(o *Options) { o.LogMax = 0 }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			_, count, send := load(b, c.change)
-			refused := send(1, 1000)
-			<-count.after(1000 - refused)
+			_, _, work := load(b, c.change)
+			work(1, 1000)
 			b.ReportAllocs()
 			b.ResetTimer()
-			refused += send(1001, int64(b.N))
-			<-count.after(1000 + int64(b.N) - refused)
+			work(1001, int64(b.N))
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
-			if refused > 0 || count.bad.Load() > 0 {
-				b.Errorf("%d refused, %d bad results", refused, count.bad.Load())
-			}
 		})
 	}
 }
 
 // Memory does not grow with the number of runs, nor do goroutines or files.
 func TestMemoryIsFlat(t *testing.T) {
-	if raceEnabled && *flatRuns == 30_000 {
-		*flatRuns = 6_000
-	}
-	// The memory of past runs is full after the first tenth.
-	step := int64(*flatRuns / 10)
-	e, count, send := load(t, func(o *Options) { o.NoSync = true; o.RememberMax = int(min(step, 100_000)) })
+	const step = 1000 // the memory of past runs is full after the first
+	e, c, work := load(t, func(o *Options) { o.NoSync, o.RememberMax = true, step })
 	var first, last runtime.MemStats
 	heap := func(m *runtime.MemStats) {
 		runtime.GC()
@@ -220,10 +113,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	first1 := 0
 	for i := range int64(10) {
-		if n := send(1+i*step, step); n > 0 {
-			t.Fatalf("%d refused", n)
-		}
-		<-count.after((i + 1) * step)
+		work(1+i*step, step)
 		if i < 5 { // the least of the first half: a burst leaves buffers behind
 			var m runtime.MemStats
 			if heap(&m); i == 0 || m.HeapAlloc < first.HeapAlloc {
@@ -234,15 +124,11 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	heap(&last)
 	grown := int64(last.HeapAlloc) - int64(first.HeapAlloc)
-	most := int64(*flatMax) << 20
-	if most == 0 {
-		most = 512 << 10
-	}
 	files, err := os.ReadDir(e.o.Dir)
 	check.OK(t, err)
 	t.Logf("%d runs: heap %.1f MB in the first half, %.1f MB at the end; %d goroutines, then %d; %d files", 10*step,
 		float64(first.HeapAlloc)/1e6, float64(last.HeapAlloc)/1e6, first1, runtime.NumGoroutine(), len(files))
-	if grown > most {
+	if grown > 512<<10 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}
 	if n := runtime.NumGoroutine(); n > first1+5 {
@@ -259,7 +145,5 @@ func TestMemoryIsFlat(t *testing.T) {
 	if len(files) > 4 {
 		t.Errorf("%d files", len(files))
 	}
-	if count.bad.Load() > 0 {
-		t.Errorf("%d bad results", count.bad.Load())
-	}
+	check.Equal(t, c.bad, 0, "bad results")
 }

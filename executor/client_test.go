@@ -3,6 +3,8 @@ package executor
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -261,6 +263,9 @@ func TestBadInput(t *testing.T) {
 	if log := out.String(); !strings.Contains(log, "handler=nope") || !strings.Contains(log, "known=\"[hidden ok]\"") {
 		t.Errorf("the log does not say which handlers there are: %s", log)
 	}
+	get := httptest.NewRecorder()
+	e.ServeHTTP(get, httptest.NewRequest(http.MethodGet, "/run", nil))
+	check.Contains(t, get.Body.String(), "HttpMethod not support", "GET")
 	if r := post(e, "/run", body, token(wire.HeaderApp, "demo")...); !r.OK() {
 		t.Errorf("a good one: %q", r.Msg)
 	}

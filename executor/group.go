@@ -1,19 +1,16 @@
 package executor
 
-import (
-	"encoding/binary"
-	"time"
-)
+import "time"
 
 // A group is the process group of a program that a run has started. The journal has it, so that the process after a killed
 // one can end the group.
 //
 // A number alone is not enough: another program may have it by then. Session and mark identify the group.
 type group struct {
-	pid     int
-	session int
-	// mark is when and in which boot and container its first process started, as the system reports it.
-	mark string
+	Pid     int
+	Session int
+	// Mark is when and in which boot and container its first process started, as the system reports it.
+	Mark string
 }
 
 // maxGroups is the maximum number of groups recorded for a run. If it starts more programs, the newest are kept.
@@ -32,24 +29,10 @@ func noted(gs []group, g group) []group {
 	return list[max(0, len(list)-maxGroups):]
 }
 
-func appendGroup(dst []byte, run int64, g group) []byte {
-	for _, n := range [...]int64{run, int64(g.pid), int64(g.session)} {
-		dst = binary.AppendVarint(dst, n)
-	}
-	return append(dst, g.mark...)
-}
-
-func readGroup(b []byte) (run int64, g group, ok bool) {
-	var n [3]int64
-	for i := range n {
-		v, size := binary.Varint(b)
-		if size <= 0 {
-			return 0, g, false
-		}
-		n[i], b = v, b[size:]
-	}
-	g = group{pid: int(n[1]), session: int(n[2]), mark: string(b)}
-	return n[0], g, n[1] > 1 && n[1] == int64(g.pid) && g.mark != ""
+// groupRecord is the record of a group.
+type groupRecord struct {
+	Run int64
+	group
 }
 
 // endGroups ends the programs that runs of a dead process left running, and returns the runs for which that took longer

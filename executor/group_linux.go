@@ -55,18 +55,18 @@ func processOf(pid string) (process, bool) {
 func groupOf(pid int) (group, bool) {
 	p, ok := processOf(strconv.Itoa(pid))
 	w := world()
-	return group{pid: pid, session: p.session, mark: w + " " + p.began}, ok && w != ""
+	return group{Pid: pid, Session: p.session, Mark: w + " " + p.began}, ok && w != ""
 }
 
 // kill kills the group and returns false if no process of it is left. While a group has processes, no new process gets its
 // number: if the first process is another one now, the group has ended. If the first process is gone, number and session
 // identify the others.
 func (g group) kill() bool {
-	began, here := strings.CutPrefix(g.mark, world()+" ")
+	began, here := strings.CutPrefix(g.Mark, world()+" ")
 	if !here {
 		return false
 	}
-	if p, ok := processOf(strconv.Itoa(g.pid)); ok && p.began != began {
+	if p, ok := processOf(strconv.Itoa(g.Pid)); ok && p.began != began {
 		return false
 	}
 	d, err := os.Open("/proc")
@@ -82,8 +82,8 @@ func (g group) kill() bool {
 		if name[0] < '0' || name[0] > '9' {
 			continue
 		}
-		if p, ok := processOf(name); ok && p.group == g.pid && p.session == g.session && p.state != 'Z' && p.state != 'X' {
-			_ = syscall.Kill(-g.pid, syscall.SIGKILL) // endGroups checks whether they ended
+		if p, ok := processOf(name); ok && p.group == g.Pid && p.session == g.Session && p.state != 'Z' && p.state != 'X' {
+			_ = syscall.Kill(-g.Pid, syscall.SIGKILL) // endGroups checks whether they ended
 			return true
 		}
 	}

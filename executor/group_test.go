@@ -104,14 +104,10 @@ func TestGroup(t *testing.T) {
 	if !ok {
 		t.Fatal("it has no mark")
 	}
-	run, back, ok := readGroup(appendGroup(nil, 7, g))
-	if !ok || run != 7 || back != g {
-		t.Errorf("%v, %v of run %d", g, back, run)
-	}
 	for name, change := range map[string]func(g *group){
-		"another process":    func(g *group) { g.mark += "1" },
-		"in another boot":    func(g *group) { g.mark = "x" + g.mark },
-		"in another session": func(g *group) { g.session = 1 << 30 },
+		"another process":    func(g *group) { g.Mark += "1" },
+		"in another boot":    func(g *group) { g.Mark = "x" + g.Mark },
+		"in another session": func(g *group) { g.Session = 1 << 30 },
 	} {
 		if runtime.GOOS != "linux" && name == "in another session" {
 			continue
@@ -142,7 +138,7 @@ func TestGroupsAreJournaled(t *testing.T) {
 	j.accept(&incoming{Run: order(1, 2, "h")})
 	var want []group
 	for pid := 2; pid < 100; pid++ { // several files
-		g := group{pid: pid, session: 1, mark: strings.Repeat("m", 50)}
+		g := group{Pid: pid, Session: 1, Mark: strings.Repeat("m", 50)}
 		j.started(1, g)
 		j.started(3, g) // not open
 		want = noted(want, g)
@@ -161,7 +157,7 @@ func TestGroupsAreJournaled(t *testing.T) {
 func TestNotedTwice(t *testing.T) {
 	var gs, want []group
 	for pid := range maxGroups {
-		want = append(want, group{pid: pid + 2})
+		want = append(want, group{Pid: pid + 2})
 		gs = noted(gs, want[pid])
 	}
 	for _, g := range want[maxGroups/2:] {

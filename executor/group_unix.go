@@ -34,15 +34,15 @@ func began(pid int) string {
 // groupOf is the group that a process that was just started leads.
 func groupOf(pid int) (group, bool) {
 	mark := began(pid)
-	return group{pid: pid, mark: mark}, mark != ""
+	return group{Pid: pid, Mark: mark}, mark != ""
 }
 
 // kill kills the group. It returns false if the group's first process is gone: only that process distinguishes the group
 // from foreign processes.
 func (g group) kill() bool {
-	if began(g.pid) != g.mark {
+	if began(g.Pid) != g.Mark {
 		return false
 	}
-	_ = syscall.Kill(-g.pid, syscall.SIGKILL) // endGroups checks whether they ended
+	_ = syscall.Kill(-g.Pid, syscall.SIGKILL) // endGroups checks whether they ended
 	return true
 }

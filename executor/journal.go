@@ -3,6 +3,7 @@ package executor
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -85,14 +86,18 @@ type found struct {
 
 const (
 	recAccept = 'A' // a run
-	recSubmit = 'S' // that it was submitted
-	recGroup  = 'G' // a program that it has started
-	recEnd    = 'E' // its result
-	recData   = 'R' // its result, with data
-	recWord   = 'W' // its result, with data and its decision about a retry
+	recSubmit = 'S' // a run that was submitted
+	recGroup  = 'G' // a program that a run has started
+	recEnd    = 'E' // a result
 	recTaken  = 'D' // IDs whose results a server took
-	recPast   = 'P' // IDs that ended
+	recPast   = 'P' // IDs that ended, each with its time
 )
+
+// endRecord is the record of a result.
+type endRecord struct {
+	wire.CallbackItem
+	At int64
+}
 
 // openJournal reads the files in dir and starts the writer. An error means that another process uses the directory. An
 // unusable directory is not an error: the journal rejects records until it can store them.
@@ -272,15 +277,12 @@ func (j *journal) begin() error {
 	j.mu.Lock()
 	for _, e := range j.sorted() {
 		if e.run != nil {
-			head = frame(head, recAccept, wire.AppendOrder(rec[:0], &e.run.Run))
-			if e.submitted {
-				head = frame(head, recSubmit, binary.AppendVarint(rec[:0], e.run.LogID))
-			}
+			head = frameRun(head, e.run, e.submitted)
 			for _, g := range e.run.groups {
-				head = frame(head, recGroup, appendGroup(rec[:0], e.run.LogID, g))
+				head = frameJSON(head, recGroup, groupRecord{e.run.LogID, g})
 			}
 		} else {
-			head = frameResult(head, e.result, e.at)
+			head = frameJSON(head, recEnd, endRecord{*e.result, e.at})
 		}
 	}
 	j.mu.Unlock()
@@ -358,16 +360,9 @@ func number(name string) int64 {
 func (j *journal) accept(run *incoming) *flush {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.put(run)
+	j.put(run, run.sub != nil)
 	if j.dir != "" {
-		at := len(j.buf)
-		j.buf = append(j.buf, make([]byte, headLen)...)
-		j.buf = append(j.buf, recAccept)
-		j.buf = wire.AppendOrder(j.buf, &run.Run)
-		seal(j.buf[at:])
-		if run.sub != nil {
-			j.buf = frame(j.buf, recSubmit, binary.AppendVarint(nil, run.LogID))
-		}
+		j.buf = frameRun(j.buf, run, run.sub != nil)
 	}
 	return j.wake()
 }
@@ -380,7 +375,7 @@ func (j *journal) started(run int64, g group) {
 		return
 	}
 	if j.dir != "" {
-		j.buf = frame(j.buf, recGroup, appendGroup(nil, run, g))
+		j.buf = frameJSON(j.buf, recGroup, groupRecord{run, g})
 	}
 	j.wake()
 }
@@ -395,9 +390,9 @@ func (j *journal) join(run int64, g group) bool {
 	return true
 }
 
-func (j *journal) put(run *incoming) {
+func (j *journal) put(run *incoming, submitted bool) {
 	if j.live[run.LogID] == nil {
-		j.live[run.LogID] = &entry{run: run, order: j.order(), submitted: run.sub != nil}
+		j.live[run.LogID] = &entry{run: run, order: j.order(), submitted: submitted}
 	}
 }
 
@@ -413,7 +408,7 @@ func (j *journal) end(it *wire.CallbackItem, at int64) *flush {
 	defer j.mu.Unlock()
 	j.result(it, at)
 	if j.dir != "" {
-		j.buf = frameResult(j.buf, it, at)
+		j.buf = frameJSON(j.buf, recEnd, endRecord{*it, at})
 	}
 	return j.wakeSoon()
 }
@@ -543,47 +538,45 @@ func (j *journal) replay() (past []remembered) {
 
 func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 	switch kind {
-	case recAccept:
+	case recAccept, recSubmit:
 		if run, err := decodeRun(rec); err == nil {
-			j.put(run)
-		}
-	case recSubmit:
-		if id, n := binary.Varint(rec); n > 0 && j.live[id] != nil {
-			j.live[id].submitted = true
+			j.put(run, kind == recSubmit)
 		}
 	case recGroup:
-		if run, g, ok := readGroup(rec); ok {
-			j.join(run, g)
+		var g groupRecord
+		if json.Unmarshal(rec, &g) == nil && g.Pid > 1 && g.Mark != "" {
+			j.join(g.Run, g.group)
 		}
-	case recEnd, recData, recWord:
-		if it, at, ok := readResult(rec, kind); ok {
-			j.result(&it, at)
-			past = append(past, remembered{it.LogID, at})
+	case recEnd:
+		var r endRecord
+		if json.Unmarshal(rec, &r) == nil {
+			j.result(&r.CallbackItem, r.At)
+			past = append(past, remembered{r.LogID, r.At})
 		}
 	case recTaken:
-		for len(rec) > 0 {
-			id, n := binary.Varint(rec)
-			if n <= 0 {
-				break
-			}
-			rec = rec[n:]
+		for _, id := range numbers(rec) {
 			j.forget(id)
 		}
 	case recPast:
-		for len(rec) > 0 {
-			id, n := binary.Varint(rec)
-			if n <= 0 {
-				break
+		for pair := range slices.Chunk(numbers(rec), 2) {
+			if len(pair) == 2 {
+				past = append(past, remembered{pair[0], pair[1]})
 			}
-			at, m := binary.Varint(rec[n:])
-			if m <= 0 {
-				break
-			}
-			rec = rec[n+m:]
-			past = append(past, remembered{id, at})
 		}
 	}
 	return past
+}
+
+// numbers reads the numbers of a record.
+func numbers(rec []byte) (list []int64) {
+	for len(rec) > 0 {
+		v, n := binary.Varint(rec)
+		if n <= 0 {
+			break
+		}
+		list, rec = append(list, v), rec[n:]
+	}
+	return list
 }
 
 const headLen = 8
@@ -594,14 +587,26 @@ func frame(dst []byte, kind byte, payload []byte) []byte {
 	at := len(dst)
 	dst = append(dst, make([]byte, headLen)...)
 	dst = append(append(dst, kind), payload...)
-	seal(dst[at:])
+	rec := dst[at+headLen:]
+	binary.LittleEndian.PutUint32(dst[at:], uint32(len(rec)))
+	binary.LittleEndian.PutUint32(dst[at+4:], crc32.Checksum(rec, castagnoli))
 	return dst
 }
 
-// seal fills in length and checksum of one record.
-func seal(rec []byte) {
-	binary.LittleEndian.PutUint32(rec, uint32(len(rec)-headLen))
-	binary.LittleEndian.PutUint32(rec[4:], crc32.Checksum(rec[headLen:], castagnoli))
+func frameRun(dst []byte, run *incoming, submitted bool) []byte {
+	kind := byte(recAccept)
+	if submitted {
+		kind = recSubmit
+	}
+	return frame(dst, kind, wire.AppendOrder(nil, &run.Run))
+}
+
+func frameJSON(dst []byte, kind byte, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers and texts always can be encoded
+	}
+	return frame(dst, kind, b)
 }
 
 func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
@@ -625,53 +630,4 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 		return 0, nil, errors.New("the checksum of a record is wrong")
 	}
 	return b[0], b[1:], nil
-}
-
-// frameResult appends the record of a result: four numbers, the decision about a retry and the data if there are any, the
-// data with its length before it, and the message.
-func frameResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
-	kind, from := byte(recEnd), len(dst)
-	dst = append(dst, make([]byte, headLen+1)...)
-	for _, n := range [...]int64{it.LogID, it.LogTime, int64(it.Code), at} {
-		dst = binary.AppendVarint(dst, n)
-	}
-	if it.RetryAfter != 0 {
-		dst = binary.AppendVarint(dst, it.RetryAfter)
-	}
-	if it.Data != "" || it.RetryAfter != 0 {
-		if kind = recData; it.RetryAfter != 0 {
-			kind = recWord
-		}
-		dst = append(binary.AppendUvarint(dst, uint64(len(it.Data))), it.Data...)
-	}
-	dst = append(dst, it.Msg...)
-	dst[from+headLen] = kind
-	seal(dst[from:])
-	return dst
-}
-
-func readResult(b []byte, kind byte) (it wire.CallbackItem, at int64, ok bool) {
-	var n [5]int64
-	numbers := n[:4]
-	if kind == recWord {
-		numbers = n[:]
-	}
-	for i := range numbers {
-		v, size := binary.Varint(b)
-		if size <= 0 {
-			return it, 0, false
-		}
-		n[i], b = v, b[size:]
-	}
-	it = wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2]), RetryAfter: n[4]}
-	if kind != recEnd {
-		most, size := binary.Uvarint(b)
-		if size <= 0 || most > uint64(len(b)-size) {
-			return it, 0, false
-		}
-		b = b[size:]
-		it.Data, b = string(b[:most]), b[most:]
-	}
-	it.Msg = string(b)
-	return it, n[3], true
 }

@@ -295,8 +295,8 @@ func FuzzJournal(f *testing.F) {
 	run := order(1, 1, "h")
 	f.Add(frame(frame(nil, recAccept, wire.AppendRun(nil, &run)), recTaken, []byte{2}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0x03, 0, 0, 0, 0, 1})
-	f.Add(frameResult(nil, &wire.CallbackItem{LogID: 7, Code: 200, Msg: "m", Data: "d"}, 1)[headLen+1:])
-	f.Add(frameResult(nil, &wire.CallbackItem{LogID: 7, Code: 500, Msg: "m", RetryAfter: 60}, 1)[headLen+1:])
+	f.Add(frameJSON(nil, recEnd, endRecord{wire.CallbackItem{LogID: 7, Code: 500, Msg: "m", Data: "d", RetryAfter: 60}, 1}))
+	f.Add(frameJSON(nil, recGroup, groupRecord{7, group{Pid: 5, Session: 1, Mark: "m"}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		j := &journal{log: quiet, live: map[int64]*entry{}}
 		r := bufio.NewReader(bytes.NewReader(b))
@@ -307,11 +307,9 @@ func FuzzJournal(f *testing.F) {
 			}
 			j.apply(nil, kind, rec)
 		}
-		j.apply(nil, recEnd, b)
-		j.apply(nil, recData, b)
-		j.apply(nil, recWord, b)
-		j.apply(nil, recTaken, b)
-		j.apply(nil, recPast, b)
+		for _, kind := range []byte{recAccept, recGroup, recEnd, recTaken, recPast} {
+			j.apply(nil, kind, b)
+		}
 	})
 }
 

@@ -408,27 +408,6 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 	})
 }
 
-func TestStopWithoutTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		free, began := make(chan struct{}), make(chan struct{})
-		mux := muxOf("deaf", func(context.Context, *Run) error { close(began); <-free; return nil })
-		f, e := started(t, mux, nil)
-		f.set(atPath(wire.PathCallback, ""))
-		mustSend(t, e, order(1, 1, "deaf"))
-		<-began
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := e.Stop(ctx); err == nil {
-			t.Error("no word of the handler that goes on")
-		}
-		close(free)
-		synctest.Wait()
-		// Nothing could be sent; the next process does.
-		f, _ = started(t, mux, func(o *Options) { o.Dir = e.o.Dir })
-		f.want(t, 1, 500, "web container destroy and kill the job. [job running, killed] (the handler has not returned and goes on)")
-	})
-}
-
 func TestMemory(t *testing.T) {
 	now := time.UnixMilli(1_000_000_000)
 	m := memory{keep: time.Hour, most: 3, at: map[int64]int64{}}

@@ -147,26 +147,6 @@ func TestPageStartsNothing(t *testing.T) {
 	}
 }
 
-// It can be mounted anywhere in a server of the user's own.
-func TestMounted(t *testing.T) {
-	f, e := started(t, okMux(), nil)
-	mux := http.NewServeMux()
-	mux.Handle("/internal/jobs/", e)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	run := order(1, 1, "ok")
-	for path, status := range map[string]int{"/internal/jobs/run": 200, "/run": http.StatusTeapot} {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(wire.AppendRun(nil, &run))))
-		check.Equal(t, w.Code, status, "%s", path)
-	}
-	f.want(t, 1, 200, "")
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/internal/jobs/run", nil))
-	if r, err := wire.DecodeReply(w.Body.Bytes()); err != nil || r.Code != 500 {
-		t.Errorf("GET: %+v %v", r, err)
-	}
-}
-
 func TestFindAddress(t *testing.T) {
 	for _, c := range []struct {
 		listen, want string

@@ -95,6 +95,28 @@ func (tmpl *template) grants(t *testing.T) []grant {
 	return all
 }
 
+// granted returns the grants on resources that contain one of the names, as "ROLE ACTION NAME". Names that others contain
+// come first.
+func (tmpl *template) granted(t *testing.T, names ...string) map[string]bool {
+	t.Helper()
+	got := map[string]bool{}
+	for _, g := range tmpl.grants(t) {
+		if i := slices.IndexFunc(names, func(name string) bool { return strings.Contains(g.resource, name) }); i >= 0 {
+			got[g.role+" "+g.action+" "+names[i]] = true
+		}
+	}
+	return got
+}
+
+// allowed adds to a set that roles may do actions on a resource.
+func allowed(set map[string]bool, roles, resource string, actions ...string) {
+	for _, role := range strings.Fields(roles) {
+		for _, action := range actions {
+			set[role+" "+action+" "+resource] = true
+		}
+	}
+}
+
 // same fails the test for each item that only one of the sets has.
 func same(t *testing.T, got, want map[string]bool, of string) {
 	t.Helper()
@@ -257,85 +279,40 @@ func TestSecretsOfRoles(t *testing.T) {
 	}
 }
 
-// TestExecutorsByName: resources of other owners can be used only if they are named.
+// TestExecutorsByName: resources of other owners can be used only if they are named, and only functions that answer requests for
+// logs can read logs.
 func TestExecutorsByName(t *testing.T) {
 	tmpl := synth(t, allForms()["executors"])
-	got := map[string]bool{}
-	var readers []string // of logs
+	want := map[string]bool{}
+	allowed(want, "Dispatch Slow", ":function:payroll", "lambda:InvokeFunction")
+	allowed(want, "Dispatch Slow Tick Api PostRun", ":function:payroll", "lambda:GetFunctionConfiguration")
+	allowed(want, "Dispatch Slow", ":nightly", "sqs:SendMessage")
+	allowed(want, "Dispatch Slow Tick", ":nightly", "sqs:GetQueueAttributes", "sqs:GetQueueUrl")
+	allowed(want, "Api PostRun", ":log-group:/aws/lambda/payroll:*", "logs:FilterLogEvents")
+	same(t, tmpl.granted(t, ":function:payroll", ":nightly", ":log-group:/aws/lambda/payroll:*"), want, "the template")
 	for _, g := range tmpl.grants(t) {
-		if name := g.resource[strings.LastIndex(g.resource, ":")+1:]; name == "payroll" || name == "nightly" {
-			got[g.role+" "+g.action+" "+name] = true
+		if g.action == "logs:FilterLogEvents" && !strings.Contains(g.resource, "/payroll:") {
+			t.Errorf("%s reads %s", g.role, g.resource)
 		}
-		if g.action == "logs:FilterLogEvents" {
-			readers = append(readers, g.role+" "+g.resource)
-		}
-	}
-	for _, fn := range []string{"Dispatch", "Slow", "Tick"} {
-		sends := fn != "Tick"
-		for what, want := range map[string]bool{
-			"lambda:InvokeFunction payroll": sends, "lambda:GetFunctionConfiguration payroll": true,
-			"sqs:SendMessage nightly": sends, "sqs:GetQueueAttributes nightly": true, "sqs:GetQueueUrl nightly": true,
-		} {
-			check.Equal(t, got[fn+" "+what], want, "%s %s", fn, what)
-		}
-	}
-	for what := range got {
-		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") &&
-			what != "Api lambda:GetFunctionConfiguration payroll" && what != "PostRun lambda:GetFunctionConfiguration payroll" { // its log
-			t.Errorf("%s", what)
-		}
-	}
-	// Only functions that answer requests for logs can read them.
-	slices.Sort(readers)
-	if len(readers) != 2 || !strings.HasPrefix(readers[0], "Api ") || !strings.HasPrefix(readers[1], "PostRun ") ||
-		!strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") || !strings.Contains(readers[1], ":log-group:/aws/lambda/payroll:*") {
-		t.Errorf("logs of executors are read by %q", readers)
 	}
 }
 
-// TestAgeOfTheRing: functions that use or report the age of the delay queue can query each of its queues, and the API can query the
-// index of due jobs.
-func TestAgeOfTheRing(t *testing.T) {
+// TestNeedsOfRoles: functions that use or report the age of the delay queue can query each of its queues, and the API can query the
+// index of due jobs. The end of a pause is a transaction of the job and its change record: every planner may do both parts of it.
+func TestNeedsOfRoles(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
-	got := map[string]bool{}
-	for _, g := range tmpl.grants(t) {
-		for _, what := range []string{"TickringFires", "TickringSlow", "TickringChecks", "/index/due"} {
-			if strings.Contains(g.resource, what) {
-				got[g.role+" "+g.action+" "+what] = true
-			}
-		}
+	got := tmpl.granted(t, "/index/due", "TickringFires", "TickringSlow", "TickringChecks", "TickringJobs", "TickringState")
+	want := map[string]bool{}
+	for _, queue := range []string{"TickringFires", "TickringSlow", "TickringChecks"} {
+		allowed(want, "Tick Dispatch Api", queue, "sqs:GetQueueAttributes")
 	}
-	for _, fn := range []string{"Tick", "Dispatch", "Api"} {
-		for _, q := range []string{"TickringFires", "TickringSlow", "TickringChecks"} {
-			if what := fn + " sqs:GetQueueAttributes " + q; !got[what] {
-				t.Errorf("%s: not allowed", what)
-			}
-		}
+	allowed(want, "Api", "/index/due", "dynamodb:Query")
+	allowed(want, "Tick Api", "TickringJobs", "dynamodb:UpdateItem")
+	allowed(want, "Tick Api", "TickringState", "dynamodb:PutItem")
+	for what := range want {
+		check.Equal(t, got[what], true, "allowed: %s", what)
 	}
-	if !got["Api dynamodb:Query /index/due"] || got["Callback sqs:GetQueueAttributes TickringFires"] {
-		t.Errorf("%v", got)
-	}
-}
-
-// The end of a pause is a transaction of the job and its change record: every
-// planner may do both parts of it.
-func TestEndOfAPauseIsAllowed(t *testing.T) {
-	tmpl := synth(t, infra.Props{})
-	got := map[string]bool{}
-	for _, g := range tmpl.grants(t) {
-		for _, table := range []string{"TickringJobs", "TickringState"} {
-			if strings.Contains(g.resource, table) && !strings.Contains(g.resource, "/index/") {
-				got[g.role+" "+g.action+" "+table] = true
-			}
-		}
-	}
-	for _, fn := range []string{"Tick", "Api"} {
-		for _, what := range []string{"dynamodb:UpdateItem TickringJobs", "dynamodb:PutItem TickringState"} {
-			if !got[fn+" "+what] {
-				t.Errorf("%s %s: not allowed", fn, what)
-			}
-		}
-	}
+	check.Equal(t, got["Callback sqs:GetQueueAttributes TickringFires"], false, "the callback may query the age")
 }
 
 // TestRolesAreThoseOfTheSimulation: the roles of the template equal the roles by which the simulation checks each request.
@@ -481,24 +458,15 @@ func TestPoliciesFit(t *testing.T) {
 // the function writes, whatever it is called by.
 func TestAliases(t *testing.T) {
 	const payroll = "arn:aws:lambda:us-east-1:123456789012:function:payroll"
-	tmpl := synth(t, infra.Props{Invoke: []string{payroll + ":live", payroll + ":$LATEST", payroll + ":7"}})
-	got := map[string]bool{}
-	for _, g := range tmpl.grants(t) {
-		if strings.Contains(g.resource, "payroll") {
-			got[g.role+" "+g.action+" "+g.resource] = true
-		}
+	as := []string{payroll + ":live", payroll + ":$LATEST", payroll + ":7"}
+	tmpl := synth(t, infra.Props{Invoke: as})
+	want := map[string]bool{}
+	for _, name := range as {
+		allowed(want, "Dispatch Slow", name, "lambda:InvokeFunction")
+		allowed(want, "Dispatch Slow Tick Api PostRun", name, "lambda:GetFunctionConfiguration")
 	}
-	const logs = " logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"
-	want := map[string]bool{"Api" + logs: true, "PostRun" + logs: true}
-	for _, as := range []string{":live", ":$LATEST", ":7"} {
-		for _, fn := range []string{"Dispatch", "Slow"} {
-			want[fn+" lambda:InvokeFunction "+payroll+as] = true
-		}
-		for _, fn := range []string{"Dispatch", "Slow", "Tick", "Api", "PostRun"} {
-			want[fn+" lambda:GetFunctionConfiguration "+payroll+as] = true
-		}
-	}
-	same(t, got, want, "the template")
+	allowed(want, "Api PostRun", ":log-group:/aws/lambda/payroll:*", "logs:FilterLogEvents")
+	same(t, tmpl.granted(t, append(as, ":log-group:/aws/lambda/payroll:*", "payroll")...), want, "the template")
 }
 
 // TestLoops: a function that can put messages on the delay queue can also receive them, directly or through an executor; Lambda
@@ -524,18 +492,15 @@ func TestPublishesToWhatIsNamed(t *testing.T) {
 	const topic = "arn:aws:sns:us-east-1:123456789012:jobs"
 	for form, p := range allForms() {
 		tmpl := synth(t, p)
-		may := map[string]int{} // by role
+		got, want := map[string]bool{}, map[string]bool{}
 		for _, g := range tmpl.grants(t) {
-			if !strings.HasPrefix(g.action, "sns:") {
-				continue
-			}
-			may[g.role]++
-			if g.action != "sns:Publish" || g.resource != topic || g.role != "Api" && g.role != "PostRun" {
-				t.Errorf("%s: %+v", form, g)
+			if strings.HasPrefix(g.action, "sns:") {
+				allowed(got, g.role, g.resource, g.action)
 			}
 		}
-		for _, role := range []string{"Api", "PostRun"} {
-			check.Equal(t, may[role], len(p.Topics), "%s: %s has N grants of SNS", form, role)
+		if len(p.Topics) > 0 {
+			allowed(want, "Api PostRun", topic, "sns:Publish")
 		}
+		same(t, got, want, form)
 	}
 }

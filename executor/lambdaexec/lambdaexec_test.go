@@ -6,33 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
 )
-
-// TestMain runs the function itself if the platform's variable is set.
-func TestMain(m *testing.M) {
-	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
-		lambda.Start(Handler(handlers()))
-		return
-	}
-	os.Exit(m.Run())
-}
 
 func handlers() *executor.Mux {
 	mux := executor.NewMux()
@@ -206,61 +192,6 @@ func TestOptionsAreChecked(t *testing.T) {
 	if _, err := HandlerWith(handlers(), Options{Servers: []string{"nonsense"}})(t.Context(), event(1, "says", "")); err == nil ||
 		!strings.Contains(err.Error(), "option App") || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("%v", err)
-	}
-}
-
-// The real lambda.Start in a process of its own, against the platform's
-// interface on loopback: next, response, and a result that the server has
-// before the response.
-func TestRuntime(t *testing.T) {
-	type step struct{ what, body string }
-	steps := make(chan step, 10)
-	given := make(chan struct{}, 1)
-	given <- struct{}{}
-	gone := make(chan struct{})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-given:
-		case <-gone:
-			return
-		case <-r.Context().Done():
-			return
-		}
-		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "req-1")
-		w.Header().Set("Lambda-Runtime-Deadline-Ms", "32503680000000")
-		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-central-1:123456789012:function:demo")
-		w.Write(event(5, "says", "real"))
-	})
-	mux.HandleFunc("POST /2018-06-01/runtime/invocation/req-1/", func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		w.WriteHeader(http.StatusAccepted)
-		steps <- step{r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], string(b)}
-	})
-	mux.HandleFunc("POST /api/callback", func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		steps <- step{"callback", string(b)}
-		io.WriteString(w, `{"code":200,"msg":null}`)
-	})
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	defer close(gone)
-	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	cmd := exec.Command(os.Args[0])
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL,
-		"TICKRING_ACCESS_TOKEN=secret")
-	check.OK(t, cmd.Start())
-	first, second := <-steps, <-steps
-	cmd.Process.Kill()
-	cmd.Wait()
-	if first.what != "callback" || !strings.Contains(first.body, `"logId":5,`) ||
-		second != (step{"response", `{"logId":"5","code":200,"msg":"said real"}`}) {
-		t.Errorf("%+v, then %+v", first, second)
-	}
-	if !strings.Contains(said.String(), "run 5: ") || !strings.Contains(said.String(), "request req-1") {
-		t.Errorf("log: %s", said.String())
 	}
 }
 

@@ -152,29 +152,24 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
 		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
 	}
-	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
-	c.ReadToken = getenv("TICKRING_READ_TOKEN")
 	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
 		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM"), getenv("TICKRING_SECRET_KEY_PARAM"),
 		getenv("TICKRING_SECRET_KEY_KMS"), getenv("TICKRING_CREATE_PARAMS")}
-	switch {
-	case c.ReadToken == "":
-	case c.Params.ReadToken != "":
-		errs = append(errs, errors.New("TICKRING_READ_TOKEN and TICKRING_READ_TOKEN_PARAM: set only one of them"))
-	default:
-		if err := core.CheckToken("TICKRING_READ_TOKEN", c.ReadToken); err != nil {
-			errs = append(errs, err)
+	token := func(name string, into *string, param string) {
+		switch *into = getenv(name); {
+		case *into == "":
+		case param != "":
+			errs = append(errs, fmt.Errorf("%s and %s_PARAM: set only one of them", name, name))
+		default:
+			if err := core.CheckToken(name, *into); err != nil {
+				errs = append(errs, err)
+			}
 		}
 	}
-	switch {
-	case c.AdminToken != "" && c.Params.AdminToken != "":
-		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: set only one of them"))
-	case c.AdminToken == "" && c.Params.AdminToken == "" && needs.AdminToken:
+	token("TICKRING_READ_TOKEN", &c.ReadToken, c.Params.ReadToken)
+	token("TICKRING_ADMIN_TOKEN", &c.AdminToken, c.Params.AdminToken)
+	if needs.AdminToken && c.AdminToken == "" && c.Params.AdminToken == "" {
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
-	case c.AdminToken != "":
-		if err := core.CheckToken("TICKRING_ADMIN_TOKEN", c.AdminToken); err != nil {
-			errs = append(errs, err)
-		}
 	}
 	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
 	if u := c.ReportURL; u != "" && !isURL(u) {
@@ -303,9 +298,6 @@ func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
 // ProviderSecret returns the client secret at the identity provider; empty: no secret. If the secret cannot be read
 // now, only logins through the provider fail.
 func (c *Config) ProviderSecret(ctx context.Context) (string, error) {
-	if c.provider == nil {
-		return "", nil
-	}
 	return c.provider.get(ctx)
 }
 
@@ -339,23 +331,20 @@ func (c *Config) Report() string {
 // secrets sets where the configured secrets are read; blank reports whether the tables have no records.
 func (c *Config) secrets(params parameters, blank func(context.Context) (bool, error)) {
 	create := creator(params, &c.Params, blank)
-	if c.Params.AdminToken != "" {
-		c.admin = newSecret(params, c.Params.AdminToken, create, c.Secrets)
+	named := func(name string, create func(context.Context) error) *secret {
+		if name == "" {
+			return nil
+		}
+		return newSecret(params, name, create, c.Secrets)
 	}
-	if c.Params.ReadToken != "" {
-		c.read = newSecret(params, c.Params.ReadToken, create, c.Secrets)
-	}
-	if c.Params.Provider != "" {
-		c.provider = newSecret(params, c.Params.Provider, nil, c.Secrets)
+	c.admin, c.read, c.report = named(c.Params.AdminToken, create), named(c.Params.ReadToken, create), named(c.Params.ReportKey, create)
+	if c.provider = named(c.Params.Provider, nil); c.provider != nil {
 		c.provider.check = func(name, value string) error { // the provider decides its length
 			if value == "" || len(value) > 2000 {
 				return fmt.Errorf("%s has no secret of 1 to 2000 bytes", name)
 			}
 			return nil
 		}
-	}
-	if c.Params.ReportKey != "" {
-		c.report = newSecret(params, c.Params.ReportKey, create, c.Secrets)
 	}
 	if name := c.Params.SecretKey; name != "" {
 		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {

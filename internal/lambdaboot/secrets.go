@@ -90,8 +90,11 @@ func creator(params parameters, p *Params, blank func(context.Context) (bool, er
 	}
 }
 
-// get returns the secret. It waits while reads fail for a temporary reason.
+// get returns the secret; empty for a nil one. It waits while reads fail for a temporary reason.
 func (s *secret) get(ctx context.Context) (string, error) {
+	if s == nil {
+		return "", nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Within)
 	defer cancel()
 	select {

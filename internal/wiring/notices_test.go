@@ -490,35 +490,3 @@ func TestTellsOverdue(t *testing.T) {
 		})
 	}
 }
-
-// TestTellsWhenItIsOwed: a process that closes a run and dies has stored that a notification is pending. A repeated
-// report, or else the watchdog, sends it, once.
-func TestTellsWhenItIsOwed(t *testing.T) {
-	for _, again := range []bool{true, false} {
-		t.Run(fmt.Sprint("reported again: ", again), func(t *testing.T) {
-			tells(t, job(core.EventFailed), func(r *told) {
-				r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
-				id := r.trigger()
-				r.heard(10 * time.Second)
-				r.set(func() { r.fail = errors.New("the process died here") })
-				report := []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom"}}
-				_ = r.a.Finish.End(r.t.Context(), report)
-				r.heard(time.Minute)
-				if run := r.run(id); run.State != core.Failed || !run.PostRun.Notice {
-					t.Fatalf("the run is %+v", run)
-				}
-				r.set(func() { r.fail = nil })
-				if again {
-					r.must(r.a.Finish.End(r.t.Context(), report)[0])
-					r.heard(time.Second, "failed 1")
-				}
-				r.heard(time.Hour, "failed 1")
-				if run := r.run(id); run.Owing() {
-					t.Fatalf("the run owes %+v", run.PostRun)
-				}
-				r.must(r.a.Finish.End(r.t.Context(), report)[0])
-				r.heard(2*time.Hour, "failed 1")
-			})
-		})
-	}
-}

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -132,7 +128,7 @@ func TestRefuses(t *testing.T) {
 	texts := golden.New(t)
 	for line, accepted := range map[string]bool{
 		"": false, "-account 12345": false, "-account 123456789012": false, "-account 123456789012 -yes-spend": true,
-		"clean": false, "clean -account 123456789012": true, "-emulator": false, "-account 123456789012 -yes-spend x": false,
+		"clean": false, "clean -account 123456789012": true, "-account 123456789012 -yes-spend x": false,
 		"-account 123456789012 -yes-spend -jobs 100000": false, "-account 123456789012 -yes-spend -for 24h": false,
 		"-account 123456789012 -yes-spend -apply 100000": false, "-account 123456789012 -yes-spend -dollars 0.10": false,
 		"-account 123456789012 -yes-spend -dollars 1000": false, "-account 123456789012 -yes-spend -stack a_b": false,
@@ -225,31 +221,5 @@ func TestListings(t *testing.T) {
 				t.Errorf("held is %t: %s", v.held, v.found)
 			}
 		}
-	}
-}
-
-// TestDownWaits: a stopped emulator has written its state when the script ends, even if its exit status is never read.
-func TestDownWaits(t *testing.T) {
-	state := t.TempDir()
-	kept := filepath.Join(state, "kept")
-	emulator := exec.CommandContext(t.Context(), "sh", "-c",
-		`trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
-	out, err := emulator.StdoutPipe()
-	check.OK(t, err)
-	check.OK(t, emulator.Start())
-	defer func() { _ = emulator.Wait() }()
-	check.Call(t)(bufio.NewReader(out).ReadString('\n'))
-	pid := filepath.Join(state, "ministack.pid")
-	check.OK(t, os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600))
-	down := exec.CommandContext(t.Context(), "../../localstack/down")
-	down.Env = append(os.Environ(), "TICKRING_STATE="+state, "TICKRING_EMULATOR=ministack")
-	if b, err := down.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, b)
-	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("down is done before the emulator is: %v", err)
-	}
-	if _, err := os.Stat(pid); err == nil {
-		t.Error("it is written down as running")
 	}
 }

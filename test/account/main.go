@@ -1,9 +1,8 @@
 // Command account checks that a deployment in a real AWS account keeps the promises of its documentation. The command
 // counts the results outside of the deployment. It deploys its own stack, and runs jobs for an hour on executors that
 // count the runs they receive. During this hour it kills functions, throttles functions, and purges queues. Then it
-// reads the metrics that the bill depends on, deletes the stack and reports the results. With -emulator, the command
-// makes the same checks in the emulator of localstack/, as far as the emulator supports them. README.md has the costs
-// and requirements.
+// reads the metrics that the bill depends on, deletes the stack and reports the results. README.md has the costs and
+// requirements.
 package main
 
 import (
@@ -11,7 +10,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -33,17 +31,16 @@ const (
 
 // options are the command's flags.
 type options struct {
-	account  string
-	spend    bool
-	region   string
-	stack    string
-	length   time.Duration
-	jobs     int
-	apply    int
-	dollars  float64
-	emulator bool
-	keep     bool
-	clean    bool
+	account string
+	spend   bool
+	region  string
+	stack   string
+	length  time.Duration
+	jobs    int
+	apply   int
+	dollars float64
+	keep    bool
+	clean   bool
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -84,7 +81,6 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.jobs, "jobs", 1000, "jobs that fire each minute, each at a second of its own")
 	f.IntVar(&o.apply, "apply", 10_000, "jobs of the file that is applied at once, which then fire in one second")
 	f.Float64Var(&o.dollars, "dollars", 10, "it does not begin if it may cost more than this")
-	f.BoolVar(&o.emulator, "emulator", false, "in the emulator of localstack/ instead: no account, no money")
 	f.BoolVar(&o.keep, "keep", false, "leave the stacks there at the end; the command clean removes them")
 	if len(args) > 0 && args[0] == "clean" {
 		o.clean, args = true, args[1:]
@@ -94,9 +90,6 @@ func parse(args []string) (options, error) {
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("%q: clean, before the flags, is the only command", f.Arg(0))
-	}
-	if o.emulator {
-		o.account = "000000000000"
 	}
 	return o, nil
 }
@@ -111,7 +104,7 @@ func (o *options) check() error {
 	switch {
 	case !accounts.MatchString(o.account):
 		return errors.New("-account takes the 12 digits of the account that pays")
-	case !o.emulator && !o.clean && !o.spend:
+	case !o.clean && !o.spend:
 		return errors.New("-yes-spend is missing: this deploys, runs and costs money")
 	case !stacks.MatchString(o.stack):
 		return fmt.Errorf("-stack %q: letters, digits and -, at most 41", o.stack)
@@ -123,23 +116,16 @@ func (o *options) check() error {
 		return fmt.Errorf("-apply %d: from 1 to %d", o.apply, maxApply)
 	case o.dollars <= 0 || o.dollars > maxDollars:
 		return fmt.Errorf("-dollars %v: more than 0, at most %d", o.dollars, maxDollars)
-	case o.emulator && !loopback(os.Getenv("AWS_ENDPOINT_URL")):
-		return errors.New("-emulator wants AWS_ENDPOINT_URL at this machine, as localstack/env.sh sets it")
-	case !o.emulator && os.Getenv("AWS_ENDPOINT_URL") != "":
+	case os.Getenv("AWS_ENDPOINT_URL") != "":
 		return errors.New("AWS_ENDPOINT_URL is set: that is no account")
 	}
-	if o.emulator || o.clean {
+	if o.clean {
 		return nil
 	}
 	if most := o.most(); most > o.dollars {
 		return fmt.Errorf("this may cost %s, more than -dollars %v", dollars(most), o.dollars)
 	}
 	return nil
-}
-
-func loopback(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
 }
 
 // most returns the maximum cost. It takes three times the forecast for the scheduled runs, because faults cause repeated work. It

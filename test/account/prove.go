@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -33,16 +34,15 @@ const (
 	kills      = 6
 	// apart is how long it is left alone between two kills.
 	apart = 15 * time.Second
-	// sufferedFor is how long a fault of tables and queues lasts.
-	sufferedFor = time.Minute
-	killed      = "killed" // the window of kills
+	// throttledFor is how long the tables are throttled.
+	throttledFor = time.Minute
+	killed       = "killed" // the window of kills
 )
 
 // proof is one run of this command.
 type proof struct {
 	o         options
 	root, dir string
-	place     place
 	sdk       aws.Config
 	ask       *awsclient.Client
 	db        *dynamodb.Client
@@ -98,13 +98,7 @@ func begin(ctx context.Context, o options) (*proof, error) {
 	if p.ask, err = awsclient.New(ctx, awsclient.Options{Region: o.region, Getenv: os.Getenv}); err != nil {
 		return nil, err
 	}
-	if o.emulator {
-		p.o.stack = "Tickring" // as localstack/ names it
-		p.place, err = newEmulator(p)
-	} else {
-		p.place, err = account{p}, p.mine(ctx)
-	}
-	if err != nil {
+	if err := p.mine(ctx); err != nil {
 		return nil, err
 	}
 	p.dir, err = os.MkdirTemp("", "tickring-account-")
@@ -156,7 +150,7 @@ func (p *proof) clean() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removing)
 	defer cancel()
 	p.logf("everything is removed")
-	if err := p.place.remove(ctx); err != nil {
+	if err := p.remove(ctx); err != nil {
 		return fmt.Errorf("NOT everything was removed, and the rest costs money: go run ./account clean -account %s -region %s -stack %s: %w",
 			p.o.account, p.o.region, p.o.stack, err)
 	}
@@ -169,17 +163,14 @@ func (p *proof) run(ctx context.Context) error {
 	if err := p.build(); err != nil {
 		return err
 	}
-	if err := p.place.deploy(ctx, p.arn("lambda", "function:"+p.counter()), p.arn("sqs", p.counter()+"-work")); err != nil {
-		return err
-	}
-	var err error
-	if p.outputs, err = p.ask.Outputs(ctx, p.o.stack); err != nil {
+	if err := p.deploy(ctx, p.arn("lambda", "function:"+p.counter()), p.arn("sqs", p.counter()+"-work")); err != nil {
 		return err
 	}
 	p.url = p.outputs["Url"]
 	if resp, err := http.Get(p.url + "/healthz"); err == nil { // the API creates the token when it starts
 		resp.Body.Close()
 	}
+	var err error
 	if p.token, err = p.ask.Secret(ctx, p.outputs["TokenParameter"]); err != nil {
 		return err
 	}
@@ -209,19 +200,13 @@ func (p *proof) run(ctx context.Context) error {
 
 // start starts the executors and creates the jobs; once runs arrive, it returns the first minute to evaluate.
 func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err error) {
-	var stops []func() error
+	counting, cancel := context.WithCancel(context.Background())
+	var executors sync.WaitGroup
 	stop = func() {
-		for _, s := range stops {
-			if err := s(); err != nil {
-				p.logf("an executor: %v", err)
-			}
-		}
+		cancel()
+		executors.Wait()
 	}
 	p.apps = []app{{"queue", `, executors: ["queue:` + p.counter() + `-work"]`}, {"function", `, executors: ["lambda:` + p.counter() + `"]`}}
-	emulated, isEmulated := p.place.(*emulator)
-	if isEmulated { // it brings no function's success to a queue
-		p.apps[1] = app{"http", ""}
-	}
 	token, err := p.write("token", p.executorToken)
 	if err != nil {
 		return from, stop, err
@@ -234,17 +219,16 @@ func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err err
 	if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
 		return from, stop, err
 	}
-	stops = append(stops, p.byQueue("queue"), p.byFunction())
-	if isEmulated {
-		s, err := p.overHTTP("http", emulated.arrived)
-		if err != nil {
-			return from, stop, err
-		}
-		stops = append(stops, s)
+	for _, counts := range []func(context.Context) error{p.byQueue, p.byFunction} {
+		executors.Go(func() {
+			if err := counts(counting); err != nil {
+				p.logf("an executor: %v", err)
+			}
+		})
 	}
 	p.logf("%d jobs are there; the first fire is waited for", p.o.jobs)
-	first, cancel := context.WithTimeout(ctx, wakes)
-	defer cancel()
+	first, over := context.WithTimeout(ctx, wakes)
+	defer over()
 	select {
 	case <-p.ledger.first:
 	case <-first.Done():
@@ -265,13 +249,9 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 		twice bool
 		do    func(context.Context) error
 	}{
-		{0.15, "doubled sends", 2 * time.Minute, false, false, p.suffers(fault{doubled: true})},
 		{0.25, killed, 2 * time.Minute, false, true, p.kills},
-		{0.38, "throttled, half", 2 * time.Minute, true, true, p.suffers(fault{throttled: 0.5})},
-		{0.48, "throttled, whole", 2 * time.Minute, true, true, p.suffers(fault{throttled: 1})},
-		{0.58, "answers lost", 2 * time.Minute, true, true, p.suffers(fault{lost: 0.5})},
+		{0.48, "throttled", 2 * time.Minute, true, true, p.throttle},
 		{0.70, "purged", 6 * time.Minute, true, false, p.purge}, // as docs/how-to/recover-on-aws.md promises
-		{0.90, "restarted", 3 * time.Minute, true, true, p.place.restart},
 	} {
 		wait(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
 		if ctx.Err() != nil {
@@ -279,11 +259,7 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 		}
 		p.logf("now: %s", w.name)
 		began := time.Now()
-		err := w.do(ctx)
-		if errors.Is(err, errNotHere) {
-			continue
-		}
-		if err != nil {
+		if err := w.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
 		p.windows = append(p.windows, window{w.name, began, time.Now(), w.heals, w.skips, w.twice})
@@ -294,7 +270,7 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 
 func (p *proof) kills(ctx context.Context) error {
 	for range kills {
-		if err := p.place.kill(ctx); err != nil {
+		if err := p.kill(ctx); err != nil {
 			return err
 		}
 		wait(ctx, apart)
@@ -302,20 +278,15 @@ func (p *proof) kills(ctx context.Context) error {
 	return nil
 }
 
-// suffers has a fault last for a minute.
-func (p *proof) suffers(f fault) func(context.Context) error {
-	return func(ctx context.Context) error {
-		err := p.place.suffer(ctx, f)
-		if errors.Is(err, errNotHere) {
-			return err
-		}
-		if err == nil {
-			wait(ctx, sufferedFor)
-		}
-		open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
-		defer cancel()
-		return errors.Join(err, p.place.suffer(open, fault{}))
+// throttle bounds the tables to one unit a second for a minute.
+func (p *proof) throttle(ctx context.Context) error {
+	err := p.bound(ctx, 1)
+	if err == nil {
+		wait(ctx, throttledFor)
 	}
+	open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
+	defer cancel()
+	return errors.Join(err, p.bound(open, -1))
 }
 
 // purge deletes the messages that wait to be sent.

@@ -16,7 +16,7 @@ type verdict struct {
 type report struct {
 	fires    []*tally
 	verdicts []verdict
-	unshown  []string // promises that cannot be tested in this place
+	unshown  []string // promises that this proof did not test
 	rang     map[string]bool
 	measured usage
 	foreseen usage

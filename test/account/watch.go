@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-
-	"github.com/tickring/tickring/internal/awsclient"
 )
 
 // metric sums one of CloudWatch over [from, to); dims are pairs.
@@ -180,34 +178,4 @@ func named(rang map[string]bool, part string) (found, ever bool) {
 		}
 	}
 	return false, false
-}
-
-// mayNot asks IAM whether the role of a function is denied an action.
-func (p *proof) mayNot(ctx context.Context, fn, action, resource string) error {
-	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
-	if err != nil {
-		return fmt.Errorf("read the configuration of %s: %w", fn, err)
-	}
-	// IAM has one endpoint, and signs for one Region.
-	iam, err := awsclient.New(ctx, awsclient.Options{Region: "us-east-1", Getenv: func(name string) string {
-		if name == "AWS_ENDPOINT_URL_IAM" {
-			return "https://iam.amazonaws.com"
-		}
-		return ""
-	}})
-	if err != nil {
-		return err
-	}
-	var out struct {
-		Decision string `xml:"SimulatePrincipalPolicyResult>EvaluationResults>member>EvalDecision"`
-	}
-	if err := iam.Query(ctx, "iam", "2010-05-08", "SimulatePrincipalPolicy", url.Values{
-		"PolicySourceArn": {*c.Role}, "ActionNames.member.1": {action}, "ResourceArns.member.1": {resource},
-	}, &out); err != nil {
-		return fmt.Errorf("ask what %s may do: %w", fn, err)
-	}
-	if out.Decision != "implicitDeny" && out.Decision != "explicitDeny" {
-		return fmt.Errorf("%s may %s on %s (%s)", fn, action, resource, out.Decision)
-	}
-	return nil
 }

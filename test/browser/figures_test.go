@@ -48,12 +48,10 @@ func TestChangeIsOnScreen(t *testing.T) {
 	p.wait(row + ".includes('succeeded')")
 }
 
-// scrolled are the frames of a scroll through a log.
+// scrolled has the counts of a scroll through a log.
 type scrolled struct {
-	Frames []float64 // how long each took, in ms
-	Blank  int       // frames with no line in the middle
-	Nodes  int       // the most there were in the log
-	Lines  int       // different ones that were there
+	Nodes int // the most there were in the log
+	Lines int // different ones that were there
 }
 
 // scroll scrolls down a log from its head, by pixels a frame. If settled is set, each step waits until the
@@ -61,20 +59,16 @@ type scrolled struct {
 func (p *page) scroll(by, frames int, settled bool) scrolled {
 	p.tb.Helper()
 	return eval[scrolled](p, fmt.Sprintf(`new Promise((done) => {
-		const box = document.querySelector('#log'), r = box.getBoundingClientRect(), seen = new Set();
-		let last = 0, n = -30, blank = 0, nodes = 0;
-		const frames = [];
+		const box = document.querySelector('#log'), seen = new Set();
+		let n = -30, nodes = 0;
 		box.scrollTop = 0;
-		requestAnimationFrame(function step(now) {
+		requestAnimationFrame(function step() {
 			if (n > 0) {
-				frames.push(now - last);
-				if (!document.elementFromPoint(r.x + 100, r.y + r.height / 2).closest('[id^=L]')) blank++;
 				nodes = Math.max(nodes, box.getElementsByTagName('*').length);
 				for (const d of box.querySelectorAll('[id^=L]')) seen.add(d.id);
 			}
-			last = now;
 			if (++n > 0) box.scrollTop += %d;
-			if (n > %d) return done({ frames, blank, nodes, lines: seen.size });
+			if (n > %d) return done({ nodes, lines: seen.size });
 			const on = () => requestAnimationFrame(step);
 			if (%t) new IntersectionObserver((_, o) => { o.disconnect(); on(); }).observe(box); else on();
 		});

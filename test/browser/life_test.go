@@ -38,9 +38,6 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	p.sees("killed", "A killed run is not retried automatically")
 	run := strings.TrimPrefix(p.url(), w.URL+"/console/runs/")
 	w.WaitState(t, run, "killed", patience)
-	p.open("/console/audit-log?job=shop/rebuild")
-	p.open("/console/runs/" + run)
-	p.sees("killed")
 }
 
 // TestKeyboard does without the mouse: rows by j and k, Enter, the search by /, all by Ctrl-K,

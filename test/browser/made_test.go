@@ -3,7 +3,7 @@ package browser
 import "testing"
 
 // TestJobIsMade: a job is created by its form, which shows errors at their fields and explains the schedule before saving. The job
-// is edited, paused, run, and deleted.
+// is edited, and deleted.
 func TestJobIsMade(t *testing.T) {
 	_, p := entered(t)
 	p.open("/console/jobs")
@@ -31,16 +31,6 @@ func TestJobIsMade(t *testing.T) {
 	p.click("css:form#first .buttons button.first")
 	p.wait("location.pathname + location.search === '/console/jobs/shop/sums' && document.readyState === 'complete'")
 	p.sees("at 03:45")
-	p.click(pauseLink)
-	p.fill("css:[name=reason]", "until the books are closed")
-	p.click(submit)
-	p.sees("until the books are closed")
-	p.click(runLink)
-	p.fill("css:[name=params]", "half=2")
-	p.click(submit)
-	p.at("/console/runs/")
-	p.sees("fine with half=2", "succeeded")
-	p.open("/console/jobs/shop/sums")
 	p.click("css:#more-acts summary")
 	p.click(`css:a[href*="panel=delete"]`)
 	p.fill("css:dialog input[name=name]", "shop/sums")

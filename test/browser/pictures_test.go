@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,27 +14,23 @@ import (
 	"image/png"
 	"io"
 	"maps"
-	"mime"
-	"mime/multipart"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	netmail "net/mail"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	cdpage "github.com/chromedp/cdproto/page"
-	"github.com/emersion/go-smtp"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/test/mailbox"
 )
 
 var docsFlag = flag.String("docs", "", "directory for the pictures of the documentation; without it, TestDocPictures is skipped")
@@ -48,7 +45,7 @@ func TestDocPictures(t *testing.T) {
 	}
 	dir, err := filepath.Abs(*docsFlag)
 	check.OK(t, err)
-	inbox := newInbox(t)
+	inbox := (&mailbox.Server{}).Start(t, core.TLSNone, tls.Certificate{})
 	s := harness.Start(t, binary, filepath.Join(t.TempDir(), "data"), "--demo")
 	s.OK(t, fmt.Sprintf(`version: 1
 set: demo
@@ -57,7 +54,7 @@ channels:
   - {name: oncall-zh, language: zh, email: *email}
 apps:
   - {name: warehouse, title: Stock and suppliers, notify: {to: [oncall, oncall-zh]}}
-`, inbox.port), "apply", "-f", "-")
+`, inbox.Port), "apply", "-f", "-")
 	p := newPage(t, s.URL, manner{})
 	p.open(linkOf(t, s))
 	p.at("/console/")
@@ -110,7 +107,7 @@ apps:
 		p.shots(dir, v.name)
 	}
 
-	letters := inbox.wait(t)
+	letters := arrived(t, inbox)
 	mails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		io.WriteString(w, `<link rel=icon href="data:,">`+strings.Join(letters, "<br>"))
@@ -171,69 +168,15 @@ func paletted(full image.Image) *image.Paletted {
 	return small
 }
 
-// An inbox is an SMTP server on this machine that keeps the HTML part of each email.
-type inbox struct {
-	port int
-
-	mu   sync.Mutex
-	html []string
-}
-
-func newInbox(t *testing.T) *inbox {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.OK(t, err)
-	b := &inbox{port: l.Addr().(*net.TCPAddr).Port}
-	srv := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return delivery{b}, nil }))
-	var served sync.WaitGroup
-	served.Go(func() { srv.Serve(l) })
-	t.Cleanup(func() { srv.Close(); served.Wait() })
-	return b
-}
-
-// delivery is one SMTP connection to an inbox.
-type delivery struct{ *inbox }
-
-func (delivery) Mail(string, *smtp.MailOptions) error { return nil }
-func (delivery) Rcpt(string, *smtp.RcptOptions) error { return nil }
-func (delivery) Reset()                               {}
-func (delivery) Logout() error                        { return nil }
-
-func (d delivery) Data(r io.Reader) error {
-	m, err := netmail.ReadMessage(r)
-	if err != nil {
-		return err
-	}
-	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil {
-		return err
-	}
-	parts := multipart.NewReader(m.Body, params["boundary"])
-	part, err := parts.NextPart()
-	for err == nil && !strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
-		part, err = parts.NextPart()
-	}
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(part)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.html = append(d.html, string(text))
-	return err
-}
-
-// wait returns the HTML of the first email in English and the first one in Chinese.
-func (b *inbox) wait(t *testing.T) (list []string) {
+// arrived waits for emails, and returns the HTML of the first email in English and the first one in Chinese.
+func arrived(t *testing.T, inbox *mailbox.Server) (list []string) {
 	t.Helper()
 	check.OK(t, harness.Eventually(patience, func() error {
-		b.mu.Lock()
-		defer b.mu.Unlock()
 		list = nil
 		for _, language := range []string{`lang="en"`, `lang="zh"`} {
-			for _, html := range b.html {
-				if strings.Contains(html, language) {
-					list = append(list, html)
+			for _, l := range inbox.Letters() {
+				if _, parts := l.Read(t); strings.Contains(parts["text/html; charset=UTF-8"], language) {
+					list = append(list, parts["text/html; charset=UTF-8"])
 					break
 				}
 			}

@@ -31,13 +31,9 @@ func (w *world) person(t *testing.T, name, role string) *page {
 	return p
 }
 
-// TestSessionEndsInAnEdit: a user who is logged out during an edit keeps the text, and sees a warning until the next login.
-func TestSessionEndsInAnEdit(t *testing.T) {
-	w := newWorld(t)
-	p := w.person(t, "lina", "editor")
-	p.open("/console/jobs/shop/stock?view=manifest")
-	text := eval[string](p, "document.querySelector('textarea[name=text]').value")
-	p.fill("css:textarea[name=text]", strings.Replace(text, "Stock levels", "Typed for an hour", 1))
+// sessionEnds logs the user of a page out in another tab, and waits until the page warns about that.
+func (p *page) sessionEnds() {
+	p.tb.Helper()
 	other := p.beside()
 	other.open("/console/jobs")
 	other.click(logOut)
@@ -45,6 +41,16 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.count()
 	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
 	p.warned("ended")
+}
+
+// TestSessionEndsInAnEdit: a user who is logged out during an edit keeps the text, and sees a warning until the next login.
+func TestSessionEndsInAnEdit(t *testing.T) {
+	w := newWorld(t)
+	p := w.person(t, "lina", "editor")
+	p.open("/console/jobs/shop/stock?view=manifest")
+	text := eval[string](p, "document.querySelector('textarea[name=text]').value")
+	p.fill("css:textarea[name=text]", strings.Replace(text, "Stock levels", "Typed for an hour", 1))
+	p.sessionEnds()
 	asked := 0
 	if err := harness.Eventually(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
@@ -80,11 +86,6 @@ func TestShownOnceStays(t *testing.T) {
 	p.press(kb.Enter)
 	p.wait("document.querySelector('#secret')")
 	token := eval[string](p, "document.querySelector('#secret').innerText")
-	other := p.beside()
-	other.open("/console/account")
-	other.click(logOut)
-	other.loggedOut()
-	eval[bool](p, "dispatchEvent(new Event('pagehide')) && dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
-	p.warned("ended")
+	p.sessionEnds()
 	p.sees(token)
 }

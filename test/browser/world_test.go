@@ -2,7 +2,6 @@ package browser
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -174,25 +173,9 @@ func (w *world) executor(tb testing.TB, app, token string) {
 			strings.Repeat("wide ", 400)+"\n")
 		return err
 	})
-	var e *executor.Executor
-	front := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { e.ServeHTTP(rw, r) }))
-	e, err := executor.New(mux, executor.Options{App: app, Token: token, Servers: []string{w.URL}, Address: front.URL, Dir: tb.TempDir(),
-		NoSync: true, StopGrace: -1, CancelGrace: time.Second, Log: slog.New(slog.DiscardHandler)})
-	check.OK(tb, err)
-	check.OK(tb, e.Start())
-	tb.Cleanup(func() {
-		w.letAllGo()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		e.Stop(ctx)
-		front.Close()
-	})
-	check.OK(tb, harness.Eventually(patience, func() error {
-		if out := w.OK(tb, "", "executors", app); !strings.Contains(out, front.URL) {
-			return errors.New("not registered: " + out)
-		}
-		return nil
-	}))
+	w.Execute(tb, mux, executor.Options{App: app, Token: token, NoSync: true, StopGrace: -1, CancelGrace: time.Second,
+		Log: slog.New(slog.DiscardHandler)}, nil)
+	tb.Cleanup(w.letAllGo)
 }
 
 func (w *world) hold(params string) hold {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +25,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/wire"
 )
 
 // destroy is the command that removes the stack; the test checks the remaining resources.
@@ -126,47 +126,19 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 	t.Helper()
 	mux := executor.NewMux()
 	mux.Register(handler, h)
-	var e *executor.Executor
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if sent != nil && strings.HasSuffix(r.URL.Path, "/run") {
-			var run struct {
-				LogID int64 `json:"logId"`
-			}
-			body, err := io.ReadAll(r.Body)
-			if err == nil {
-				err = json.Unmarshal(body, &run)
-			}
-			if err != nil {
-				t.Errorf("sent to %s: %v", app, err)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			sent(run.LogID)
+	o := executor.Options{App: app, Token: app + "-executor-token", InMemory: true,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	s.Execute(t, mux, o, func(r *http.Request) {
+		if sent == nil || !strings.HasSuffix(r.URL.Path, "/run") {
+			return
 		}
-		e.ServeHTTP(w, r)
-	}))
-	t.Cleanup(srv.Close)
-	var err error
-	e, err = executor.New(mux, executor.Options{
-		App: app, Token: app + "-executor-token", Servers: []string{s.URL}, Address: srv.URL, InMemory: true, Dir: t.TempDir(),
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		body, err := io.ReadAll(r.Body)
+		check.NoError(t, err)
+		run, err := wire.DecodeRun(body)
+		check.NoError(t, err)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		sent(run.LogID)
 	})
-	check.OK(t, err)
-	check.OK(t, e.Start())
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
-		defer cancel()
-		if err := e.Stop(ctx); err != nil {
-			t.Errorf("executor of %s: %v", app, err)
-		}
-	})
-	check.OK(t, harness.Eventually(30*time.Second, func() error {
-		out, code := s.CLI(t, "", "executors", app, "-o", "json")
-		var list struct{ Executors []struct{ Address string } }
-		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Executors) == 0 {
-			return fmt.Errorf("no executor of %s is registered: %s", app, out)
-		}
-		return nil
-	}))
 }
 
 // app makes an app with a token, under a name that no earlier run of the suite took.

@@ -65,7 +65,7 @@ func older(t *testing.T, dir string) string {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	last, err := git("rev-list", "-1", "HEAD", "--", "core", "engine", "functions", "send", "wire", "wirehttp", ":(exclude)*_test.go",
+	last, err := git("rev-list", "-1", "HEAD", "--", "core", "functions", "internal", "send", "store", "wire", "wirehttp", ":(exclude)*_test.go",
 		":(exclude)*/testdata/*", ":(exclude)*.md")
 	if err != nil || last == "" {
 		return ""

@@ -9,13 +9,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/executor"
 )
 
 // Token is the default admin token of the servers that the harness starts.
@@ -35,6 +39,21 @@ func Build(dir string) (string, error) {
 		return "", fmt.Errorf("build tickring: %w\n%s", err, out)
 	}
 	return bin, nil
+}
+
+// Main is TestMain of a suite: it builds the tickring binary, stores its path in bin, and runs the tests.
+func Main(m *testing.M, bin *string) {
+	dir, err := os.MkdirTemp("", "tickring-")
+	if err == nil {
+		*bin, err = Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
 
 // Server is a running `tickring serve` process. If only Bin and URL are set, Server is another server that the CLI
@@ -138,10 +157,20 @@ func (s *Server) Kill() {
 	<-s.done
 }
 
-func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
+// Stop asks the server process to stop, and waits until the process has ended.
+func (s *Server) Stop(limit time.Duration) error {
+	if err := s.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(limit):
+		return fmt.Errorf("the server has not stopped within %s", limit)
+	}
+}
 
-// Done returns a channel that is closed when the server process has ended.
-func (s *Server) Done() <-chan struct{} { return s.done }
+func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
 
 func tail(path string) string {
 	b, _ := os.ReadFile(path)
@@ -179,6 +208,49 @@ func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 		tb.Fatalf("tickring %s: exit code %d\n%s\n%s", strings.Join(args, " "), code, out, tail(filepath.Join(s.Dir, "serve.log")))
 	}
 	return out
+}
+
+// WaitExecutor waits until an executor of an app is registered whose address contains the given text.
+func (s *Server) WaitExecutor(tb testing.TB, app, address string) {
+	tb.Helper()
+	if err := Eventually(time.Minute, func() error {
+		if out, _ := s.CLI(tb, "", "executors", app); !strings.Contains(out, address) {
+			return fmt.Errorf("no executor of %s at %s is registered: %s", app, address, out)
+		}
+		return nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Execute starts an executor in this process, which stops with the test, and waits until the server knows it. It calls
+// received, if set, with each request to the executor.
+func (s *Server) Execute(tb testing.TB, mux *executor.Mux, o executor.Options, received func(*http.Request)) {
+	tb.Helper()
+	var e *executor.Executor
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if received != nil {
+			received(r)
+		}
+		e.ServeHTTP(w, r)
+	}))
+	tb.Cleanup(front.Close)
+	o.Servers, o.Address, o.Dir = []string{s.URL}, front.URL, tb.TempDir()
+	e, err := executor.New(mux, o)
+	if err == nil {
+		err = e.Start()
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := e.Stop(ctx); err != nil {
+			tb.Errorf("executor of %s: %v", o.App, err)
+		}
+	})
+	s.WaitExecutor(tb, o.App, front.URL)
 }
 
 // Run is a run in the JSON format of the CLI option `-o json`.

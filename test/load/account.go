@@ -3,11 +3,15 @@ package load
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,11 +41,87 @@ func newAccount(has fakeaws.Account) *account {
 
 // In returns the place with the faults of an AWS account added to its requests, until leave is called.
 func (p Place) In(a fakeaws.Account) (in Place, leave func(), err error) {
-	m, err := newMeter(p, newAccount(a))
+	return newAccount(a).in(p)
+}
+
+func (a *account) in(p Place) (in Place, leave func(), err error) {
+	db, err := listen(a.forward(p.DynamoDB))
 	if err != nil {
 		return Place{}, nil, err
 	}
-	return Place{m.db.url(), m.sqs.url()}, m.close, nil
+	queues, err := listen(a.forward(p.SQS))
+	if err != nil {
+		db.close()
+		return Place{}, nil, err
+	}
+	return Place{db.url(), queues.url()}, func() { db.close(); queues.close() }, nil
+}
+
+// upstream keeps connections as the functions do.
+var upstream = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+
+// forward passes requests on, with the account's faults.
+func (a *account) forward(to string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		b := batchOf(op, body)
+		n := 1
+		if b != nil {
+			n = len(b.all)
+		}
+		f := a.fault(op, n)
+		if !Pause(r.Context(), f.Wait) {
+			return
+		}
+		var canceled *types.TransactionCanceledException
+		switch {
+		case f.Before == nil:
+		case fakeaws.IsThrottled(f.Before):
+			throttle(w, service == "AmazonSQS")
+			return
+		case errors.As(f.Before, &canceled):
+			cancel(w, canceled)
+			return
+		default:
+			hangUp()
+		}
+		if b != nil && f.Part != nil {
+			body = b.without(f.Part)
+		}
+		body = shortened(op, body, f.Short)
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, to+r.URL.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		req.Header = r.Header.Clone()
+		req.Header.Del("Content-Length")
+		res, err := upstream.RoundTrip(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer res.Body.Close()
+		answered, err := io.ReadAll(res.Body)
+		if err != nil {
+			return
+		}
+		if !Pause(r.Context(), f.Late) || f.After != nil {
+			hangUp()
+		}
+		maps.Copy(w.Header(), res.Header)
+		if b != nil && f.Part != nil && res.StatusCode == http.StatusOK {
+			answered = b.with(answered)
+			w.Header().Del("Content-Length")
+			w.Header().Del("X-Amz-Crc32") // of the emulator's answer
+		}
+		w.WriteHeader(res.StatusCode)
+		w.Write(answered)
+	}
 }
 
 // fault chooses a random fault for a request of n entries.

@@ -2,8 +2,8 @@
 // The functions use DynamoDB Local and an SQS server. Each function is a process behind a simulated Lambda runtime.
 // The package also simulates the AWS services that invoke functions, and an executor that counts runs.
 //
-// The package reports lost, duplicate and early runs, and the number of units and requests for each run. It does not
-// measure speed. It connects only to this machine, and rejects emulators on other machines.
+// The package reports lost, duplicate and early runs. It does not measure speed. It connects only to this machine, and
+// rejects emulators on other machines.
 package load
 
 import (
@@ -29,7 +29,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -93,33 +92,25 @@ type Options struct {
 
 // A Report has the results of a load test.
 type Report struct {
-	Fires int `json:"fires"` // number of expected scheduled runs
-	Runs  int `json:"runs"`  // number of runs that were closed as succeeded
-	Lost  int `json:"lost"`  // number of expected runs that never reached the executor
-	// Twice is the number of runs that reached the executor twice although the protocol does not allow it.
-	Twice int `json:"twice"`
-	Early int `json:"early"` // number of runs that reached the executor before their scheduled time
+	Fires int // number of expected scheduled runs
+	Runs  int // number of runs that were closed as succeeded
+	Lost  int // number of expected runs that never reached the executor
+	Twice int // number of runs that reached the executor twice although the protocol does not allow it
+	Early int // number of runs that reached the executor before their scheduled time
 	// Resent is the number of runs that reached the executor again with their ID after a kill, which the protocol
 	// allows.
-	Resent int `json:"resent"`
-	Kills  int `json:"kills"`  // number of kills of dispatch processes
-	InHand int `json:"inHand"` // number of runs that a process was handling when it was killed
-
-	// Average numbers for one run.
-	WriteUnits    float64 `json:"writeUnitsPerFire"`
-	ReadUnits     float64 `json:"readUnitsPerFire"`
-	QueueRequests float64 `json:"queueRequestsPerFire"`
+	Resent int
+	Kills  int // number of kills of dispatch processes
 
 	// Faults lists violations of tickring's promises.
-	Faults []string `json:"faults,omitempty"`
+	Faults []string
 }
 
 // Print writes the report as a table, followed by the faults.
 func (r *Report) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FIRES\tRUNS\tLOST\tTWICE\tEARLY\tRE-SENT\tKILLS\tWRITE UNITS\tREAD UNITS\tQUEUE REQUESTS")
-	fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f a fire\t%.3f a fire\t%.3f a fire\n", r.Fires, r.Runs, r.Lost, r.Twice, r.Early, r.Resent,
-		r.Kills, r.WriteUnits, r.ReadUnits, r.QueueRequests)
+	fmt.Fprintln(t, "FIRES\tRUNS\tLOST\tTWICE\tEARLY\tRE-SENT\tKILLS")
+	fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Fires, r.Runs, r.Lost, r.Twice, r.Early, r.Resent, r.Kills)
 	t.Flush()
 	for i, f := range r.Faults {
 		if i == 20 {
@@ -149,20 +140,17 @@ type load struct {
 
 	tick, registry, callback, checks, slow *Sandbox
 	dispatch                               []*Sandbox
-	meters                                 map[string]*meter
 	account                                *account
 	closers                                []func()
 
 	mu     sync.Mutex
 	got    map[core.RunID][]time.Time
 	early  int
-	late   []time.Duration
 	struck map[core.RunID][]time.Time // when a process died with a message of this run in hand
 	hand   map[core.RunID]*Sandbox    // the process that last received a message of this run
 	aim    chan *Sandbox              // the killer's request for a process that is sending right now
 	shot   chan struct{}              // the killer is done with that
 	kills  int
-	esm    map[string]int // Lambda's own requests to queues
 	faults []string
 }
 
@@ -224,22 +212,10 @@ func (l *load) close() {
 	}
 }
 
-// box creates a function's sandbox; sandboxes of one name share a meter.
-func (l *load) box(name string, metered bool) (*Sandbox, error) {
-	more := []string{"TICKRING_VISIBILITY=" + loadVisibility.String(), "TICKRING_LOG_LEVEL=error"}
-	if metered {
-		if l.meters[name] == nil {
-			m, err := newMeter(l.o.Place, l.account)
-			if err != nil {
-				return nil, err
-			}
-			l.meters[name] = m
-			l.closers = append(l.closers, m.close)
-		}
-		more = append(more, l.meters[name].environment()...)
-	}
-	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), l.o.Place,
-		l.n, more...)
+// box creates a function's sandbox.
+func (l *load) box(name string, p Place) (*Sandbox, error) {
+	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), p, l.n,
+		"TICKRING_VISIBILITY="+loadVisibility.String(), "TICKRING_LOG_LEVEL=error")
 	if err != nil {
 		return nil, err
 	}
@@ -250,31 +226,31 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 // deploy runs a deployment with some scheduled runs, and returns after disturb. Then all expected runs must arrive, and are
 // evaluated.
 func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
-	l := &load{o: o, account: newAccount(o.Account), meters: map[string]*meter{}, got: map[core.RunID][]time.Time{},
-		struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox),
-		shot: make(chan struct{})}
+	l := &load{o: o, account: newAccount(o.Account), got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{},
+		hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
 	defer l.close()
 	l.db, l.queues = o.Place.Clients()
 	var err error
 	if l.n, err = CreateLocal(ctx, l.db, l.queues, o.Prefix); err != nil {
 		return nil, err
 	}
-	copies, err := CreateLocal(ctx, l.db, l.queues, o.Prefix+"-weighed")
-	if err != nil {
-		return nil, err
-	}
 	if l.e, err = Open(l.db, l.queues, dynamo.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
 		return nil, err
 	}
 	defer l.e.Close()
+	between, leave, err := l.account.in(o.Place)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, leave)
 	for s, name := range map[**Sandbox]string{&l.tick: "tick", &l.registry: "registry", &l.callback: "callback", &l.checks: "dispatch",
 		&l.slow: "dispatch"} {
-		if *s, err = l.box(name, true); err != nil {
+		if *s, err = l.box(name, between); err != nil {
 			return nil, err
 		}
 	}
 	for range dispatchers {
-		s, err := l.box("dispatch", true)
+		s, err := l.box("dispatch", between)
 		if err != nil {
 			return nil, err
 		}
@@ -315,7 +291,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	drivers.Go(func() { l.mapping(driving, l.n.Checks, l.checks) })
 	drivers.Go(func() { l.clock(driving) })
 
-	demanded, sched, end, err := l.seed(driving)
+	demanded, end, err := l.seed(driving)
 	if err != nil {
 		return nil, err
 	}
@@ -334,11 +310,6 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	if err != nil {
 		return nil, err
 	}
-	p, err := price(ctx, l.db, l.n, copies, sched)
-	if err != nil {
-		return nil, err
-	}
-	l.cost(r, p)
 	if r.Faults = l.faults; len(r.Faults) > 0 {
 		for _, s := range append(l.dispatch, l.tick, l.callback) {
 			o.Log("%s:\n%s", filepath.Base(s.log), s.Tail())
@@ -349,9 +320,8 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 
 // seed makes secondly jobs in five waves over the first half of the time, due to
 // be planned by the tick, as a creator leaves them that dies before it plans.
-// All end in the same second. It answers the runs that they demand, an item of
-// one job's schedule, and the end.
-func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string]types.AttributeValue, end core.Instant, err error) {
+// All end in the same second. It answers the runs that they demand, and the end.
+func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instant, err error) {
 	jobs := 50
 	if l.o.Fires > 2000 {
 		jobs = 100
@@ -361,7 +331,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 	end = core.Ceil(time.Now().Add(span))
 	first, err := l.e.JobIDs(ctx, jobs)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	next := time.NewTicker(span / (2 * waves))
 	defer next.Stop()
@@ -370,7 +340,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 			select {
 			case <-next.C:
 			case <-ctx.Done():
-				return nil, nil, 0, ctx.Err()
+				return nil, 0, ctx.Err()
 			}
 		}
 		now := time.Now().UTC().Truncate(time.Millisecond)
@@ -380,7 +350,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 			s := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}, Until: end.Time().Format(time.RFC3339)}
 			sch, err := schedule.Compile(s, id)
 			if err != nil {
-				return nil, nil, 0, err
+				return nil, 0, err
 			}
 			j := core.Job{
 				Def: core.Def{ID: id, App: loadApp, Name: fmt.Sprintf("job-%d", i), Handler: "work", Route: core.RouteRound, Block: core.BlockSerial,
@@ -396,30 +366,11 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 		}
 		for _, err := range l.e.Jobs.Put(ctx, list) {
 			if err != nil {
-				return nil, nil, 0, err
-			}
-		}
-		if item == nil {
-			if item, err = l.schedItem(ctx); err != nil {
-				return nil, nil, 0, err
+				return nil, 0, err
 			}
 		}
 	}
-	return demanded, item, end, nil
-}
-
-// schedItem is any item of the due index.
-func (l *load) schedItem(ctx context.Context) (map[string]types.AttributeValue, error) {
-	out, err := l.db.Scan(ctx, &dynamodb.ScanInput{TableName: &l.n.Jobs})
-	if err != nil {
-		return nil, fmt.Errorf("read jobs: %w", err)
-	}
-	for _, it := range out.Items {
-		if it["planAt"] != nil && it["partition"] != nil {
-			return it, nil
-		}
-	}
-	return nil, errors.New("no job is due to be planned")
+	return demanded, end, nil
 }
 
 // work lasts longer than a message is invisible for every other job: only open
@@ -445,9 +396,7 @@ func (l *load) received(r *wire.Run, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.got[id] = append(l.got[id], at)
-	late := at.Sub(instant.Time())
-	l.late = append(l.late, late)
-	if late < 0 {
+	if at.Before(instant.Time()) {
 		l.early++
 	}
 }
@@ -524,13 +473,7 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			}
 			return
 		}
-		if len(out.Messages) == 0 {
-			l.count("idle ReceiveMessage")
-			continue
-		}
-		l.count("ReceiveMessage")
-		if f.Spent != nil { // its function is throttled: the messages are delivered again
-			l.count("receipts without an invocation")
+		if len(out.Messages) == 0 || f.Spent != nil { // spent: its function is throttled, and the messages are delivered again
 			continue
 		}
 		var records []map[string]any
@@ -566,16 +509,12 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 		f = l.account.fault("DeleteMessageBatch", len(out.Messages))
 		for i, m := range out.Messages {
 			stays := f.Again != nil && f.Again(i) || f.Part != nil && f.Part(i)
-			if stays {
-				l.count("messages that come again")
-			}
 			if !stays && !slices.Contains(again, *m.MessageId) {
 				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
 					ReceiptHandle: m.ReceiptHandle})
 			}
 		}
 		if len(in.Entries) > 0 {
-			l.count("DeleteMessageBatch")
 			if _, err := l.queues.DeleteMessageBatch(context.WithoutCancel(ctx), in); err != nil {
 				l.fail("delete: %v", err)
 			}
@@ -593,12 +532,6 @@ func failures(body []byte) (ids []string, err error) {
 		ids = append(ids, f.ItemIdentifier)
 	}
 	return ids, err
-}
-
-func (l *load) count(what string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.esm[what]++
 }
 
 // died records the runs that a process held when it died: only those may arrive twice.
@@ -767,7 +700,7 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 		l.faults = append(l.faults, faults...)
 		l.mu.Unlock()
 	}()
-	r.Early, r.Kills, r.InHand = l.early, l.kills, len(l.struck)
+	r.Early, r.Kills = l.early, l.kills
 	var longest time.Duration
 	for _, id := range demanded {
 		want[id] = true
@@ -811,14 +744,8 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 	if l.kills > 0 && len(l.struck) == 0 {
 		fault("%d processes were killed, none with a message in hand: nothing is proven", l.kills)
 	}
-	if len(l.late) == 0 {
-		return r
-	}
-	slices.Sort(l.late)
-	at := func(q float64) time.Duration { return l.late[int(q*float64(len(l.late)-1))].Round(time.Millisecond) }
-	l.o.Log("%d fires, %d processes killed with %d runs in hand: %d lost, %d early, %d came again with the same ID, having arrived at most "+
-		"%s before the death; late by p50 %s, p99 %s, most %s",
-		len(demanded), l.kills, len(l.struck), r.Lost, r.Early, r.Resent, longest.Round(time.Millisecond), at(.5), at(.99), at(1))
+	l.o.Log("%d runs were in the hands of processes that died; runs that came again had arrived at most %s before the death", len(l.struck),
+		longest.Round(time.Millisecond))
 	return r
 }
 
@@ -840,7 +767,7 @@ func unstored(arrived time.Time, deaths []time.Time) time.Duration {
 
 // audit asks the API whether everything is accounted for.
 func (l *load) audit(ctx context.Context, from, to core.Instant) error {
-	s, err := l.box("api", false)
+	s, err := l.box("api", l.o.Place)
 	if err != nil {
 		return err
 	}
@@ -865,33 +792,4 @@ func (l *load) audit(ctx context.Context, from, to core.Instant) error {
 		l.fail("audit: %s, %v", res.Body, err)
 	}
 	return nil
-}
-
-// cost logs the cost of a run.
-func (l *load) cost(r *Report, p prices) {
-	fires := r.Fires
-	per := func(n float64) float64 { return n / float64(fires) }
-	var write, read float64
-	q := 0
-	for _, name := range []string{"tick", "dispatch", "callback", "registry"} {
-		m := l.meters[name]
-		mw, mr, mq := m.writeUnits(p), m.readUnits(), m.queueRequests()
-		write, read, q = write+mw, read+mr, q+mq
-		l.o.Log("%s: per fire %.3f write units, %.3f read units, %.3f queue requests\n%s", name, per(mw), per(mr), per(float64(mq)),
-			strings.Join(m.lines(), "\n"))
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	mapping := l.esm["ReceiveMessage"] + l.esm["DeleteMessageBatch"]
-	l.tick.mu.Lock()
-	wakes, ticks := l.tick.n, l.tick.started
-	l.tick.mu.Unlock()
-	moves := float64(l.meters["tick"].statements["UPDATE "+l.n.Jobs]) * p[l.n.Jobs]
-	l.o.Log("the tick woke %d times in %d processes: %.2f write units each for leases and the sign of life", wakes, ticks,
-		(l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
-	l.o.Log("a run costs %.2f write units a statement, the move of a job %.2f", p[l.n.Runs], p[l.n.Jobs])
-	l.o.Log("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which "+
-		"%d other requests returned nothing)",
-		per(write), per(read), per(float64(q+mapping)), per(float64(q)), per(float64(mapping)), l.esm["idle ReceiveMessage"])
-	r.WriteUnits, r.ReadUnits, r.QueueRequests = per(write), per(read), per(float64(q+mapping))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/test/mailbox"
 )
 
 // bad listens on a port of this machine, and runs talk on the first connection. The test fails if the sender leaves the connection
@@ -168,7 +169,7 @@ func TestBadServers(t *testing.T) {
 			if c.talk != nil {
 				port = bad(t, c.talk)
 			} else {
-				timeout, port = 0, (&server{}).start(t, c.tls, trusted).port
+				timeout, port = 0, (&mailbox.Server{}).Start(t, c.tls, trusted).Port
 			}
 			if c.end != slow { // a busy machine may not get that far
 				timeout = 3 * time.Second

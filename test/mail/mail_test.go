@@ -15,12 +15,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"maps"
 	"math/big"
 	"mime"
-	"mime/multipart"
 	"net"
 	netmail "net/mail"
 	"os"
@@ -29,7 +27,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +38,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/notify"
+	"github.com/tickring/tickring/test/mailbox"
 )
 
 // trusted and untrusted are certificates for this machine, which trusts the first and not the second.
@@ -93,130 +91,6 @@ func certificate() (cert tls.Certificate, authority []byte, err error) {
 	return tls.Certificate{Certificate: [][]byte{sign(leaf, ca, key, root)}, PrivateKey: key}, authority, err
 }
 
-const user, password = "jobs", "correct horse"
-
-// letter is a received mail, with its connection's properties.
-type letter struct {
-	from, user string
-	to         []string
-	secure     bool
-	raw        []byte
-}
-
-// server is an SMTP server on a port of this machine.
-type server struct {
-	ways    []string                   // login methods; none: no login is needed
-	refuses map[string]*smtp.SMTPError // by address
-	port    int
-
-	mu      sync.Mutex
-	letters []letter
-	tried   []string // the received passwords
-}
-
-func (s *server) start(t *testing.T, how core.SMTPTLS, cert tls.Certificate) *server {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.OK(t, err)
-	s.port = l.Addr().(*net.TCPAddr).Port
-	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{server: s, conn: c}, nil }))
-	srv.Domain, srv.AllowInsecureAuth = "127.0.0.1", true
-	srv.ReadTimeout, srv.WriteTimeout = 30*time.Second, 30*time.Second
-	srv.ErrorLog = log.New(io.Discard, "", 0)
-	switch c := (&tls.Config{Certificates: []tls.Certificate{cert}}); how {
-	case core.TLSStart:
-		srv.TLSConfig = c
-	case core.TLSImplicit:
-		l = tls.NewListener(l, c)
-	}
-	var served sync.WaitGroup
-	served.Go(func() { srv.Serve(l) })
-	t.Cleanup(func() { srv.Close(); served.Wait() })
-	return s
-}
-
-// got returns the received mails.
-func (s *server) got() []letter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.letters)
-}
-
-// session is one connection of a server.
-type session struct {
-	server *server
-	conn   *smtp.Conn
-	user   string
-	letter letter
-}
-
-func (s *session) AuthMechanisms() []string { return s.server.ways }
-
-func (s *session) Auth(way string) (sasl.Server, error) {
-	check := func(_, name, secret string) error {
-		s.server.mu.Lock()
-		defer s.server.mu.Unlock()
-		s.server.tried = append(s.server.tried, secret)
-		if name != user || secret != password {
-			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: "no such user with " + secret}
-		}
-		s.user = name
-		return nil
-	}
-	if way == sasl.Login {
-		return &login{check: check}, nil
-	}
-	return sasl.NewPlainServer(check), nil
-}
-
-// login is the server's side of LOGIN: it asks for the user, then for the password.
-type login struct {
-	check func(_, name, secret string) error
-	step  int
-	name  string
-}
-
-func (l *login) Next(said []byte) (ask []byte, done bool, err error) {
-	l.step++
-	switch l.step {
-	case 1:
-		return []byte("Username:"), false, nil
-	case 2:
-		l.name = string(said)
-		return []byte("Password:"), false, nil
-	}
-	return nil, true, l.check("", l.name, string(said))
-}
-
-func (s *session) Mail(from string, _ *smtp.MailOptions) error {
-	if len(s.server.ways) > 0 && s.user == "" {
-		return smtp.ErrAuthRequired
-	}
-	_, secure := s.conn.TLSConnectionState()
-	s.letter = letter{from: from, user: s.user, secure: secure}
-	return nil
-}
-
-func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if err := s.server.refuses[to]; err != nil {
-		return err
-	}
-	s.letter.to = append(s.letter.to, to)
-	return nil
-}
-
-func (s *session) Data(r io.Reader) (err error) {
-	if s.letter.raw, err = io.ReadAll(r); err == nil {
-		s.server.mu.Lock()
-		defer s.server.mu.Unlock()
-		s.server.letters = append(s.server.letters, s.letter)
-	}
-	return err
-}
-
-func (s *session) Reset()        {}
-func (s *session) Logout() error { return nil }
-
 // failed returns a notification with every field set.
 func failed() notify.Message {
 	return notify.Message{ID: "n-17179869185-failed", Event: "failed", App: "报表", Job: "nightly", Title: "每日报表", Run: 17179869185,
@@ -230,7 +104,7 @@ func channel(port int, how core.SMTPTLS, l core.Language) core.Channel {
 	c := core.Channel{Name: "mail", Kind: core.ChannelEmail, Language: l, Email: core.Email{From: "调度 <jobs@example.com>",
 		To: []string{"ops@example.com", "Lina <lina@example.com>"}, SMTP: core.SMTP{Host: "127.0.0.1", Port: port, TLS: how}}}
 	if how != core.TLSNone {
-		c.Email.SMTP.User, c.Email.SMTP.Password = user, password
+		c.Email.SMTP.User, c.Email.SMTP.Password = mailbox.User, mailbox.Password
 	}
 	return c
 }
@@ -250,28 +124,6 @@ func send(t *testing.T, ch core.Channel, m notify.Message, timeout time.Duration
 		t.Fatalf("%T: %v", err, err)
 	}
 	return u
-}
-
-// read reads a letter as a mail program does: its header, and the parts by their types.
-func read(t *testing.T, raw []byte) (netmail.Header, map[string]string) {
-	t.Helper()
-	m, err := netmail.ReadMessage(bytes.NewReader(raw))
-	check.OK(t, err)
-	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/alternative" {
-		t.Fatalf("%s: %v", kind, err)
-	}
-	parts := map[string]string{}
-	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
-		p, err := r.NextPart()
-		if errors.Is(err, io.EOF) {
-			return m.Header, parts
-		}
-		check.OK(t, err)
-		text, err := io.ReadAll(p) // quoted-printable is undone by the reader
-		check.OK(t, err)
-		parts[p.Header.Get("Content-Type")] = strings.ReplaceAll(string(text), "\r\n", "\n")
-	}
 }
 
 func decoded(t *testing.T, text string) string {
@@ -297,21 +149,21 @@ func TestArrives(t *testing.T) {
 		{core.TLSNone, nil, core.English},
 	} {
 		t.Run(fmt.Sprint(c.how, c.ways), func(t *testing.T) {
-			s := (&server{ways: c.ways}).start(t, c.how, trusted)
+			s := (&mailbox.Server{Ways: c.ways}).Start(t, c.how, trusted)
 			m := failed()
-			if u := send(t, channel(s.port, c.how, c.l), m, 0); u != nil {
+			if u := send(t, channel(s.Port, c.how, c.l), m, 0); u != nil {
 				t.Fatal(u)
 			}
-			letters := s.got()
+			letters := s.Letters()
 			if len(letters) != 1 {
 				t.Fatalf("%d letters", len(letters))
 			}
 			l := letters[0]
-			if l.from != "jobs@example.com" || !slices.Equal(l.to, []string{"ops@example.com", "lina@example.com"}) ||
-				l.secure != (c.how != core.TLSNone) || (l.user == user) != (c.ways != nil) {
-				t.Errorf("from %q to %q, user %q, TLS: %t", l.from, l.to, l.user, l.secure)
+			if l.From != "jobs@example.com" || !slices.Equal(l.To, []string{"ops@example.com", "lina@example.com"}) ||
+				l.Secure != (c.how != core.TLSNone) || (l.User == mailbox.User) != (c.ways != nil) {
+				t.Errorf("from %q to %q, user %q, TLS: %t", l.From, l.To, l.User, l.Secure)
 			}
-			header, parts := read(t, l.raw)
+			header, parts := l.Read(t)
 			texts.Equal(t, string(c.l)+" subject", decoded(t, header.Get("Subject")))
 			check.Equal(t, header.Get("Message-ID"), "<n-17179869185-failed@example.com>", "ID")
 			from, err := header.AddressList("From")
@@ -326,7 +178,7 @@ func TestArrives(t *testing.T) {
 			if at, err := header.Date(); err != nil || time.Since(at).Abs() > time.Minute {
 				t.Errorf("date %s: %v", at, err)
 			}
-			for _, line := range bytes.Split(l.raw, []byte("\r\n")) {
+			for _, line := range bytes.Split(l.Raw, []byte("\r\n")) {
 				if len(line) > 998 || bytes.ContainsFunc(line, func(r rune) bool { return r > 0x7e || r == '\n' || r == '\r' }) {
 					t.Errorf("a line that not every server takes: %q", line)
 				}
@@ -342,14 +194,14 @@ func TestArrives(t *testing.T) {
 func TestPassword(t *testing.T) {
 	texts := golden.New(t)
 	for _, way := range []string{sasl.Plain, sasl.Login} {
-		s := (&server{ways: []string{way}}).start(t, core.TLSStart, trusted)
-		ch := channel(s.port, core.TLSStart, core.English)
+		s := (&mailbox.Server{Ways: []string{way}}).Start(t, core.TLSStart, trusted)
+		ch := channel(s.Port, core.TLSStart, core.English)
 		ch.Email.SMTP.Password = "battery staple"
 		u := send(t, ch, failed(), 0)
-		if u == nil || !u.Permanent || strings.Contains(u.Reason, "staple") || len(s.got()) > 0 {
+		if u == nil || !u.Permanent || strings.Contains(u.Reason, "staple") || len(s.Letters()) > 0 {
 			t.Fatalf("%s: %+v", way, u)
 		}
-		texts.Equal(t, way, u.Reason, strconv.Itoa(s.port), "PORT")
+		texts.Equal(t, way, u.Reason, strconv.Itoa(s.Port), "PORT")
 	}
 }
 
@@ -368,16 +220,15 @@ func TestNotToBeRead(t *testing.T) {
 		{"an unknown server with STARTTLS", core.TLSStart, core.TLSStart, untrusted, false},
 		{"an unknown server with TLS", core.TLSImplicit, core.TLSImplicit, untrusted, false},
 	} {
-		s := (&server{ways: []string{sasl.Plain}}).start(t, c.offers, c.cert)
-		u := send(t, channel(s.port, c.asked, core.English), failed(), 0)
+		s := (&mailbox.Server{Ways: []string{sasl.Plain}}).Start(t, c.offers, c.cert)
+		u := send(t, channel(s.Port, c.asked, core.English), failed(), 0)
 		if u == nil || u.Permanent != c.permanent {
 			t.Fatalf("%s: %+v", c.name, u)
 		}
-		texts.Equal(t, c.name, u.Reason, strconv.Itoa(s.port), "PORT")
-		if s.mu.Lock(); len(s.tried) > 0 || len(s.letters) > 0 {
-			t.Errorf("%s: passwords %q, %d letters", c.name, s.tried, len(s.letters))
+		texts.Equal(t, c.name, u.Reason, strconv.Itoa(s.Port), "PORT")
+		if len(s.Tried()) > 0 || len(s.Letters()) > 0 {
+			t.Errorf("%s: passwords %q, %d letters", c.name, s.Tried(), len(s.Letters()))
 		}
-		s.mu.Unlock()
 	}
 }
 
@@ -400,8 +251,8 @@ func TestRefusedAddresses(t *testing.T) {
 		{map[string]*smtp.SMTPError{ops: later, lina: never, li: never}, nil, false, []string{"450"}},
 		{map[string]*smtp.SMTPError{ops: never, lina: never, li: never}, nil, true, []string{"550"}},
 	} {
-		s := (&server{refuses: c.refuses}).start(t, core.TLSNone, trusted)
-		ch := channel(s.port, core.TLSNone, core.English)
+		s := (&mailbox.Server{Refuses: c.refuses}).Start(t, core.TLSNone, trusted)
+		ch := channel(s.Port, core.TLSNone, core.English)
 		ch.Email.To = []string{ops, lina, li}
 		u := send(t, ch, failed(), 0)
 		if u == nil || u.Permanent != c.permanent {
@@ -414,8 +265,8 @@ func TestRefusedAddresses(t *testing.T) {
 			}
 		}
 		var to []string
-		for _, l := range s.got() {
-			to = append(to, l.to...)
+		for _, l := range s.Letters() {
+			to = append(to, l.To...)
 		}
 		if !slices.Equal(to, c.to) {
 			t.Errorf("%v: it went to %q", c.refuses, to)
@@ -425,7 +276,7 @@ func TestRefusedAddresses(t *testing.T) {
 
 // TestNoTextIsACommand: no text of a job adds a header, another recipient, or another mail.
 func TestNoTextIsACommand(t *testing.T) {
-	s := (&server{}).start(t, core.TLSNone, trusted)
+	s := (&mailbox.Server{}).Start(t, core.TLSNone, trusted)
 	plain := failed()
 	bad := plain
 	for _, text := range []*string{&bad.ID, &bad.App, &bad.Job, &bad.Title, &bad.Zone, &bad.Text, &bad.Link, &bad.Deployment} {
@@ -433,16 +284,16 @@ func TestNoTextIsACommand(t *testing.T) {
 	}
 	bad.Lines = []string{".", "\r\n.\r\nRCPT TO:<eve@example.com>\r\n", ".\nQUIT"}
 	for _, m := range []notify.Message{plain, bad} {
-		if u := send(t, channel(s.port, core.TLSNone, core.Chinese), m, 0); u != nil {
+		if u := send(t, channel(s.Port, core.TLSNone, core.Chinese), m, 0); u != nil {
 			t.Fatal(u)
 		}
 	}
-	letters := s.got()
+	letters := s.Letters()
 	if len(letters) != 2 {
 		t.Fatalf("%d letters", len(letters))
 	}
-	want, _ := read(t, letters[0].raw)
-	got, parts := read(t, letters[1].raw)
+	want, _ := letters[0].Read(t)
+	got, parts := letters[1].Read(t)
 	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, slices.Sorted(maps.Keys(want))) {
 		t.Errorf("headers %q", names)
 	}
@@ -451,8 +302,8 @@ func TestNoTextIsACommand(t *testing.T) {
 			t.Errorf("%s: %q", name, values)
 		}
 	}
-	if l := letters[1]; l.from != "jobs@example.com" || !slices.Equal(l.to, letters[0].to) {
-		t.Errorf("from %q to %q", l.from, l.to)
+	if l := letters[1]; l.From != "jobs@example.com" || !slices.Equal(l.To, letters[0].To) {
+		t.Errorf("from %q to %q", l.From, l.To)
 	}
 	check.Contains(t, parts["text/plain; charset=UTF-8"], "\n.\nRCPT TO:<eve@example.com>\n\n.\nQUIT\n", "a text cut short")
 }

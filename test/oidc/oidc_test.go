@@ -3,7 +3,6 @@
 package oidc_test
 
 import (
-	"fmt"
 	"html"
 	"io"
 	"net"
@@ -29,19 +28,7 @@ import (
 
 var bin string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "oidc")
-	if err == nil {
-		bin, err = harness.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, &bin) }
 
 // place is a server and a provider that it knows.
 type place struct {

@@ -9,10 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -30,19 +28,7 @@ import (
 
 var bin string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "tickring-traces-")
-	if err == nil {
-		bin, err = harness.Build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { harness.Main(m, &bin) }
 
 // receiver starts the collector's own, on a port that was free.
 func receiver(t *testing.T) (endpoint string, sink *consumertest.TracesSink) {
@@ -99,22 +85,7 @@ func start(t *testing.T, s *harness.Server) *seen {
 		}
 		return nil
 	})
-	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", Listen: "127.0.0.1:0",
-		Dir: t.TempDir()})
-	check.OK(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.ListenAndServe(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		check.NoError(t, <-ended)
-	})
-	check.OK(t, harness.Eventually(30*time.Second, func() error {
-		if out, _ := s.CLI(t, "", "executors", "golang"); !strings.Contains(out, "http://") {
-			return errors.New(out)
-		}
-		return nil
-	}))
+	s.Execute(t, mux, sdk.Options{App: "golang", Token: "executors-token"}, nil)
 	s.OK(t, "", "trigger", "golang/twice")
 	check.OK(t, harness.Eventually(30*time.Second, func() error {
 		saw.mu.Lock()
@@ -127,16 +98,8 @@ func start(t *testing.T, s *harness.Server) *seen {
 	return saw
 }
 
-// stopped stops a server as a user does, within a time limit.
-func stopped(t *testing.T, s *harness.Server) {
-	t.Helper()
-	check.OK(t, s.Cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-s.Done():
-	case <-time.After(20 * time.Second): // 10 s of --drain and 2 s for the collector at most
-		t.Fatal("the server does not end")
-	}
-}
+// stopping is the limit of a stop: 10 s of --drain and 2 s for the collector at most.
+const stopping = 20 * time.Second
 
 // TestSpansArrive: the traceparents at executors match the collector's spans: a trace for each run, the span of its send below the
 // span of the run, links from a retry and a child.
@@ -153,7 +116,7 @@ func TestSpansArrive(t *testing.T) {
 		}
 		return nil
 	}))
-	stopped(t, s) // it sends the remaining spans
+	check.OK(t, s.Stop(stopping)) // it sends the remaining spans
 
 	runs, sends := map[string]ptrace.Span{}, map[string]ptrace.Span{}
 	for _, traces := range sink.AllTraces() {
@@ -243,5 +206,5 @@ func TestCollectorHangs(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	stopped(t, s)
+	check.OK(t, s.Stop(stopping))
 }
