@@ -171,14 +171,14 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	}
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
-	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]Pos{},
+	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]place{},
 		hidden: map[string]bool{}}, told: map[string]object{}, earlier: len(l.c.errs)}
 	top, _ := b.value(body, component("Manifest"), "")
 	root, _ := top.(object)
 	b.top = b.places
 	if set, ok := root["set"].(string); ok {
 		if err := core.CheckSet("set", set); err != nil || set == "" {
-			b.errorf(b.top["set"], "set", "%q: the name of a set must have 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
+			b.errorfAt("set", "%q: the name of a set must have 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
 		}
 		l.joinSet(b, set)
 	}
@@ -193,7 +193,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 // addNotify applies the notify of defaults to notifications without a job too, if it names recipients, or none: {}.
 func (l *loader) addNotify(b *builder, n core.Notify) {
 	said, is := b.defaults["notify"].(object)
-	at := b.top["defaults.notify"]
+	at := b.top["defaults.notify"].Pos
 	switch {
 	case !is, said["to"] == nil && len(said) > 0:
 	case l.doc.Notify == nil:
@@ -210,7 +210,7 @@ func (b *builder) each(list any, path, of string, add func(b *builder, entry obj
 		if b.c.full() {
 			return
 		}
-		b.places = map[string]Pos{}
+		b.places = map[string]place{}
 		path := fmt.Sprintf("%s[%d]", path, i)
 		if v, ok := b.value(n, component(of), path); ok {
 			add(b, v.(object), path)
@@ -220,7 +220,7 @@ func (b *builder) each(list any, path, of string, add func(b *builder, entry obj
 
 // joinSet has all files agree on their set.
 func (l *loader) joinSet(b *builder, set string) {
-	at := b.top["set"]
+	at := b.top["set"].Pos
 	if l.setAt.Line == 0 {
 		l.doc.Set, l.setAt = set, at
 	} else if l.doc.Set != set {
@@ -236,15 +236,15 @@ func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.
 func (l *loader) first(b *builder, name, path, twice string) bool {
 	key := [2]string{twice, name}
 	if at, found := l.seen[key]; found {
-		b.errorf(b.places[path+".name"], path+".name", twice, truncate(name), at)
+		b.errorfAt(path+".name", twice, truncate(name), at)
 		return false
 	}
-	l.seen[key] = b.places[path]
+	l.seen[key] = b.places[path].Pos
 	return true
 }
 
 func (l *loader) addChannel(b *builder, channel object, path string) {
-	spec, at := b.channel(channel, path), b.places[path]
+	spec, at := b.channel(channel, path), b.places[path].Pos
 	name := spec.Channel.Name
 	if name == "" || !l.first(b, name, path, "channel %q is already defined at %s") {
 		return
@@ -255,7 +255,7 @@ func (l *loader) addChannel(b *builder, channel object, path string) {
 }
 
 func (l *loader) addApp(b *builder, app object, path string) {
-	spec, at := b.app(app, path), b.places[path]
+	spec, at := b.app(app, path), b.places[path].Pos
 	if spec.Name == "" || !l.first(b, spec.Name, path, "app %q is already defined at %s") {
 		return
 	}
@@ -265,7 +265,7 @@ func (l *loader) addApp(b *builder, app object, path string) {
 }
 
 func (l *loader) addJob(b *builder, job object, path string) {
-	spec, at := b.job(job, path), b.places[path]
+	spec, at := b.job(job, path), b.places[path].Pos
 	name := spec.Def.App + "/" + spec.Def.Name
 	if spec.Def.App != "" && spec.Def.Name != "" && !l.first(b, name, path, "job %q is already defined at %s") {
 		return
@@ -280,7 +280,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	l.doc.Jobs = append(l.doc.Jobs, Job{spec, at})
 	place := func(field string) fieldAt {
 		below := join(path, field)
-		return fieldAt{cmp.Or(b.places[below], at), below}
+		return fieldAt{cmp.Or(b.places[below].Pos, at), below}
 	}
 	work, parents := "handler", "after[%d].job"
 	if spec.Def.Script != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,7 @@ const head = "version: 1\njobs:\n- app: a\n  name: j\n  handler: h\n"
 func TestErrors(t *testing.T) {
 	job := func(s string) string { return head + "  " + s + "\n" }
 	app := func(s string) string { return "version: 1\napps:\n- name: a\n  " + s + "\n" }
+	work := func(s string) string { return "version: 1\njobs:\n- app: a\n  name: j\n  " + s + "\n" }
 	texts := golden.New(t)
 	for _, c := range []struct{ name, in, at string }{
 		{"nothing", "", "0:0"},
@@ -318,6 +320,28 @@ func TestErrors(t *testing.T) {
 			"channels: [{name: b, webhook: {url: \"ftp://x\"}}]\n", "2:37 channels[0].webhook.url, 5:37 channels[0].webhook.url"},
 		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "4:6"},
 		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n", "5:6 set"},
+		{"no command line", work("command: {dir: /x}"), "5:12 jobs[0].command.line"},
+		{"a relative directory", work("command: {line: x, dir: backups}"), "5:27 jobs[0].command.dir"},
+		{"a directory with ..", work("command: {line: x, dir: /a/../etc}"), "5:27 jobs[0].command.dir"},
+		{"a user with a space", work("command: {line: x, user: \"a b\"}"), "5:28 jobs[0].command.user"},
+		{"an output of one byte", work("command: {line: x, maxOutput: 1B}"), "5:33 jobs[0].command.maxOutput"},
+		{"variables of a command", work("command: {line: x, env: {TICKRING_RUN: a, B: {env: NONE}}}"),
+			"5:42 jobs[0].command.env.TICKRING_RUN, 5:54 jobs[0].command.env.B.env"},
+		{"a command and a handler", work("command: {line: x}\n  handler: h"), "6:12 jobs[0].handler"},
+		{"a command with a route", work("command: {line: x}\n  route: broadcast"), "6:10 jobs[0].route"},
+		{"a command with a block", work("command: {line: x}\n  block: discard-later"), "6:10 jobs[0].block"},
+		{"no work", work("title: x"), "3:3 jobs[0].handler"},
+		{"unknown kind of script", work("script: {kind: perl, source: x}"), "5:18 jobs[0].script.kind"},
+		{"kind of script of xxl-job", work("script: {kind: GLUE_SHELL, source: x}"), "5:18 jobs[0].script.kind"},
+		{"no kind of script", work("script: {source: x}"), "5:11 jobs[0].script.kind"},
+		{"a script without a text", work("script: {kind: shell}"), "5:11 jobs[0].script"},
+		{"a script with two texts", work("script: {kind: shell, source: x, file: f}"), "5:33 jobs[0].script.source"},
+		{"a script in a file", work("script: {kind: shell, file: f}"), "5:31 jobs[0].script.file"},
+		{"zero byte in a script", work("script: {kind: shell, source: \"a\\0b\"}"), "5:33 jobs[0].script.source"},
+		{"script and handler", work("script: {kind: shell, source: x}\n  handler: h"), "6:12 jobs[0].handler"},
+		{"note of two lines", work("script: {kind: shell, source: x, note: \"a\\nb\"}"), "5:42 jobs[0].script.note"},
+		{"a script for an endpoint", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: " +
+			"{kind: shell, source: x}}]\n", "3:34 jobs[0].script"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc, err := Parse("m", []byte(c.in), env())
@@ -352,7 +376,7 @@ func TestEveryPhrase(t *testing.T) {
 		seen[s] = true
 		if s.kind == kObject {
 			phrases[s.Title] = true
-			for _, name := range s.Required {
+			for _, name := range slices.Concat(s.Required, s.One[:min(len(s.One), 1)]) {
 				phrases[s.get(name).Description] = true
 			}
 		}

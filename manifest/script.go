@@ -24,7 +24,7 @@ func (b *builder) script(form object, path string) {
 		if !there {
 			at = b.places[path+".script"]
 		}
-		b.errorf(at, below, format, args...)
+		b.errorf(at.Pos, below, format, args...)
 		right = false
 	}
 	_, hasFile := b.places[path+".script.file"]
@@ -70,14 +70,13 @@ func withText(j *client.Job) *client.Job {
 
 // writeScript writes the script of a job with its source as a block of lines, where YAML reads
 // that byte for byte as it is.
-func writeScript(b *bytes.Buffer, n *node, source string) {
-	b.WriteString("script:\n")
-	for _, k := range n.kids {
-		if block, ok := literal(source, "        "); k.key == "source" && ok {
-			b.WriteString("      source: " + block)
-		} else {
-			fmt.Fprintf(b, "      %s: %s\n", quote(k.key), k.flow())
+func writeScript(b *bytes.Buffer, parts []string, source string) {
+	b.WriteString("\n")
+	for _, part := range parts {
+		if block, ok := literal(source, "        "); ok && strings.HasPrefix(part, "source: ") {
+			part = "source: " + strings.TrimSuffix(block, "\n")
 		}
+		b.WriteString("      " + part + "\n")
 	}
 }
 
