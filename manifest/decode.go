@@ -90,13 +90,15 @@ func (o *Options) aliased() int {
 	return maxAliased
 }
 
-func (d *decoder) errorf(p Pos, path, format string, args ...any) {
+// errorf reports an error, and returns nil, which stands for a wrong value.
+func (d *decoder) errorf(p Pos, path, format string, args ...any) any {
 	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
+	return nil
 }
 
-// errorfAt reports an error of the value at a path.
-func (d *decoder) errorfAt(path, format string, args ...any) {
-	d.errorf(d.places[path].Pos, path, format, args...)
+// errorfAt is errorf for the value at a path.
+func (d *decoder) errorfAt(path, format string, args ...any) any {
+	return d.errorf(d.places[path].Pos, path, format, args...)
 }
 
 func (d *decoder) warnf(p Pos, path, format string, args ...any) {
@@ -128,8 +130,8 @@ func (a *anchors) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// value converts a node to a value; false after an error.
-func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
+// value converts a node to a value; nil after an error.
+func (d *decoder) value(n ast.Node, s *schema, path string) any {
 	defer func(before int) { d.aliases = before }(d.aliases)
 	for range 16 {
 		at := d.at(n)
@@ -143,8 +145,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
-				return nil, false
+				return d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
 			}
 			d.aliases++
 		case *ast.TagNode:
@@ -152,8 +153,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if !s.secret() {
 				tag = truncate(x.Start.Value)
 			}
-			d.errorf(at, path, "tags are not supported: remove %s", tag)
-			return nil, false
+			return d.errorf(at, path, "tags are not supported: remove %s", tag)
 		case *ast.MappingValueNode:
 			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}
 		default:
@@ -162,14 +162,13 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if d.budget -= valueBytes + len(path) + len(text); d.budget < 0 {
 					d.errorf(at, path, "the aliases in this file expand to more than %d MB: use fewer aliases, or several files", d.o.aliased()>>20)
 					d.c.last = true
-					return nil, false
+					return nil
 				}
 			}
 			return d.fill(n, s, path, at)
 		}
 	}
-	d.errorfAt(path, "an alias cannot refer to itself")
-	return nil, false
+	return d.errorfAt(path, "an alias cannot refer to itself")
 }
 
 func noun(n ast.Node) core.Text {
@@ -224,18 +223,17 @@ func scalar(n ast.Node) (string, bool) {
 }
 
 // fill converts a node that is not an alias to a value.
-func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
+func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) any {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		switch s.kind {
 		case kObject, kEither:
-			return d.object(n, s.fields(), path, at), true
+			return d.object(n, s.fields(), path, at)
 		case kTexts:
 			if len(n.Values) > s.MaxEntries {
-				d.errorf(at, path, "%d entries; at most %d are allowed", len(n.Values), s.MaxEntries)
-				return nil, false
+				return d.errorf(at, path, "%d entries; at most %d are allowed", len(n.Values), s.MaxEntries)
 			}
-			return d.object(n, s, path, at), true
+			return d.object(n, s, path, at)
 		case kSecret, kHeader:
 			d.hidden[path] = true
 			return d.secret(n, path, at)
@@ -249,12 +247,12 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		}
 	case *ast.BoolNode:
 		if s.kind == kBool {
-			return n.Value, true
+			return n.Value
 		}
 	case *ast.IntegerNode:
 		i, err := strconv.ParseInt(n.GetToken().Value, 10, 64)
 		if s.kind == kInt && err == nil && i >= s.Minimum && i <= s.Maximum {
-			return i, true
+			return i
 		}
 	}
 	text, isText := scalar(n)
@@ -271,14 +269,13 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		why = s.problem(n, text)
 	}
 	if why.Code() != "" {
-		d.errorf(at, path, "%s", why)
-		return nil, false
+		return d.errorf(at, path, "%s", why)
 	}
 	if s.kind == kSecret && text != "" && text != core.AsStored {
 		d.warnf(at, path, "the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the secret out of the file")
 		d.known(text, path, at)
 	}
-	return text, true
+	return text
 }
 
 // mismatch returns the message for a node of another type than a value of s.
@@ -335,16 +332,14 @@ func (s *schema) problem(n ast.Node, text string) core.Text {
 }
 
 // list converts the items of a list. Channels, apps and jobs stay nodes: each is read separately later.
-func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (any, bool) {
+func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) any {
 	switch n := len(seq.Values); {
 	case n < s.MinItems:
-		d.errorf(at, path, "the list is empty; %s", s.allowed())
-		return nil, false
+		return d.errorf(at, path, "the list is empty; %s", s.allowed())
 	case s.MaxItems > 0 && n > s.MaxItems:
-		d.errorf(at, path, "%d entries; at most %d are allowed", n, s.MaxItems)
-		return nil, false
+		return d.errorf(at, path, "%d entries; at most %d are allowed", n, s.MaxItems)
 	case path == "channels" || path == "apps" || path == "jobs":
-		return seq.Values, true
+		return seq.Values
 	}
 	list := make([]any, 0, len(seq.Values))
 	for i, n := range seq.Values {
@@ -354,10 +349,9 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 		if n == nil {
 			continue
 		}
-		v, _ := d.value(n, s.Items, fmt.Sprintf("%s[%d]", path, i))
-		list = append(list, v)
+		list = append(list, d.value(n, s.Items, fmt.Sprintf("%s[%d]", path, i)))
 	}
-	return list, true
+	return list
 }
 
 // object converts the fields of a map.
@@ -383,8 +377,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		if field == nil {
 			d.errorf(keys[key], join(path, truncate(key)), "%s", s.unknown(key))
 		} else if kv.Value != nil {
-			v, ok := d.value(kv.Value, field, below)
-			if ok || s.kind == kObject {
+			if v := d.value(kv.Value, field, below); v != nil || s.kind == kObject {
 				out[key] = v
 			}
 			d.places[below] = place{d.places[below].Pos, out, key}
@@ -426,25 +419,24 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 }
 
 // secret reads a reference. No message names the secret.
-func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
+func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) any {
 	before := len(d.c.errs)
 	where := d.object(m, component("ManifestSecret"), path, at)
 	if len(d.c.errs) > before || d.c.full() {
-		return nil, false
+		return nil
 	}
 	if len(where) != 1 {
-		d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
-		return nil, false
+		return d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
 	}
 	for kind, name := range where {
 		text, why := d.o.secret(kind, name.(string))
 		if why.Code() == "" {
 			d.known(text, path, at)
-			return text, true
+			return text
 		}
 		d.errorfAt(join(path, kind), "%s", why)
 	}
-	return nil, false
+	return nil
 }
 
 // secret returns the secret behind a reference, or why there is none.

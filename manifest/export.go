@@ -26,15 +26,14 @@ func FormatDuration(d time.Duration) string {
 }
 
 // plainly is a form of the API as plain values.
-func plainly[T any](form T) object {
+func plainly[T any](form T) (out object) {
 	raw, err := json.Marshal(form)
-	if err != nil {
-		panic("manifest: JSON of a plain form: " + err.Error())
-	}
-	var out object
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if err := dec.Decode(&out); err != nil {
+	if err == nil {
+		err = dec.Decode(&out)
+	}
+	if err != nil {
 		panic("manifest: JSON of a plain form: " + err.Error())
 	}
 	return out
@@ -197,20 +196,21 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		b.WriteString("# Several sets: apply --prune requires one file for each set, as tickring get --set SET -o yaml writes it.\n")
 	}
 	begun, section := 0, ""
+	next := func() {
+		b.WriteString("---\n")
+		begun, section = b.Len(), ""
+		b.WriteString(head)
+	}
 	b.WriteString(head)
 	if notify != nil && len(notify.To) > 0 {
 		fmt.Fprintf(&b, "\ndefaults:\n  notify: %s\n", component("Notify").flow(plainly(notify)))
 		if len(channels)+len(apps)+len(jobs) > 0 {
-			b.WriteString("---\n")
-			begun = b.Len()
-			b.WriteString(head)
+			next()
 		}
 	}
 	put := func(list, set, of string, form object, source string) {
 		if b.Len()-begun > MaxDocument/2 {
-			b.WriteString("---\n")
-			begun, section = b.Len(), ""
-			b.WriteString(head)
+			next()
 		}
 		if section != list {
 			section = list

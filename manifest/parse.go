@@ -173,8 +173,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	ast.Walk(found, body)
 	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]place{},
 		hidden: map[string]bool{}}, told: map[string]object{}, earlier: len(l.c.errs)}
-	top, _ := b.value(body, component("Manifest"), "")
-	root, _ := top.(object)
+	root, _ := b.value(body, component("Manifest"), "").(object)
 	b.top = b.places
 	if set, ok := root["set"].(string); ok {
 		if err := core.CheckSet("set", set); err != nil || set == "" {
@@ -212,8 +211,8 @@ func (b *builder) each(list any, path, of string, add func(b *builder, entry obj
 		}
 		b.places = map[string]place{}
 		path := fmt.Sprintf("%s[%d]", path, i)
-		if v, ok := b.value(n, component(of), path); ok {
-			add(b, v.(object), path)
+		if entry, ok := b.value(n, component(of), path).(object); ok {
+			add(b, entry, path)
 		}
 	}
 }
