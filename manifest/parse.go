@@ -337,38 +337,29 @@ func (l *loader) done() (*Document, error) {
 // inOrder sorts the jobs so that each follows its parents in the document. If that is impossible, it reports each position in a
 // cycle.
 func (l *loader) inOrder() {
-	names, numbers := map[string]int{}, make([]int, len(l.doc.Jobs))
-	some := false
+	names, at := make([]string, len(l.doc.Jobs)), map[string]int{}
 	for i := range l.doc.Jobs {
 		d := &l.doc.Jobs[i].Spec.Def
-		names[d.App+"/"+d.Name], numbers[i] = i, i
-		some = some || len(d.After) > 0
+		names[i] = d.App + "/" + d.Name
+		at[names[i]] = i
 	}
-	if !some || l.full {
-		return
-	}
-	order, circle := core.InOrder(numbers, func(i int) (list []int) {
-		for _, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := names[p.Job]; is {
-				list = append(list, at)
-			}
+	parents := func(name string) []core.Parent { return l.doc.Jobs[at[name]].Spec.Def.After }
+	order, circle := core.InOrder(names, func(name string) (list []string) {
+		for _, p := range parents(name) {
+			list = append(list, p.Job)
 		}
 		return list
 	})
-	for k, i := range circle {
-		next := circle[(k+1)%len(circle)]
-		for n, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := names[p.Job]; is && at == next {
-				l.errorAt(l.parts[i].after[n], core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle)))
+	for k, name := range circle {
+		for n, p := range parents(name) {
+			if p.Job == circle[(k+1)%len(circle)] {
+				l.errorAt(l.parts[at[name]].after[n], core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle)))
 			}
 		}
 	}
-	if circle != nil {
-		return
-	}
-	jobs := make([]Job, len(order))
-	for k, i := range order {
-		jobs[k] = l.doc.Jobs[i]
+	jobs := make([]Job, len(order)) // without a cycle, all of them
+	for k, name := range order {
+		jobs[k] = l.doc.Jobs[at[name]]
 	}
 	l.doc.Jobs = jobs
 }
