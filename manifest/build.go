@@ -161,11 +161,7 @@ func spec(form object) (manage.JobSpec, error) {
 			list = append(list, one)
 		}
 	}
-	if len(list) == 1 {
-		maps.Copy(sched, list[0].(object))
-	} else if len(list) > 1 {
-		sched["any"] = list
-	}
+	sched["any"] = list
 	if zone := sched["timezone"]; zone == nil || zone == "" {
 		sched["timezone"] = form["timezone"]
 	}
