@@ -334,6 +334,7 @@ func TestErrors(t *testing.T) {
 		{"a command and a handler", work("command: {line: x}\n  handler: h"), "6:12 jobs[0].handler"},
 		{"a command with a route", work("command: {line: x}\n  route: broadcast"), "6:10 jobs[0].route"},
 		{"a command with a block", work("command: {line: x}\n  block: discard-later"), "6:10 jobs[0].block"},
+		{"a command and a script that cannot be read", work("command: {line: x}\n  script: {kind: shell, file: f}"), "6:31 jobs[0].script.file"},
 		{"no work", work("title: x"), "3:3 jobs[0].handler"},
 		{"unknown kind of script", work("script: {kind: perl, source: x}"), "5:18 jobs[0].script.kind"},
 		{"kind of script of xxl-job", work("script: {kind: GLUE_SHELL, source: x}"), "5:18 jobs[0].script.kind"},

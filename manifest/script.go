@@ -11,7 +11,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// script replaces the name of a script file by the file's text. If a script has a reported error, a handler replaces it.
+// script replaces the name of a script file by the file's text. If a script has a reported error, a handler replaces it, unless
+// the job has other work.
 func (b *builder) script(form object, path string) {
 	s, is := form["script"].(object)
 	if !is {
@@ -53,8 +54,9 @@ func (b *builder) script(form object, path string) {
 		}
 	}
 	if delete(s, "file"); !right {
-		delete(form, "script")
-		form["handler"] = "x"
+		if delete(form, "script"); form["handler"] == nil && form["command"] == nil {
+			form["handler"] = "x"
+		}
 	}
 }
 
