@@ -304,7 +304,7 @@ func (a *applying) refused() bool {
 		slices.ContainsFunc(a.res.Jobs, func(r client.JobResult) bool { return r.Error != nil })
 }
 
-// store stores all parts, and deletes what a prune deletes.
+// store stores all parts. With a prune, it then deletes the marked objects.
 func (a *applying) store(parts []span) error {
 	if n, err := a.all(parts, false, "stored"); err != nil {
 		return &Interrupted{Err: err, Stored: n, Jobs: len(a.jobs)}
