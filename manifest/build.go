@@ -21,7 +21,7 @@ import (
 // builder converts the values of one document to specs, and validates them in core.
 type builder struct {
 	*decoder
-	top      map[string]Pos // positions outside of apps and jobs
+	top      map[string]place // of values outside of apps and jobs
 	defaults object
 	told     map[string]object // notify of the apps of the document
 	earlier  int               // number of errors in the documents before
@@ -103,13 +103,13 @@ func (b *builder) checkSchedule(job object, path string) {
 		above := join(path, r.path)
 		wrong := func(field, format string, args ...any) {
 			below := join(above, field)
-			b.errorf(b.places[below], below, format, args...)
+			b.errorfAt(below, format, args...)
 			r.object[field] = nil
 		}
 		kinds := r.kinds()
 		switch {
 		case len(kinds) == 0 && !single:
-			b.errorf(b.places[above], above, "the schedule is missing: set one of %s", words)
+			b.errorfAt(above, "the schedule is missing: set one of %s", words)
 			job["schedule"] = nil
 		case len(kinds) > 1:
 			for _, k := range kinds[1:] {
@@ -137,7 +137,7 @@ func (b *builder) checkSchedule(job object, path string) {
 			}
 			if len(kinds) == 0 && single && i > 0 {
 				below := join(above, name)
-				b.warnf(b.places[below], below, "without any of %s, the schedule never fires: the job runs only when triggered", words)
+				b.warnf(b.places[below].Pos, below, "without any of %s, the schedule never fires: the job runs only when triggered", words)
 				single = false // report it once
 			}
 		}
@@ -161,11 +161,7 @@ func spec(form object) (manage.JobSpec, error) {
 			list = append(list, one)
 		}
 	}
-	if len(list) == 1 {
-		maps.Copy(sched, list[0].(object))
-	} else if len(list) > 1 {
-		sched["any"] = list
-	}
+	sched["any"] = list
 	if zone := sched["timezone"]; zone == nil || zone == "" {
 		sched["timezone"] = form["timezone"]
 	}
@@ -196,9 +192,9 @@ func strictly(from object, to any) error {
 
 // hide records in a call which of its headers were given by reference, and in a command which of
 // its variables.
-func (b *builder) hide(form object, path string) {
+func (b *builder) hide(own object, path string) {
 	for field, texts := range map[string]string{"call": "headers", "command": "env"} {
-		in, _ := form[field].(object)
+		in, _ := own[field].(object)
 		named, _ := in[texts].(object)
 		list, _ := in["hidden"].([]any)
 		at := fmt.Sprintf("%s.%s.%s.", path, field, texts)
@@ -207,12 +203,14 @@ func (b *builder) hide(form object, path string) {
 			return written && named[fmt.Sprint(name)] == nil
 		})
 		for _, name := range slices.Sorted(maps.Keys(named)) {
-			if b.hidden[at+name] {
+			if b.hidden[at+name] && named[name] != nil && !slices.Contains(list, any(name)) {
 				list = append(list, name)
 			}
 		}
 		if len(list) > 0 {
 			in["hidden"] = list
+		} else {
+			delete(in, "hidden")
 		}
 	}
 }
@@ -220,10 +218,10 @@ func (b *builder) hide(form object, path string) {
 // maxMends bounds how many errors of one entry core is asked for.
 const maxMends = 40
 
-// settle has check judge a form until check accepts it. It reports each error, and removes the rejected value from the
-// form. An error about a missing value counts only if no error of the value is reported yet, and if the form is whole: it
-// has the required fields.
-func (b *builder) settle(form object, path string, whole bool, check func() error) {
+// settle calls check until it accepts the values of an entry. It reports each error, and removes the rejected value. An
+// error about a missing value counts only if no error of the value is reported yet, and if the entry is whole: it has the
+// required fields.
+func (b *builder) settle(path string, whole bool, check func() error) {
 	for range maxMends {
 		err := check()
 		if err == nil || b.c.full() {
@@ -233,33 +231,36 @@ func (b *builder) settle(form object, path string, whole bool, check func() erro
 		if !ok {
 			e = &core.Error{Reason: core.Say("%v", err)}
 		}
-		field := fieldOf(form, e)
-		at, below := b.placeOf(path, field)
-		if remove(form, field) {
-			reported := slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool {
-				return e.Path == below || strings.HasPrefix(e.Path, below+"[") // of a list, an item
-			})
-			if !reported {
-				b.errorf(at, below, "%s", message(e))
+		at, below := b.placeOf(path, e.Field)
+		if !b.remove(path, e.Field) {
+			if whole && (below == path || !b.failed(below)) {
+				b.errorf(b.places[path].Pos, strings.TrimSuffix(path+"."+e.Field, "."), "%s", message(e))
 			}
-			continue
+			return
 		}
-		if whole && (below == path || !b.failed(below)) {
-			b.errorf(b.places[path], strings.TrimSuffix(path+"."+e.Field, "."), "%s", message(e))
+		reported := slices.ContainsFunc(b.c.errs[b.earlier:], func(e *Error) bool {
+			return e.Path == below || strings.HasPrefix(e.Path, below+"[") // of a list, an item
+		})
+		if !reported {
+			b.errorf(at, below, "%s", message(e))
 		}
-		return
 	}
 }
 
 func (b *builder) job(own object, path string) (job manage.JobSpec) {
 	b.checkSchedule(own, path)
-	b.hide(own, path)
-	form := merge(own, b.defaultsOf(own))
-	b.script(form, path)
-	whole := form["app"] != nil && form["name"] != nil && (form["handler"] != nil || form["command"] != nil || form["script"] != nil)
-	b.settle(form, path, whole, func() (err error) {
+	b.script(own, path)
+	whole := own["app"] != nil && own["name"] != nil && (own["handler"] != nil || own["command"] != nil || own["script"] != nil)
+	b.settle(path, whole, func() (err error) {
+		b.hide(own, path)
+		form := merge(own, b.defaultsOf(own))
 		if job, err = spec(form); err == nil {
 			err = judge(form, job)
+		}
+		if e, ok := errors.AsType[*core.Error](err); ok {
+			moved := *e
+			moved.Field = fieldOf(form, e)
+			err = &moved
 		}
 		return err
 	})
@@ -288,13 +289,13 @@ func (b *builder) defaultsOf(own object) object {
 func (b *builder) placeOf(path, field string) (Pos, string) {
 	below := path + "." + field
 	if at, ok := b.places[below]; ok {
-		return at, below
+		return at.Pos, below
 	}
 	below = "defaults." + field
 	if at, ok := b.top[below]; ok {
-		return at, below
+		return at.Pos, below
 	}
-	return b.places[path], path
+	return b.places[path].Pos, path
 }
 
 // failed reports whether a value or one below it has an error.
@@ -345,95 +346,61 @@ func judge(form object, spec manage.JobSpec) error {
 	return nil
 }
 
-// fieldOf is the path in the manifest of the field that an error of core names.
+// fieldOf returns the path in the manifest of the field of a job that an error of core names.
 func fieldOf(form object, e *core.Error) string {
-	first, rest, nested := strings.Cut(e.Field, ".")
-	_, joined := form["after"].(object)
-	switch {
-	case e.Field == "labels":
-		labels, _ := form["labels"].(object)
-		begin, cut := strings.CutSuffix(e.Value, "…") // the error shows only the beginning of a long name
-		for name := range labels {
-			if cut && strings.HasPrefix(name, begin) {
-				return "labels." + name
-			}
+	fields, n := map[string]string{"schedule.timezone": "timezone"}, 0
+	list, _ := rules(form)
+	for _, r := range list {
+		for key := range r.object {
+			fields["schedule."+key], fields[fmt.Sprintf("schedule[%d].%s", n, key)] = join(r.path, key), join(r.path, key)
 		}
-		return "labels." + e.Value
-	case joined && e.Field == "within":
-		return "after.within"
-	case joined && strings.HasPrefix(first, "after"):
-		return "after.all" + strings.TrimPrefix(e.Field, "after")
-	case nested && strings.HasPrefix(first, "schedule"):
-		list, _ := rules(form)
-		n := indexOf(first)
-		if slices.Contains(shared, rest) {
-			list = slices.DeleteFunc(list, func(r rule) bool { return r.object[rest] == nil })
-			n = len(list) - 1 // the last one counts
-		} else {
-			list = slices.DeleteFunc(list, func(r rule) bool { return len(r.kinds()) == 0 })
-		}
-		switch {
-		case n >= 0 && n < len(list):
-			return list[n].path + "." + rest
-		case rest == "timezone":
-			return rest
+		if len(r.kinds()) > 0 {
+			n++
 		}
 	}
-	return e.Field
+	if _, joined := form["after"].(object); joined {
+		fields["within"] = "after.within"
+		if rest, is := strings.CutPrefix(e.Field, "after"); is {
+			return "after.all" + rest
+		}
+	}
+	if labels, _ := form["labels"].(object); e.Field == "labels" {
+		for name := range labels {
+			if core.Truncate(name) == e.Value {
+				return join("labels", name)
+			}
+		}
+	}
+	return cmp.Or(fields[e.Field], e.Field)
 }
 
-// remove deletes the value of a path, and reports whether there was one. A list goes as a whole, except a list of schedules;
-// a valid address replaces one of executors, so that the others keep their places.
-func remove(in object, path string) bool {
-	if _, ok := in[path]; ok {
-		delete(in, path)
-		return true
+// remove removes the value of a field from an entry or from `defaults`, and reports whether there was one. A list goes as
+// a whole, except a list of schedules; a valid address replaces one of executors, so that the others keep their places.
+func (b *builder) remove(path, field string) bool {
+	if index, is := strings.CutPrefix(field, "executors["); is {
+		p := b.places[path+".executors"]
+		list, _ := p.in[p.key].([]any)
+		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		if is = err == nil && i < len(list); is {
+			list[i] = standIn(i)
+		}
+		return is
 	}
-	for key, v := range in {
-		rest, ok := strings.CutPrefix(path, key) // a key can have dots
-		if !ok || rest == "" {
-			continue
+	for field != "" {
+		p, ok := b.places[path+"."+field]
+		if !ok {
+			p = b.top["defaults."+field]
 		}
-		switch v := v.(type) {
-		case object:
-			name, ok := strings.CutPrefix(rest, ".")
-			if !ok || !remove(v, name) {
-				continue
-			}
-			if hidden, is := in["hidden"].([]any); is { // the names of secret headers or variables
-				in["hidden"] = slices.DeleteFunc(slices.Clone(hidden), func(v any) bool { return v == name })
-			}
-			return true
-		case []any:
-			entry, name, _ := strings.Cut(rest, "].")
-			i := indexOf(entry)
-			if rest[0] != '[' || i >= len(v) {
-				continue
-			}
-			switch key {
-			case "schedule":
-				rule, is := v[i].(object)
-				return is && remove(rule, name)
-			case "executors":
-				v[i] = standIn(i)
-			default:
-				delete(in, key)
-			}
+		if p.in[p.key] != nil {
+			p.in[p.key] = nil
 			return true
 		}
+		field = field[:max(strings.LastIndexByte(field, '['), 0)] // the list around it
 	}
 	return false
 }
 
-// indexOf is 3 of executors[3]; 0 without any.
-func indexOf(field string) int {
-	_, index, _ := strings.Cut(field, "[")
-	i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
-	return i
-}
-
 func (b *builder) app(own object, path string) (app manage.AppSpec) {
-	b.hide(own, path)
 	if told, is := own["notify"].(object); is {
 		name, _ := own["name"].(string)
 		b.told[name] = told
@@ -449,12 +416,13 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 		if text, is := allow[i].(string); is {
 			if _, err := manage.ParseRange(text); err != nil {
 				below := fmt.Sprintf("%s.allow[%d]", path, i)
-				b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
+				b.errorfAt(below, "%q; %v", truncate(text), err)
 			}
 		}
 	}
-	form := merge(own, nil)
-	b.settle(form, path, form["name"] != nil, func() error {
+	b.settle(path, own["name"] != nil, func() error {
+		b.hide(own, path)
+		form := merge(own, nil)
 		var a client.AppSpec
 		if err := strictly(form, &a); err != nil {
 			return err
@@ -478,14 +446,14 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 	return app
 }
 
-func (b *builder) channel(form object, path string) (spec manage.ChannelSpec) {
+func (b *builder) channel(own object, path string) (spec manage.ChannelSpec) {
 	if b.failed(path) { // the errors are reported; the rest is checked once they are fixed
-		name, _ := form["name"].(string)
+		name, _ := own["name"].(string)
 		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
 	}
-	b.settle(form, path, true, func() (err error) {
+	b.settle(path, true, func() (err error) {
 		var c client.ChannelSpec
-		if err := strictly(form, &c); err != nil {
+		if err := strictly(merge(own, nil), &c); err != nil {
 			return err
 		}
 		if spec, err = api.ManageChannel(c); err == nil {

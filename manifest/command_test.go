@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // TestCommand: a command is parsed unchanged, its secrets are never printed, and applying the output of get keeps them.
@@ -54,27 +53,6 @@ jobs:
 		if !paths["command."+p.name] && !paths["command."+p.name+".PGUSER"] {
 			t.Errorf("command.%s is not written: %v", p.name, paths)
 		}
-	}
-}
-
-func TestCommandErrors(t *testing.T) {
-	job := func(s string) string { return "version: 1\njobs:\n- app: a\n  name: j\n  " + s + "\n" }
-	texts := golden.New(t)
-	for _, c := range []struct{ in, at string }{
-		{"command: {dir: /x}", "5:12 jobs[0].command.line"},
-		{"command: {line: x, dir: backups}", "5:27 jobs[0].command.dir"},
-		{"command: {line: x, dir: /a/../etc}", "5:27 jobs[0].command.dir"},
-		{"command: {line: x, user: \"a b\"}", "5:28 jobs[0].command.user"},
-		{"command: {line: x, maxOutput: 1B}", "5:33 jobs[0].command.maxOutput"},
-		{"command: {line: x, env: {TICKRING_RUN: a, B: {env: NONE}}}", "5:42 jobs[0].command.env.TICKRING_RUN, 5:54 jobs[0].command.env.B.env"},
-		{"command: {line: x}\n  handler: h", "6:12 jobs[0].handler"},
-		{"command: {line: x}\n  route: broadcast", "6:10 jobs[0].route"},
-		{"command: {line: x}\n  block: discard-later", "6:10 jobs[0].block"},
-		{"title: x", "3:3 jobs[0].handler"},
-	} {
-		_, err := Parse("m", []byte(job(c.in)), env())
-		check.Equal(t, places(t, err), c.at, "%s: errors at", c.in)
-		texts.Equal(t, strings.Join(strings.Fields(c.in), " "), err.Error())
 	}
 }
 

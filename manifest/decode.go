@@ -55,12 +55,19 @@ func (c *collector) result() error {
 // default.
 type object = map[string]any
 
+// place is where a value is: in the file, and under a key of the map that it was converted into.
+type place struct {
+	Pos
+	in  object
+	key string
+}
+
 // decoder converts the nodes of one document to plain values by the schema.
 type decoder struct {
 	file    string
 	o       Options
 	c       *collector
-	places  map[string]Pos // of values, by their paths, such as jobs[3].schedule.cron
+	places  map[string]place // of values, by their paths, such as jobs[3].schedule.cron
 	stands  map[*ast.AliasNode]ast.Node
 	aliases int             // number of aliases around the current node
 	budget  int             // bytes to which aliases may still expand
@@ -83,8 +90,15 @@ func (o *Options) aliased() int {
 	return maxAliased
 }
 
-func (d *decoder) errorf(p Pos, path, format string, args ...any) {
+// errorf reports an error, and returns nil, which stands for a wrong value.
+func (d *decoder) errorf(p Pos, path, format string, args ...any) any {
 	d.c.add(&Error{File: d.file, Line: p.Line, Column: p.Column, Path: path, Reason: core.Say(format, args...)})
+	return nil
+}
+
+// errorfAt is errorf for the value at a path.
+func (d *decoder) errorfAt(path, format string, args ...any) any {
+	return d.errorf(d.places[path].Pos, path, format, args...)
 }
 
 func (d *decoder) warnf(p Pos, path, format string, args ...any) {
@@ -116,12 +130,12 @@ func (a *anchors) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// value converts a node to a value; false after an error.
-func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
+// value converts a node to a value; nil after an error.
+func (d *decoder) value(n ast.Node, s *schema, path string) any {
 	defer func(before int) { d.aliases = before }(d.aliases)
 	for range 16 {
 		at := d.at(n)
-		d.places[path] = at
+		d.places[path] = place{Pos: at}
 		switch x := n.(type) {
 		case *ast.AnchorNode:
 			n = x.Value
@@ -131,8 +145,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
-				d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
-				return nil, false
+				return d.errorf(at, path, "anchor &%s is not defined above this line: if this is a text that starts with *, use quotes", name)
 			}
 			d.aliases++
 		case *ast.TagNode:
@@ -140,8 +153,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if !s.secret() {
 				tag = truncate(x.Start.Value)
 			}
-			d.errorf(at, path, "tags are not supported: remove %s", tag)
-			return nil, false
+			return d.errorf(at, path, "tags are not supported: remove %s", tag)
 		case *ast.MappingValueNode:
 			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}
 		default:
@@ -150,14 +162,13 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 				if d.budget -= valueBytes + len(path) + len(text); d.budget < 0 {
 					d.errorf(at, path, "the aliases in this file expand to more than %d MB: use fewer aliases, or several files", d.o.aliased()>>20)
 					d.c.last = true
-					return nil, false
+					return nil
 				}
 			}
 			return d.fill(n, s, path, at)
 		}
 	}
-	d.errorf(d.places[path], path, "an alias cannot refer to itself")
-	return nil, false
+	return d.errorfAt(path, "an alias cannot refer to itself")
 }
 
 func noun(n ast.Node) core.Text {
@@ -212,137 +223,123 @@ func scalar(n ast.Node) (string, bool) {
 }
 
 // fill converts a node that is not an alias to a value.
-func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
-	fail := func(format string, args ...any) (any, bool) {
-		d.errorf(at, path, format, args...)
-		return nil, false
-	}
-	wrong := func() (any, bool) {
-		if s.secret() {
-			return fail("a %s; %s", noun(n), s.allowed())
+func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) any {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		switch s.kind {
+		case kObject, kEither:
+			return d.object(n, s.fields(), path, at)
+		case kTexts:
+			if len(n.Values) > s.MaxEntries {
+				return d.errorf(at, path, "%d entries; at most %d are allowed", len(n.Values), s.MaxEntries)
+			}
+			return d.object(n, s, path, at)
+		case kSecret, kHeader:
+			d.hidden[path] = true
+			return d.secret(n, path, at)
 		}
-		word, _ := scalar(n)
-		return fail("%s; %s%s", describe(n), s.allowed(), core.XXLEquivalent(word))
+	case *ast.SequenceNode:
+		switch s.kind {
+		case kEither:
+			return d.list(n, s.OneOf[1], path, at)
+		case kList:
+			return d.list(n, s, path, at)
+		}
+	case *ast.BoolNode:
+		if s.kind == kBool {
+			return n.Value
+		}
+	case *ast.IntegerNode:
+		i, err := strconv.ParseInt(n.GetToken().Value, 10, 64)
+		if s.kind == kInt && err == nil && i >= s.Minimum && i <= s.Maximum {
+			return i
+		}
 	}
 	text, isText := scalar(n)
-	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
-		return fail("a text with a colon and a space needs quotes, or a comma is missing before the text")
+	if number := n.Type() == ast.IntegerType || n.Type() == ast.FloatType; number && s.kind == kSpan {
+		text, isText = n.GetToken().Value, true // the error names the unit
 	}
-	number := ""
-	if n.Type() == ast.IntegerType || n.Type() == ast.FloatType {
-		number = n.GetToken().Value
+	var why core.Text
+	switch bare, ok := n.(*ast.StringNode); {
+	case ok && bare.Token.Type == token.StringType && strings.Contains(text, ": "):
+		why = core.Say("a text with a colon and a space needs quotes, or a comma is missing before the text")
+	case s.Type != "string" || !isText:
+		why = s.mismatch(n)
+	default:
+		why = s.problem(n, text)
 	}
-	m, isMap := n.(*ast.MappingNode)
-	seq, isList := n.(*ast.SequenceNode)
+	if why.Code() != "" {
+		return d.errorf(at, path, "%s", why)
+	}
+	if s.kind == kSecret && text != "" && text != core.AsStored {
+		d.warnf(at, path, "the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the secret out of the file")
+		d.known(text, path, at)
+	}
+	return text
+}
+
+// mismatch returns the message for a node of another type than a value of s.
+func (s *schema) mismatch(n ast.Node) core.Text {
+	if s.secret() {
+		return core.Say("a %s; %s", noun(n), s.allowed())
+	}
+	if s.kind == kText {
+		switch n.Type() {
+		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
+			return core.Say("%s is not a text: use quotes: %q", describe(n), truncate(n.GetToken().Value))
+		case ast.NullType:
+			return core.Say("empty: write a text, or leave the field out")
+		}
+	}
+	word, _ := scalar(n)
+	return core.Say("%s; %s%s", describe(n), s.allowed(), core.XXLEquivalent(word))
+}
+
+// problem returns the message for a text that is not a value of s; the zero Text if it is one.
+func (s *schema) problem(n ast.Node, text string) core.Text {
+	fits := true
 	switch s.kind {
-	case kObject:
-		if isMap {
-			return d.object(m, s, path, at), true
-		}
-	case kEither:
-		if isMap {
-			return d.fill(n, s.OneOf[0], path, at)
-		} else if isList {
-			return d.fill(n, s.OneOf[1], path, at)
-		}
-	case kList:
-		if isList {
-			return d.list(seq, s, path, at)
-		}
-	case kTexts:
-		if isMap && len(m.Values) > s.MaxEntries {
-			return fail("%d entries; at most %d are allowed", len(m.Values), s.MaxEntries)
-		} else if isMap {
-			return d.object(m, s, path, at), true
-		}
-	case kSecret:
-		if isMap {
-			return d.secret(m, path, at)
-		}
-		if text != "" && text != core.AsStored {
-			d.warnf(at, path, "the secret is in plain text: use {env: NAME}, {file: PATH} or {ssm: NAME} to keep the secret out of the file")
-			d.known(text, path, at)
-		}
-	case kHeader:
-		if isMap {
-			d.hidden[path] = true
-			return d.secret(m, path, at)
+	case kSpan:
+		span, why := api.ReadDuration(text)
+		switch {
+		case why.Code() != "":
+			return core.Say("%q: %s; %s%s", truncate(text), why, s.allowed(), core.XXLEquivalent(text))
+		case span%time.Second != 0 || span < s.min || span > s.max:
+			return core.Say("%s; %s%s", truncate(text), s.allowed(), core.XXLEquivalent(text))
 		}
 	case kSize:
 		n, err := api.ParseSize(text)
 		least, _ := api.ParseSize(s.MinSpan)
 		most, _ := api.ParseSize(s.MaxSpan)
-		isText = isText && err == nil && n >= least && n <= most
-	case kVersion:
-		if number == "1" {
-			return 1, true
-		}
-		isText = false
-	case kInt:
-		if i, err := strconv.ParseInt(number, 10, 64); err == nil && i >= s.Minimum && i <= s.Maximum {
-			return i, true
-		}
-		isText = false
-	case kBool:
-		if b, ok := n.(*ast.BoolNode); ok {
-			if why := s.Later[strconv.FormatBool(b.Value)]; why != "" {
-				return fail("not supported: %s; leave the field out", core.Phrase(why))
-			}
-			return b.Value, true
-		}
-		isText = false
-	case kSpan:
-		if number != "" {
-			text, isText = number, true
-		}
-		if isText {
-			span, why := api.ReadDuration(text)
-			if why.Code() != "" {
-				return fail("%q: %s; %s%s", truncate(text), why, s.allowed(), core.XXLEquivalent(text))
-			}
-			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s%s", truncate(text), s.allowed(), core.XXLEquivalent(text))
-			}
-		}
+		fits = err == nil && n >= least && n <= most
 	case kInstant:
 		t, err := time.Parse(time.RFC3339, text)
-		isText = isText && err == nil && t.Nanosecond() == 0 && t.Unix() > 0
+		fits = err == nil && t.Nanosecond() == 0 && t.Unix() > 0
 	case kMoment:
-		_, err := time.Parse(time.DateOnly, text)
-		if err != nil {
-			_, err = time.Parse(time.RFC3339, text)
-		}
-		isText = isText && err == nil
+		_, noDate := time.Parse(time.DateOnly, text)
+		_, noTime := time.Parse(time.RFC3339, text)
+		fits = noDate == nil || noTime == nil
 	case kWord:
 		if why := s.Later[text]; why != "" {
-			return fail("not supported: %s; %s", core.Phrase(why), s.allowed())
+			return core.Say("not supported: %s; %s", core.Phrase(why), s.allowed())
 		}
-		isText = isText && slices.Contains(s.words, text)
-	case kText:
-		switch n.Type() {
-		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			return fail("%s is not a text: use quotes: %q", describe(n), truncate(n.GetToken().Value))
-		case ast.NullType:
-			return fail("empty: write a text, or leave the field out")
-		}
+		fits = slices.Contains(s.words, text)
 	}
-	if s.Type == "string" && isText {
-		return text, true
+	if fits {
+		return core.Text{}
 	}
-	return wrong()
+	return s.mismatch(n)
 }
 
 // list converts the items of a list. Channels, apps and jobs stay nodes: each is read separately later.
-func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (any, bool) {
+func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) any {
 	switch n := len(seq.Values); {
 	case n < s.MinItems:
-		d.errorf(at, path, "the list is empty; %s", s.allowed())
-		return nil, false
+		return d.errorf(at, path, "the list is empty; %s", s.allowed())
 	case s.MaxItems > 0 && n > s.MaxItems:
-		d.errorf(at, path, "%d entries; at most %d are allowed", n, s.MaxItems)
-		return nil, false
+		return d.errorf(at, path, "%d entries; at most %d are allowed", n, s.MaxItems)
 	case path == "channels" || path == "apps" || path == "jobs":
-		return seq.Values, true
+		return seq.Values
 	}
 	list := make([]any, 0, len(seq.Values))
 	for i, n := range seq.Values {
@@ -352,10 +349,9 @@ func (d *decoder) list(seq *ast.SequenceNode, s *schema, path string, at Pos) (a
 		if n == nil {
 			continue
 		}
-		v, _ := d.value(n, s.Items, fmt.Sprintf("%s[%d]", path, i))
-		list = append(list, v)
+		list = append(list, d.value(n, s.Items, fmt.Sprintf("%s[%d]", path, i)))
 	}
-	return list, true
+	return list
 }
 
 // object converts the fields of a map.
@@ -373,9 +369,6 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		below, field := join(path, key), s.Entries
 		if s.kind == kObject {
 			field = s.get(key)
-			if need := s.Instead[key]; need != "" && out[need] == nil {
-				out[need] = nil // it is not missed
-			}
 			if why := s.Later[key]; why != "" { // whatever its value is
 				d.errorf(keys[key], below, "not supported: %s; leave the field out", core.Phrase(why))
 				continue
@@ -384,14 +377,19 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 		if field == nil {
 			d.errorf(keys[key], join(path, truncate(key)), "%s", s.unknown(key))
 		} else if kv.Value != nil {
-			v, ok := d.value(kv.Value, field, below)
-			if ok || s.kind == kObject {
+			if v := d.value(kv.Value, field, below); v != nil || s.kind == kObject {
 				out[key] = v
 			}
+			d.places[below] = place{d.places[below].Pos, out, key}
 		}
 	}
-	for _, name := range s.Required {
-		if _, there := out[name]; !there {
+	has := func(name string) bool { _, has := out[name]; return has }
+	required := s.Required
+	if len(s.One) > 0 && !slices.ContainsFunc(s.One, has) {
+		required = append(slices.Clone(required), s.One[0])
+	}
+	for _, name := range required {
+		if !has(name) {
 			d.errorf(at, join(path, name), "required: %s", core.Phrase(s.get(name).Description))
 		}
 	}
@@ -421,25 +419,24 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 }
 
 // secret reads a reference. No message names the secret.
-func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
+func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) any {
 	before := len(d.c.errs)
 	where := d.object(m, component("ManifestSecret"), path, at)
 	if len(d.c.errs) > before || d.c.full() {
-		return nil, false
+		return nil
 	}
 	if len(where) != 1 {
-		d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
-		return nil, false
+		return d.errorf(at, path, "use exactly one of `env`, `file` and `ssm`; allowed values: %s", references)
 	}
 	for kind, name := range where {
 		text, why := d.o.secret(kind, name.(string))
 		if why.Code() == "" {
 			d.known(text, path, at)
-			return text, true
+			return text
 		}
-		d.errorf(d.places[join(path, kind)], join(path, kind), "%s", why)
+		d.errorfAt(join(path, kind), "%s", why)
 	}
-	return nil, false
+	return nil
 }
 
 // secret returns the secret behind a reference, or why there is none.

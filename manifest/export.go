@@ -25,24 +25,15 @@ func FormatDuration(d time.Duration) string {
 	return core.FormatDuration(d)
 }
 
-// node is a value in written form.
-type node struct {
-	key  string
-	text string // of a leaf: YAML on one line
-	kids []*node
-	list bool // kids are items, and no leaves
-}
-
 // plainly is a form of the API as plain values.
-func plainly(form any) object {
+func plainly[T any](form T) (out object) {
 	raw, err := json.Marshal(form)
-	if err != nil {
-		panic("manifest: JSON of a plain form: " + err.Error())
-	}
-	var out object
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if err := dec.Decode(&out); err != nil {
+	if err == nil {
+		err = dec.Decode(&out)
+	}
+	if err != nil {
 		panic("manifest: JSON of a plain form: " + err.Error())
 	}
 	return out
@@ -94,57 +85,79 @@ func strip(form, other object) {
 	}
 }
 
-// write is a value as the schema has it written; nil if there is nothing in it.
-func (s *schema) write(v any) *node {
-	n := &node{}
+// order returns the names of the entries of maps in the order in which they are written.
+func (s *schema) order(of ...object) (names []string) {
+	if s.kind == kObject {
+		return s.names()
+	}
+	for _, m := range of {
+		names = slices.AppendSeq(names, maps.Keys(m))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// entry returns the schema of an entry of a map.
+func (s *schema) entry(name string) *schema {
+	if s.kind == kObject {
+		return s.get(name)
+	}
+	return s.Entries
+}
+
+// item returns the schema of the items of a value that is a list.
+func (s *schema) item() *schema {
+	if s.kind == kEither {
+		return s.OneOf[1].Items
+	}
+	return s.Items
+}
+
+// parts returns the entries of a map, or the items of a list, as YAML on one line each.
+func (s *schema) parts(v any) (parts []string) {
 	switch v := v.(type) {
 	case object:
-		names := slices.Sorted(maps.Keys(v))
-		if s = s.fields(); s.kind == kObject {
-			names = strings.Split(s.names(), ", ")
-		}
-		for _, name := range names {
-			field := s.Entries
-			if s.kind == kObject {
-				field = s.get(name)
+		s = s.fields()
+		for _, name := range s.order(v) {
+			if text := s.entry(name).flow(v[name]); text != "" {
+				parts = append(parts, quote(name)+": "+text)
 			}
-			if below, ok := v[name]; ok {
-				if kid := field.write(below); kid != nil {
-					kid.key = name
-					n.kids = append(n.kids, kid)
-				}
-			}
-		}
-		if len(n.kids) == 0 {
-			return nil
 		}
 	case []any:
-		n.list = s.kind == kEither
-		if n.list {
-			s = s.OneOf[1]
-		}
 		for _, one := range v {
-			n.kids = append(n.kids, s.Items.write(one))
-		}
-		if !n.list {
-			n.text, n.kids = "["+n.flows()+"]", nil
-		}
-	default:
-		n.text = fmt.Sprint(v)
-		switch s.kind {
-		case kText, kWord, kSecret, kHeader:
-			n.text = quote(n.text)
-		case kMoment:
-			if strings.Trim(n.text, "0123456789-:+TZ") != "" {
-				n.text = quote(n.text)
-			}
-		case kSpan:
-			if d, err := api.ParseDuration(n.text); err == nil {
-				n.text = FormatDuration(d)
-			}
+			parts = append(parts, s.item().flow(one))
 		}
 	}
-	return n
+	return parts
+}
+
+// flow returns a value as YAML on one line; empty if there is nothing in it.
+func (s *schema) flow(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case object:
+		if parts := s.parts(v); parts != nil {
+			return "{" + strings.Join(parts, ", ") + "}"
+		}
+		return ""
+	case []any:
+		return "[" + strings.Join(s.parts(v), ", ") + "]"
+	}
+	text := fmt.Sprint(v)
+	switch s.kind {
+	case kText, kWord, kSecret, kHeader:
+		return quote(text)
+	case kMoment:
+		if strings.Trim(text, "0123456789-:+TZ") != "" {
+			return quote(text)
+		}
+	case kSpan:
+		if d, err := api.ParseDuration(text); err == nil {
+			return FormatDuration(d)
+		}
+	}
+	return text
 }
 
 // Export writes apps and jobs as a manifest, from which Parse reads equal apps and jobs. Fields with default values
@@ -183,27 +196,27 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		b.WriteString("# Several sets: apply --prune requires one file for each set, as tickring get --set SET -o yaml writes it.\n")
 	}
 	begun, section := 0, ""
+	next := func() {
+		b.WriteString("---\n")
+		begun, section = b.Len(), ""
+		b.WriteString(head)
+	}
 	b.WriteString(head)
 	if notify != nil && len(notify.To) > 0 {
-		told := component("ManifestDefaults").write(object{"notify": plainly(notify)})
-		fmt.Fprintf(&b, "\ndefaults:\n  notify: %s\n", told.kids[0].flow())
+		fmt.Fprintf(&b, "\ndefaults:\n  notify: %s\n", component("Notify").flow(plainly(notify)))
 		if len(channels)+len(apps)+len(jobs) > 0 {
-			b.WriteString("---\n")
-			begun = b.Len()
-			b.WriteString(head)
+			next()
 		}
 	}
-	put := func(list, set string, n *node, source string) {
+	put := func(list, set, of string, form object, source string) {
 		if b.Len()-begun > MaxDocument/2 {
-			b.WriteString("---\n")
-			begun, section = b.Len(), ""
-			b.WriteString(head)
+			next()
 		}
 		if section != list {
 			section = list
 			fmt.Fprintf(&b, "\n%s:\n", list)
 		}
-		entry(&b, n, source)
+		writeEntry(&b, component(of), form, source)
 		if !one && set != "" {
 			fmt.Fprintf(&b, "    # set: %s\n", quote(set))
 		}
@@ -213,14 +226,14 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 		if err := core.CheckChannelName("name", c.Name); err != nil {
 			return nil, fmt.Errorf("channel %d cannot be written: %w", i, err)
 		}
-		put("channels", c.Set, component("ManifestChannel").write(channelForm(c)), "")
+		put("channels", c.Set, "ManifestChannel", channelForm(c), "")
 	}
 	for i := range apps {
 		a := &apps[i]
 		if err := core.CheckAppName("name", a.Name); err != nil {
 			return nil, fmt.Errorf("app %d cannot be written: %w", i, err)
 		}
-		put("apps", a.Set, component("ManifestApp").write(plainly(a)), "")
+		put("apps", a.Set, "ManifestApp", plainly(a), "")
 		if a.HasToken {
 			b.WriteString("    # token: set, but never printed; without it here, the token is unchanged\n")
 		}
@@ -231,55 +244,34 @@ func ExportAll(notify *client.Notify, channels []client.Channel, apps []client.A
 			return nil, fmt.Errorf("job %s/%s cannot be written: an app, a name, and a handler, a command or a script with its source are "+
 				"required", j.App, j.Name)
 		}
-		put("jobs", j.Set, component("ManifestJob").write(jobForm(j, false)), j.Script.Source)
+		put("jobs", j.Set, "ManifestJob", jobForm(j, false), j.Script.Source)
 	}
 	return b.Bytes(), nil
 }
 
-// entry writes a map as an item of a list; source is the text of its script, if it has one.
-func entry(b *bytes.Buffer, n *node, source string) {
+// writeEntry writes an object as an item of a list; source is the text of its script, if it has one.
+func writeEntry(b *bytes.Buffer, s *schema, form object, source string) {
 	lead := "  - "
-	for _, kid := range n.kids {
-		b.WriteString(lead)
+	for _, p := range s.Properties {
+		text := p.flow(form[p.name])
+		if text == "" {
+			continue
+		}
+		b.WriteString(lead + p.name + ":")
 		lead = "    "
-		if kid.key == "script" {
-			writeScript(b, kid, source)
-			continue
-		}
-		if kid.key != "schedule" || !kid.list && len(kid.kids) == 1 {
-			fmt.Fprintf(b, "%s: %s\n", quote(kid.key), kid.flow())
-			continue
-		}
-		fmt.Fprintf(b, "%s:\n", quote(kid.key))
-		for _, k := range kid.kids {
-			if kid.list {
-				fmt.Fprintf(b, "      - %s\n", k.flow())
-			} else {
-				fmt.Fprintf(b, "      %s: %s\n", quote(k.key), k.flow())
-			}
+		parts := p.parts(form[p.name])
+		_, list := form[p.name].([]any)
+		switch {
+		case p.name == "script":
+			writeScript(b, parts, source)
+		case p.name != "schedule" || !list && len(parts) == 1:
+			b.WriteString(" " + text + "\n")
+		case list:
+			b.WriteString("\n      - " + strings.Join(parts, "\n      - ") + "\n")
+		default:
+			b.WriteString("\n      " + strings.Join(parts, "\n      ") + "\n")
 		}
 	}
-}
-
-// flow is a node on one line.
-func (n *node) flow() string {
-	switch {
-	case n.kids == nil:
-		return n.text
-	case n.list:
-		return "[" + n.flows() + "]"
-	}
-	return "{" + n.flows() + "}"
-}
-
-func (n *node) flows() string {
-	parts := make([]string, len(n.kids))
-	for i, k := range n.kids {
-		if parts[i] = k.flow(); k.key != "" {
-			parts[i] = quote(k.key) + ": " + parts[i]
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // FieldChange is the difference of one field. Its values are written as YAML on one line, as in a manifest. Old or New
@@ -289,10 +281,8 @@ type FieldChange struct{ Path, Old, New string }
 // Diff returns the differences between two jobs, by field in the order of the manifest. Fields with default values are
 // compared too. If one job is nil, Diff returns all fields of the other job that do not have default values.
 func Diff(old, new *client.Job) []FieldChange {
-	return compare(old, new, func(j *client.Job) []FieldChange {
-		j = withText(j)
-		return component("ManifestJob").write(jobForm(j, old != nil && new != nil)).leaves("", nil, "set", j.Set)
-	})
+	all := old != nil && new != nil
+	return compare("ManifestJob", old, new, func(j *client.Job) object { return jobForm(withText(j), all) })
 }
 
 // Recorded returns the job in the field Old or New of a change record, and the revision of the job. It returns nil if
@@ -320,13 +310,17 @@ func RecordedApp(record []byte) *client.App {
 
 // DiffApp returns the differences between two apps. For the token, it shows only whether a token is set.
 func DiffApp(old, new *client.App) []FieldChange {
-	return compare(old, new, func(a *client.App) []FieldChange {
-		token := ""
-		if a.HasToken {
-			token = "(set)"
+	token := func(a *client.App) string {
+		if a == nil || !a.HasToken {
+			return ""
 		}
-		return component("ManifestApp").write(plainly(a)).leaves("", nil, "token", token, "set", a.Set)
-	})
+		return "(set)"
+	}
+	out := compare("ManifestApp", old, new, plainly)
+	if c := (FieldChange{"token", token(old), token(new)}); c.Old != c.New {
+		out = append(out, c)
+	}
+	return out
 }
 
 // channelForm returns the manifest's form of a channel, without defaults.
@@ -352,74 +346,59 @@ func channelForm(c *client.Channel) object {
 
 // DiffNotify returns the differences between two lists of recipients of notifications that belong to no job.
 func DiffNotify(old, new *client.Notify) []FieldChange {
-	return compare(old, new, func(n *client.Notify) []FieldChange {
-		return component("ManifestDefaults").write(object{"notify": plainly(n)}).leaves("", nil)
-	})
+	return compare("ManifestDefaults", old, new, func(n *client.Notify) object { return object{"notify": plainly(n)} })
 }
 
 // DiffChannel returns the differences between two channels. For a secret, it shows only whether the secret is set.
 func DiffChannel(old, new *client.Channel) []FieldChange {
-	return compare(old, new, func(c *client.Channel) []FieldChange {
-		return component("ManifestChannel").write(plainly(c)).leaves("", nil, "set", c.Set)
-	})
+	return compare("ManifestChannel", old, new, plainly)
 }
 
-// leaves lists the leaves of a tree, their texts as New, and what more it has.
-func (n *node) leaves(path string, out []FieldChange, more ...string) []FieldChange {
-	if n != nil && n.kids == nil {
-		out = append(out, FieldChange{Path: path, New: n.text})
-	} else if n != nil {
-		for i, kid := range n.kids {
-			below := join(path, kid.key)
-			if n.list {
-				below = fmt.Sprintf("%s[%d]", path, i)
-			}
-			out = kid.leaves(below, out)
-		}
+// compare returns the differences between two objects: of the fields of a component, and of their sets. form returns the
+// fields.
+func compare[T any](of string, old, new *T, form func(*T) object) []FieldChange {
+	var before, after object
+	if old != nil {
+		before = form(old)
 	}
-	for i := 0; i < len(more); i += 2 {
-		if more[i+1] != "" {
-			out = append(out, FieldChange{Path: more[i], New: more[i+1]})
-		}
+	if new != nil {
+		after = form(new)
 	}
-	return out
+	s := *component(of)
+	s.Properties = append(slices.Clip(s.Properties), property{"set", &schema{kind: kText}})
+	return s.diff("", before, after)
 }
 
-// compare joins the leaves of two objects in their order; nil has none.
-func compare[T any](before, after *T, leaves func(*T) []FieldChange) []FieldChange {
-	var old, new []FieldChange
-	if before != nil {
-		old = leaves(before)
-	}
-	if after != nil {
-		new = leaves(after)
-	}
-	was, is := map[string]string{}, map[string]bool{}
-	for _, c := range old {
-		was[c.Path] = c.New
-	}
-	for _, c := range new {
-		is[c.Path] = true
-	}
-	var out []FieldChange
-	gone := func(until string) { // fields in old only, up to a path in both
-		for len(old) > 0 && old[0].Path != until {
-			if !is[old[0].Path] {
-				out = append(out, FieldChange{Path: old[0].Path, Old: old[0].New})
+// diff returns the differences between two values by field; nil is no value.
+func (s *schema) diff(path string, old, new any) (out []FieldChange) {
+	a, isMap := old.(object)
+	b, isMapToo := new.(object)
+	x, isList := old.([]any)
+	y, isListToo := new.([]any)
+	switch {
+	case isMap && isListToo || isList && isMapToo: // one schedule has become several, or several have become one
+		return append(s.diff(path, nil, new), s.diff(path, old, nil)...)
+	case isMap || isMapToo:
+		s = s.fields()
+		for _, name := range s.order(a, b) {
+			out = append(out, s.entry(name).diff(join(path, name), a[name], b[name])...)
+		}
+	case s.kind == kEither:
+		for i := range max(len(x), len(y)) {
+			var one, other any
+			if i < len(x) {
+				one = x[i]
 			}
-			old = old[1:]
+			if i < len(y) {
+				other = y[i]
+			}
+			out = append(out, s.item().diff(fmt.Sprintf("%s[%d]", path, i), one, other)...)
+		}
+	default:
+		if c := (FieldChange{path, s.flow(old), s.flow(new)}); c.Old != c.New {
+			out = append(out, c)
 		}
 	}
-	for _, c := range new {
-		before, ok := was[c.Path]
-		if ok {
-			gone(c.Path)
-		}
-		if !ok || before != c.New {
-			out = append(out, FieldChange{c.Path, before, c.New})
-		}
-	}
-	gone("")
 	return out
 }
 

@@ -171,14 +171,13 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	}
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
-	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]Pos{},
+	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: o.aliased(), places: map[string]place{},
 		hidden: map[string]bool{}}, told: map[string]object{}, earlier: len(l.c.errs)}
-	top, _ := b.value(body, component("Manifest"), "")
-	root, _ := top.(object)
+	root, _ := b.value(body, component("Manifest"), "").(object)
 	b.top = b.places
 	if set, ok := root["set"].(string); ok {
 		if err := core.CheckSet("set", set); err != nil || set == "" {
-			b.errorf(b.top["set"], "set", "%q: the name of a set must have 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
+			b.errorfAt("set", "%q: the name of a set must have 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
 		}
 		l.joinSet(b, set)
 	}
@@ -193,7 +192,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 // addNotify applies the notify of defaults to notifications without a job too, if it names recipients, or none: {}.
 func (l *loader) addNotify(b *builder, n core.Notify) {
 	said, is := b.defaults["notify"].(object)
-	at := b.top["defaults.notify"]
+	at := b.top["defaults.notify"].Pos
 	switch {
 	case !is, said["to"] == nil && len(said) > 0:
 	case l.doc.Notify == nil:
@@ -210,17 +209,17 @@ func (b *builder) each(list any, path, of string, add func(b *builder, entry obj
 		if b.c.full() {
 			return
 		}
-		b.places = map[string]Pos{}
+		b.places = map[string]place{}
 		path := fmt.Sprintf("%s[%d]", path, i)
-		if v, ok := b.value(n, component(of), path); ok {
-			add(b, v.(object), path)
+		if entry, ok := b.value(n, component(of), path).(object); ok {
+			add(b, entry, path)
 		}
 	}
 }
 
 // joinSet has all files agree on their set.
 func (l *loader) joinSet(b *builder, set string) {
-	at := b.top["set"]
+	at := b.top["set"].Pos
 	if l.setAt.Line == 0 {
 		l.doc.Set, l.setAt = set, at
 	} else if l.doc.Set != set {
@@ -236,15 +235,15 @@ func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.
 func (l *loader) first(b *builder, name, path, twice string) bool {
 	key := [2]string{twice, name}
 	if at, found := l.seen[key]; found {
-		b.errorf(b.places[path+".name"], path+".name", twice, truncate(name), at)
+		b.errorfAt(path+".name", twice, truncate(name), at)
 		return false
 	}
-	l.seen[key] = b.places[path]
+	l.seen[key] = b.places[path].Pos
 	return true
 }
 
 func (l *loader) addChannel(b *builder, channel object, path string) {
-	spec, at := b.channel(channel, path), b.places[path]
+	spec, at := b.channel(channel, path), b.places[path].Pos
 	name := spec.Channel.Name
 	if name == "" || !l.first(b, name, path, "channel %q is already defined at %s") {
 		return
@@ -255,7 +254,7 @@ func (l *loader) addChannel(b *builder, channel object, path string) {
 }
 
 func (l *loader) addApp(b *builder, app object, path string) {
-	spec, at := b.app(app, path), b.places[path]
+	spec, at := b.app(app, path), b.places[path].Pos
 	if spec.Name == "" || !l.first(b, spec.Name, path, "app %q is already defined at %s") {
 		return
 	}
@@ -265,7 +264,7 @@ func (l *loader) addApp(b *builder, app object, path string) {
 }
 
 func (l *loader) addJob(b *builder, job object, path string) {
-	spec, at := b.job(job, path), b.places[path]
+	spec, at := b.job(job, path), b.places[path].Pos
 	name := spec.Def.App + "/" + spec.Def.Name
 	if spec.Def.App != "" && spec.Def.Name != "" && !l.first(b, name, path, "job %q is already defined at %s") {
 		return
@@ -280,7 +279,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	l.doc.Jobs = append(l.doc.Jobs, Job{spec, at})
 	place := func(field string) fieldAt {
 		below := join(path, field)
-		return fieldAt{cmp.Or(b.places[below], at), below}
+		return fieldAt{cmp.Or(b.places[below].Pos, at), below}
 	}
 	work, parents := "handler", "after[%d].job"
 	if spec.Def.Script != nil {
@@ -338,38 +337,29 @@ func (l *loader) done() (*Document, error) {
 // inOrder sorts the jobs so that each follows its parents in the document. If that is impossible, it reports each position in a
 // cycle.
 func (l *loader) inOrder() {
-	names, numbers := map[string]int{}, make([]int, len(l.doc.Jobs))
-	some := false
+	names, at := make([]string, len(l.doc.Jobs)), map[string]int{}
 	for i := range l.doc.Jobs {
 		d := &l.doc.Jobs[i].Spec.Def
-		names[d.App+"/"+d.Name], numbers[i] = i, i
-		some = some || len(d.After) > 0
+		names[i] = d.App + "/" + d.Name
+		at[names[i]] = i
 	}
-	if !some || l.full {
-		return
-	}
-	order, circle := core.InOrder(numbers, func(i int) (list []int) {
-		for _, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := names[p.Job]; is {
-				list = append(list, at)
-			}
+	parents := func(name string) []core.Parent { return l.doc.Jobs[at[name]].Spec.Def.After }
+	order, circle := core.InOrder(names, func(name string) (list []string) {
+		for _, p := range parents(name) {
+			list = append(list, p.Job)
 		}
 		return list
 	})
-	for k, i := range circle {
-		next := circle[(k+1)%len(circle)]
-		for n, p := range l.doc.Jobs[i].Spec.Def.After {
-			if at, is := names[p.Job]; is && at == next {
-				l.errorAt(l.parts[i].after[n], core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle)))
+	for k, name := range circle {
+		for n, p := range parents(name) {
+			if p.Job == circle[(k+1)%len(circle)] {
+				l.errorAt(l.parts[at[name]].after[n], core.Say("%q: the parent jobs form a cycle of %d jobs", truncate(p.Job), len(circle)))
 			}
 		}
 	}
-	if circle != nil {
-		return
-	}
-	jobs := make([]Job, len(order))
-	for k, i := range order {
-		jobs[k] = l.doc.Jobs[i]
+	jobs := make([]Job, len(order)) // without a cycle, all of them
+	for k, name := range order {
+		jobs[k] = l.doc.Jobs[at[name]]
 	}
 	l.doc.Jobs = jobs
 }

@@ -36,6 +36,7 @@ var (
 	lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 	marks      = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)`)
 	marksJSON  = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)|^\{`)
+	content    = regexp.MustCompile(`(?m)^([^%#\s]|[ \t]+[^#\s])`) // not a comment; a directive begins its line with %
 )
 
 // documents splits a file at its --- lines or, if its first line alone is JSON, at each line that begins like it. It skips
@@ -53,23 +54,12 @@ func documents(data []byte) []piece {
 		if i > 0 && part[0] != '{' { // the rest of the line belongs to the document
 			part = "   " + part[3:]
 		}
-		if hasContent(part) {
+		if content.MatchString(part) {
 			docs = append(docs, piece{part, lines})
 		}
 		start, lines = at[0], lines+strings.Count(part, "\n")
 	}
 	return docs
-}
-
-func hasContent(part string) bool {
-	for line := range strings.Lines(part) {
-		switch text := strings.TrimLeft(line, " \t"); {
-		case text == "" || strings.ContainsRune("\n\f\r#", rune(text[0])):
-		case text[0] != '%' || len(text) < len(line): // a directive begins its line
-			return true
-		}
-	}
-	return false
 }
 
 // parse has the library read one document, with the lines of the file.
@@ -96,12 +86,8 @@ func parse(p piece, small bool) (body ast.Node, err *Error) {
 		return nil, problem(0, 0, "the manifest of one job has more than %d lines, commas, colons and brackets: at most a few "+
 			"thousand are expected", maxMarks)
 	}
-	if !small && json.Valid([]byte(p.text)) {
-		j := jsonText{text: p.text, dec: json.NewDecoder(strings.NewReader(p.text)), line: p.line + 1, column: 1}
-		j.dec.UseNumber()
-		if body = j.value(0); body != nil {
-			return body, nil
-		}
+	if json.Valid([]byte(p.text)) { // its tabs are between values; the library does not take all of them
+		p.text = strings.ReplaceAll(p.text, "\t", " ")
 	}
 	tokens := lexer.Tokenize(p.text)
 	for _, tk := range tokens {
@@ -203,24 +189,20 @@ func tooDeep(tokens token.Tokens) (at *token.Position, why core.Text) {
 
 func posOf(n ast.Node) token.Position {
 	for range maxBlock {
-		switch v := n.(type) {
-		case *ast.MappingNode:
-			if v.IsFlowStyle || len(v.Values) == 0 {
-				return position(v.Start)
-			}
-			n = v.Values[0].Key
-		case *ast.MappingValueNode:
-			n = v.Key
-		case *ast.AnchorNode:
-			return position(v.Start)
+		m, _ := n.(*ast.MappingNode)
+		kv, _ := n.(*ast.MappingValueNode)
+		switch {
+		case m != nil && !m.IsFlowStyle && len(m.Values) > 0:
+			n = m.Values[0].Key
+		case kv != nil:
+			n = kv.Key
+		case n == nil:
+			return position(nil)
 		default:
-			if n == nil {
-				return token.Position{Line: 1, Column: 1}
-			}
 			return position(n.GetToken())
 		}
 	}
-	return token.Position{Line: 1, Column: 1}
+	return position(nil)
 }
 
 func position(tk *token.Token) token.Position {

@@ -25,7 +25,6 @@ const (
 	kEither  kind = "either"    // an object, or a list of such
 	kList    kind = "array"     // of Items
 	kTexts   kind = "texts"     // a map of texts
-	kVersion kind = "version"   // 1
 	kInt     kind = "integer"   // Minimum to Maximum
 	kBool    kind = "boolean"   //
 	kSpan    kind = "span"      // MinSpan to MaxSpan
@@ -62,8 +61,8 @@ type schema struct {
 	Entries     *schema `json:"additionalProperties"`
 	// Later has the fields or values that only a later version supports, with a message.
 	Later map[string]string `json:"x-later"`
-	// Instead has the fields that replace a required field, with the name of the required field.
-	Instead    map[string]string `json:"x-instead"`
+	// One has fields of which exactly one is required.
+	One        []string `json:"x-one"`
 	Properties properties
 	Required   []string
 	Items      *schema
@@ -125,11 +124,15 @@ func (s *schema) resolve(all map[string]*schema) *schema {
 		return all[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]].resolve(all)
 	}
 	s.done = true
+	if s.AllOf != nil {
+		s.Later = map[string]string{}
+	}
 	for _, part := range s.AllOf {
 		part = part.resolve(all)
 		s.Properties = append(s.Properties, part.Properties...)
 		s.Required = append(s.Required, part.Required...)
-		s.Later, s.Instead = union(s.Later, part.Later), union(s.Instead, part.Instead)
+		s.One = append(s.One, part.One...)
+		maps.Copy(s.Later, part.Later)
 	}
 	for i, p := range s.Properties {
 		s.Properties[i].schema = p.resolve(all)
@@ -149,15 +152,6 @@ func (s *schema) resolve(all map[string]*schema) *schema {
 	return s
 }
 
-func union(a, b map[string]string) map[string]string {
-	out := maps.Clone(a)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, b)
-	return out
-}
-
 func (s *schema) secret() bool { return s.kind == kSecret || s.kind == kHeader }
 
 func (s *schema) kindOf() kind {
@@ -166,8 +160,6 @@ func (s *schema) kindOf() kind {
 		return kEither
 	case s.Entries != nil:
 		return kTexts
-	case s.Enum != nil && s.Type == "integer":
-		return kVersion
 	case s.Enum != nil:
 		return kWord
 	}
@@ -200,6 +192,9 @@ func (s *schema) fields() *schema {
 func (s *schema) allowed() core.Text {
 	switch s.kind {
 	case kInt:
+		if s.Minimum == s.Maximum {
+			return core.Say("expected the number %d, without quotes", s.Minimum)
+		}
 		return core.Say("allowed values: whole numbers from %d to %d", s.Minimum, s.Maximum)
 	case kBool:
 		return core.Say("allowed values: true and false")
@@ -233,22 +228,23 @@ func (s *schema) allowed() core.Text {
 		if s == component("Manifest") {
 			return core.Say("a manifest must be a map that starts with version: 1")
 		}
-		return core.Say("expected a map; allowed fields: %s", s.names())
+		return core.Say("expected a map; allowed fields: %s", s.listed())
 	case kEither:
-		return core.Say("expected a map or a list of maps; allowed fields: %s", s.fields().names())
-	case kVersion:
-		return core.Say("expected the number 1, without quotes")
+		return core.Say("expected a map or a list of maps; allowed fields: %s", s.fields().listed())
 	}
 	return core.Say("expected a text")
 }
 
-func (s *schema) names() string {
+// names returns the names of the fields of an object.
+func (s *schema) names() []string {
 	names := make([]string, len(s.Properties))
 	for i, p := range s.Properties {
 		names[i] = p.name
 	}
-	return strings.Join(names, ", ")
+	return names
 }
+
+func (s *schema) listed() string { return strings.Join(s.names(), ", ") }
 
 // unknown returns the message for a field that an object does not have.
 func (s *schema) unknown(name string) core.Text {
@@ -275,7 +271,7 @@ func (s *schema) unknown(name string) core.Text {
 	if best != "" {
 		return core.Say("%s; did you mean %s?", msg, best)
 	}
-	return core.Say("%s; allowed fields: %s", msg, s.names())
+	return core.Say("%s; allowed fields: %s", msg, s.listed())
 }
 
 // fold maps spellings such as time_zone and Time-Zone to one form.
@@ -334,30 +330,17 @@ func (s *schema) fieldsJSON(defs props) props {
 		fields[name] = props{"not": props{}, "description": "Not yet: " + why + "."}
 	}
 	out := props{"type": "object", "properties": fields, "additionalProperties": false}
-	required := slices.Clone(s.Required)
-	for _, need := range slices.Sorted(maps.Keys(s.instead())) {
-		required = slices.DeleteFunc(required, func(name string) bool { return name == need })
-		one := []any{props{"required": []string{need}}}
-		for _, name := range s.instead()[need] {
-			one = append(one, props{"required": []string{name}})
-		}
+	if len(s.Required) > 0 {
+		out["required"] = s.Required
+	}
+	var one []any
+	for _, name := range s.One {
+		one = append(one, props{"required": []string{name}})
+	}
+	if one != nil {
 		out["oneOf"] = one
 	}
-	if len(required) > 0 {
-		out["required"] = required
-	}
 	return out
-}
-
-// instead maps each required field to the supported fields that can replace it.
-func (s *schema) instead() map[string][]string {
-	of := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.Instead)) {
-		if s.Later[name] == "" {
-			of[s.Instead[name]] = append(of[s.Instead[name]], name)
-		}
-	}
-	return of
 }
 
 // json returns the JSON Schema of a value. It puts the schema of an object into defs under its name, and refers to it.
@@ -373,10 +356,6 @@ func (s *schema) json(defs props) props {
 		set("maxLength", s.MaxLength, 0)
 	case kInt:
 		out["minimum"], out["maximum"] = s.Minimum, s.Maximum
-	case kBool:
-		if s.Later["true"] != "" {
-			out["const"] = false
-		}
 	case kSpan:
 		out["pattern"], out["minLength"] = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", 2
 		out["$comment"] = "whole seconds from " + FormatDuration(s.min) + " to " + FormatDuration(s.max)
@@ -403,8 +382,6 @@ func (s *schema) json(defs props) props {
 		out = props{"$ref": "#/$defs/" + name}
 	case kEither:
 		out = props{"oneOf": []any{s.OneOf[0].json(defs), s.OneOf[1].json(defs)}}
-	case kVersion:
-		out = props{"const": 1}
 	}
 	set("description", s.Description, "")
 	if s.Default != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// script replaces the name of a script file by the file's text. If a script has a reported error, a handler replaces it.
+// script replaces the name of a script file by the file's text. If a script has a reported error, a handler replaces it, unless
+// the job has other work.
 func (b *builder) script(form object, path string) {
 	s, is := form["script"].(object)
 	if !is {
@@ -24,7 +25,7 @@ func (b *builder) script(form object, path string) {
 		if !there {
 			at = b.places[path+".script"]
 		}
-		b.errorf(at, below, format, args...)
+		b.errorf(at.Pos, below, format, args...)
 		right = false
 	}
 	_, hasFile := b.places[path+".script.file"]
@@ -53,8 +54,9 @@ func (b *builder) script(form object, path string) {
 		}
 	}
 	if delete(s, "file"); !right {
-		delete(form, "script")
-		form["handler"] = "x"
+		if delete(form, "script"); form["handler"] == nil && form["command"] == nil {
+			form["handler"] = "x"
+		}
 	}
 }
 
@@ -70,14 +72,13 @@ func withText(j *client.Job) *client.Job {
 
 // writeScript writes the script of a job with its source as a block of lines, where YAML reads
 // that byte for byte as it is.
-func writeScript(b *bytes.Buffer, n *node, source string) {
-	b.WriteString("script:\n")
-	for _, k := range n.kids {
-		if block, ok := literal(source, "        "); k.key == "source" && ok {
-			b.WriteString("      source: " + block)
-		} else {
-			fmt.Fprintf(b, "      %s: %s\n", quote(k.key), k.flow())
+func writeScript(b *bytes.Buffer, parts []string, source string) {
+	b.WriteString("\n")
+	for _, part := range parts {
+		if block, ok := literal(source, "        "); ok && strings.HasPrefix(part, "source: ") {
+			part = "source: " + strings.TrimSuffix(block, "\n")
 		}
+		b.WriteString("      " + part + "\n")
 	}
 }
 

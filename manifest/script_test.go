@@ -36,38 +36,21 @@ func TestScriptFile(t *testing.T) {
 	}
 }
 
-func TestScriptErrors(t *testing.T) {
-	file := func(text string) Options { return withFile(Options{}, "f", text) }
+// TestScriptFileErrors has the errors of a script's file; TestErrors has the others of scripts.
+func TestScriptFileErrors(t *testing.T) {
 	texts := golden.New(t)
-	for _, c := range []struct {
-		name, job string
-		o         Options
-		at        string
-	}{
-		{"unknown kind", "script: {kind: perl, source: x}", Options{}, "5:18 jobs[0].script.kind"},
-		{"kind of xxl-job", "script: {kind: GLUE_SHELL, source: x}", Options{}, "5:18 jobs[0].script.kind"},
-		{"no kind", "script: {source: x}", Options{}, "5:11 jobs[0].script.kind"},
-		{"no text", "script: {kind: shell}", Options{}, "5:11 jobs[0].script"},
-		{"two texts", "script: {kind: shell, source: x, file: f}", Options{}, "5:33 jobs[0].script.source"},
-		{"no files", "script: {kind: shell, file: f}", Options{}, "5:31 jobs[0].script.file"},
-		{"missing file", "script: {kind: shell, file: g}", file(""), "5:31 jobs[0].script.file"},
-		{"empty file", "script: {kind: shell, file: f}", file(""), "5:31 jobs[0].script.file"},
-		{"zero byte in a file", "script: {kind: shell, file: f}", file("a\x00b"), "5:31 jobs[0].script.file"},
-		{"not UTF-8", "script: {kind: shell, file: f}", file("\xff\xfe"), "5:31 jobs[0].script.file"},
-		{"large file", "script: {kind: shell, file: f}", file(strings.Repeat("x", core.MaxScript+1)), "5:31 jobs[0].script.file"},
-		{"zero byte", `script: {kind: shell, source: "a\0b"}`, Options{}, "5:33 jobs[0].script.source"},
-		{"script and handler", "script: {kind: shell, source: x}\n  handler: h", Options{}, "6:12 jobs[0].handler"},
-		{"note of two lines", "script: {kind: shell, source: x, note: \"a\\nb\"}", Options{}, "5:42 jobs[0].script.note"},
-		{"no handler", "params: x", Options{}, "3:3 jobs[0].handler"},
+	for _, c := range []struct{ name, file, text string }{
+		{"missing file", "other", ""},
+		{"empty file", "f", ""},
+		{"zero byte in a file", "f", "a\x00b"},
+		{"not UTF-8", "f", "\xff\xfe"},
+		{"large file", "f", strings.Repeat("x", core.MaxScript+1)},
 	} {
-		_, err := Parse("m", []byte("version: 1\njobs:\n- app: a\n  name: b\n  "+c.job+"\n"), c.o)
-		check.Equal(t, places(t, err), c.at, "%s: errors at", c.name)
+		in := "version: 1\njobs: [{app: a, name: b, script: {kind: shell, file: " + c.file + "}}]\n"
+		_, err := Parse("m", []byte(in), withFile(Options{}, "f", c.text))
+		check.Equal(t, places(t, err), "2:54 jobs[0].script.file", "%s: errors at", c.name)
 		texts.Equal(t, c.name, err.Error())
 	}
-	_, err := Parse("m", []byte("version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: "+
-		"{kind: shell, source: x}}]\n"), Options{})
-	check.Equal(t, places(t, err), "3:34 jobs[0].script", "errors at")
-	texts.Equal(t, "executor is an endpoint", err.Error())
 }
 
 // scripted is a job with a script, as it is read for an export.

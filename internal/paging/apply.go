@@ -90,9 +90,13 @@ type applying struct {
 func (a *applying) do() error {
 	parts := a.parts()
 	if !a.o.Prune && len(parts) <= 1 && len(a.apps) <= partApps { // one request checks and stores
-		return a.askAll(true, true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
+		return a.ask(true, true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
 	}
-	if err := a.check(parts); err != nil || a.o.DryRun || a.refused() {
+	_, err := a.all(parts, true, "checked")
+	if err == nil && a.o.Prune {
+		err = a.left()
+	}
+	if err != nil || a.o.DryRun || a.refused() {
 		return err
 	}
 	if a.o.Prune {
@@ -125,14 +129,9 @@ func (a *applying) parts() []span {
 	return list
 }
 
-// ask makes one request without deletions, which stores no channels.
-func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
-	return a.askAll(first, false, apps, s, dry)
-}
-
-// askAll makes one request and puts its answer in place. One whose answer is too long,
+// ask makes one request and puts its answer in place. One whose answer is too long,
 // or too late, is halved.
-func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) error {
+func (a *applying) ask(first, channels bool, apps []int, s span, dry bool) error {
 	body := client.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
 	if channels {
 		body.Notify = a.notify
@@ -149,10 +148,10 @@ func (a *applying) askAll(first, channels bool, apps []int, s span, dry bool) er
 	res, err := one(a.ctx, first, func() (client.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
 	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
 		half := s.from + n/2
-		if err := a.askAll(first, channels, apps, span{s.from, half}, dry); err != nil {
+		if err := a.ask(first, channels, apps, span{s.from, half}, dry); err != nil {
 			return err
 		}
-		return a.ask(false, apps, span{half, s.to}, dry)
+		return a.ask(false, false, apps, span{half, s.to}, dry)
 	}
 	if err != nil {
 		return err
@@ -221,32 +220,34 @@ func (a *applying) used(s span) []int {
 	return list
 }
 
-// check makes a dry run of all parts, and changes nothing.
-func (a *applying) check(parts []span) error {
-	first := true
+// all makes the requests of all parts, and returns the number of jobs in the requests that succeeded.
+func (a *applying) all(parts []span, dry bool, done string) (jobs int, err error) {
+	first := dry
+	ask := func(channels bool, apps []int, s span) error {
+		defer func() { first = false }()
+		return a.ask(first, channels, apps, s, dry)
+	}
 	if len(a.channels) > 0 || a.notify != nil {
-		if err := a.askAll(first, true, nil, span{}, true); err != nil {
-			return err
+		if err := ask(true, nil, span{}); err != nil {
+			return 0, err
 		}
-		first = false
 	}
 	for apps := range slices.Chunk(a.allApps(), partApps) {
-		if err := a.ask(first, apps, span{}, true); err != nil {
-			return err
+		if err := ask(false, apps, span{}); err != nil {
+			return 0, err
 		}
-		first = false
 	}
 	for _, s := range parts {
-		if err := a.ask(first, a.used(s), s, true); err != nil {
-			return err
+		var apps []int
+		if dry { // a check knows the apps that the file creates
+			apps = a.used(s)
 		}
-		first = false
-		a.o.Say(s.to, len(a.jobs), "checked")
+		if err := ask(false, apps, s); err != nil {
+			return s.from, err
+		}
+		a.o.Say(s.to, len(a.jobs), done)
 	}
-	if !a.o.Prune {
-		return nil
-	}
-	return a.left()
+	return len(a.jobs), nil
 }
 
 // left marks jobs that the set made and the file does not name for deletion.
@@ -303,65 +304,47 @@ func (a *applying) refused() bool {
 		slices.ContainsFunc(a.res.Jobs, func(r client.JobResult) bool { return r.Error != nil })
 }
 
-// store makes it so, part by part.
+// store stores all parts. With a prune, it then deletes the marked objects.
 func (a *applying) store(parts []span) error {
-	if len(a.channels) > 0 || a.notify != nil {
-		if err := a.askAll(false, true, nil, span{}, false); err != nil {
-			return &Interrupted{Err: err, Jobs: len(a.jobs)}
-		}
-	}
-	for apps := range slices.Chunk(a.allApps(), partApps) {
-		if err := a.ask(false, apps, span{}, false); err != nil {
-			return &Interrupted{Err: err, Jobs: len(a.jobs)}
-		}
-	}
-	for _, s := range parts {
-		if err := a.ask(false, nil, s, false); err != nil {
-			return &Interrupted{Err: err, Stored: s.from, Jobs: len(a.jobs)}
-		}
-		a.o.Say(s.to, len(a.jobs), "stored")
+	if n, err := a.all(parts, false, "stored"); err != nil {
+		return &Interrupted{Err: err, Stored: n, Jobs: len(a.jobs)}
 	}
 	if !a.o.Prune || a.refused() {
 		return nil
 	}
 	gone := a.res.Jobs[len(a.jobs):]
 	for i := range gone {
-		if err := a.remove(&gone[i]); err != nil {
+		j := &gone[i]
+		err := remove(a.ctx, &j.Change, &j.Error, func() (client.JobResult, error) { // one that was changed since stays
+			return a.cl.DeleteJob(a.ctx, j.App, j.Name, client.DeleteJobParams{IfRev: new(j.Rev)})
+		})
+		if err != nil {
 			return &Interrupted{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
 		}
 		a.o.Say(i+1, len(gone), "deleted")
 	}
 	for i := range a.res.Apps[len(a.apps):] {
 		app := &a.res.Apps[len(a.apps)+i]
-		_, err := one(a.ctx, false, func() (client.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
-		if app.Error, err = refusedOf(err); err != nil {
+		err := remove(a.ctx, &app.Change, &app.Error, func() (client.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
+		if err != nil {
 			return err
-		}
-		if app.Error != nil {
-			app.Change = "refused"
 		}
 	}
 	for i := range a.res.Channels[len(a.channels):] {
 		c := &a.res.Channels[len(a.channels)+i]
-		_, err := one(a.ctx, false, func() (client.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
-		if c.Error, err = refusedOf(err); err != nil {
+		err := remove(a.ctx, &c.Change, &c.Error, func() (client.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
+		if err != nil {
 			return err
-		}
-		if c.Error != nil {
-			c.Change = "refused"
 		}
 	}
 	return nil
 }
 
-// remove deletes one job as it was listed: one that was changed since stays.
-func (a *applying) remove(j *client.JobResult) error {
-	rev := j.Rev
-	_, err := one(a.ctx, false, func() (client.JobResult, error) {
-		return a.cl.DeleteJob(a.ctx, j.App, j.Name, client.DeleteJobParams{IfRev: &rev})
-	})
-	if j.Error, err = refusedOf(err); j.Error != nil {
-		j.Change = "refused"
+// remove deletes one object, and notes a rejection in its result.
+func remove[T any](ctx context.Context, change *string, problem **client.Error, ask func() (T, error)) error {
+	_, err := one(ctx, false, ask)
+	if *problem, err = refusedOf(err); *problem != nil {
+		*change = "refused"
 	}
 	return err
 }
