@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -22,12 +23,16 @@ import (
 
 const (
 	benchApp   = "bench"
+	hangApp    = "hanging"
+	probedApp  = "probed" // hangs, too
 	benchToken = "bench-executors"
 )
 
 type Options struct {
-	Scenarios []string      // names of the scenarios to run; empty: all
-	For       time.Duration // duration of a rate measurement
+	Scenarios []string      // names of the scenarios to run; empty: all scenarios except "soak"
+	For       time.Duration // duration of a rate measurement; default: 60 s
+	SoakFor   time.Duration // duration of the soak scenario; default: 10 min
+	SoakKeep  time.Duration // time for which runs are kept in the soak scenario; default: 2 min
 	// Dir is the parent directory of the data directories; empty: a temporary directory, which is removed at the
 	// end.
 	Dir string
@@ -35,21 +40,36 @@ type Options struct {
 }
 
 // Names has the names of the scenarios in the order in which they run.
-var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "idle"}
+var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "overlap",
+	"apply", "idle", "soak"}
 
 type Row struct {
-	Scenario                     string
-	Demanded, Lost, Twice, Early int64
-	P50, P99, Max                time.Duration
-	CPU                          float64 // seconds of processor time that the server used for 10,000 runs
-	Resident                     int64   // peak memory of the server in bytes
-	Note                         string
+	Scenario string        `json:"scenario"`
+	Demanded int64         `json:"demanded"`
+	Lost     int64         `json:"lost"`
+	Twice    int64         `json:"twice"`
+	Early    int64         `json:"early"`
+	P50      time.Duration `json:"p50"`
+	P99      time.Duration `json:"p99"`
+	Max      time.Duration `json:"max"`
+	CPU      float64       `json:"cpuSecondsPer10000"` // processor time that the server used
+	Resident int64         `json:"residentBytes"`      // peak memory of the server in bytes
+	Note     string        `json:"note,omitempty"`
 }
 
 // Run runs the scenarios that the options select, and prints the table of their results.
 func Run(ctx context.Context, o Options) error {
 	if len(o.Scenarios) == 0 {
-		o.Scenarios = Names
+		o.Scenarios = Names[:len(Names)-1]
+	}
+	if o.For == 0 {
+		o.For = time.Minute
+	}
+	if o.SoakFor == 0 {
+		o.SoakFor = 10 * time.Minute
+	}
+	if o.SoakKeep == 0 {
+		o.SoakKeep = 2 * time.Minute
 	}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "tickring-bench-")
@@ -69,7 +89,12 @@ func Run(ctx context.Context, o Options) error {
 			"burst-10000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 10000) },
 			"burst-50000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 50000) },
 			"highest":      b.highest,
+			"hang":         b.hanging,
+			"children":     b.children,
+			"overlap":      b.overlap,
+			"apply":        b.apply,
 			"idle":         b.idle,
+			"soak":         b.soak,
 		}[name]
 		if !ok {
 			return core.Invalid("scenario", name, "allowed: %v", Names)
@@ -110,7 +135,7 @@ func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, serveArgs ...str
 	if err != nil {
 		return nil, err
 	}
-	return newRig(dir, serveArgs...)
+	return newRig(ctx, dir, serveArgs...)
 }
 
 // seed makes the apps, and jobs of one app, in a data folder on which no server works.
@@ -127,8 +152,10 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	m := wiring.New(eng, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	actor := core.Actor{Name: "bench"}
 	tok := benchToken
-	if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: benchApp, Token: &tok}); err != nil {
-		return err
+	for _, app := range []string{benchApp, hangApp, probedApp} {
+		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok}); err != nil {
+			return err
+		}
 	}
 	for part := range slices.Chunk(jobs, 10_000) {
 		for _, r := range m.Save(ctx, actor, part) {
@@ -140,14 +167,14 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	return nil
 }
 
-func job(name string, when core.When) manage.JobSpec {
-	return manage.JobSpec{Def: core.Def{App: benchApp, Name: name, Handler: "bench"}, Schedule: core.Schedule{Any: []core.When{when}}}
+func job(app, name string, when core.When) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "bench"}, Schedule: core.Schedule{Any: []core.When{when}}}
 }
 
-func secondly(n int) []manage.JobSpec {
+func secondly(app string, n int) []manage.JobSpec {
 	jobs := make([]manage.JobSpec, n)
 	for i := range jobs {
-		jobs[i] = job(fmt.Sprintf("s%d", i), core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+		jobs[i] = job(app, fmt.Sprintf("s%d", i), core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
 	}
 	return jobs
 }
@@ -169,12 +196,12 @@ func wait(ctx context.Context, until core.Instant) error {
 const warmup, drain, patience = 8, 5, 120
 
 // arrived waits until all that was due has arrived, or patience ends.
-func (r *rig) arrived(ctx context.Context, from, to core.Instant, demanded int64) (rep Report, err error) {
+func (r *rig) arrived(ctx context.Context, from, to core.Instant, parts int, demanded int64) (rep Report, err error) {
 	for last := to + drain; last <= to+drain+patience; last += 5 {
 		if err := wait(ctx, last); err != nil {
 			return rep, err
 		}
-		if rep, err = r.received(from, to); err != nil || rep.Distinct >= demanded {
+		if rep, err = r.received(from, to, parts); err != nil || rep.Distinct >= demanded {
 			break
 		}
 	}
@@ -182,25 +209,25 @@ func (r *rig) arrived(ctx context.Context, from, to core.Instant, demanded int64
 }
 
 // measure runs a rig for a span and compares the arrived fires with the due ones.
-func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int64, d time.Duration) (Row, error) {
+func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int64, d time.Duration, parts int) (Row, Report, error) {
 	from := core.InstantOf(time.Now()) + warmup
 	to := from.Add(d)
 	if err := wait(ctx, from); err != nil {
-		return Row{}, err
+		return Row{}, Report{}, err
 	}
-	before := r.usage()
+	before := usageOf(r.server.cmd.Process.Pid)
 	if err := wait(ctx, to); err != nil {
-		return Row{}, err
+		return Row{}, Report{}, err
 	}
-	after := r.usage()
-	rep, err := r.arrived(ctx, from, to, perSecond*int64(to-from))
+	after := usageOf(r.server.cmd.Process.Pid)
+	rep, err := r.arrived(ctx, from, to, parts, perSecond*int64(to-from))
 	if err != nil {
-		return Row{}, err
+		return Row{}, rep, err
 	}
 	row := rowOf(name, perSecond*int64(to-from), rep)
 	row.CPU = (after.CPU - before.CPU).Seconds() / float64(row.Demanded) * 10_000
 	row.Resident = after.Peak
-	return row, nil
+	return row, rep, nil
 }
 
 func rowOf(name string, demanded int64, rep Report) Row {
@@ -209,12 +236,12 @@ func rowOf(name string, demanded int64, rep Report) Row {
 }
 
 func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
-	r, err := b.rig(ctx, secondly(n))
+	r, err := b.rig(ctx, secondly(benchApp, n))
 	if err != nil {
 		return nil, err
 	}
 	defer r.stop()
-	row, err := b.measure(ctx, r, name, int64(n), d)
+	row, _, err := b.measure(ctx, r, name, int64(n), d, 1)
 	return []Row{row}, err
 }
 
@@ -223,7 +250,7 @@ func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 	at := core.InstantOf(started) + 20 + core.Instant(n/2500)
 	jobs := make([]manage.JobSpec, n)
 	for i := range jobs {
-		jobs[i] = job(fmt.Sprintf("b%d", i), core.When{Kind: core.KindAt, At: at})
+		jobs[i] = job(benchApp, fmt.Sprintf("b%d", i), core.When{Kind: core.KindAt, At: at})
 	}
 	r, err := b.rig(ctx, jobs)
 	if err != nil {
@@ -236,12 +263,12 @@ func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 	if err := wait(ctx, at-1); err != nil {
 		return nil, err
 	}
-	before := r.usage()
+	before := usageOf(r.server.cmd.Process.Pid)
 	if err := wait(ctx, at+12); err != nil {
 		return nil, err
 	}
-	after := r.usage()
-	rep, err := r.received(at, at+1)
+	after := usageOf(r.server.cmd.Process.Pid)
+	rep, err := r.received(at, at+1, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -269,28 +296,183 @@ func (b *bench) highest(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
+// hanging sends 100 fires a second to an executor that answers, 50 to one that does not, and 25
+// to a failover app whose two executors do not answer probes either. They hang from the first
+// second on, or from the middle of the measured span, after a healthy period. The worse half of
+// the span counts.
+func (b *bench) hanging(ctx context.Context) (rows []Row, err error) {
+	for _, c := range []struct {
+		name, note string
+		from       time.Duration
+	}{
+		{"hang: healthy", "75/s beside it hang from the first second", 0},
+		{"hang: healthy, later", "75/s beside it begin to hang in its midst", warmup*time.Second + b.o.For/2},
+	} {
+		row, err := b.hang(ctx, c.name, c.from)
+		if err != nil {
+			return rows, err
+		}
+		row.Note = c.note
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row, error) {
+	probed := secondly(probedApp, 25)
+	for i := range probed {
+		probed[i].Def.Route = core.RouteFailover
+	}
+	r, err := b.rig(ctx, slices.Concat(secondly(benchApp, 100), secondly(hangApp, 50), probed))
+	if err != nil {
+		return Row{}, err
+	}
+	defer r.stop()
+	from := time.Now().Add(after)
+	for _, app := range []string{hangApp, probedApp, probedApp} {
+		if err := r.hang(ctx, app, from); err != nil {
+			return Row{}, err
+		}
+	}
+	row, rep, err := b.measure(ctx, r, name, 100, b.o.For, 2)
+	for _, half := range rep.ByInstants {
+		row.P99 = max(row.P99, half.P99)
+	}
+	return row, err
+}
+
+// children runs 1,000 jobs every second on the second, which take 0 to 999 ms, and one child
+// job for each, counted from the end of its parent.
+func (b *bench) children(ctx context.Context) ([]Row, error) {
+	jobs := secondly(benchApp, parents)
+	for i := range parents {
+		c := job(benchApp, fmt.Sprintf("c%d", i), core.When{})
+		c.Schedule, c.Def.After = core.Schedule{}, []core.Parent{{Job: benchApp + "/" + jobs[i].Def.Name}}
+		jobs[i].Def.Params, c.Def.Params = isParent, ""
+		jobs = append(jobs, c)
+	}
+	r, err := b.rig(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	r.of = ofChildren
+	row, _, err := b.measure(ctx, r, "children", parents, b.o.For, 1)
+	row.Note = "from the end of a parent to its child"
+	return []Row{row}, err
+}
+
+// overlap runs 1,000 jobs every second on the second, which take 250 ms, in 100 groups of limit
+// 3: the limits allow 1,200 a second.
+func (b *bench) overlap(ctx context.Context) ([]Row, error) {
+	const groups, limit = 100, 3
+	jobs := secondly(benchApp, 1000)
+	for i := range jobs {
+		group := fmt.Sprintf("g%d", i%groups)
+		jobs[i].Def.Params, jobs[i].Def.Overlap = group, core.Overlap{Limit: limit, Group: group, Max: core.MaxQueue}
+	}
+	r, err := b.rig(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	r.of = ofPermits
+	row, rep, err := b.measure(ctx, r, "overlap", 1000, b.o.For, 1)
+	row.Note = fmt.Sprintf("from a free permit to its next run; at most %d of %d running at once", rep.AtOnce, limit)
+	if err == nil && rep.AtOnce > limit {
+		err = fmt.Errorf("%d runs of a group are running at once, but its limit is %d", rep.AtOnce, limit)
+	}
+	return []Row{row}, err
+}
+
+func (b *bench) apply(ctx context.Context) ([]Row, error) {
+	r, err := b.rig(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	jobs := make([]manage.JobSpec, 10_000)
+	for i := range jobs {
+		jobs[i] = job(benchApp, fmt.Sprintf("a%d", i), core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d %d 3 * * ?", i%60, i/60%60)})
+	}
+	began := time.Now()
+	if err := apply(ctx, r.url, token, jobs); err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	u := usageOf(r.server.cmd.Process.Pid)
+	return []Row{{Scenario: "apply", Demanded: 0, Resident: u.Peak, Note: fmt.Sprintf("10,000 jobs in %.2f s", took.Seconds())}}, nil
+}
+
 // idle measures a hundred running jobs beside a million that never run.
 func (b *bench) idle(ctx context.Context) ([]Row, error) {
 	dir, err := b.dir()
 	if err != nil {
 		return nil, err
 	}
-	jobs := secondly(100)
+	jobs := secondly(benchApp, 100)
 	far := core.InstantOf(time.Now().AddDate(1, 0, 0))
 	for i := range 1_000_000 {
-		jobs = append(jobs, job(fmt.Sprintf("i%d", i), core.When{Kind: core.KindAt, At: far + core.Instant(i%86400)}))
+		jobs = append(jobs, job(benchApp, fmt.Sprintf("i%d", i), core.When{Kind: core.KindAt, At: far + core.Instant(i%86400)}))
 	}
 	began := time.Now()
 	if err := b.seed(ctx, dir, jobs); err != nil {
 		return nil, err
 	}
 	made := time.Since(began)
-	r, err := newRig(dir)
+	r, err := newRig(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer r.stop()
-	row, err := b.measure(ctx, r, "idle: 1,000,000", 100, b.o.For/2)
+	row, _, err := b.measure(ctx, r, "idle: 1,000,000", 100, b.o.For/2, 1)
 	row.Note = fmt.Sprintf("100/s beside 1,000,000 idle jobs (made in %.0f s)", made.Seconds())
 	return []Row{row}, err
+}
+
+// soak runs 2,000 a second for long with runs kept for a short time.
+func (b *bench) soak(ctx context.Context) ([]Row, error) {
+	r, err := b.rig(ctx, secondly(benchApp, 2000), "--tune", "keepRuns="+b.o.SoakKeep.String(),
+		"--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(b.o.SoakFor / 10)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				u := usageOf(r.server.cmd.Process.Pid)
+				fmt.Fprintf(b.o.Out, "  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), u.Resident>>20, size(r.dir)>>20)
+			case <-stop:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	row, rep, err := b.measure(ctx, r, "soak: 2000/s", 2000, b.o.SoakFor, 10)
+	close(stop)
+	<-done
+	for _, p := range rep.ByInstants {
+		fmt.Fprintf(b.o.Out, "  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
+	}
+	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", b.o.SoakFor, b.o.SoakKeep, size(r.dir)>>20)
+	return []Row{row}, err
+}
+
+func size(dir string) int64 {
+	var n int64
+	files, _ := filepath.Glob(filepath.Join(dir, "tickring.db*"))
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil {
+			n += st.Size()
+		}
+	}
+	return n
 }

@@ -5,10 +5,16 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/manage"
 )
 
 // binary is the path of the tickring that is measured.
@@ -17,13 +23,11 @@ var binary string
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	var err error
-	if len(os.Args) == 3 && os.Args[1] == "executor" { // in a process of its own
-		err = RunExecutor(os.Args[2], os.Stdin, os.Stdout)
-	} else {
-		err = measure(ctx)
+	run := measure
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		run = execute
 	}
-	if err != nil {
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -33,6 +37,8 @@ func main() {
 func measure(ctx context.Context) error {
 	o := Options{Out: os.Stdout}
 	flag.DurationVar(&o.For, "for", time.Minute, "duration of each rate measurement")
+	flag.DurationVar(&o.SoakFor, "soak-for", 10*time.Minute, "duration of the soak")
+	flag.DurationVar(&o.SoakKeep, "soak-keep", 2*time.Minute, "how long runs are kept during the soak")
 	flag.StringVar(&o.Dir, "dir", "", "directory for data directories, which are kept (default: a temporary directory)")
 	flag.StringVar(&binary, "tickring", "", "path of the binary to measure (default: built from this repository)")
 	flag.Usage = func() {
@@ -47,9 +53,47 @@ func measure(ctx context.Context) error {
 			return fmt.Errorf("make a directory for the binary: %w", err)
 		}
 		defer os.RemoveAll(dir)
-		if binary, err = harness.Build(dir); err != nil {
-			return err
+		binary = filepath.Join(dir, "tickring")
+		root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
+		if err != nil {
+			return fmt.Errorf("find the module of tickring: %w", err)
+		}
+		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/tickring")
+		build.Dir, build.Stdout, build.Stderr = strings.TrimSpace(string(root)), os.Stdout, os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build tickring: %w", err)
 		}
 	}
 	return Run(ctx, o)
+}
+
+// execute is the executor of a scenario, in a process of its own. It receives until standard input ends.
+func execute(context.Context) error {
+	o := ExecutorOptions{Token: benchToken}
+	flags := flag.NewFlagSet("executor", flag.ExitOnError)
+	flags.StringVar(&o.App, "app", "", "app of the executor")
+	flags.StringVar(&o.Admin, "admin", "", "URL of the server")
+	flags.TextVar(&o.HangFrom, "hang-from", time.Time{}, "time from which the executor answers nothing")
+	if err := flags.Parse(os.Args[2:]); err != nil {
+		return err
+	}
+	return RunExecutor(o, os.Stdin, os.Stdout)
+}
+
+// apply creates jobs through the API of a server.
+func apply(ctx context.Context, url, token string, jobs []manage.JobSpec) error {
+	c, err := client.New(url, token, client.Config{})
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(jobs, api.MaxApplyJobs) {
+		req := client.ApplyRequest{}
+		for _, j := range part {
+			req.Jobs = append(req.Jobs, api.JobSpecOf(j))
+		}
+		if _, err = c.Apply(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
 }
