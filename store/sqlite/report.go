@@ -25,11 +25,10 @@ func (s runs) Began(ctx context.Context, from, to core.Instant, _ core.JobID, te
 	}
 	after, upTo := rowsBefore(int64(from)*1000), rowsBefore(int64(to)*1000)
 	for n := beganAtOnce; n == beganAtOnce; {
-		n, after = scan(selectRuns+"WHERE n > ? AND n <= ? AND (jkey IS NOT NULL OR state > 3) AND NOT coalesce("+claimedLater+", 0) "+
+		n, after = scan(selectRuns+"WHERE n > ? AND n <= ? AND (jminute > 0 OR state > 3) AND NOT coalesce("+claimedLater+", 0) "+
 			"AND NOT coalesce("+endedLater+", 0) ORDER BY n LIMIT ? + 0", after, upTo, beganAtOnce)
 	}
-	first, end := (int64(from)+59)/60*core.JournalSuffixes, (int64(to)+59)/60*core.JournalSuffixes
-	scan(selectRuns+"INDEXED BY runs_claimed_later WHERE jkey >= ? AND jkey < ? AND "+claimedLater, first, end)
+	scan(selectRuns+"INDEXED BY runs_claimed_later WHERE jminute >= ? AND jminute < ? AND "+claimedLater, (from+59)/60, (to+59)/60)
 	scan(selectRuns+"INDEXED BY runs_ended_later WHERE ended >= ? AND ended < ? AND "+endedLater, int64(from)*1000, int64(to)*1000)
 	return 0, err
 }

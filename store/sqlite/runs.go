@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"zombiezen.com/go/sqlite"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
 )
@@ -34,8 +32,8 @@ const (
 		"keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
 	// These select runs that were claimed, or ended without a claim, in a later minute than they were made.
-	claimedLater = "jkey >= (n / 3840000 + 15778081) * 16"
-	endedLater   = "jkey IS NULL AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
+	claimedLater = "jminute > n / 3840000 + 15778080"
+	endedLater   = "jminute = 0 AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
 )
 
 // runs implements store.Runs.
@@ -44,17 +42,12 @@ type runs struct{ *Store }
 // byID reads runs in the order of some IDs, each with the reason why it cannot be decoded.
 func (c *conn) byID(ids []core.RunID) iter.Seq2[*core.Run, error] {
 	return func(yield func(*core.Run, error) bool) {
-		st := c.prepare(selectRun)
-		for i := 0; i < len(ids) && c.err == nil; i++ {
-			var r core.Run
-			var bad error
-			st.BindInt64(1, key(ids[i]))
-			found := c.step(st)
-			if found {
-				bad = scanRun(st, &r)
-			}
-			if c.fail(st.Reset()); found && !yield(&r, bad) {
-				return
+		for _, id := range ids {
+			for st := range c.rows(selectRun, key(id)) {
+				var r core.Run
+				if bad := scanRun(st, &r); !yield(&r, bad) {
+					return
+				}
 			}
 		}
 	}
@@ -121,18 +114,13 @@ func (tx *tx) putRun(p *store.RunPut) error {
 	return nil
 }
 
-// putForm identifies a statement that writes runs.
-type putForm struct {
-	columns   int // of a new run; 0: the statement changes a run
+// changeForm identifies a statement that changes a run.
+type changeForm struct {
 	open, had bool
 	set, cond core.RunFields
 }
 
-func (f putForm) String() string {
-	if f.columns > 0 {
-		return "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, "")[:f.columns], ", ") + ") VALUES (?, ?" +
-			strings.Repeat(", ?", f.columns) + ") ON CONFLICT (key) DO NOTHING"
-	}
+func (f changeForm) String() string {
 	sets, conds := columnNames(f.set, " = ?"), columnNames(f.cond, " IS ?")
 	if f.set&core.RunOwner != 0 && f.set&core.RunJournal == 0 {
 		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
@@ -146,33 +134,18 @@ func (f putForm) String() string {
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
-// putStmt returns the statement of a form, nil after an error.
-func (tx *tx) putStmt(f putForm) *sqlite.Stmt {
-	st := tx.s.putStmts[f]
-	if st == nil {
-		if st = tx.prepare(f.String()); st != nil {
-			tx.s.putStmts[f] = st
-		}
-	}
-	return st
-}
-
 // createRun stores a new run, and reports whether it was not stored. The columns ended and code of an open run get placeholders
 // of about their final length, so that the end of the run does not make its row outgrow its page.
 func (tx *tx) createRun(r *core.Run) bool {
-	columns := runColumns
-	if isPlain(r) {
-		columns = runColumns[:claimColumns]
-	}
-	st := tx.putStmt(putForm{columns: len(columns)})
+	st := tx.prepare(insertRun)
 	if st == nil {
 		return false
 	}
 	n := tx.newRow()
 	st.BindInt64(1, key(r.ID))
 	st.BindInt64(2, n)
-	for i := range columns {
-		tx.fail(columns[i].bind(st, i+3, r))
+	for i := range runColumns {
+		tx.fail(runColumns[i].bind(st, i+3, r))
 	}
 	if r.State.Open() {
 		st.BindInt64(endedAt+3, madeAt(n))
@@ -187,9 +160,13 @@ func (tx *tx) createRun(r *core.Run) bool {
 
 // changeRun changes a run if the condition holds, and reports whether it does.
 func (tx *tx) changeRun(p *core.RunPut) bool {
-	st := tx.putStmt(putForm{open: p.Open, had: p.Had, set: p.Set, cond: p.If})
+	form := changeForm{p.Open, p.Had, p.Set, p.If}
+	st := tx.s.changes[form]
 	if st == nil {
-		return false
+		if st = tx.prepare(form.String()); st == nil {
+			return false
+		}
+		tx.s.changes[form] = st
 	}
 	at := 1
 	for side, fields := range [2]core.RunFields{p.Set, p.If} {
@@ -225,7 +202,7 @@ func (tx *tx) dropRun(r *core.Run) bool {
 
 // removeRun removes a row of runs with the kept log of the run. The key of the run expires a day after the end.
 func (tx *tx) removeRun(n int64) {
-	for st := range tx.rows("DELETE FROM runs WHERE n = ? RETURNING key, coalesce(json_extract(given, '$.key'), ''), ended", n) {
+	for st := range tx.rows("DELETE FROM runs WHERE n = ? RETURNING key, bound_to, ended", n) {
 		run, until := runOf(st.ColumnInt64(0)), core.FromMillis(st.ColumnInt64(2)).Add(store.KeyFor).Unix()
 		if bound := st.ColumnText(1); bound != "" {
 			k := store.IdempotencyKey(run.Job(), bound)

@@ -58,8 +58,7 @@ func Open(ctx context.Context, o Options) (*store.Store, error) {
 
 type Store struct {
 	*store.Store
-	o       Options // Lock is nil in memory
-	walPath string
+	o Options // Lock is nil in memory
 
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
@@ -70,17 +69,13 @@ type Store struct {
 	closing sync.Once
 	closed  atomic.Bool
 	writes  atomic.Uint64 // commits
-	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
-	putStmts  map[putForm]*sqlite.Stmt
+	changes   map[changeForm]*sqlite.Stmt
 	lastMsg   int64
 	lastRow   int64
 	sweepFrom int64
 	sweepID   int64
-
-	sweeping     sync.Mutex // held by Sweep
-	sweepJournal store.Key  // record after which the next sweep of journals continues
 }
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
@@ -93,13 +88,13 @@ func newStore(o Options, connections int) *Store {
 		o.Now = time.Now
 	}
 	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(), stopped: make(chan struct{}),
-		putStmts: map[putForm]*sqlite.Stmt{}}
+		changes: map[changeForm]*sqlite.Stmt{}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
 	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
-		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
+		s.queues[i] = queue{kind: i, out: map[int64]*received{}, wake: make(chan struct{})}
 	}
 	return s
 }
@@ -116,7 +111,6 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
 	}
 	s, path := newStore(o, readers), filepath.Join(o.Lock.dir, "tickring.db")
-	s.walPath = path + "-wal"
 	c, err := openFile(path, o.Synchronous)
 	if err != nil {
 		return nil, refusal(o.Lock.dir, err)
@@ -235,11 +229,7 @@ func (s *Store) Close() (err error) {
 			err = cmp.Or(err, (<-s.pool).Close())
 		}
 		for i := range s.queues {
-			q := &s.queues[i]
-			q.mu.Lock()
-			q.closed = true
-			q.rouse()
-			q.mu.Unlock()
+			s.queues[i].add(time.Time{}) // its receivers find that the store is closed
 		}
 		if s.o.Lock != nil {
 			err = cmp.Or(err, s.o.Lock.Release())

@@ -49,7 +49,6 @@ type op struct {
 type tx struct {
 	*conn
 	s      *Store
-	most   int          // rows of runs that it can make
 	edits  []edit       // jobs that change
 	row    int64        // the number of the last row of runs that it made
 	made   []madeRun    // runs that it makes
@@ -160,7 +159,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			w.add(o)
 		case <-idle:
 			s.checkpoint(c, "TRUNCATE")
-			idle, commits = nil, 0
+			idle = nil
 		case <-w.closing:
 			closing = true
 		}
@@ -178,11 +177,8 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			continue
 		}
 		idle, last = time.After(idleAfter), time.Now()
-		if commits++; commits >= checkEvery {
-			commits = 0
-			if s.checkpoint(c, "PASSIVE") > walFrames {
-				s.checkpoint(c, "RESTART")
-			}
+		if commits++; commits%checkEvery == 0 && s.checkpoint(c, "PASSIVE") > walFrames {
+			s.checkpoint(c, "RESTART")
 		}
 	}
 	if s.o.Lock != nil {
@@ -224,9 +220,6 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
 	t := &tx{conn: &conn{Conn: c}, s: s}
 	defer t.rollback()
-	for _, o := range ops {
-		t.most += o.rows
-	}
 	t.exec("BEGIN IMMEDIATE")
 	for i := 0; i < len(ops) && t.err == nil; i++ {
 		ops[i].do(t)
@@ -237,9 +230,8 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
 	if t.err != nil {
 		return answer("write", t.err)
 	}
-	old := s.cache.block(t.edits)
 	t.exec("COMMIT")
-	if s.cache.unblock(t.edits, old, t.err == nil); t.err != nil {
+	if s.cache.follow(t.edits, t.err == nil); t.err != nil {
 		return answer("commit", t.err)
 	}
 	s.writes.Add(1)
