@@ -21,7 +21,7 @@ type runColumn struct {
 	or   func(r *core.Run) any // returns a pointer to the value that NULL stands for; nil: to the zero value
 }
 
-// runColumns are the columns beside key and n.
+// runColumns are the columns beside key and n. Those that most runs leave empty come last.
 var runColumns = []runColumn{
 	{"state", core.RunState, func(r *core.Run) any { return &r.State }, nil},
 	{"app", core.RunApp, func(r *core.Run) any { return &r.App }, nil},
@@ -76,11 +76,11 @@ var runColumns = []runColumn{
 
 // Statements of the table runs. The columns of selectRuns are the key, runColumns and n.
 var (
-	insertRun = "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, ""), ", ") + ") VALUES (?, ?" +
-		strings.Repeat(", ?", len(runColumns)) + ") ON CONFLICT (key) DO NOTHING"
 	selectRuns = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
 	selectRun  = selectRuns + "WHERE key = ?"
-	endedAt    = slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == "ended" })
+	// endedAt is the position of ended. A claim has the columns up to code, the next one.
+	endedAt      = slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == "ended" })
+	claimColumns = endedAt + 2
 )
 
 const all = ^core.RunFields(0)
@@ -172,26 +172,23 @@ func scanField(st *sqlite.Stmt, at int, field any) error {
 	switch f := field.(type) {
 	case *time.Time:
 		*f = core.FromMillis(st.ColumnInt64(at))
-		return nil
 	case *core.State:
 		*f = word(states, st.ColumnInt(at))
-		return nil
 	case *core.Cause:
 		*f = word(causes, st.ColumnInt(at))
-		return nil
 	case *core.Reason:
 		*f = word(reasons, st.ColumnInt(at))
-		return nil
-	}
-	switch {
-	case v.CanInt():
-		v.SetInt(st.ColumnInt64(at))
-	case v.Kind() == reflect.Bool:
-		v.SetBool(st.ColumnBool(at))
-	case v.Kind() == reflect.String:
-		v.SetString(st.ColumnText(at))
-	case !st.ColumnIsNull(at):
-		return json.Unmarshal([]byte(st.ColumnText(at)), field)
+	default:
+		switch {
+		case v.CanInt():
+			v.SetInt(st.ColumnInt64(at))
+		case v.Kind() == reflect.Bool:
+			v.SetBool(st.ColumnBool(at))
+		case v.Kind() == reflect.String:
+			v.SetString(st.ColumnText(at))
+		case !st.ColumnIsNull(at):
+			return json.Unmarshal([]byte(st.ColumnText(at)), field)
+		}
 	}
 	return nil
 }

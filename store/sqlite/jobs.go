@@ -75,9 +75,6 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 }
 
 func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	found := make(map[core.JobID]store.Got[*core.Job], len(ids))
 	missing, clock := s.cache.get(ids, func(id core.JobID, j *core.Job) { found[id] = store.Got[*core.Job]{Is: j} })
 	if len(missing) == 0 {

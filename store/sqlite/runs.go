@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+
+	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -114,13 +117,18 @@ func (tx *tx) putRun(p *store.RunPut) error {
 	return nil
 }
 
-// changeForm identifies a statement that changes a run.
-type changeForm struct {
+// putForm identifies a statement that writes runs.
+type putForm struct {
+	columns   int // of a new run; 0: the statement changes a run
 	open, had bool
 	set, cond core.RunFields
 }
 
-func (f changeForm) String() string {
+func (f putForm) String() string {
+	if f.columns > 0 {
+		return "INSERT INTO runs (key, n, " + strings.Join(columnNames(all, "")[:f.columns], ", ") + ") VALUES (?, ?" +
+			strings.Repeat(", ?", f.columns) + ") ON CONFLICT (key) DO NOTHING"
+	}
 	sets, conds := columnNames(f.set, " = ?"), columnNames(f.cond, " IS ?")
 	if f.set&core.RunOwner != 0 && f.set&core.RunJournal == 0 {
 		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
@@ -134,18 +142,33 @@ func (f changeForm) String() string {
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
+// putStmt returns the statement of a form, nil after an error.
+func (tx *tx) putStmt(f putForm) *sqlite.Stmt {
+	st := tx.s.putStmts[f]
+	if st == nil {
+		if st = tx.prepare(f.String()); st != nil {
+			tx.s.putStmts[f] = st
+		}
+	}
+	return st
+}
+
 // createRun stores a new run, and reports whether it was not stored. The columns ended and code of an open run get placeholders
 // of about their final length, so that the end of the run does not make its row outgrow its page.
 func (tx *tx) createRun(r *core.Run) bool {
-	st := tx.prepare(insertRun)
+	columns := runColumns
+	for len(columns) > claimColumns && reflect.ValueOf(columns[len(columns)-1].of(r)).Elem().IsZero() {
+		columns = columns[:len(columns)-1]
+	}
+	st := tx.putStmt(putForm{columns: len(columns)})
 	if st == nil {
 		return false
 	}
 	n := tx.newRow()
 	st.BindInt64(1, key(r.ID))
 	st.BindInt64(2, n)
-	for i := range runColumns {
-		tx.fail(runColumns[i].bind(st, i+3, r))
+	for i := range columns {
+		tx.fail(columns[i].bind(st, i+3, r))
 	}
 	if r.State.Open() {
 		st.BindInt64(endedAt+3, madeAt(n))
@@ -160,13 +183,9 @@ func (tx *tx) createRun(r *core.Run) bool {
 
 // changeRun changes a run if the condition holds, and reports whether it does.
 func (tx *tx) changeRun(p *core.RunPut) bool {
-	form := changeForm{p.Open, p.Had, p.Set, p.If}
-	st := tx.s.changes[form]
+	st := tx.putStmt(putForm{open: p.Open, had: p.Had, set: p.Set, cond: p.If})
 	if st == nil {
-		if st = tx.prepare(form.String()); st == nil {
-			return false
-		}
-		tx.s.changes[form] = st
+		return false
 	}
 	at := 1
 	for side, fields := range [2]core.RunFields{p.Set, p.If} {

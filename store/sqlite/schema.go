@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"strconv"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -50,11 +49,11 @@ CREATE TABLE runs (
 	app TEXT, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
 	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
 	jminute INTEGER NOT NULL, jsuffix INTEGER NOT NULL, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER,
-	retries INTEGER NOT NULL,
-	fixed INTEGER NOT NULL,
+	retries INTEGER NOT NULL, fixed INTEGER NOT NULL,
 	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER NOT NULL DEFAULT 0,
 	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, params TEXT, addresses TEXT,
-	bound_to TEXT, given_by TEXT, rerun_of INTEGER NOT NULL, pauses INTEGER NOT NULL, parent INTEGER NOT NULL, shard TEXT, permit TEXT,
+	bound_to TEXT, given_by TEXT, rerun_of INTEGER NOT NULL DEFAULT 0, pauses INTEGER NOT NULL DEFAULT 0,
+	parent INTEGER NOT NULL DEFAULT 0, shard TEXT, permit TEXT,
 	sent_rev INTEGER NOT NULL DEFAULT 0, notice INTEGER NOT NULL DEFAULT 0, data TEXT, place INTEGER NOT NULL DEFAULT 0,
 	postrun TEXT, keep_log TEXT
 );
@@ -142,7 +141,7 @@ func checkFile(c *conn, newest int) (version int, err error) {
 		return 0, rejected("tickring.db", core.Say("the file has triggers or views, which tickring never creates: "+
 			"the file was modified, so restore another copy"))
 	case v > int64(newest):
-		return 0, rejected("tickring.db, version "+strconv.FormatInt(v, 10), core.Say("the file was written by a newer tickring; "+
+		return 0, rejected(fmt.Sprint("tickring.db, version ", v), core.Say("the file was written by a newer tickring; "+
 			"this one reads versions up to %d: run the newer one, or restore a copy from before the update", newest))
 	}
 	return int(v), nil

@@ -67,11 +67,10 @@ type Store struct {
 	queues  [len(kinds)]queue
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
-	closed  atomic.Bool
 	writes  atomic.Uint64 // commits
 
 	// Only the writer touches these.
-	changes   map[changeForm]*sqlite.Stmt
+	putStmts  map[putForm]*sqlite.Stmt
 	lastMsg   int64
 	lastRow   int64
 	sweepFrom int64
@@ -88,7 +87,7 @@ func newStore(o Options, connections int) *Store {
 		o.Now = time.Now
 	}
 	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(), stopped: make(chan struct{}),
-		changes: map[changeForm]*sqlite.Stmt{}}
+		putStmts: map[putForm]*sqlite.Stmt{}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
 	s.Store.Secrets = s.Resealing(jobs{s})
@@ -221,7 +220,6 @@ func (s *Store) load(db *sqlite.Conn) error {
 // Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
 func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
-		s.closed.Store(true)
 		close(s.w.closing)
 		<-s.stopped
 		err = s.w.closeErr
@@ -242,9 +240,6 @@ func (s *Store) Close() (err error) {
 func (s *Store) read(ctx context.Context, do func(c *conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if s.closed.Load() {
-		return errClosed
 	}
 	var c conn
 	select {

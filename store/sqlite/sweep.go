@@ -120,15 +120,10 @@ func (tx *tx) sweepRuns(now time.Time, keep time.Duration, limit int) (removed i
 }
 
 // chainGoesOn reports whether the attempt id or a later one is open or has a pending follow-up.
-func (tx *tx) chainGoesOn(id core.RunID) (goesOn bool) {
-	for id != 0 && !goesOn {
-		then := core.RunID(0)
-		for st := range tx.rows("SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?", key(id)) {
-			goesOn, then = st.ColumnBool(0), core.RunID(st.ColumnInt64(1))
-		}
-		id = then
-	}
-	return goesOn
+func (tx *tx) chainGoesOn(id core.RunID) bool {
+	return id != 0 && tx.integer("WITH RECURSIVE later AS (SELECT * FROM runs WHERE key = ? UNION ALL SELECT runs.* FROM later JOIN runs "+
+		"ON runs.key = ((later.followed & 4294967295) << 31) | (later.followed >> 32)) SELECT EXISTS (SELECT 1 FROM later "+
+		"WHERE state <= 3 OR "+owesAny+")", key(id)) > 0
 }
 
 // sweepTombs removes tombstones older than a millisecond that no entry, message and run needs. It reads beside the writer: a

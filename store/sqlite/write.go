@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	maxRows        = 1000                   // of a transaction, beyond which it takes no further op
-	fairRows       = 300                    // of them reserved for writes that are not urgent
-	fullEnough     = 250                    // rows that start a transaction at once
-	busyGap        = 4 * time.Millisecond   // more frequent commits gather writes
-	idleAfter      = 500 * time.Millisecond // then the write-ahead log is emptied
-	walFrames      = 8000                   // above this the log is forced to restart
-	busyTimeout    = 10 * time.Second       // of a connection, for others
-	checkpointWait = 20 * time.Millisecond  // for readers
-	checkEvery     = 256                    // commits between two checks of the log
-	maxWaiting     = 4096                   // ops that wait without blocking their callers
+	maxRows        = 1000                  // of a transaction, beyond which it takes no further op
+	fairRows       = 300                   // of them reserved for writes that are not urgent
+	fullEnough     = 250                   // rows that start a transaction at once
+	busyGap        = 4 * time.Millisecond  // more frequent commits gather writes
+	walFrames      = 8000                  // above this the write-ahead log is forced to restart
+	busyTimeout    = 10 * time.Second      // of a connection, for others
+	checkpointWait = 20 * time.Millisecond // for readers
+	checkEvery     = 256                   // commits between two checks of the log
+	maxWaiting     = 4096                  // ops that wait without blocking their callers
 )
 
 // writer is the one goroutine that writes, with the ops that wait for it.
@@ -143,12 +142,7 @@ func (w *writer) gather(wait time.Duration) {
 // writeLoop runs transactions until the store is closed and no op waits.
 func (s *Store) writeLoop(c *sqlite.Conn) {
 	defer close(s.stopped)
-	var (
-		w       = &s.w
-		last    time.Time // of the last commit
-		commits int
-		idle    <-chan time.Time // nil: the log is empty
-	)
+	w, commits, last := &s.w, 0, time.Time{} // last is the time of the last commit
 	for closing := false; !closing || len(w.ops) > 0; {
 		clear(w.ops)
 		w.ops, w.rows = w.ops[:0], 0
@@ -157,9 +151,6 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			w.add(o)
 		case o := <-w.normal:
 			w.add(o)
-		case <-idle:
-			s.checkpoint(c, "TRUNCATE")
-			idle = nil
 		case <-w.closing:
 			closing = true
 		}
@@ -173,10 +164,10 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			continue
 		}
 		s.commit(c, w.ops)
-		if s.o.Lock == nil { // no log to empty, and no disk to gather writes for
+		if s.o.Lock == nil { // no log, and no disk to gather writes for
 			continue
 		}
-		idle, last = time.After(idleAfter), time.Now()
+		last = time.Now()
 		if commits++; commits%checkEvery == 0 && s.checkpoint(c, "PASSIVE") > walFrames {
 			s.checkpoint(c, "RESTART")
 		}
