@@ -21,7 +21,7 @@ type runColumn struct {
 	or   func(r *core.Run) any // returns a pointer to the value that NULL stands for; nil: to the zero value
 }
 
-// runColumns are the columns beside key and n. Those that most runs leave empty come last.
+// runColumns are the columns beside key and n. The columns that most runs leave empty come last.
 var runColumns = []runColumn{
 	{"state", core.RunState, func(r *core.Run) any { return &r.State }, nil},
 	{"app", core.RunApp, func(r *core.Run) any { return &r.App }, nil},

@@ -218,64 +218,53 @@ func TestHistory(t *testing.T) {
 		}
 		check.OK(t, errors.Join(slices.Concat(s.CreateRuns(t.Context(), list), s.ChangeRuns(t.Context(), closes))...))
 	}
+	of := func(job core.JobID, open bool) (ids []core.RunID) {
+		for i := range next {
+			if id := claim(i).ID; id.Job() == job && (!open || i%10 == 0) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	idsOf := func(runs []core.Run) (ids []core.RunID) {
+		for i := range runs {
+			ids = append(ids, runs[i].ID)
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	openOf := func(job core.JobID) []core.RunID {
+		t.Helper()
+		runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, false, 10000)
+		check.OK(t, err)
+		return idsOf(runs)
+	}
+	same := func(what string, job core.JobID, got, want []core.RunID) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Fatalf("job %d: %s: %v, want %v", job, what, got, want)
+		}
+	}
 	compare := func() {
 		t.Helper()
 		last, err := s.Runs.Last(t.Context(), []core.JobID{9, 3, 1, 8, 4, 2, 5, 900, 7, 6}, core.Horizon, 3)
 		check.OK(t, err)
-		if len(last[900]) != min(1, far) {
-			t.Fatalf("job 900: the last are %v", last[900])
-		}
+		check.Equal(t, len(last[900]), min(1, far), "last runs of job 900")
 		for job := core.JobID(1); job <= 9; job++ {
-			var want, got []core.RunID
-			for i := range next {
-				if id := claim(i).ID; id.Job() == job {
-					want = append(want, id)
-				}
-			}
-			slices.Reverse(want)
-			for _, r := range last[job] {
-				got = append(got, r.ID)
-			}
-			if !slices.Equal(got, want[:min(3, len(want))]) {
-				t.Fatalf("job %d: the last are %v, not %v", job, got, want[:min(3, len(want))])
-			}
-		}
-		for job := core.JobID(1); job <= 7; job++ {
-			var want, open []core.RunID
-			for i := range next {
-				if id := claim(i).ID; id.Job() == job {
-					want = append(want, id)
-					if i%10 == 0 {
-						open = append(open, id)
-					}
-				}
-			}
+			want := of(job, false)
+			same("last runs", job, idsOf(last[job]), want[max(0, len(want)-3):])
 			first, last := core.NumberedRange(job)
 			var got []core.RunID
-			for {
+			for more := true; more; {
 				page, err := s.Runs.Span(t.Context(), first, last, 13)
 				check.OK(t, err)
-				for _, r := range page {
-					got = append(got, r.ID)
-					first = r.ID + 1
-				}
-				if len(page) < 13 {
-					break
+				got = append(got, idsOf(page)...)
+				if more = len(page) == 13; more {
+					first = page[12].ID + 1
 				}
 			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("job %d: %d runs, want %d", job, len(got), len(want))
-			}
-			runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(job, core.MaxNumber), core.RunID(job)<<32, false, 10000)
-			check.OK(t, err)
-			got = nil
-			for _, r := range runs {
-				got = append(got, r.ID)
-			}
-			slices.Sort(got)
-			if !slices.Equal(got, open) {
-				t.Fatalf("job %d: open %v, want %v", job, got, open)
-			}
+			same("all runs", job, got, want)
+			same("open runs", job, openOf(job), of(job, true))
 		}
 	}
 	r := claim(0) // of a job far behind others that have none
@@ -302,9 +291,7 @@ func TestHistory(t *testing.T) {
 		end := core.End(claim(i).ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})
 		check.OK(t, s.ChangeRuns(t.Context(), []core.RunPut{end})[0])
 	}
-	if runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, false, 100); err != nil || len(runs) > 0 {
-		t.Fatalf("%d open runs, %v", len(runs), err)
-	}
+	check.Equal(t, len(openOf(1)), 0, "open runs")
 	var ended []core.Run // they fill a generation
 	for i := range 300 {
 		r := claim(next + i)
@@ -322,9 +309,7 @@ func TestHistory(t *testing.T) {
 	}
 	s.Close()
 	s = testStore(t, dir, o)
-	if runs, _, err := s.Runs.Open(t.Context(), core.NumberedRun(1, core.MaxNumber), 1<<32, false, 100); err != nil || len(runs) > 0 {
-		t.Fatalf("%d open runs, %v", len(runs), err)
-	}
+	check.Equal(t, len(openOf(1)), 0, "open runs")
 	next, far = 0, 0
 	create(50) // rows are not numbered again
 	compare()
