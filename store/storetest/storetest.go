@@ -85,7 +85,7 @@ var Cases = []Case{
 	{"RefusedOfMany", refusedOfMany}, {"LongTexts", longTexts}, {"Counters", counters},
 	{"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty}, {"Reopen", reopen},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"RunChanges", runChanges}, {"CloseRuns", closeUnread},
-	{"CloseRunsRead", closeRead}, {"CloseTexts", closeTexts}, {"ClearOwedAndLate", clearOwedAndLate}, {"PostRuns", postRuns},
+	{"CloseRunsRead", closeRead}, {"CloseTexts", closeTexts}, {"PostRuns", postRuns},
 	{"Places", places}, {"Broadcasts", broadcasts}, {"Copies", copies}, {"Triggered", triggered}, {"Retimed", retimed},
 	{"RetimedUnread", retimedUnread}, {"Drops", drops}, {"Spans", spans}, {"OpenRuns", openRuns}, {"RecentRuns", recentRuns},
 	{"RecentRunsOfStates", recentRunsOfStates}, {"LastRuns", lastRuns}, {"Began", began},
