@@ -65,13 +65,6 @@ func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 		Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
 }
 
-// Held reports whether the lock was not released yet.
-func (l *FileLock) Held() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.file != nil
-}
-
 // Release releases the lock; a second call does nothing.
 func (l *FileLock) Release() error {
 	l.mu.Lock()

@@ -205,12 +205,8 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 
 // hide makes a message invisible until a time.
 func (q *queue) hide(id int64, until time.Time) *received {
-	m := q.out[id]
-	if m == nil {
-		m = &received{}
-		q.out[id] = m
-	}
-	m.at = until
+	m := cmp.Or(q.out[id], &received{})
+	m.at, q.out[id] = until, m
 	return m
 }
 

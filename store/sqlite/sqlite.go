@@ -102,7 +102,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.Lock == nil || !o.Lock.Held() {
+	if o.Lock == nil || o.Lock.file == nil {
 		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
 	}
 	o.Synchronous = cmp.Or(o.Synchronous, "FULL")

@@ -221,8 +221,11 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
 	if t.err != nil {
 		return answer("write", t.err)
 	}
-	t.exec("COMMIT")
-	if s.cache.follow(t.edits, t.err == nil); t.err != nil {
+	s.cache.follow(t.edits, func() bool {
+		t.exec("COMMIT")
+		return t.err == nil
+	})
+	if t.err != nil {
 		return answer("commit", t.err)
 	}
 	s.writes.Add(1)
