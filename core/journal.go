@@ -109,15 +109,6 @@ func CutAnswer(text string) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-func (j *Journal) HasLeft() bool {
-	for i := range j.Entries {
-		if j.Entries[i].Outcome == Left {
-			return true
-		}
-	}
-	return false
-}
-
 func (j *Journal) Find(run RunID) (Entry, bool) {
 	for _, e := range j.Entries {
 		if e.Run == run {

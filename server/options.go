@@ -91,7 +91,8 @@ type Options struct {
 	// defaults are 10 s, 10 min, 1 min, 5 s and 10 min.
 	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration
 	// KeepRuns is the time for which all runs are kept; 0 means the setting of each job. KeepJournals is the
-	// time for which journals are kept. SweepEvery is the time between two sweeps that delete expired data.
+	// time for which records of deleted jobs are kept, and journals, but journals for at most a day. SweepEvery
+	// is the time between two sweeps that delete expired data.
 	KeepRuns, KeepJournals, SweepEvery time.Duration // default: 0, 20 days, 1 min, in the order of the fields
 	// ReportZone is the time zone in which the days of reports begin and end; UTC if nil. ReportEvery is the
 	// time between two report scans. ReportFor is the maximum duration of one report scan.

@@ -41,15 +41,12 @@ type Store struct {
 	Secrets Secrets // nil if secrets are not encrypted
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs
-	//   - journals and tombstones older than journals
+	//   - tombstones older than journals, and journals older than that or, in SQLite, than a day
 	//   - records whose Expires has passed, such as skipped times, change records, and keys a day after their run ended
 	//   - all dead-letter messages beyond the newest KeepDead
 	//   - revisits of minutes that the watchdog's cursor has passed
 	//
-	// A store that expires records by itself follows the same rules, later. It has no KeepDead and removes no journal earlier.
-	//
-	// A journal goes earlier if no reader needs it: none of its runs is open or has a pending follow-up, and the watchdog has
-	// checked the runs that it lists as left. A left run must be checked because another holder of a copy may claim it later.
+	// A store that expires records by itself follows the same rules, later. It has no KeepDead.
 	//
 	// Records that may still be needed stay, whatever their age:
 	//   - a run that is open or has a pending follow-up, and its earlier attempts: the first attempt names a permit,
@@ -59,8 +56,8 @@ type Store struct {
 	//   - a shard, and its other attempts, while its broadcast is open or has a pending follow-up
 	//   - a closed run whose due time has a message on the delay queue, visible or not: the message may name the run, and a
 	//     dispatch that finds no run sends it
-	//   - a journal with an open run, a pending follow-up, such a shard or a left run, until the watchdog's cursor has
-	//     passed it for the last time
+	//   - a journal until the watchdog's cursor has passed it for the last time: the watchdog reads a journal again while it has
+	//     an open run, a pending follow-up, such a shard or a left run
 	//   - a tombstone while its job has an open run, a pending follow-up, a waiting entry or a message: a run with neither
 	//     job nor tombstone goes to the dead-letter queue
 	//   - a key while its run is stored

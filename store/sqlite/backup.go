@@ -39,19 +39,14 @@ func Backup(ctx context.Context, dir, to string) (size int64, err error) {
 	if err := copyData(ctx, from, to); err != nil {
 		return 0, refusal(dir, fmt.Errorf("copy the data: %w", err))
 	}
-	if err := file.Sync(); err != nil {
+	info, err := file.Stat()
+	if err = cmp.Or(err, file.Sync()); err != nil {
 		return 0, fmt.Errorf("write the copy to the disk: %w", err)
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("check the copy: %w", err)
+	if folder, err := os.Open(filepath.Dir(to)); err == nil {
+		_ = folder.Sync() // not every system can sync a directory
+		folder.Close()
 	}
-	folder, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return 0, fmt.Errorf("write the copy's name to the disk: %w", err)
-	}
-	defer folder.Close()
-	_ = folder.Sync() // not every system can sync a directory
 	return info.Size(), nil
 }
 

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"maps"
-	"math"
 	"sync"
 	"time"
 
@@ -15,19 +13,22 @@ type edit struct {
 	move *core.Advance
 }
 
-// jobCache caches jobs by ID. A job that a transaction changes is removed before the commit and added in its new form
-// after it. A job that a reader read from the file is added only if it did not change since the read began. So the cache
-// never returns a job older than the last commit. Reading a job from the file takes 52 µs of processor time, from the cache 0.6 µs.
+// jobCache caches jobs by ID. During a commit it returns none of the jobs that the commit changes. A job that a reader read
+// from the file is added only if it did not change since the read began. So the cache never returns a job older than the last
+// commit. Reading a job from the file takes 52 µs of processor time, from the cache 0.6 µs.
 type jobCache struct {
 	most int // jobs, about 1 KB each
 
 	mu      sync.RWMutex
 	jobs    map[core.JobID]*core.Job // never changed in place
+	held    map[core.JobID]bool      // changed by the present commit
 	clock   uint64
-	changed [4096]uint64 // by ID: the clock at the last change of one of them; the maximum during a change
+	changed [4096]uint64 // by ID: the clock at the last change of one of them
 }
 
-func newJobCache() *jobCache { return &jobCache{most: 64_000, jobs: map[core.JobID]*core.Job{}} }
+func newJobCache() *jobCache {
+	return &jobCache{most: 64_000, jobs: map[core.JobID]*core.Job{}, held: map[core.JobID]bool{}}
+}
 
 func (c *jobCache) slot(id core.JobID) *uint64 { return &c.changed[uint32(id)%uint32(len(c.changed))] }
 
@@ -36,7 +37,7 @@ func (c *jobCache) get(ids []core.JobID, found func(core.JobID, *core.Job)) (mis
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, id := range ids {
-		if j := c.jobs[id]; j != nil {
+		if j := c.jobs[id]; j != nil && !c.held[id] {
 			found(id, j)
 		} else {
 			missing = append(missing, id)
@@ -50,7 +51,7 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range jobs {
-		if *c.slot(j.Def.ID) > clock {
+		if *c.slot(j.Def.ID) > clock || c.held[j.Def.ID] {
 			continue
 		}
 		if len(c.jobs) >= c.most {
@@ -63,42 +64,30 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 	}
 }
 
-// block removes the jobs of edits until unblock, and returns the cached ones.
-func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
+// follow changes the cached jobs as a commit does. If the commit fails, it removes them, because the file may have either form.
+func (c *jobCache) follow(edits []edit, commit func() (done bool)) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	old := make(map[core.JobID]*core.Job, len(edits))
 	for _, e := range edits {
-		*c.slot(e.job) = math.MaxUint64
-		if j := c.jobs[e.job]; j != nil {
-			old[e.job] = j
-			delete(c.jobs, e.job)
-		}
+		c.held[e.job] = true
 	}
-	return old
-}
-
-// unblock adds the removed jobs, changed by the edits, if they were committed; otherwise none.
-func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed bool) {
+	c.mu.Unlock()
+	committed := commit()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	clear(c.held)
 	c.clock++
 	for _, e := range edits {
 		*c.slot(e.job) = c.clock
-		j := old[e.job]
-		if j == nil {
-			continue
-		}
-		if e.move == nil || !committed {
-			delete(old, e.job)
+		j := c.jobs[e.job]
+		if j == nil || e.move == nil || !committed {
+			delete(c.jobs, e.job)
 			continue
 		}
 		moved := *j
 		moved.Sched = j.Sched.Moved(*e.move)
 		moved.Sched.RevAt = milli(moved.Sched.RevAt)
-		old[e.job] = &moved
+		c.jobs[e.job] = &moved
 	}
-	maps.Copy(c.jobs, old)
 }
 
 func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }

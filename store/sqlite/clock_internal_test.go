@@ -95,8 +95,8 @@ func TestTwoReceivers(t *testing.T) {
 			raw(t, s, fmt.Sprintf("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (%d, 0, %d, 1, '%s')", id+1, ms, ring.Encode(m)))
 		}
 		check.Call(t)(s.Receive(t.Context(), ring.KindFires, 1))
-		s.queues[0].add(place{ms, 1, 1})
-		s.queues[0].add(place{ms, 1, 2})
+		s.queues[0].add(time.UnixMilli(ms))
+		s.queues[0].add(time.UnixMilli(ms))
 		synctest.Wait()
 		select {
 		case <-woke:
@@ -105,29 +105,4 @@ func TestTwoReceivers(t *testing.T) {
 		}
 		check.OK(t, s.Close())
 	})
-}
-
-// TestMessageDuringASweep: a run whose message is stored while a sweep is under way stays.
-func TestMessageDuringASweep(t *testing.T) {
-	s := testStore(t, t.TempDir(), Options{Gather: -1})
-	r := claim(1)
-	r.At = core.InstantOf(time.Now())
-	r.Slot = r.At
-	check.OK(t, s.CreateRuns(t.Context(), []core.Run{r})[0])
-	check.OK(t, s.ChangeRuns(t.Context(), []core.RunPut{core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()})})[0])
-	waiting, err := s.slotsOfMessages(t.Context())
-	check.OK(t, err)
-	sweep := func() (removed int) {
-		check.OK(t, s.write(t.Context(), false, 1, func(tx *tx) {
-			removed, _ = tx.sweepRuns(time.Now().Add(100*24*time.Hour), time.Hour, waiting, 10)
-		}))
-		return removed
-	}
-	m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{r.Fire()}}
-	check.OK(t, s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0])
-	check.Equal(t, sweep(), 0, "runs removed that have a message")
-	got, err := s.Receive(t.Context(), ring.KindFires, 1)
-	check.OK(t, err)
-	check.OK(t, s.Ack(t.Context(), got)[0])
-	check.Equal(t, sweep(), 1, "runs removed that have none")
 }

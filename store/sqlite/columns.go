@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,122 +16,71 @@ import (
 // runColumn is a column of the table runs.
 type runColumn struct {
 	name string
-	in   core.RunFields         // the fields of an update that the column is part of
-	has  func(r *core.Run) bool // reports whether it is not zero; only of columns after claimColumns
-	bind func(st *sqlite.Stmt, at int, r *core.Run) error
-	scan func(st *sqlite.Stmt, at int, r *core.Run) error
+	in   core.RunFields        // the fields of an update that the column is part of
+	of   func(r *core.Run) any // returns a pointer to the field
+	or   func(r *core.Run) any // returns a pointer to the value that NULL stands for; nil: to the zero value
 }
 
-// runColumns are the columns beside key and n. Claims have only the columns up to code.
+// runColumns are the columns beside key and n. The columns that most runs leave empty come last.
 var runColumns = []runColumn{
-	wordColumn("state", core.RunState, states, func(r *core.Run) *core.State { return &r.State }),
-	textColumn("app", core.RunApp, func(r *core.Run) *string { return &r.App }),
-	wordColumn("cause", 0, causes, func(r *core.Run) *core.Cause { return &r.Cause }),
-	intColumn("rev", 0, func(r *core.Run) *int64 { return &r.Rev }),
-	intColumn("at", core.RunTime, func(r *core.Run) *core.Instant { return &r.At }),
-	intColumn("slot", core.RunTime, func(r *core.Run) *core.Instant { return &r.Slot }),
-	intColumn("seq", 0, func(r *core.Run) *int64 { return &r.Seq }),
-	textColumn("owner", core.RunOwner, func(r *core.Run) *string { return &r.Owner }),
-	timeColumn("until", core.RunUntil, func(r *core.Run) *time.Time { return &r.Until }),
-	textColumn("address", core.RunAddress, func(r *core.Run) *string { return &r.Address }),
-	boolColumn("maybe", core.RunMaybeSent, func(r *core.Run) *bool { return &r.MaybeSent }),
-	{"jkey", core.RunJournal, nil, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		if r.Journal.IsZero() {
-			st.BindNull(at)
-		} else {
-			st.BindInt64(at, r.Journal.Minute*core.JournalSuffixes+int64(r.Journal.Suffix))
+	{"state", core.RunState, func(r *core.Run) any { return &r.State }, nil},
+	{"app", core.RunApp, func(r *core.Run) any { return &r.App }, nil},
+	{"cause", 0, func(r *core.Run) any { return &r.Cause }, nil},
+	{"rev", 0, func(r *core.Run) any { return &r.Rev }, nil},
+	{"at", core.RunTime, func(r *core.Run) any { return &r.At }, nil},
+	{"slot", core.RunTime, func(r *core.Run) any { return &r.Slot }, nil},
+	{"seq", 0, func(r *core.Run) any { return &r.Seq }, nil},
+	{"owner", core.RunOwner, func(r *core.Run) any { return &r.Owner }, nil},
+	{"until", core.RunUntil, func(r *core.Run) any { return &r.Until }, nil},
+	{"address", core.RunAddress, func(r *core.Run) any { return &r.Address }, nil},
+	{"maybe", core.RunMaybeSent, func(r *core.Run) any { return &r.MaybeSent }, nil},
+	{"jminute", core.RunJournal, func(r *core.Run) any { return &r.Journal.Minute }, nil},
+	{"jsuffix", core.RunJournal, func(r *core.Run) any { return &r.Journal.Suffix }, nil},
+	{"jnonce", core.RunJournal, func(r *core.Run) any { return &r.Journal.Nonce }, func(r *core.Run) any {
+		if r.Journal.Minute == 0 {
+			return new(string)
 		}
-		return nil
-	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		if k := st.ColumnInt64(at); !st.ColumnIsNull(at) {
-			r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
-		}
-		return nil
+		return &r.Owner
 	}},
-	{"jnonce", core.RunJournal, nil, func(st *sqlite.Stmt, at int, r *core.Run) error { // NULL: as owner
-		if r.Journal.IsZero() || r.Journal.Nonce == r.Owner {
-			st.BindNull(at)
-		} else {
-			st.BindText(at, r.Journal.Nonce)
-		}
-		return nil
-	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		if !st.ColumnIsNull(at) {
-			r.Journal.Nonce = st.ColumnText(at)
-		}
-		return nil
-	}},
-	timeColumn("sent", core.RunSentAt, func(r *core.Run) *time.Time { return &r.SentAt }),
-	intColumn("attempt", 0, func(r *core.Run) *int { return &r.Attempt }),
-	{"first", 0, nil, func(st *sqlite.Stmt, at int, r *core.Run) error { // NULL: the run itself
-		if r.First == r.ID {
-			st.BindNull(at)
-		} else {
-			st.BindInt64(at, int64(r.First))
-		}
-		return nil
-	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		if r.First = r.ID; !st.ColumnIsNull(at) {
-			r.First = core.RunID(st.ColumnInt64(at))
-		}
-		return nil
-	}},
-	intColumn("retries", 0, func(r *core.Run) *int { return &r.Retries }),
-	boolColumn("fixed", 0, func(r *core.Run) *bool { return &r.FixedDelay }),
-	timeColumn("ended", core.RunEnd, func(r *core.Run) *time.Time { return &r.EndedAt }),
-	intColumn("code", core.RunEnd, func(r *core.Run) *int { return &r.Code }),
-	wordColumn("reason", core.RunEnd, reasons, func(r *core.Run) *core.Reason { return &r.Reason }),
-	textColumn("message", core.RunEnd, func(r *core.Run) *string { return &r.Message }),
-	textColumn("data", core.RunEnd, func(r *core.Run) *string { return &r.Data }),
-	intColumn("followed", core.RunEnd, func(r *core.Run) *core.RunID { return &r.Then }),
-	jsonColumn("owes", core.RunOwes, func(r *core.Run) (*[]core.Owed, bool) { return &r.Owes, len(r.Owes) == 0 }),
-	textColumn("kill_by", core.RunKill, func(r *core.Run) *string { return &r.KillBy }),
-	timeColumn("kill_at", core.RunKill, func(r *core.Run) *time.Time { return &r.KillAt }),
-	jsonColumn("late", core.RunLate, func(r *core.Run) (**core.LateResult, bool) { return &r.Late, r.Late == nil }),
-	jsonColumn("tries", core.RunTries, func(r *core.Run) (*[]core.Try, bool) { return &r.Tries, len(r.Tries) == 0 }),
-	{"given", core.RunGiven, hasGiven, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.PauseAfter, r.Parent, r.Shard}, !hasGiven(r))
-	}, func(st *sqlite.Stmt, at int, r *core.Run) error {
-		if st.ColumnIsNull(at) {
-			return nil
-		}
-		var g given
-		err := columnJSON(st, at, &g)
-		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = g.Params, g.Addresses, g.Key, g.By, g.RerunOf
-		r.PauseAfter, r.Parent, r.Shard = g.Pauses, g.Parent, g.Shard
-		return err
-	}},
-	textColumn("permit", core.RunGiven|core.RunPermit, func(r *core.Run) *string { return &r.Permit }),
-	intColumn("sent_rev", core.RunUnder, func(r *core.Run) *int64 { return &r.SentRev }),
-	boolColumn("notice", core.RunUnder, func(r *core.Run) *bool { return &r.Notice }),
-	intColumn("place", core.RunPlace, func(r *core.Run) *int64 { return &r.Place }),
-	jsonColumn("postrun", core.RunPostRun, func(r *core.Run) (*core.PostRun, bool) { return &r.PostRun, r.PostRun == core.PostRun{} }),
-	textColumn("keep_log", core.RunPostRun, func(r *core.Run) *core.KeepLog { return &r.KeepLog }),
-}
-
-// given holds fields that only few runs have.
-type given struct {
-	Params    *string    `json:"params,omitempty"`
-	Addresses []string   `json:"addresses,omitempty"`
-	Key       string     `json:"key,omitempty"`
-	By        string     `json:"by,omitempty"`
-	RerunOf   core.RunID `json:"rerunOf,omitempty"`
-	Pauses    bool       `json:"pauses,omitempty"`
-	Parent    core.RunID `json:"parent,omitempty"`
-	Shard     core.Shard `json:"shard,omitzero"`
-}
-
-func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.RerunOf != 0 || r.PauseAfter || r.Parent != 0 ||
-		r.Shard != core.Shard{}
+	{"sent", core.RunSentAt, func(r *core.Run) any { return &r.SentAt }, nil},
+	{"attempt", 0, func(r *core.Run) any { return &r.Attempt }, nil},
+	{"first", 0, func(r *core.Run) any { return &r.First }, func(r *core.Run) any { return &r.ID }},
+	{"retries", 0, func(r *core.Run) any { return &r.Retries }, nil},
+	{"fixed", 0, func(r *core.Run) any { return &r.FixedDelay }, nil},
+	{"ended", core.RunEnd, func(r *core.Run) any { return &r.EndedAt }, nil},
+	{"code", core.RunEnd, func(r *core.Run) any { return &r.Code }, nil},
+	{"reason", core.RunEnd, func(r *core.Run) any { return &r.Reason }, nil},
+	{"message", core.RunEnd, func(r *core.Run) any { return &r.Message }, nil},
+	{"data", core.RunEnd, func(r *core.Run) any { return &r.Data }, nil},
+	{"followed", core.RunEnd, func(r *core.Run) any { return &r.Then }, nil},
+	{"owes", core.RunOwes, func(r *core.Run) any { return &r.Owes }, nil},
+	{"kill_by", core.RunKill, func(r *core.Run) any { return &r.KillBy }, nil},
+	{"kill_at", core.RunKill, func(r *core.Run) any { return &r.KillAt }, nil},
+	{"late", core.RunLate, func(r *core.Run) any { return &r.Late }, nil},
+	{"tries", core.RunTries, func(r *core.Run) any { return &r.Tries }, nil},
+	{"params", core.RunGiven, func(r *core.Run) any { return &r.Params }, nil},
+	{"addresses", core.RunGiven, func(r *core.Run) any { return &r.Addresses }, nil},
+	{"bound_to", core.RunGiven, func(r *core.Run) any { return &r.Key }, nil},
+	{"given_by", core.RunGiven, func(r *core.Run) any { return &r.By }, nil},
+	{"rerun_of", core.RunGiven, func(r *core.Run) any { return &r.RerunOf }, nil},
+	{"pauses", core.RunGiven, func(r *core.Run) any { return &r.PauseAfter }, nil},
+	{"parent", core.RunGiven, func(r *core.Run) any { return &r.Parent }, nil},
+	{"shard", core.RunGiven, func(r *core.Run) any { return &r.Shard }, nil},
+	{"permit", core.RunGiven | core.RunPermit, func(r *core.Run) any { return &r.Permit }, nil},
+	{"sent_rev", core.RunUnder, func(r *core.Run) any { return &r.SentRev }, nil},
+	{"notice", core.RunUnder, func(r *core.Run) any { return &r.Notice }, nil},
+	{"place", core.RunPlace, func(r *core.Run) any { return &r.Place }, nil},
+	{"postrun", core.RunPostRun, func(r *core.Run) any { return &r.PostRun }, nil},
+	{"keep_log", core.RunPostRun, func(r *core.Run) any { return &r.KeepLog }, nil},
 }
 
 // Statements of the table runs. The columns of selectRuns are the key, runColumns and n.
 var (
-	claimColumns = columnAt("code") + 1
-	selectRuns   = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
-	selectRun    = selectRuns + "WHERE key = ?"
-	endedAt      = columnAt("ended")
+	selectRuns = "SELECT key, " + strings.Join(columnNames(all, ""), ", ") + ", n FROM runs "
+	selectRun  = selectRuns + "WHERE key = ?"
+	// endedAt is the position of ended. A claim has the columns up to code, the next one.
+	endedAt      = slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == "ended" })
+	claimColumns = endedAt + 2
 )
 
 const all = ^core.RunFields(0)
@@ -143,20 +93,6 @@ func columnNames(fields core.RunFields, suffix string) (names []string) {
 		}
 	}
 	return names
-}
-
-func columnAt(name string) int {
-	return slices.IndexFunc(runColumns, func(c runColumn) bool { return c.name == name })
-}
-
-// isPlain reports whether a run has only the columns of a claim.
-func isPlain(r *core.Run) bool {
-	for i := claimColumns; i < len(runColumns); i++ {
-		if runColumns[i].has(r) {
-			return false
-		}
-	}
-	return true
 }
 
 // scanRun reads a row of selectRuns.
@@ -182,79 +118,85 @@ func (c *conn) runs(q string, args ...any) (list []core.Run, last int64) {
 	return list, last
 }
 
-// column is a column of a field, which has no other column.
-func column[T comparable](name string, in core.RunFields, of func(*core.Run) *T, bind func(st *sqlite.Stmt, at int, v T),
-	scan func(st *sqlite.Stmt, at int) T) runColumn {
-	var zero T
-	return runColumn{name, in, func(r *core.Run) bool { return *of(r) != zero },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { bind(st, at, *of(r)); return nil },
-		func(st *sqlite.Stmt, at int, r *core.Run) error { *of(r) = scan(st, at); return nil }}
-}
-
-func intColumn[T ~int | ~int64](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return column(name, in, of, func(st *sqlite.Stmt, at int, n T) { st.BindInt64(at, int64(n)) },
-		func(st *sqlite.Stmt, at int) T { return T(st.ColumnInt64(at)) })
-}
-
-func timeColumn(name string, in core.RunFields, of func(*core.Run) *time.Time) runColumn {
-	return column(name, in, of, func(st *sqlite.Stmt, at int, t time.Time) { st.BindInt64(at, core.Millis(t)) },
-		func(st *sqlite.Stmt, at int) time.Time { return core.FromMillis(st.ColumnInt64(at)) })
-}
-
-func boolColumn(name string, in core.RunFields, of func(*core.Run) *bool) runColumn {
-	return column(name, in, of, (*sqlite.Stmt).BindBool, (*sqlite.Stmt).ColumnBool)
-}
-
-func textColumn[T ~string](name string, in core.RunFields, of func(*core.Run) *T) runColumn {
-	return column(name, in, of, bindText[T], func(st *sqlite.Stmt, at int) T { return T(st.ColumnText(at)) })
-}
-
-// wordColumn is a column of a value that is stored as its position in a list.
-func wordColumn[T ~string](name string, in core.RunFields, list []T, of func(*core.Run) *T) runColumn {
-	return column(name, in, of, func(st *sqlite.Stmt, at int, word T) { st.BindInt64(at, int64(slices.Index(list, word)+1)) },
-		func(st *sqlite.Stmt, at int) (word T) {
-			if n := st.ColumnInt(at); n > 0 && n <= len(list) {
-				word = list[n-1]
-			}
-			return word
-		})
-}
-
-// jsonColumn is a column of a field as JSON, and NULL if the field is empty.
-func jsonColumn[T any](name string, in core.RunFields, of func(*core.Run) (is *T, empty bool)) runColumn {
-	return runColumn{name, in, func(r *core.Run) bool { _, empty := of(r); return !empty },
-		func(st *sqlite.Stmt, at int, r *core.Run) error {
-			v, empty := of(r)
-			return bindJSON(st, at, v, empty)
-		}, func(st *sqlite.Stmt, at int, r *core.Run) error {
-			v, _ := of(r)
-			return columnJSON(st, at, v)
-		}}
-}
-
-// bindText binds text, and NULL if it is empty.
-func bindText[T ~string](st *sqlite.Stmt, at int, text T) {
-	if text == "" {
+func (c *runColumn) bind(st *sqlite.Stmt, at int, r *core.Run) error {
+	if c.or != nil && reflect.ValueOf(c.of(r)).Elem().Equal(reflect.ValueOf(c.or(r)).Elem()) {
 		st.BindNull(at)
-	} else {
+		return nil
+	}
+	return bindField(st, at, c.of(r))
+}
+
+func (c *runColumn) scan(st *sqlite.Stmt, at int, r *core.Run) error {
+	if c.or != nil && st.ColumnIsNull(at) {
+		reflect.ValueOf(c.of(r)).Elem().Set(reflect.ValueOf(c.or(r)).Elem())
+		return nil
+	}
+	return scanField(st, at, c.of(r))
+}
+
+// bindField binds the value of a field: a number, a truth value, a time in milliseconds, a word as its position in its list, a
+// text, or anything else as JSON. Empty texts and empty JSON are NULL.
+func bindField(st *sqlite.Stmt, at int, field any) error {
+	v := reflect.ValueOf(field).Elem()
+	switch f := field.(type) {
+	case *time.Time:
+		st.BindInt64(at, core.Millis(*f))
+		return nil
+	case *core.State:
+		v = reflect.ValueOf(slices.Index(states, *f) + 1)
+	case *core.Cause:
+		v = reflect.ValueOf(slices.Index(causes, *f) + 1)
+	case *core.Reason:
+		v = reflect.ValueOf(slices.Index(reasons, *f) + 1)
+	}
+	switch kind := v.Kind(); {
+	case v.CanInt():
+		st.BindInt64(at, v.Int())
+	case kind == reflect.Bool:
+		st.BindBool(at, v.Bool())
+	case v.IsZero(), kind == reflect.Slice && v.Len() == 0:
+		st.BindNull(at)
+	case kind == reflect.String:
+		st.BindText(at, v.String())
+	default:
+		text, err := json.Marshal(field)
 		st.BindText(at, string(text))
+		return err
 	}
+	return nil
 }
 
-// bindJSON binds v as JSON, and NULL if it is empty.
-func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
-	if empty {
-		st.BindNull(at)
-		return nil
+// scanField reads what bindField bound.
+func scanField(st *sqlite.Stmt, at int, field any) error {
+	v := reflect.ValueOf(field).Elem()
+	switch f := field.(type) {
+	case *time.Time:
+		*f = core.FromMillis(st.ColumnInt64(at))
+	case *core.State:
+		*f = word(states, st.ColumnInt(at))
+	case *core.Cause:
+		*f = word(causes, st.ColumnInt(at))
+	case *core.Reason:
+		*f = word(reasons, st.ColumnInt(at))
+	default:
+		switch {
+		case v.CanInt():
+			v.SetInt(st.ColumnInt64(at))
+		case v.Kind() == reflect.Bool:
+			v.SetBool(st.ColumnBool(at))
+		case v.Kind() == reflect.String:
+			v.SetString(st.ColumnText(at))
+		case !st.ColumnIsNull(at):
+			return json.Unmarshal([]byte(st.ColumnText(at)), field)
+		}
 	}
-	b, err := json.Marshal(v)
-	st.BindText(at, string(b))
-	return err
+	return nil
 }
 
-func columnJSON(st *sqlite.Stmt, at int, into any) error {
-	if st.ColumnIsNull(at) {
-		return nil
+// word returns the value at a position of a list, counted from 1; empty if there is none.
+func word[T ~string](list []T, position int) (value T) {
+	if position > 0 && position <= len(list) {
+		value = list[position-1]
 	}
-	return json.Unmarshal([]byte(st.ColumnText(at)), into)
+	return value
 }

@@ -102,10 +102,7 @@ func bind(st *sqlite.Stmt, args []any) {
 
 // jsonText returns a list for SQLite's json_each.
 func jsonText[T ~int32 | ~int64 | ~string](list []T) string {
-	if list == nil { // its JSON is null, which json_each returns as a row
-		return "[]"
-	}
-	text, _ := json.Marshal(list) // of numbers and texts: no error
+	text, _ := json.Marshal(append([]T{}, list...)) // the JSON of nil is null, which json_each returns as a row
 	return string(text)
 }
 

@@ -75,15 +75,11 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 }
 
 func (s jobs) Get(ctx context.Context, _ store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	found := make(map[core.JobID]store.Got[*core.Job], len(ids))
 	missing, clock := s.cache.get(ids, func(id core.JobID, j *core.Job) { found[id] = store.Got[*core.Job]{Is: j} })
 	if len(missing) == 0 {
 		return found, nil
 	}
-	s.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
 	var err error
 	for st := range s.rows(ctx, &err, readJobs, jsonText(missing)) {
@@ -142,39 +138,25 @@ func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, 
 	return first, err
 }
 
-// jobWrite is a write with the encoded parts of its job.
+// jobWrite is a write of a job.
 type jobWrite struct {
 	*store.JobPut
-	job  *core.Job // nil unless the write creates or updates a job
-	def  core.Def  // with its secrets encrypted
-	spec []byte
-	err  error
-}
-
-func (s *Store) encodeJob(p *store.JobPut) (w jobWrite) {
-	w.JobPut = p
-	switch {
-	case p.Create != nil:
-		w.job = p.Create
-	case p.Update != nil:
-		w.job = &p.Update.Job
-	default:
-		return w
-	}
-	if w.def, w.err = secretbox.Seal(s.o.Secrets, w.job.Def); w.err != nil {
-		return w
-	}
-	w.def.Created = milli(w.def.Created)
-	c := &w.job.Sched
-	w.spec, w.err = json.Marshal(spec{c.Schedule, c.Misfire, c.Grace, c.Deadline})
-	return w
+	job *core.Job // nil unless the write creates or updates a job
+	def core.Def  // with its secrets encrypted
+	err error
 }
 
 // Put writes advances before other waiting writes, because runs depend on them.
 func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	writes := make([]jobWrite, len(puts))
 	for i := range puts {
-		writes[i] = s.encodeJob(&puts[i])
+		w := &writes[i]
+		if w.JobPut, w.job = &puts[i], puts[i].Create; w.Update != nil {
+			w.job = &w.Update.Job
+		}
+		if w.job != nil {
+			w.def, w.err = secretbox.Seal(s.o.Secrets, w.job.Def)
+		}
 	}
 	return batch(ctx, s.Store, len(puts) > 0 && puts[0].Advance != nil, writes, (*tx).putJob)
 }
@@ -216,8 +198,10 @@ func (tx *tx) advance(a *core.Advance) error {
 // the counter to the group.
 func (tx *tx) storeJob(w *jobWrite, group *store.Group) error {
 	c, d := &w.job.Sched, &w.job.Def
+	text, err := json.Marshal(spec{c.Schedule, c.Misfire, c.Grace, c.Deadline})
+	tx.fail(err)
 	q, bound := createJob, []any{d.ID, d.App, d.Name, d.Keep.Days, c.State, c.Rev, core.Millis(c.RevAt), c.Next, c.PlanAt, c.Partition, c.Seq,
-		c.Tail, c.PauseUntil, c.PauseBy, c.PauseWhy, c.PlanError, c.Compared, w.spec}
+		c.Tail, c.PauseUntil, c.PauseBy, c.PauseWhy, c.PlanError, c.Compared, text}
 	old, seen := &core.Def{}, int64(0)
 	if u := w.Update; u == nil {
 		bound = append(bound, store.KindApp, store.KindTombstone, store.JobName(d.ID))
@@ -236,7 +220,7 @@ func (tx *tx) storeJob(w *jobWrite, group *store.Group) error {
 	case !tx.met(edges) || tx.exec(q, bound...) == 0:
 		return core.ErrRefused
 	}
-	w.def.Children, group.Writes = old.Children, edges
+	w.def.Children, w.def.Created, group.Writes = old.Children, milli(d.Created), edges
 	parents[d.ID] = &w.def
 	tx.putDefs(parents)
 	return nil
@@ -332,25 +316,26 @@ func (tx *tx) leave(d *core.DueItem) {
 
 // keep returns how long the run records of each job stay; 0 is forever.
 func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
-	found, _ := s.Jobs.Get(ctx, store.Whole, jobs) // an unreadable job has the default
 	list := make([]time.Duration, len(jobs))
-	for i, id := range jobs {
-		var k core.Keep
-		if j := found[id]; j.Err == nil && j.Is != nil {
-			k = j.Is.Def.Keep
+	_ = s.read(ctx, func(c *conn) {
+		for i, id := range jobs {
+			if k := c.keep(id); k.Days >= 0 {
+				list[i] = k.For()
+			}
 		}
-		if k.Days >= 0 {
-			list[i] = k.For()
-		}
-	}
+	})
 	return list
+}
+
+// keep returns the setting of a job, or the default if the job does not exist.
+func (c *conn) keep(job core.JobID) core.Keep {
+	return core.Keep{Days: int(c.integer("SELECT keep FROM sched WHERE id = ?", job))}
 }
 
 // putChanges stores change records, which stay as long as the runs of their jobs do from now on.
 func (tx *tx) putChanges(changes []core.Change) {
 	for i := range changes {
-		k := core.Keep{Days: int(tx.integer("SELECT keep FROM sched WHERE id = ?", changes[i].Job))}
-		for _, w := range store.ChangeWrites(&changes[i], tx.s.o.Now().Add(k.For())) {
+		for _, w := range store.ChangeWrites(&changes[i], tx.s.o.Now().Add(tx.keep(changes[i].Job).For())) {
 			tx.writeRecord(&w)
 		}
 	}

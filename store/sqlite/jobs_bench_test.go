@@ -6,18 +6,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/bulk"
-	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
-	"github.com/tickring/tickring/store/sqlite"
 )
 
 // putJobs stores the jobs of manyRuns.
-func putJobs(b *testing.B, e *store.Store, now time.Time, schedule ...func(i int) core.Schedule) {
+func putJobs(b *testing.B, e *store.Store, now time.Time) {
 	b.Helper()
 	for n := range manyApps {
 		putApp(b, e, fmt.Sprintf("app%02d", n))
@@ -34,9 +29,6 @@ func putJobs(b *testing.B, e *store.Store, now time.Time, schedule ...func(i int
 			Next:   core.InstantOf(now) + core.Instant(i),
 			PlanAt: core.InstantOf(now) + core.Instant(i), Seq: 1,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 */5 * * * ?"}}, Timezone: "Europe/Berlin"}}
-		if len(schedule) > 0 {
-			j.Sched.Schedule = schedule[0](i)
-		}
 		j.Normalize()
 		puts[i] = store.JobPut{Create: j, Changes: []core.Change{{ID: 1,
 			At: now, By: "lina", Verb: core.VerbCreated, App: j.Def.App, Job: id, Name: j.Def.Name}}}
@@ -106,73 +98,4 @@ func BenchmarkJobs(b *testing.B) {
 			ms(b)
 		})
 	}
-}
-
-// BenchmarkComing measures the upcoming runs of ten thousand jobs of all kinds in a day and in a week.
-func BenchmarkComing(b *testing.B) {
-	e := openDir(b, b.TempDir(), sqlite.Options{})
-	now := time.Now()
-	putJobs(b, e, now, func(i int) core.Schedule {
-		cron := func(form string, of ...any) core.Schedule {
-			return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: fmt.Sprintf(form, of...)}}, Timezone: "Europe/Berlin"}
-		}
-		switch i % 8 {
-		case 0:
-			return cron("%d %d * * * ?", i%60, i%59)
-		case 1:
-			return cron("0 %d %d ? * MON-FRI", i%60, i%24)
-		case 2:
-			return cron("%d * * * * ?", i%60)
-		case 3:
-			return cron("%d */20 6-20 ? * MON-FRI", i%60)
-		case 4:
-			return cron("0 0 2 L-%d * ?", i%30)
-		case 5:
-			s := cron("0 %d 2 * * ?", i%60)
-			s.Any = append(s.Any, core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d */10 * * * ?", i%60)})
-			return s
-		case 6:
-			return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(i%900+30) * time.Second}}}
-		}
-		return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}
-	})
-	q := query.New(e, query.Options{Now: func() time.Time { return now }})
-	for _, days := range []time.Duration{1, 7} {
-		b.Run(fmt.Sprintf("days-%d", days), func(b *testing.B) {
-			for b.Loop() {
-				s, err := q.ComingShape(b.Context(), query.ComingAsk{For: days * 24 * time.Hour})
-				if err != nil || s.Partial || s.Jobs == 0 {
-					b.Fatal(s, err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/shape")
-		})
-	}
-}
-
-// BenchmarkBulkPause pauses ten thousand jobs in one bulk operation, and resumes them.
-func BenchmarkBulkPause(b *testing.B) {
-	e := openDir(b, b.TempDir(), sqlite.Options{})
-	putJobs(b, e, time.Now())
-	a := wiring.New(e, wiring.Options{Plan: plan.Local()})
-	m := a.People(nil, people.Options{})
-	act := func(r bulk.Request) bulk.Result {
-		r.Why = "the database moves"
-		res, err := m.Act(b.Context(), core.Actor{Name: "lina"}, r)
-		if err != nil || res.Done != manyJobs || res.Next != 0 {
-			b.Fatal(res, err)
-		}
-		return res
-	}
-	var paused, undone time.Duration
-	for b.Loop() {
-		begin := time.Now()
-		res := act(bulk.Request{Verb: bulk.Pause, Filter: &query.JobsAsk{}})
-		paused += time.Since(begin)
-		begin = time.Now()
-		act(bulk.Request{Verb: bulk.Resume, Undo: res.Act})
-		undone += time.Since(begin)
-	}
-	b.ReportMetric(float64(paused.Milliseconds())/float64(b.N), "ms/pause")
-	b.ReportMetric(float64(undone.Milliseconds())/float64(b.N), "ms/undo")
 }

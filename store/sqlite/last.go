@@ -3,35 +3,26 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/tickring/tickring/core"
 )
 
-// Last implements store.Runs. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file. One
-// step skips any number of jobs without runs.
+// Last implements store.Runs. It reads the ends of a job's two ranges of IDs, for all jobs from one state of the file.
 func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
-	asked := make(map[core.JobID]bool, len(jobs))
-	for _, job := range jobs {
-		asked[job] = true
-	}
+	jobs = slices.Compact(slices.Sorted(slices.Values(jobs)))
 	young := map[core.JobID][]core.RunID{}
-	for _, id := range s.recent.among(func(id core.RunID) bool { return asked[id.Job()] }) { // they may enter the history during the read
+	for _, id := range s.recent.among(func(id core.RunID) bool { // they may enter the history during the read
+		_, asked := slices.BinarySearch(jobs, id.Job())
+		return asked
+	}) {
 		young[id.Job()] = append(young[id.Job()], id)
 	}
 	found := make(map[core.JobID][]core.Run, len(jobs))
 	err := s.read(ctx, func(c *conn) {
-		next := core.RunID(0) // the history has none from the last that was sought to this one
-		for _, job := range slices.Sorted(maps.Keys(asked)) {
+		for _, job := range jobs {
 			low, high := core.RunRange(job, 0, upTo)
 			nlow, nhigh := core.NumberedRange(job)
-			if next < low {
-				next = core.RunID(c.integer("SELECT coalesce(min(id), 9223372036854775807) FROM history WHERE id >= ?", low))
-			}
-			if next > nhigh && len(young[job]) == 0 {
-				continue
-			}
 			var list []core.Run
 			for _, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
 				seen, took := 0, 0

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -29,13 +28,7 @@ type FileLock struct {
 func TryLock(dir string) (*FileLock, error) { return lock(context.Background(), dir, false) }
 
 // WaitLock waits until the lock is free and takes it, or until ctx ends.
-func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
-	l, err := lock(ctx, dir, true)
-	if err != nil {
-		err = cmp.Or(ctx.Err(), err)
-	}
-	return l, err
-}
+func WaitLock(ctx context.Context, dir string) (*FileLock, error) { return lock(ctx, dir, true) }
 
 func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -60,21 +53,16 @@ func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 		err = c.err
 		file.Close()
 	}
-	switch sqlite.ErrCode(err).ToPrimary() {
-	case sqlite.ResultBusy:
+	switch code := sqlite.ErrCode(err).ToPrimary(); {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case code == sqlite.ResultBusy:
 		return nil, ErrLocked
-	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
+	case code == sqlite.ResultReadOnly, code == sqlite.ResultCantOpen, code == sqlite.ResultPerm:
 		return nil, unwritable(dir, err)
 	}
 	return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
 		Reason: core.Say("the directory cannot be locked: %v; the directory must be on a local disk", err), Err: err}
-}
-
-// Held reports whether the lock was not released yet.
-func (l *FileLock) Held() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.file != nil
 }
 
 // Release releases the lock; a second call does nothing.

@@ -37,12 +37,8 @@ func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, 
 	for _, state := range of.States {
 		w.states = append(w.states, int64(slices.Index(states, state)+1))
 	}
-	var open []core.RunID
-	if len(w.states) > 0 && slices.Max(w.states) <= running {
-		open = s.recent.openRuns(0)
-	}
 	err = s.read(ctx, func(c *conn) {
-		w.walks(c, open)
+		w.walks(c, &s.recent)
 		list, next = w.page(c)
 	})
 	return list, next, err
@@ -76,8 +72,8 @@ func (w *made) walk(c *conn, where string, args ...any) {
 }
 
 // walks makes walks that together contain every match. For a span of due times they end at rows made near the span, unless
-// many rows were made long before or after their due time. open has all open runs if only these match.
-func (w *made) walks(c *conn, open []core.RunID) {
+// many rows were made long before or after their due time.
+func (w *made) walks(c *conn, r *recent) {
 	after, upTo := int64(0), w.row
 	if w.from != 0 || w.to != core.Horizon {
 		const apart = "INDEXED BY runs_apart WHERE " + madeApart + " AND slot BETWEEN ? AND ?"
@@ -91,7 +87,7 @@ func (w *made) walks(c *conn, open []core.RunID) {
 	switch {
 	case len(w.states) > 0 && slices.Max(w.states) <= running:
 		w.walk(c, "WHERE n IN (SELECT r.n FROM json_each(?) JOIN runs AS r ON "+
-			"r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span, jsonText(open), after, upTo)
+			"r.key = ((value & 4294967295) << 31) | (value >> 32)) AND "+span, jsonText(r.openRuns(0)), after, upTo)
 	case len(w.states) > 0 && slices.Min(w.states) > running+1:
 		for _, state := range w.states {
 			w.walk(c, fmt.Sprintf("INDEXED BY runs_ended_so WHERE state > 4 AND state = %d AND ", state)+span, after, upTo)

@@ -9,8 +9,6 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-var _ store.Pull = (*Store)(nil)
-
 // resize records that runs were added to a queue, or removed.
 func (tx *tx) resize(q store.PullQueue, by int) {
 	tx.exec("INSERT INTO pulled_size (app, queue, runs) VALUES (?1, ?2, ?3) ON CONFLICT (app, queue) DO UPDATE SET runs = runs + ?3",

@@ -30,35 +30,24 @@ func rowsBefore(ms int64) int64 { return min(max(ms-firstMilli, 0), 1<<50)*rowsP
 // madeAt returns the millisecond of a row number.
 func madeAt(n int64) int64 { return n/rowsPerMilli + firstMilli }
 
-// newRow numbers a new row by the present time.
+// newRow numbers a new row by the present time. If the clock was set back by more than clockSlack, it skips the rows that exist.
 func (tx *tx) newRow() int64 {
-	if tx.row++; tx.row == 1 {
-		tx.row = tx.firstRow()
-	}
-	tx.s.lastRow = max(tx.s.lastRow, tx.row)
-	return tx.row
-}
-
-// firstRow returns the first number of a transaction. The next ones are free too, for the rows that the transaction can make.
-func (tx *tx) firstRow() int64 {
-	s := tx.s
-	first := max(rowsBefore(s.o.Now().UnixMilli())+1, 1)
-	switch {
-	case first > s.lastRow:
-	case first > s.lastRow-clockSlack:
-		first = s.lastRow + 1
-	default: // behind the rows in the way
-		for last := first; last >= first; {
-			if last = tx.integer("SELECT coalesce(max(n), -1) FROM runs WHERE n < ?", first+int64(tx.most)); last >= first {
-				first, last = last+1, last+1
-			}
+	s, n := tx.s, tx.row+1
+	if n == 1 {
+		n = max(rowsBefore(s.o.Now().UnixMilli())+1, 1)
+		if n > s.lastRow-clockSlack {
+			n = max(n, s.lastRow+1)
+		}
+		if first := n; first <= s.recent.mark {
+			tx.after = append(tx.after, func() { s.recent.mark = first - 1 })
+			tx.setState("mark", first-1)
 		}
 	}
-	if first <= s.recent.mark {
-		tx.after = append(tx.after, func() { s.recent.mark = first - 1 })
-		tx.setState("mark", first-1)
+	for n <= s.lastRow && tx.integer("SELECT 1 FROM runs WHERE n = ?", n) > 0 {
+		n++
 	}
-	return first
+	tx.row, s.lastRow = n, max(s.lastRow, n)
+	return n
 }
 
 const (
@@ -134,13 +123,6 @@ func (o *recent) openRuns(job core.JobID) (ids []core.RunID) {
 	o.mu.Unlock()
 	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Compare(b, a) })
 	return ids
-}
-
-// someOpen reports whether a run of these is open.
-func (o *recent) someOpen(entries []core.Entry) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.ContainsFunc(entries, func(e core.Entry) bool { return o.open[e.Run] })
 }
 
 // among returns the recent runs that match, in no order.

@@ -50,9 +50,6 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		if err := g.Check(); err != nil {
 			return err
 		}
-		if len(g.Writes) == 1 && len(g.Changes) == 0 && !g.Writes[0].Delete { // one statement has the condition
-			return refused(tx.writeRecord(&g.Writes[0]))
-		}
 		if !tx.met(g.Writes) {
 			return core.ErrRefused
 		}
@@ -90,30 +87,19 @@ func (tx *tx) writeGroup(g *store.Group) {
 	tx.putChanges(g.Changes)
 }
 
-// writeRecord makes a write if its condition is met, or if it is a deletion, and returns how many rows it changed.
-func (tx *tx) writeRecord(w *store.Write) (changed int) {
+// writeRecord makes a write whose condition is met.
+func (tx *tx) writeRecord(w *store.Write) {
 	if w.Delete {
 		if w.Kind == store.KindApp {
 			tx.exec("DELETE FROM records WHERE kind = ?", store.KindExecutors(w.Name))
 		}
-		return tx.exec("DELETE FROM records WHERE kind = ? AND name = ?", w.Kind, w.Name)
+		tx.exec("DELETE FROM records WHERE kind = ? AND name = ?", w.Kind, w.Name)
+		return
 	}
 	expires := int64(0)
 	if !w.Expires.IsZero() {
 		expires = w.Expires.Unix()
 	}
-	q := "INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) ON CONFLICT (kind, name) DO " +
-		"UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)"
-	var was []any
-	switch w.Was {
-	case store.Any:
-	case store.Absent:
-		q += " WHERE false"
-	case store.Lower:
-		q += " WHERE v < ?3"
-	default:
-		was = []any{w.Was}
-		q = "UPDATE records SET v = ?3, body = ?4, expires = nullif(?5, 0) WHERE kind = ?1 AND name = ?2 AND v = ?6"
-	}
-	return tx.exec(q, append([]any{w.Kind, w.Name, w.V, w.Body, expires}, was...)...)
+	tx.exec("INSERT INTO records (kind, name, v, body, expires) VALUES (?1, ?2, ?3, ?4, nullif(?5, 0)) ON CONFLICT (kind, name) DO "+
+		"UPDATE SET v = ?3, body = ?4, expires = nullif(?5, 0)", w.Kind, w.Name, w.V, w.Body, expires)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -34,8 +35,8 @@ const (
 		"keep_log = 'always' AND state = 4 AND sent > 0 AND address IS NOT NULL " +
 		"AND substr(address, 1, 5) <> 'call:' AND substr(address, 1, 6) <> 'queue:')"
 	// These select runs that were claimed, or ended without a claim, in a later minute than they were made.
-	claimedLater = "jkey >= (n / 3840000 + 15778081) * 16"
-	endedLater   = "jkey IS NULL AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
+	claimedLater = "jminute > n / 3840000 + 15778080"
+	endedLater   = "jminute = 0 AND state > 3 AND ended >= (n / 3840000 + 15778081) * 60000"
 )
 
 // runs implements store.Runs.
@@ -44,17 +45,12 @@ type runs struct{ *Store }
 // byID reads runs in the order of some IDs, each with the reason why it cannot be decoded.
 func (c *conn) byID(ids []core.RunID) iter.Seq2[*core.Run, error] {
 	return func(yield func(*core.Run, error) bool) {
-		st := c.prepare(selectRun)
-		for i := 0; i < len(ids) && c.err == nil; i++ {
-			var r core.Run
-			var bad error
-			st.BindInt64(1, key(ids[i]))
-			found := c.step(st)
-			if found {
-				bad = scanRun(st, &r)
-			}
-			if c.fail(st.Reset()); found && !yield(&r, bad) {
-				return
+		for _, id := range ids {
+			for st := range c.rows(selectRun, key(id)) {
+				var r core.Run
+				if bad := scanRun(st, &r); !yield(&r, bad) {
+					return
+				}
 			}
 		}
 	}
@@ -161,8 +157,8 @@ func (tx *tx) putStmt(f putForm) *sqlite.Stmt {
 // of about their final length, so that the end of the run does not make its row outgrow its page.
 func (tx *tx) createRun(r *core.Run) bool {
 	columns := runColumns
-	if isPlain(r) {
-		columns = runColumns[:claimColumns]
+	for len(columns) > claimColumns && reflect.ValueOf(columns[len(columns)-1].of(r)).Elem().IsZero() {
+		columns = columns[:len(columns)-1]
 	}
 	st := tx.putStmt(putForm{columns: len(columns)})
 	if st == nil {
@@ -225,7 +221,7 @@ func (tx *tx) dropRun(r *core.Run) bool {
 
 // removeRun removes a row of runs with the kept log of the run. The key of the run expires a day after the end.
 func (tx *tx) removeRun(n int64) {
-	for st := range tx.rows("DELETE FROM runs WHERE n = ? RETURNING key, coalesce(json_extract(given, '$.key'), ''), ended", n) {
+	for st := range tx.rows("DELETE FROM runs WHERE n = ? RETURNING key, bound_to, ended", n) {
 		run, until := runOf(st.ColumnInt64(0)), core.FromMillis(st.ColumnInt64(2)).Add(store.KeyFor).Unix()
 		if bound := st.ColumnText(1); bound != "" {
 			k := store.IdempotencyKey(run.Job(), bound)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
@@ -113,27 +112,6 @@ func BenchmarkRuns(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/page")
 			b.ReportMetric(float64(found), "runs")
-		})
-	}
-}
-
-// BenchmarkShape is the bars over the list: an hour by the runs, and the last day of which no
-// hour is summed yet.
-func BenchmarkShape(b *testing.B) {
-	e, now := openMany(b)
-	r := report.New(e, report.Options{Now: func() time.Time { return now }})
-	to := core.InstantOf(now)
-	for _, span := range []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour} {
-		b.Run(span.String(), func(b *testing.B) {
-			var s report.Shape
-			for b.Loop() {
-				var err error
-				if s, err = r.Shape(b.Context(), report.ShapeQuestion{From: to - core.Instant(span/time.Second), To: to}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/shape")
-			b.ReportMetric(float64(s.CountedTo-s.CountedFrom)/3600, "hours")
 		})
 	}
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"strconv"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -49,10 +48,12 @@ CREATE TABLE runs (
 	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL,
 	app TEXT, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
 	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
-	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
-	fixed INTEGER NOT NULL,
+	jminute INTEGER NOT NULL, jsuffix INTEGER NOT NULL, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER,
+	retries INTEGER NOT NULL, fixed INTEGER NOT NULL,
 	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER NOT NULL DEFAULT 0,
-	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, given TEXT, permit TEXT,
+	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER NOT NULL DEFAULT 0, params TEXT, addresses TEXT,
+	bound_to TEXT, given_by TEXT, rerun_of INTEGER NOT NULL DEFAULT 0, pauses INTEGER NOT NULL DEFAULT 0,
+	parent INTEGER NOT NULL DEFAULT 0, shard TEXT, permit TEXT,
 	sent_rev INTEGER NOT NULL DEFAULT 0, notice INTEGER NOT NULL DEFAULT 0, data TEXT, place INTEGER NOT NULL DEFAULT 0,
 	postrun TEXT, keep_log TEXT
 );
@@ -62,7 +63,7 @@ CREATE UNIQUE INDEX runs_key ON runs (key);
 CREATE INDEX runs_owing ON runs (key) WHERE ` + owesAny + `;
 -- The runs that were claimed, or ended without a claim, in a later minute than they were made, for reports. A run that starts when
 -- due is in neither index. A minute has 3840000 row numbers.
-CREATE INDEX runs_claimed_later ON runs (jkey) WHERE ` + claimedLater + `;
+CREATE INDEX runs_claimed_later ON runs (jminute) WHERE ` + claimedLater + `;
 CREATE INDEX runs_ended_later ON runs (ended) WHERE ` + endedLater + `;
 -- Lists of runs in the order in which they were made: runs of an app, and runs that did not succeed.
 CREATE INDEX runs_app ON runs (app);
@@ -79,6 +80,8 @@ CREATE TABLE ring (
 );
 -- The next messages of a queue, and their due times.
 CREATE INDEX ring_next ON ring (kind, visible_at, slot);
+-- The few messages that are not visible at their due time, for sweeps of runs.
+CREATE INDEX ring_moved ON ring (slot) WHERE ` + moved + `;
 -- The queues that executors pull from. The number of a removed message is not used again.
 CREATE TABLE pulled (
 	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
@@ -138,7 +141,7 @@ func checkFile(c *conn, newest int) (version int, err error) {
 		return 0, rejected("tickring.db", core.Say("the file has triggers or views, which tickring never creates: "+
 			"the file was modified, so restore another copy"))
 	case v > int64(newest):
-		return 0, rejected("tickring.db, version "+strconv.FormatInt(v, 10), core.Say("the file was written by a newer tickring; "+
+		return 0, rejected(fmt.Sprint("tickring.db, version ", v), core.Say("the file was written by a newer tickring; "+
 			"this one reads versions up to %d: run the newer one, or restore a copy from before the update", newest))
 	}
 	return int(v), nil

@@ -58,8 +58,7 @@ func Open(ctx context.Context, o Options) (*store.Store, error) {
 
 type Store struct {
 	*store.Store
-	o       Options // Lock is nil in memory
-	walPath string
+	o Options // Lock is nil in memory
 
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
@@ -68,9 +67,7 @@ type Store struct {
 	queues  [len(kinds)]queue
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
-	closed  atomic.Bool
 	writes  atomic.Uint64 // commits
-	misses  atomic.Int64  // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
 	putStmts  map[putForm]*sqlite.Stmt
@@ -78,9 +75,6 @@ type Store struct {
 	lastRow   int64
 	sweepFrom int64
 	sweepID   int64
-
-	sweeping     sync.Mutex // held by Sweep
-	sweepJournal store.Key  // record after which the next sweep of journals continues
 }
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the storage engine is closed")
@@ -99,7 +93,7 @@ func newStore(o Options, connections int) *Store {
 	s.Store.Secrets = s.Resealing(jobs{s})
 	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
-		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
+		s.queues[i] = queue{kind: i, out: map[int64]*received{}, wake: make(chan struct{})}
 	}
 	return s
 }
@@ -108,7 +102,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if o.Lock == nil || !o.Lock.Held() {
+	if o.Lock == nil || o.Lock.file == nil {
 		return nil, core.Errorf(core.CodeRefused, "the data directory was opened without its lock")
 	}
 	o.Synchronous = cmp.Or(o.Synchronous, "FULL")
@@ -116,7 +110,6 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		return nil, core.Invalid("synchronous", o.Synchronous, "allowed values: FULL, NORMAL, EXTRA, OFF")
 	}
 	s, path := newStore(o, readers), filepath.Join(o.Lock.dir, "tickring.db")
-	s.walPath = path + "-wal"
 	c, err := openFile(path, o.Synchronous)
 	if err != nil {
 		return nil, refusal(o.Lock.dir, err)
@@ -227,7 +220,6 @@ func (s *Store) load(db *sqlite.Conn) error {
 // Close stops the writer after the writes that it has accepted, closes the file and releases the lock. Later calls fail.
 func (s *Store) Close() (err error) {
 	s.closing.Do(func() {
-		s.closed.Store(true)
 		close(s.w.closing)
 		<-s.stopped
 		err = s.w.closeErr
@@ -235,11 +227,7 @@ func (s *Store) Close() (err error) {
 			err = cmp.Or(err, (<-s.pool).Close())
 		}
 		for i := range s.queues {
-			q := &s.queues[i]
-			q.mu.Lock()
-			q.closed = true
-			q.rouse()
-			q.mu.Unlock()
+			s.queues[i].add(time.Time{}) // its receivers find that the store is closed
 		}
 		if s.o.Lock != nil {
 			err = cmp.Or(err, s.o.Lock.Release())
@@ -252,9 +240,6 @@ func (s *Store) Close() (err error) {
 func (s *Store) read(ctx context.Context, do func(c *conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if s.closed.Load() {
-		return errClosed
 	}
 	var c conn
 	select {

@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	maxRows        = 1000                   // of a transaction, beyond which it takes no further op
-	fairRows       = 300                    // of them reserved for writes that are not urgent
-	fullEnough     = 250                    // rows that start a transaction at once
-	busyGap        = 4 * time.Millisecond   // more frequent commits gather writes
-	idleAfter      = 500 * time.Millisecond // then the write-ahead log is emptied
-	walFrames      = 8000                   // above this the log is forced to restart
-	busyTimeout    = 10 * time.Second       // of a connection, for others
-	checkpointWait = 20 * time.Millisecond  // for readers
-	checkEvery     = 256                    // commits between two checks of the log
-	maxWaiting     = 4096                   // ops that wait without blocking their callers
+	maxRows        = 1000                  // of a transaction, beyond which it takes no further op
+	fairRows       = 300                   // of them reserved for writes that are not urgent
+	fullEnough     = 250                   // rows that start a transaction at once
+	busyGap        = 4 * time.Millisecond  // more frequent commits gather writes
+	walFrames      = 8000                  // above this the write-ahead log is forced to restart
+	busyTimeout    = 10 * time.Second      // of a connection, for others
+	checkpointWait = 20 * time.Millisecond // for readers
+	checkEvery     = 256                   // commits between two checks of the log
+	maxWaiting     = 4096                  // ops that wait without blocking their callers
 )
 
 // writer is the one goroutine that writes, with the ops that wait for it.
@@ -49,7 +48,6 @@ type op struct {
 type tx struct {
 	*conn
 	s      *Store
-	most   int          // rows of runs that it can make
 	edits  []edit       // jobs that change
 	row    int64        // the number of the last row of runs that it made
 	made   []madeRun    // runs that it makes
@@ -144,12 +142,7 @@ func (w *writer) gather(wait time.Duration) {
 // writeLoop runs transactions until the store is closed and no op waits.
 func (s *Store) writeLoop(c *sqlite.Conn) {
 	defer close(s.stopped)
-	var (
-		w       = &s.w
-		last    time.Time // of the last commit
-		commits int
-		idle    <-chan time.Time // nil: the log is empty
-	)
+	w, commits, last := &s.w, 0, time.Time{} // last is the time of the last commit
 	for closing := false; !closing || len(w.ops) > 0; {
 		clear(w.ops)
 		w.ops, w.rows = w.ops[:0], 0
@@ -158,9 +151,6 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			w.add(o)
 		case o := <-w.normal:
 			w.add(o)
-		case <-idle:
-			s.checkpoint(c, "TRUNCATE")
-			idle, commits = nil, 0
 		case <-w.closing:
 			closing = true
 		}
@@ -174,15 +164,12 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			continue
 		}
 		s.commit(c, w.ops)
-		if s.o.Lock == nil { // no log to empty, and no disk to gather writes for
+		if s.o.Lock == nil { // no log, and no disk to gather writes for
 			continue
 		}
-		idle, last = time.After(idleAfter), time.Now()
-		if commits++; commits >= checkEvery {
-			commits = 0
-			if s.checkpoint(c, "PASSIVE") > walFrames {
-				s.checkpoint(c, "RESTART")
-			}
+		last = time.Now()
+		if commits++; commits%checkEvery == 0 && s.checkpoint(c, "PASSIVE") > walFrames {
+			s.checkpoint(c, "RESTART")
 		}
 	}
 	if s.o.Lock != nil {
@@ -224,9 +211,6 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
 	t := &tx{conn: &conn{Conn: c}, s: s}
 	defer t.rollback()
-	for _, o := range ops {
-		t.most += o.rows
-	}
 	t.exec("BEGIN IMMEDIATE")
 	for i := 0; i < len(ops) && t.err == nil; i++ {
 		ops[i].do(t)
@@ -237,9 +221,11 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) error {
 	if t.err != nil {
 		return answer("write", t.err)
 	}
-	old := s.cache.block(t.edits)
-	t.exec("COMMIT")
-	if s.cache.unblock(t.edits, old, t.err == nil); t.err != nil {
+	s.cache.follow(t.edits, func() bool {
+		t.exec("COMMIT")
+		return t.err == nil
+	})
+	if t.err != nil {
 		return answer("commit", t.err)
 	}
 	s.writes.Add(1)

@@ -585,19 +585,29 @@ func refusedOfMany(t *testing.T, h Harness) {
 	createJobs(t, s, job(1000), with(job(bad), func(j *core.Job) { j.Def.Title = "first" }))
 	put(t, s, ids(n)[bad-1], func(r *core.Run) { r.Owner = "first" })
 	list, runs, ends := make([]store.JobPut, n), make([]core.Run, n), make([]core.RunPut, n)
+	groups, keys := make([]store.Group, n), make([]store.Key, n)
 	for i, id := range ids(n) {
+		rec := record(fmt.Sprint(i), 2, "second")
+		groups[i], keys[i] = single(rec, store.Absent), rec.Key
 		list[i], runs[i] = creates(job(core.JobID(i+1))), run(id)
 		ends[i] = core.End(id, core.Run{State: core.Succeeded, Code: 200, EndedAt: base})
 		ends[i].If, ends[i].Was.Owner = ends[i].If|core.RunOwner, "nonce-1"
 	}
+	ok(t, s.Records.Write(ctx, single(record(fmt.Sprint(bad-1), 1, "first"), store.Absent))...)
+	answers(t, s.Records.Write(ctx, groups...), want...)
 	answers(t, s.Jobs.Put(ctx, list), want...)
 	answers(t, s.CreateRuns(ctx, runs), want...)
 	answers(t, s.ChangeRuns(ctx, ends), want...)
+	records, err := s.Records.Get(ctx, keys...)
+	ok(t, err)
 	found, stored := getJobs(t, s, store.Whole, jobIDs(n)...), getRuns(t, s, ids(n)...)
 	for i, id := range ids(n) {
 		j, got := found[id.Job()], stored[id]
 		if got.Err != nil || got.Is.State.Open() != (i == bad-1) || (j.Def.Title == "first") != (i == bad-1) || j.Def.ID != id.Job() {
 			t.Fatalf("run %d is %s, %v; the job is %q", i, got.Is.State, got.Err, j.Def.Title)
+		}
+		if rec := records[keys[i]]; rec.Err == nil && (string(rec.Body) == "first") != (i == bad-1) {
+			t.Fatalf("record %d: %q", i, rec.Body)
 		}
 	}
 }
@@ -651,8 +661,10 @@ func endedContext(t *testing.T, h Harness) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := s.Jobs.Get(ended, store.Whole, []core.JobID{1})
-	for what, err := range map[string]error{"a read": err, "a write": s.CreateRuns(ended, []core.Run{r})[0],
-		"a message": s.Queue.Enqueue(ended, []ring.Out{out(time.Now(), at(1), 1)})[0]} {
+	_, err2 := s.Records.Get(ended, record("a", 0, "").Key)
+	for what, err := range map[string]error{"a read": err, "a read of a record": err2, "a write": s.CreateRuns(ended, []core.Run{r})[0],
+		"a write of a record": s.Records.Write(ended, single(record("a", 1, ""), store.Any))[0],
+		"a message":           s.Queue.Enqueue(ended, []ring.Out{out(time.Now(), at(1), 1)})[0]} {
 		if err == nil {
 			t.Errorf("%s with an ended context succeeded", what)
 		}

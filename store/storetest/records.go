@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,7 +52,7 @@ func Conditions(t *testing.T, r store.Records) {
 		old := record(c.name, c.stored, `{"old":1}`)
 		old.Expires = time.Unix(4_000_000_000, 0).UTC() // an update without an expiry removes it
 		if c.stored != 0 {
-			noError(t, c.name, r.Write(t.Context(), single(old, store.Absent))[0])
+			ok(t, r.Write(t.Context(), single(old, store.Absent))[0])
 		}
 		w := store.Write{Record: record(c.name, c.v, `{"new":1}`), Was: c.was, Delete: c.del}
 		err := r.Write(t.Context(), store.Group{Writes: []store.Write{w}})[0]
@@ -68,7 +67,7 @@ func Conditions(t *testing.T, r store.Records) {
 			want[old.Key] = old
 		}
 		found, err := r.Get(t.Context(), old.Key)
-		noError(t, c.name, err)
+		ok(t, err)
 		if d := cmp.Diff(want, found, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%s: (-want +got)\n%s", c.name, d)
 		}
@@ -78,7 +77,7 @@ func Conditions(t *testing.T, r store.Records) {
 // Groups tests that a group is written completely or not at all, and that a refused or too large group fails no other.
 func Groups(t *testing.T, r store.Records) {
 	ctx := t.Context()
-	noError(t, "create", r.Write(ctx, single(record("a", 1, "a"), store.Absent))[0])
+	ok(t, r.Write(ctx, single(record("a", 1, "a"), store.Absent))[0])
 	both := store.Group{Writes: []store.Write{{Record: record("b", 1, "b"), Was: store.Absent}, {Record: record("a", 2, "aa"), Was: 7}}}
 	large := single(record("large", 1, strings.Repeat("x", store.MaxBody+1)), store.Any)
 	long := single(record(strings.Repeat("x", store.MaxName+1), 1, ""), store.Any)
@@ -106,7 +105,7 @@ func Groups(t *testing.T, r store.Records) {
 	}
 	found, err := r.Get(ctx, record("a", 0, "").Key, record("b", 0, "").Key, record("c", 0, "").Key, record("full", 0, "").Key,
 		record("many44", 0, "").Key, record("many45", 0, "").Key)
-	noError(t, "read", err)
+	ok(t, err)
 	if len(found) != 4 || string(found[record("a", 0, "").Key].Body) != "a" || len(found[record("full", 0, "").Key].Body) != store.MaxBody {
 		t.Errorf("stored: %d records", len(found))
 	}
@@ -115,11 +114,9 @@ func Groups(t *testing.T, r store.Records) {
 	for i := range free {
 		free[i] = single(record(fmt.Sprint("free", i%55), int64(i+1), fmt.Sprint(i)), store.Any)
 	}
-	for i, err := range r.Write(ctx, free...) {
-		noError(t, fmt.Sprint("write ", i), err)
-	}
+	ok(t, r.Write(ctx, free...)...)
 	found, err = r.Get(ctx, record("free0", 0, "").Key, record("free54", 0, "").Key)
-	if noError(t, "read", err); string(found[record("free0", 0, "").Key].Body) != "55" || len(found) != 2 {
+	if ok(t, err); string(found[record("free0", 0, "").Key].Body) != "55" || len(found) != 2 {
 		t.Errorf("of two writes of a record the first stayed: %v", found)
 	}
 }
@@ -133,14 +130,12 @@ func Lists(t *testing.T, r store.Records) {
 		rec.Kind, rec.Body, rec.Expires = "list", []byte{0, 0xff, byte(i)}, time.Unix(4_000_000_000+int64(i), 0).UTC()
 		other := rec
 		other.Kind = "list2"
-		for _, err := range r.Write(ctx, single(rec, store.Absent), single(other, store.Absent)) {
-			noError(t, name, err)
-		}
+		ok(t, r.Write(ctx, single(rec, store.Absent), single(other, store.Absent))...)
 	}
 	var got []string
 	for after := ""; ; {
 		page, err := r.List(ctx, "list", after, "", 4)
-		noError(t, "list", err)
+		ok(t, err)
 		for _, rec := range page {
 			i := len(got)
 			got = append(got, rec.Name)
@@ -166,7 +161,7 @@ func Lists(t *testing.T, r store.Records) {
 		{"b", "a", 9, nil}, {"a/", "中", 9, names[2:4]}, {"b", "", 9, names[4:]},
 	} {
 		page, err := r.List(ctx, "list", c.after, c.before, c.limit)
-		noError(t, "list", err)
+		ok(t, err)
 		got = nil
 		for i := range page {
 			got = append(got, page[i].Name)
@@ -183,7 +178,7 @@ func Lists(t *testing.T, r store.Records) {
 // Races tests that one writer succeeds if many writers read the same version.
 func Races(t *testing.T, r store.Records) {
 	const writers = 20
-	noError(t, "create", r.Write(t.Context(), single(record("race", 1, ""), store.Absent))[0])
+	ok(t, r.Write(t.Context(), single(record("race", 1, ""), store.Absent))[0])
 	errs := make([]error, writers)
 	var all sync.WaitGroup
 	for i := range writers {
@@ -202,16 +197,8 @@ func Races(t *testing.T, r store.Records) {
 		}
 	}
 	found, err := r.Get(t.Context(), record("race", 0, "").Key)
-	if noError(t, "read", err); won < 0 || string(found[record("race", 0, "").Key].Body) != fmt.Sprint(won) {
+	if ok(t, err); won < 0 || string(found[record("race", 0, "").Key].Body) != fmt.Sprint(won) {
 		t.Errorf("writer %d won, stored: %v", won, found)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := r.Get(ended, record("race", 0, "").Key); err == nil {
-		t.Error("a read whose context has ended")
-	}
-	if err := r.Write(ended, single(record("race", 99, ""), store.Any))[0]; err == nil {
-		t.Error("a write whose context has ended")
 	}
 }
 
@@ -230,16 +217,14 @@ func Tables(t *testing.T, r store.Records) {
 		rec.Kind = table.Kind
 		groups = append(groups, single(rec, store.Absent))
 	}
-	for i, err := range r.Write(t.Context(), groups...) {
-		noError(t, fmt.Sprint("write ", i), err)
-	}
+	ok(t, r.Write(t.Context(), groups...)...)
 	names := []string{"a", "broken", "empty", "missing", "newer", "type", "z"}
 	listed, err := table.All(t.Context(), &store.Store{Records: r})
-	noError(t, "list", err)
+	ok(t, err)
 	found, err := table.Get(t.Context(), &store.Store{Records: r}, names...)
-	noError(t, "read", err)
+	ok(t, err)
 	alone, err := table.Get(t.Context(), &store.Store{Records: r}, "broken")
-	if noError(t, "read", err); len(listed) != 6 || len(found) != 6 || alone["broken"].Err == nil {
+	if ok(t, err); len(listed) != 6 || len(found) != 6 || alone["broken"].Err == nil {
 		t.Fatalf("listed %d, found %d, alone %v", len(listed), len(found), alone)
 	}
 	for _, v := range listed {
@@ -252,41 +237,11 @@ func Tables(t *testing.T, r store.Records) {
 	}
 	// A record that cannot be decoded can be replaced and deleted.
 	w, err := table.Put(nil, value{"broken", 2}, 1)
-	noError(t, "encode", err)
+	ok(t, err)
 	repair := store.Group{Writes: []store.Write{w, table.Delete("type", 1)}}
-	noError(t, "repair", r.Write(t.Context(), repair)[0])
+	ok(t, r.Write(t.Context(), repair)[0])
 	found, err = table.Get(t.Context(), &store.Store{Records: r}, "broken", "type")
-	if noError(t, "read", err); len(found) != 1 || found["broken"].Err != nil || found["broken"].Is.V != 2 {
+	if ok(t, err); len(found) != 1 || found["broken"].Err != nil || found["broken"].Is.V != 2 {
 		t.Errorf("repaired: %+v", found)
-	}
-}
-
-// RefusedOfMany tests that one refused write of a large batch fails no other write.
-func RefusedOfMany(t *testing.T, r store.Records) {
-	const n, bad = 60, 37
-	noError(t, "create", r.Write(t.Context(), single(record(fmt.Sprint("of", bad), 1, "first"), store.Absent))[0])
-	groups, keys := make([]store.Group, n), make([]store.Key, n)
-	for i := range groups {
-		rec := record(fmt.Sprint("of", i), 2, "second")
-		groups[i], keys[i] = single(rec, store.Absent), rec.Key
-	}
-	for i, err := range r.Write(t.Context(), groups...) {
-		if i != bad && err != nil || i == bad && !errors.Is(err, core.ErrRefused) {
-			t.Errorf("write %d: %v", i, err)
-		}
-	}
-	found, err := r.Get(t.Context(), keys...)
-	noError(t, "read", err)
-	for i, k := range keys {
-		if body := string(found[k].Body); found[k].Err == nil && body != "second" && i != bad || i == bad && body != "first" {
-			t.Errorf("record %d: %q, %v", i, body, found[k].Err)
-		}
-	}
-}
-
-func noError(t *testing.T, what string, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
 	}
 }

@@ -246,6 +246,10 @@ func takeOver(t *testing.T, h Harness) {
 func runChanges(t *testing.T, h Harness) {
 	s, id := h.Open(t), ids(7)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
+	lost := func(r *core.Run) {
+		r.State, r.Reason, r.EndedAt, r.Then = core.Lost, core.ReasonGone, base, core.NumberedRun(1, 5)
+		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: at(9)}}
+	}
 	for _, c := range []struct {
 		name   string
 		make   func(r *core.Run) core.RunPut
@@ -278,6 +282,19 @@ func runChanges(t *testing.T, h Harness) {
 		}, closed}, []string{"ok", "refused", "refused"}},
 		{"kill", func(r *core.Run) core.RunPut { return r.Kill("ann", base.Add(time.Second)) }, nil,
 			[]func(*core.Run){nil, closed}, []string{"ok", "refused", "refused"}},
+		{"clear follow-ups", func(r *core.Run) core.RunPut {
+			ended := *r
+			if r.State.Open() {
+				ended.State = core.Succeeded
+			}
+			return ended.ClearOwed()
+		}, []func(*core.RunPut){func(p *core.RunPut) { p.Was.Owes = []core.Owed{{Pause: true}} }},
+			[]func(*core.Run){lost, closed, nil}, []string{"ok", "ok", "refused", "refused"}},
+		{"late result", func(r *core.Run) core.RunPut {
+			ended := *r
+			ended.State = core.Lost
+			return ended.NoteLate(core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"})
+		}, nil, []func(*core.Run){lost, nil}, []string{"ok", "refused", "refused"}},
 	} {
 		s := h.Open(t)
 		t.Log(c.name)
@@ -402,27 +419,6 @@ func closeTexts(t *testing.T, h Harness) {
 	}
 	ok(t, s.CreateRuns(t.Context(), runs)...)
 	ok(t, s.ChangeRuns(t.Context(), ends)...)
-}
-
-func clearOwedAndLate(t *testing.T, h Harness) {
-	s := h.Open(t)
-	id := ids(4)
-	owes := []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(9)}}
-	open := put(t, s, id[0], nil)
-	lost := put(t, s, id[1], func(r *core.Run) {
-		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
-	})
-	done := put(t, s, id[2], closed)
-	closing, none, other := open, done, lost // unread, as usual; other as another writer read it earlier
-	closing.State, none.ID, other.Owes = core.Succeeded, id[3], []core.Owed{{Pause: true}}
-	judge(t, s, []core.RunPut{other.ClearOwed()}, "refused")
-	judge(t, s, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}, "refused", "ok", "ok", "refused")
-	judge(t, s, []core.RunPut{lost.ClearOwed()}, "refused")
-	late := core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"}
-	open2, none2 := open, lost // as lost
-	open2.State, none2.ID = core.Lost, id[3]
-	judge(t, s, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}, "refused", "refused", "ok")
-	judge(t, s, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})}, "refused")
 }
 
 // clearOwed records that a run has no follow-ups left.

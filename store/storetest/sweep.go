@@ -30,6 +30,16 @@ func sweepAll(t *testing.T, s *store.Store, now time.Time, runs, journals time.D
 	}
 }
 
+// swept runs a case of a store that does not remove expired items by itself.
+func swept(test func(*testing.T, Harness)) func(*testing.T, Harness) {
+	return func(t *testing.T, h Harness) {
+		if h.Expires {
+			t.Skip("this store removes expired items by itself")
+		}
+		test(t, h)
+	}
+}
+
 // passing is a store on which time passes.
 type passing struct {
 	*store.Store
@@ -144,9 +154,6 @@ func expiry(t *testing.T, h Harness) {
 
 // sweep: runs are removed after the time of their job, or after the given time; open runs stay. Young keys stay.
 func sweep(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store sweeps itself")
-	}
 	s, now := h.Open(t), time.Now()
 	createJobs(t, s, keeping(1, 7), keeping(2, 100), keeping(3, core.KeepForever))
 	ended := func(r *core.Run) { r.State, r.EndedAt, r.Key = core.Succeeded, now, "k" }
@@ -175,9 +182,6 @@ func sweep(t *testing.T, h Harness) {
 
 // sweepNeeded: items that may still be read stay, however old they are.
 func sweepNeeded(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store sweeps itself")
-	}
 	s, ctx, now := h.Open(t), t.Context(), time.Now()
 	slot, n := core.InstantOf(now), uint32(0)
 	all := func() { sweepAll(t, s, now.Add(100*day), day, day) }
@@ -254,22 +258,6 @@ func sweepNeeded(t *testing.T, h Harness) {
 	sweepTombstone(t, s, now, number(3), number(3), all)
 }
 
-// sweepKey: the key of an open run stays.
-func sweepKey(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store sweeps itself")
-	}
-	p := &passing{Store: h.Open(t), h: h, now: time.Now().Add(100 * day)}
-	id, other := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
-	put(t, p.Store, id, func(r *core.Run) { unowned(r); r.Key = "key" })
-	p.bound(t, "key", id, id)
-	p.pass(t, day)
-	p.bound(t, "key", other, id)
-	endRun(t, p.Store, id, core.Run{State: core.Succeeded, EndedAt: time.Now()})
-	p.pass(t, day)
-	p.bound(t, "key", other, other)
-}
-
 // sweepMessages: a message that was not acked may name runs of its due time, and no others, however long it waits.
 func sweepMessages(t *testing.T, s *store.Store, now time.Time, number func(job core.JobID) core.RunID,
 	old func(id core.RunID, change func(*core.Run)) core.RunID, gone, stay func(why string, ids ...core.RunID)) {
@@ -316,109 +304,8 @@ func sweepTombstone(t *testing.T, s *store.Store, now time.Time, id, retry core.
 	stone(false, "nothing needs it")
 }
 
-// sweepJournals: a journal is removed once no reader can need it, and not before.
-func sweepJournals(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store sweeps itself")
-	}
-	s, ctx, now := h.Open(t), t.Context(), time.Now()
-	minute, n := now.Unix()/60, 0
-	there := func(nonce string, want bool, why string) {
-		t.Helper()
-		sweepAll(t, s, now, 7*day, 7*day)
-		key := core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}
-		found, err := s.Journals(ctx, []core.JournalKey{key})
-		ok(t, err)
-		if _, is := found[key]; is != want {
-			t.Errorf("journal %s exists: %t; %s", nonce, is, why)
-		}
-	}
-	write := func(nonce string, v int, entries ...core.Entry) core.JournalKey {
-		t.Helper()
-		j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v, Entries: entries}
-		ok(t, s.PutJournal(ctx, j))
-		return j.Key
-	}
-	end := func(id core.RunID, owes ...core.Owed) {
-		t.Helper()
-		to := core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: now, Owes: owes}
-		if len(owes) > 0 {
-			to.Then = owes[0].Run
-		}
-		endRun(t, s, id, to)
-	}
-	entry := func(o core.Outcome) core.Entry {
-		n++
-		return core.Entry{Run: core.PlannedRun(1, at(n)), Address: "http://a", Outcome: o}
-	}
-	claim := func(o core.Outcome) core.Entry {
-		x := entry(o)
-		put(t, s, x.Run, nil)
-		return x
-	}
-	ok(t, s.MoveCursor(ctx, 0, minute-20))
-	sweepShards(t, s, there, write, end)
-	for _, o := range []core.Outcome{core.Begun, core.Accepted, core.Unconfirmed} {
-		a, b := claim(o), claim(core.Accepted)
-		name := o.String()
-		write(name, 1, a, b)
-		end(b.Run)
-		there(name, true, "a run is open")
-		end(a.Run, core.Owed{Run: core.NumberedRun(1, uint32(n)), Kind: core.CauseRetry, Slot: at(9)})
-		there(name, true, "a retry is pending")
-		clearOwed(t, s, a.Run)
-		there(name, false, "all runs are closed, without follow-ups")
-	}
-
-	// Written again with more runs after its first form was removed.
-	a := claim(core.Accepted)
-	end(a.Run)
-	write("again", 1, a)
-	there("again", false, "all runs are closed")
-	b := claim(core.Begun)
-	write("again", 2, a, b)
-	there("again", true, "a run is open")
-	end(b.Run)
-	there("again", false, "all runs are closed")
-
-	// Until the watchdog has read it, an untouched run may be claimed by another process that holds a copy.
-	left := entry(core.Left)
-	key := write("left", 1, left)
-	there("left", true, "the watchdog has not read it")
-	put(t, s, left.Run, nil)
-	ok(t, s.PutRevisits(ctx, minute+10, []core.JournalKey{key}))
-	ok(t, s.MoveCursor(ctx, minute-20, minute))
-	there("left", true, "its run is open")
-	end(left.Run)
-	there("left", true, "the watchdog must read it again")
-	ok(t, s.MoveCursor(ctx, minute, minute+10))
-	there("left", false, "the watchdog has read it")
-}
-
-// sweepShards: a shard's journal stays while its broadcast is open; the journal of another broadcast's shard is removed.
-func sweepShards(t *testing.T, s *store.Store, there func(nonce string, want bool, why string),
-	write func(nonce string, v int, entries ...core.Entry) core.JournalKey, end func(id core.RunID, owes ...core.Owed)) {
-	whole := put(t, s, core.NumberedRun(1, 1000), func(r *core.Run) {
-		r.Spread(core.NumberedRun(1, 1001), []string{"http://a", "http://b"}, false)
-	})
-	retry := core.NumberedRun(1, 1003) // of the first shard
-	put(t, s, retry, func(r *core.Run) { r.First, r.Shard.Of = core.NumberedRun(1, 1001), whole.ID })
-	old := put(t, s, core.NumberedRun(1, 900), func(r *core.Run) { r.Shard.Of = core.NumberedRun(1, 899) }).ID
-	end(retry)
-	end(old)
-	write("shard", 1, core.Entry{Run: retry, Address: "http://a", Outcome: core.Accepted})
-	write("old shard", 1, core.Entry{Run: old, Address: "http://a", Outcome: core.Accepted})
-	there("old shard", false, "its broadcast is not open")
-	there("shard", true, "its broadcast is open")
-	end(whole.ID)
-	there("shard", false, "its broadcast is closed")
-}
-
 // sweepCursor: an old journal of an open run stays until the watchdog has passed it and its revisits.
 func sweepCursor(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store sweeps itself")
-	}
 	s, ctx, now := h.Open(t), t.Context(), time.Now()
 	minute := now.Unix() / 60
 	j := journal(minute, "n", 1, 2)
@@ -593,9 +480,6 @@ func keptLogs(t *testing.T, h Harness) {
 
 // sweepScripts: the scripts of a job are removed when nothing is left of the job, not even its tombstone.
 func sweepScripts(t *testing.T, h Harness) {
-	if h.Expires {
-		t.Skip("this store keeps the scripts of a deleted job after a crash")
-	}
 	s, ctx := h.Open(t), t.Context()
 	createJobs(t, s, job(1), job(2))
 	for _, id := range []core.JobID{1, 2} {
