@@ -353,9 +353,6 @@ func (s *Server) Run(ctx context.Context) error {
 		close(p.stopping)
 	default:
 		notes.Go(func() { s.tellOutage(telling, p) })
-		if s.traces != nil {
-			notes.Go(func() { s.traces.Run(telling) })
-		}
 		err = s.work(ctx, serveErr)
 	}
 	stop()

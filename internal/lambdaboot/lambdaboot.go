@@ -402,7 +402,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *dynamo.Store, 
 		}
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
-	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans,
+	if c.Traces, err = traces.New(traces.Options{Salt: []byte(c.Deployment), Log: log, Count: c.Metrics.spans, Timeout: time.Second,
 		Wrap: func(next http.RoundTripper) http.RoundTripper { return newXRay(sdk, next) }}); err != nil {
 		return c, sdk, nil, log, fmt.Errorf("configuration: %w", err)
 	}

@@ -4,51 +4,53 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// batch is how many spans go in one request.
-const batch = 512
-
-// queue holds spans until the collector has them. It is a span processor of the SDK. The SDK's
-// own does not report dropped spans, and ends only when the collector answers.
+// queue is around the batch processor of the SDK, which would drop spans without a report, and would wait for the collector at a
+// shutdown. As the exporter of the processor, queue counts and logs the spans of each request.
 type queue struct {
-	o        *Options
-	exporter sdktrace.SpanExporter
-	spans    chan sdktrace.ReadOnlySpan
-	kick     chan struct{} // there are enough for a request
+	o         *Options
+	exporter  sdktrace.SpanExporter // sends the requests
+	processor sdktrace.SpanProcessor
+	waiting   atomic.Int64 // spans in the processor, including the spans of a request
+	closing   context.Context
+	stop      context.CancelFunc // ends closing, and so every request
+	drained   chan struct{}      // closed when the processor has ended
+	quiet     time.Time          // no flush before
 
-	// State of Run, Flush and Close; only one of them runs at a time.
+	mu      sync.Mutex // held during a request
 	failing bool
-	missed  int       // since it fails
-	quiet   time.Time // no flush before
+	missed  int // spans lost since failing
 }
 
-// OnStart implements sdktrace.SpanProcessor.
-func (q *queue) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func newQueue(o *Options, to sdktrace.SpanExporter) *queue {
+	q := &queue{o: o, exporter: to, drained: make(chan struct{})}
+	q.closing, q.stop = context.WithCancel(context.Background())
+	q.processor = sdktrace.NewBatchSpanProcessor(q, sdktrace.WithMaxQueueSize(o.Queue), sdktrace.WithBatchTimeout(o.Every),
+		sdktrace.WithExportTimeout(o.Timeout))
+	return q
+}
+
+// bounded is the batch processor with at most Options.Queue spans.
+type bounded struct {
+	sdktrace.SpanProcessor
+	q *queue
+}
 
 // OnEnd adds a span to the queue, or drops the span if the queue is full.
-func (q *queue) OnEnd(s sdktrace.ReadOnlySpan) {
-	select {
-	case q.spans <- s:
-	default:
-		q.count(0, 1)
+func (b bounded) OnEnd(s sdktrace.ReadOnlySpan) {
+	if b.q.waiting.Add(1) > int64(b.q.o.Queue) {
+		b.q.waiting.Add(-1)
+		b.q.count(0, 1)
 		return
 	}
-	if len(q.spans) >= min(batch, cap(q.spans)) {
-		select {
-		case q.kick <- struct{}{}:
-		default:
-		}
-	}
+	b.SpanProcessor.OnEnd(s)
 }
-
-// ForceFlush does nothing, because the owner of the queue sends the spans.
-func (q *queue) ForceFlush(context.Context) error { return nil }
-
-func (q *queue) Shutdown(context.Context) error { return nil }
 
 func (q *queue) count(exported, lost int) {
 	if q.o.Count != nil {
@@ -56,96 +58,75 @@ func (q *queue) count(exported, lost int) {
 	}
 }
 
-// Run sends spans to the collector until ctx ends.
-func (t *Traces) Run(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	q := t.queue
-	tick := time.NewTicker(q.o.Every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-q.kick:
-		}
-		for ctx.Err() == nil && q.export(ctx) {
-		}
-	}
-}
-
-// Flush sends the spans in the queue to the collector, until Options.FlushFor has passed or ctx ends. A process that
-// may be frozen between two pieces of work calls Flush. Do not call Flush while Run runs.
-func (t *Traces) Flush(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	q := t.queue
-	if len(q.spans) == 0 || time.Now().Before(q.quiet) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, q.o.FlushFor)
+// ExportSpans implements sdktrace.SpanExporter. It reports errors itself and returns nil.
+func (q *queue) ExportSpans(ctx context.Context, list []sdktrace.ReadOnlySpan) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for ctx.Err() == nil && !q.failing && q.export(ctx) {
-	}
-	if q.failing {
-		q.failing, q.quiet = false, time.Now().Add(q.o.Pause)
-	}
-}
-
-// Close sends the remaining spans to the collector after Run has ended, until Options.CloseFor has passed or ctx ends.
-// Spans that the collector does not accept in this time are dropped.
-func (t *Traces) Close(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	q := t.queue
-	ctx, cancel := context.WithTimeout(ctx, q.o.CloseFor)
-	defer cancel()
-	for ctx.Err() == nil && q.export(ctx) {
-	}
-	if left := len(q.spans); left > 0 {
-		q.count(0, left)
-		q.o.Log.Warn("spans lost at shutdown: the collector did not accept them in time", "spans", left)
-	}
-	_ = q.exporter.Shutdown(ctx) // it ends open requests, and there are none
-}
-
-// export brings one batch to the collector; false where there was none.
-func (q *queue) export(ctx context.Context) bool {
-	var list []sdktrace.ReadOnlySpan
-	for len(list) < batch {
-		select {
-		case s := <-q.spans:
-			list = append(list, s)
-			continue
-		default:
-		}
-		break
-	}
-	if len(list) == 0 {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, q.o.Timeout)
-	defer cancel()
+	defer context.AfterFunc(q.closing, cancel)()
 	err := q.exporter.ExportSpans(ctx, list)
-	switch {
-	case err != nil:
-		q.count(0, len(list))
-		if !q.failing { // once, until it works again
-			q.o.Log.Warn("spans lost: the collector does not accept spans", "spans", len(list), "err", shortened(err))
-		}
-		q.failing, q.missed = true, q.missed+len(list)
-	default:
+	q.waiting.Add(-int64(len(list)))
+	if err == nil {
 		q.count(len(list), 0)
 		if q.failing {
 			q.o.Log.Info("the collector accepts spans again", "lost", q.missed)
 		}
 		q.failing, q.missed = false, 0
+		return nil
 	}
-	return true
+	q.count(0, len(list))
+	if !q.failing && q.closing.Err() == nil { // once, until it works again; Close reports the rest
+		q.o.Log.Warn("spans lost: the collector does not accept spans", "spans", len(list), "err", shortened(err))
+	}
+	q.failing, q.missed = true, q.missed+len(list)
+	return nil
+}
+
+// Shutdown implements sdktrace.SpanExporter.
+func (q *queue) Shutdown(ctx context.Context) error {
+	defer close(q.drained)
+	return q.exporter.Shutdown(ctx)
+}
+
+// Flush sends the spans in the queue to the collector, until Options.FlushFor has passed or ctx ends, and a request that has
+// begun before ends. A process that may be frozen between two pieces of work calls Flush.
+func (t *Traces) Flush(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	q := t.queue
+	if q.waiting.Load() == 0 || time.Now().Before(q.quiet) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, q.o.FlushFor)
+	defer cancel()
+	_ = q.processor.ForceFlush(ctx) // ExportSpans has reported the error
+	q.mu.Lock()                     // after the end of a request that ctx ended
+	defer q.mu.Unlock()
+	if q.failing {
+		q.quiet = time.Now().Add(q.o.Pause)
+	}
+}
+
+// Close sends the remaining spans to the collector, until Options.CloseFor has passed or ctx ends. Spans that the collector
+// does not accept in this time are dropped.
+func (t *Traces) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	q := t.queue
+	defer q.stop()
+	ctx, cancel := context.WithTimeout(ctx, q.o.CloseFor)
+	defer cancel()
+	if q.processor.Shutdown(ctx) == nil {
+		return
+	}
+	if left := q.waiting.Load(); left > 0 {
+		q.o.Log.Warn("spans lost at shutdown: the collector did not accept them in time", "spans", left)
+	}
+	q.stop()
+	<-q.drained
 }
 
 // shortened returns the text of an error, cut because it may hold an unknown server's answer.

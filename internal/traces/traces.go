@@ -7,7 +7,7 @@
 // every process that sends or closes a run computes equal IDs. A retry, a child run, a shard and a rerun each have a
 // trace of their own, with a link to the trace of the original run.
 //
-// Spans wait in a queue in memory with a maximum size. Only Run, Flush and Close wait for the collector, each for a
+// Spans wait in a queue in memory with a maximum size. Only Flush and Close wait for the collector, each for a
 // limited time. If the queue is full or the collector does not accept a span, the span is dropped, counted and logged.
 package traces
 
@@ -49,7 +49,7 @@ type Options struct {
 	// Count is called with the numbers of exported and dropped spans, and must not block; nil: no call.
 	Count func(exported, lost int)
 
-	// Every is the maximum time for which Run holds a span back, to send several spans in one request.
+	// Every is the maximum time for which a span is held back, to send several spans in one request.
 	Every time.Duration // default: 1 s
 	// Timeout is the timeout of one request to the collector, including its retries. OTEL_EXPORTER_OTLP_TIMEOUT
 	// also limits each single attempt.
@@ -71,7 +71,7 @@ type Traces struct {
 }
 
 // New returns Traces with the settings in the environment; nil if the environment names no collector. The error names
-// a variable that is invalid or requests an unsupported feature.
+// a variable that is invalid or requests an unsupported feature. Call Close at the end.
 func New(o Options) (*Traces, error) {
 	env, err := read(os.Getenv)
 	if err != nil || env == nil {
@@ -99,9 +99,9 @@ func New(o Options) (*Traces, error) {
 	if err != nil {
 		return nil, core.Invalid("OTEL_RESOURCE_ATTRIBUTES", os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), "name=value,name=value is expected: %v", err)
 	}
-	q := &queue{o: &o, exporter: exporter, spans: make(chan sdktrace.ReadOnlySpan, o.Queue), kick: make(chan struct{}, 1)}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(what), sdktrace.WithSpanProcessor(q), sdktrace.WithIDGenerator(ids{}),
-		sdktrace.WithSampler(env.sampler))
+	q := newQueue(&o, exporter)
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(what), sdktrace.WithSpanProcessor(bounded{q.processor, q}),
+		sdktrace.WithIDGenerator(ids{}), sdktrace.WithSampler(env.sampler))
 	return &Traces{salt: o.Salt, tracer: provider.Tracer("github.com/tickring/tickring"), queue: q}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/goleak"
 
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -374,15 +375,10 @@ func TestBadCollectors(t *testing.T) {
 			var n counts
 			tr := open(t, Options{Every: time.Millisecond, Timeout: 50 * time.Millisecond, CloseFor: 50 * time.Millisecond, Queue: 16, Count: n.add,
 				Log: slog.New(slog.NewTextHandler(&log, nil))})
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			wg.Go(func() { tr.Run(ctx) })
 			e := &executor{answer: dispatch.Answer{Kind: dispatch.AnswerAccepted}}
 			for range 1000 { // many times the size of the queue
 				tr.Sender(e).Send(t.Context(), shipment(run(1)))
 			}
-			stop()
-			wg.Wait()
 			tr.Close(t.Context())
 			if exported, lost := n.get(); exported != 0 || lost != 1000 {
 				t.Errorf("%d exported, %d lost", exported, lost)
@@ -402,8 +398,8 @@ func TestBadCollectors(t *testing.T) {
 func TestFullQueueLosesAtOnce(t *testing.T) {
 	newCollector(t, nil)
 	var n counts
-	tr := open(t, Options{Queue: 16, Count: n.add})
-	for range 20 { // the queue has no reader
+	tr := open(t, Options{Queue: 16, Every: time.Hour, Count: n.add})
+	for range 20 { // before the first request
 		tr.Closed(run(1))
 	}
 	if exported, lost := n.get(); exported != 0 || lost != 4 {
@@ -424,10 +420,10 @@ func TestFailureIsToldOnce(t *testing.T) {
 		}
 	})
 	var log bytes.Buffer
-	tr := open(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	tr := open(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Pause: time.Nanosecond})
 	for range 3 {
 		tr.Closed(run(1))
-		tr.queue.export(t.Context())
+		tr.Flush(t.Context())
 	}
 	fails = false
 	tr.Closed(run(1))
@@ -443,7 +439,7 @@ func TestFlushIsBounded(t *testing.T) {
 	c := newCollector(t, func(http.ResponseWriter, *http.Request) { <-release })
 	t.Cleanup(func() { close(release) })
 	var n counts
-	tr := open(t, Options{FlushFor: 300 * time.Millisecond, CloseFor: time.Millisecond, Count: n.add})
+	tr := open(t, Options{Every: time.Hour, FlushFor: 300 * time.Millisecond, CloseFor: time.Millisecond, Count: n.add})
 	for range 3 {
 		tr.Closed(run(1))
 		tr.Flush(t.Context()) // hangs where it has no bound
@@ -461,15 +457,10 @@ func TestFlushIsBounded(t *testing.T) {
 func TestFullRequestsGoAtOnce(t *testing.T) {
 	c := newCollector(t, nil)
 	tr := open(t, Options{Every: time.Hour})
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { tr.Run(ctx) })
-	for range batch {
+	for range sdktrace.DefaultMaxExportBatchSize {
 		tr.Closed(run(1))
 	}
 	<-c.asked
-	stop()
-	wg.Wait()
 	tr.Close(t.Context())
 }
 
