@@ -57,11 +57,10 @@ type caller struct {
 }
 
 func newCaller(o Options) *caller {
-	d := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second, ControlContext: o.Policy.ControlContext}
 	return &caller{o: o, tokens: newTokens(o.Policy, o.Timeout), client: &http.Client{
 		Transport: &http.Transport{
 			// connections are bounded by the gates of dispatch, apart for each app
-			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32,
+			DialContext: o.Policy.Dialer(o.Timeout).DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32,
 			IdleConnTimeout: idleConn, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -72,16 +71,11 @@ func (c *caller) close() { c.client.CloseIdleConnections() }
 
 // reach connects, and asks nothing.
 func (c *caller) reach(ctx context.Context, base string) error {
-	u, err := url.Parse(base)
+	to, err := safedial.ParseBase(base)
 	if err != nil {
 		return err
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	d := &net.Dialer{Timeout: c.o.Timeout, ControlContext: c.o.Policy.ControlContext}
-	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	conn, err := c.o.Policy.Dialer(c.o.Timeout).DialContext(ctx, "tcp", to.Host)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,10 +48,9 @@ type token struct {
 }
 
 func newTokens(p safedial.Policy, timeout time.Duration) *tokens {
-	d := &net.Dialer{Timeout: timeout, ControlContext: p.ControlContext}
 	return &tokens{timeout: timeout, of: map[tokenFor]*token{}, client: &http.Client{
 		// no connection is kept: each is judged by the app that it is dialed for
-		Transport: &http.Transport{DialContext: d.DialContext, TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
+		Transport: &http.Transport{DialContext: p.Dialer(timeout).DialContext, TLSHandshakeTimeout: timeout, DisableKeepAlives: true,
 			MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
