@@ -95,8 +95,8 @@ func TestTwoReceivers(t *testing.T) {
 			raw(t, s, fmt.Sprintf("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (%d, 0, %d, 1, '%s')", id+1, ms, ring.Encode(m)))
 		}
 		check.Call(t)(s.Receive(t.Context(), ring.KindFires, 1))
-		s.queues[0].add(time.UnixMilli(ms))
-		s.queues[0].add(time.UnixMilli(ms))
+		s.queues[0].add(place{ms, 1, 1})
+		s.queues[0].add(place{ms, 1, 2})
 		synctest.Wait()
 		select {
 		case <-woke:

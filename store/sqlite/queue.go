@@ -35,18 +35,33 @@ func (s *Store) queueOf(k ring.Kind) (*queue, error) {
 type queue struct {
 	kind int
 
-	mu   sync.Mutex
-	out  map[int64]*received // by ID
-	next time.Time           // receivers wait for a message of this time, or for wake
-	wake chan struct{}
+	mu      sync.Mutex
+	out     map[int64]*received
+	soonest time.Time // no message of out becomes visible earlier
+	from    place     // all rows up to here are in out
+	until   int64     // receivers wait for a message of this millisecond, or for wake
+	wake    chan struct{}
+	closed  bool
 }
 
 // received is a message from its first receipt to its ack.
 type received struct {
+	place
 	at       time.Time // when it becomes visible again
 	released time.Time // the time of the last release
 	receives int
 	inFlight bool // received since the last release
+}
+
+// place is the position of a message in its queue.
+type place struct {
+	ms   int64
+	slot core.Instant
+	id   int64
+}
+
+func (p place) compare(o place) int {
+	return cmp.Or(cmp.Compare(p.ms, o.ms), cmp.Compare(p.slot, o.slot), cmp.Compare(p.id, o.id))
 }
 
 // ceilMillis is the first millisecond at or after t: never early.
@@ -58,12 +73,10 @@ func (q *queue) rouse() {
 	q.wake = make(chan struct{})
 }
 
-// add makes receivers find a message that becomes visible at a time.
-func (q *queue) add(visible time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !visible.After(q.next) {
-		q.rouse()
+// hide makes a received message visible at a time.
+func (q *queue) hide(m *received, at time.Time) {
+	if m.at = at; at.Before(q.soonest) {
+		q.soonest = at
 	}
 }
 
@@ -83,28 +96,57 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.write(ctx, false, 1, func(tx *tx) { tx.bury(ring.Encode(m), reason) })
 }
 
+// outgoing is a message to store.
+type outgoing struct {
+	place
+	q    *queue
+	body []byte
+	err  error
+}
+
 // Enqueue implements store.Queue. A message over ring.MaxBytes fails with a core.Error.
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
-	answers := batch(ctx, s, true, out, func(tx *tx, o *ring.Out) error {
-		q, err := s.queueOf(o.Message.Queue())
-		body := ring.Encode(o.Message)
-		switch {
-		case err != nil:
-			return err
-		case len(body) > ring.MaxBytes:
-			return core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(body), ring.MaxBytes)
+	list := make([]outgoing, len(out))
+	for i := range out {
+		m, o := &out[i].Message, &list[i]
+		o.place = place{ms: ceilMillis(out[i].NotBefore), slot: m.Slot}
+		o.q, o.err = s.queueOf(m.Queue())
+		if o.body = ring.Encode(*m); o.err == nil && len(o.body) > ring.MaxBytes {
+			o.err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(o.body), ring.MaxBytes)
+		}
+	}
+	answers := batch(ctx, s, true, list, func(tx *tx, o *outgoing) error {
+		if o.err != nil {
+			return o.err
 		}
 		s.lastMsg++
-		tx.exec("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)", s.lastMsg, q.kind,
-			ceilMillis(o.NotBefore), o.Message.Slot, body)
+		o.id = s.lastMsg
+		tx.exec("INSERT INTO ring (id, kind, visible_at, slot, body) VALUES (?, ?, ?, ?, ?)", o.id, o.q.kind, o.ms, o.slot, o.body)
 		return nil
 	})
-	for i := range out {
-		if q, err := s.queueOf(out[i].Message.Queue()); err == nil && answers[i] == nil {
-			q.add(time.UnixMilli(ceilMillis(out[i].NotBefore)))
+	for i := range list {
+		if answers[i] == nil {
+			list[i].q.add(list[i].place)
 		}
 	}
 	return answers
+}
+
+// add makes receivers find a new row.
+func (q *queue) add(p place) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lower(p)
+	if p.ms <= q.until {
+		q.rouse()
+	}
+}
+
+// lower makes the next receive read a row.
+func (q *queue) lower(p place) {
+	if p.compare(q.from) <= 0 {
+		q.from = place{p.ms, p.slot, p.id - 1}
+	}
 }
 
 func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store.Delivery, error) {
@@ -126,11 +168,11 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store
 	return nil, err
 }
 
-// damaged is a message that cannot be decoded.
-type damaged struct {
-	id     int64
-	body   []byte
-	reason string
+// candidate is a visible message.
+type candidate struct {
+	*received           // without receives: not received before
+	since     time.Time // when it became visible
+	body      []byte
 }
 
 // longest is how long a receiver waits at most, so that a clock that was set forward delays no message by more.
@@ -143,71 +185,105 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return nil, 0, nil, errClosed
+	}
 	now := s.o.Now()
-	next := now.Add(longest)
-	var bad []damaged
-	take := func(id int64, body []byte) {
-		m, err := q.decode(body)
-		switch {
-		case errors.Is(err, ring.ErrNewer):
-			q.hide(id, now.Add(s.o.Visibility))
-		case err != nil:
-			bad = append(bad, damaged{id, body, err.Error()})
-		default:
-			got = append(got, store.Delivery{ID: id, Message: m})
-		}
+	var list []candidate
+	if wait = q.soonest.Sub(now); wait <= 0 {
+		list = q.again(now)
+		q.first(&list, limit, now)
+		wait = q.soonest.Sub(now)
 	}
 	err = s.read(ctx, func(c *conn) {
-		// The index has these columns. With a plain parameter of kind, SQLite would compile the statement again for each call.
-		for st := range c.rows("SELECT id, visible_at FROM ring WHERE kind = ? + 0 ORDER BY visible_at, slot, id", q.kind) {
-			id, at := st.ColumnInt64(0), time.UnixMilli(st.ColumnInt64(1))
-			m := q.out[id]
-			if m != nil {
-				at = m.at
-			}
-			if hidden := at.After(now); hidden || len(got)+len(bad) == limit {
-				if at.Before(next) {
-					next = at
-				}
-				if hidden && m != nil {
-					continue
-				}
-				return
-			}
-			for st := range c.rows("SELECT body FROM ring WHERE id = ?", id) {
-				take(id, columnBytes(st, 0))
-			}
+		next := q.look(c, now, limit, &list)
+		if c.err == nil {
+			q.until = next
 		}
+		wait = max(min(wait, time.UnixMilli(next).Sub(now)), time.Microsecond)
 	})
 	if err != nil {
+		q.soonest = now
 		return nil, 0, nil, fmt.Errorf("read the delay queue: %w", err)
 	}
-	q.next = next
-	for i := range got {
-		m := q.hide(got[i].ID, now.Add(s.o.Visibility))
-		m.receives++
-		m.inFlight, got[i].Receives = true, m.receives
+	q.first(&list, limit, now)
+	var bad []candidate
+	for _, x := range list {
+		wait = 0
+		if x.receives == 0 {
+			q.from = x.place
+		} else if x.body == nil {
+			delete(q.out, x.id)
+			continue
+		}
+		message, err := q.decode(x.body)
+		if errors.Is(err, ring.ErrNewer) {
+			continue
+		} else if err != nil {
+			bad = append(bad, x)
+			continue
+		}
+		q.out[x.id] = x.received
+		x.receives++
+		x.inFlight = true
+		q.hide(x.received, now.Add(s.o.Visibility))
+		got = append(got, store.Delivery{ID: x.id, Receives: x.receives, Message: message})
 	}
-	if len(bad) > 0 {
-		next = now
-		err = s.write(ctx, false, len(bad), func(tx *tx) {
-			for _, m := range bad {
-				tx.bury(m.body, m.reason)
-				tx.exec(deleteMessage, m.id)
-			}
-		})
-	}
-	if len(got) > 0 {
+	if err = s.buryRows(ctx, q, bad); len(got) > 0 {
 		err = nil // the next receive moves them to the dead letters
 	}
-	return got, max(next.Sub(now), time.Microsecond), q.wake, err
+	return got, wait, q.wake, err
 }
 
-// hide makes a message invisible until a time.
-func (q *queue) hide(id int64, until time.Time) *received {
-	m := cmp.Or(q.out[id], &received{})
-	m.at, q.out[id] = until, m
-	return m
+// first sorts a list and cuts it to the first messages. The next receive reads the rest.
+func (q *queue) first(list *[]candidate, limit int, now time.Time) {
+	slices.SortFunc(*list, func(a, b candidate) int { return cmp.Or(a.since.Compare(b.since), a.compare(b.place)) })
+	if len(*list) > limit {
+		*list, q.soonest = (*list)[:limit], now
+	}
+}
+
+// again returns the received messages that are visible again.
+func (q *queue) again(now time.Time) (list []candidate) {
+	q.soonest = now.Add(longest)
+	for _, m := range q.out {
+		switch {
+		case m.at.After(now):
+			q.hide(m, m.at)
+		case m.inFlight:
+			list = append(list, candidate{received: m, since: time.UnixMilli(m.ms)})
+		default:
+			list = append(list, candidate{received: m, since: m.at})
+		}
+	}
+	return list
+}
+
+// look reads the bodies of the received messages in list, and adds the next visible ones. It returns the millisecond of the
+// next message that is not visible.
+func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next int64) {
+	again := *list
+	for i := range again {
+		for st := range c.rows("SELECT body FROM ring WHERE id = ?", again[i].id) {
+			again[i].body = columnBytes(st, 0)
+		}
+	}
+	from, fresh := q.from, 0
+	// With a plain parameter of kind, SQLite would compile the statement again for each call.
+	for st := range c.rows("SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
+		"ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
+		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
+		switch {
+		case fresh == limit || p.ms > now.UnixMilli():
+			return p.ms
+		case q.out[p.id] == nil:
+			*list = append(*list, candidate{&received{place: p}, time.UnixMilli(p.ms), columnBytes(st, 3)})
+			fresh++
+		case fresh == 0:
+			q.from = p
+		}
+	}
+	return now.Add(longest).UnixMilli()
 }
 
 func (q *queue) decode(body []byte) (ring.Message, error) {
@@ -217,6 +293,24 @@ func (q *queue) decode(body []byte) (ring.Message, error) {
 		err = errors.New("the kind of the message does not match its queue")
 	}
 	return m, err
+}
+
+// buryRows moves rows to the dead-letter queue.
+func (s *Store) buryRows(ctx context.Context, q *queue, bad []candidate) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	err := s.write(ctx, false, len(bad), func(tx *tx) {
+		for _, x := range bad {
+			_, reason := q.decode(x.body)
+			tx.bury(x.body, reason.Error())
+			tx.exec(deleteMessage, x.id)
+		}
+	})
+	if err != nil {
+		q.lower(bad[0].place)
+	}
+	return err
 }
 
 const deleteMessage = "DELETE FROM ring WHERE id = ?"
@@ -248,8 +342,8 @@ func (s *Store) Release(ctx context.Context, back []store.Delivery, at time.Time
 		}
 		q.mu.Lock()
 		if m := q.out[d.ID]; m != nil && m.inFlight && m.receives == d.Receives {
-			m.at, m.released, m.inFlight = at, at, false
-			if at.Before(q.next) {
+			m.released, m.inFlight = at, false
+			if q.hide(m, at); at.Before(time.UnixMilli(q.until)) {
 				q.rouse()
 			}
 		}
@@ -288,22 +382,26 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 // released.
 func (s *Store) Oldest(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
-	released := map[int64]time.Time{}
-	for i := range s.queues {
+	released := map[int64]bool{}
+	for i, k := range kinds {
+		if k != ring.KindFires && k != ring.KindSlow {
+			continue
+		}
 		q := &s.queues[i]
 		q.mu.Lock()
 		for id, m := range q.out {
-			released[id] = m.released
+			if m.released.UnixMilli() > m.ms {
+				released[id] = true
+				oldest.Note(now, m.released, m.slot)
+			}
 		}
 		q.mu.Unlock()
 	}
-	// The due time of a requeued or released message is earlier than its delivery.
+	// The due time of a requeued message is earlier than its delivery.
 	for st := range s.rows(ctx, &err, "SELECT slot, visible_at, id FROM ring WHERE "+ofRuns) {
-		at := time.UnixMilli(st.ColumnInt64(1))
-		if again := released[st.ColumnInt64(2)]; again.After(at) {
-			at = again
+		if !released[st.ColumnInt64(2)] {
+			oldest.Note(now, time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 		}
-		oldest.Note(now, at, core.Instant(st.ColumnInt64(0)))
 	}
 	oldest.Sort()
 	return oldest, err

@@ -93,7 +93,7 @@ func newStore(o Options, connections int) *Store {
 	s.Store.Secrets = s.Resealing(jobs{s})
 	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
-		s.queues[i] = queue{kind: i, out: map[int64]*received{}, wake: make(chan struct{})}
+		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}
 	}
 	return s
 }
@@ -227,7 +227,11 @@ func (s *Store) Close() (err error) {
 			err = cmp.Or(err, (<-s.pool).Close())
 		}
 		for i := range s.queues {
-			s.queues[i].add(time.Time{}) // its receivers find that the store is closed
+			q := &s.queues[i]
+			q.mu.Lock()
+			q.closed = true
+			q.rouse()
+			q.mu.Unlock()
 		}
 		if s.o.Lock != nil {
 			err = cmp.Or(err, s.o.Lock.Release())
