@@ -1,7 +1,6 @@
 package console
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // accountPage shows users their own account.
@@ -26,41 +26,33 @@ func (a *ask) account() (any, error) {
 	return &accountPage{Me: me, Token: tokenForm{For: "90d"}}, err
 }
 
-func (a *ask) accountDo() (string, core.Text, error) {
-	token := tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")}
-	to, said, err := a.accountTo(token)
-	if err == nil || errors.Is(err, errShown) {
-		return to, said, err
-	}
-	page := &accountPage{Me: need(a.GetMe(a.Ctx())), Token: token, Wrong: a.problemOf(err).Message}
+func (a *ask) tokenForm() tokenForm { return tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")} }
+
+func (a *ask) accountAgain(err error) (string, core.Text, error) {
+	page := &accountPage{Me: must.Get(a.GetMe(a.Ctx())), Token: a.tokenForm(), Wrong: a.problemOf(err).Message}
 	return a.again(err, "account", page)
 }
 
-func (a *ask) accountTo(t tokenForm) (to string, said core.Text, err error) {
+func (a *ask) accountDo() (to string, said core.Text, err error) {
+	t := a.tokenForm()
 	to = Root + "account"
 	switch a.Form("do") {
 	case "password":
 		if a.Form("password") != a.Form("twice") {
 			return to, said, core.Invalid("", "", "the two new passwords differ")
 		}
-		_, err = a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")})
-		if secret, _ := a.c.sessionOf(a.r); err == nil {
-			if secret, err = a.c.o.Access.Renew(a.Ctx(), secret); err == nil {
-				a.keep(secret, a.onShared())
-			}
-		}
-		return to, core.Say("the password is changed, and all other sessions have ended"), err
+		must.Get(a.ChangePassword(a.Ctx(), client.NewPassword{Old: a.Form("old"), Password: a.Form("password")}))
+		secret, _ := a.c.sessionOf(a.r)
+		a.keep(must.Get(a.c.o.Access.Renew(a.Ctx(), secret)), a.onShared())
+		return to, core.Say("the password is changed, and all other sessions have ended"), nil
 	case "token":
 		span, err := api.ParseDuration(t.For)
 		if err != nil {
 			return to, said, core.Invalid("for", t.For, "%v", err)
 		}
-		made, err := a.CreateToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
-			EndsAt: time.Now().Add(span)})
-		if err != nil {
-			return to, said, err
-		}
-		me := need(a.GetMe(a.Ctx()))
+		made := must.Get(a.CreateToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
+			EndsAt: time.Now().Add(span)}))
+		me := must.Get(a.GetMe(a.Ctx()))
 		return a.shown(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
 	case "revoke-token":
 		_, err = a.RevokeToken(a.Ctx(), t.Name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -48,7 +49,7 @@ func specOf(app client.App) client.AppSpec {
 }
 
 // into sets the fields of the form in spec; the other fields of the app stay.
-func (f appForm) into(spec *client.AppSpec) (err error) {
+func (f appForm) into(spec *client.AppSpec) {
 	spec.Title, spec.WaitForExecutor = strings.TrimSpace(f.Title), strings.TrimSpace(f.Wait)
 	if f.Placed {
 		spec.Executors, spec.Allow = strings.Fields(f.Executors), strings.Fields(f.Allow)
@@ -56,7 +57,7 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 	switch f.Token {
 	case "set":
 		if f.Secret == "" {
-			return core.Invalid("token", "", "enter the new token")
+			must.Do(core.Invalid("token", "", "enter the new token"))
 		}
 		spec.Token = &f.Secret
 	case "none":
@@ -70,9 +71,7 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 		to         *int
 	}{{"limits.inFlight", f.InFlight, &spec.Limits.InFlight}, {"limits.perSecond", f.PerSecond, &spec.Limits.PerSecond},
 		{"overlap.limit", f.Limit, &spec.Overlap.Limit}} {
-		if *n.to, err = wholeNumber(n.name, n.text); err != nil {
-			return err
-		}
+		*n.to = wholeNumber(n.name, n.text)
 	}
 	if spec.Overlap.Limit == 0 {
 		spec.Overlap = client.Overlap{}
@@ -80,17 +79,16 @@ func (f appForm) into(spec *client.AppSpec) (err error) {
 	if f.Rev != "" {
 		rev, err := strconv.ParseInt(f.Rev, 10, 64)
 		if err != nil {
-			return core.Invalid("rev", f.Rev, "a whole number is expected")
+			must.Do(core.Invalid("rev", f.Rev, "a whole number is expected"))
 		}
 		spec.IfRev = &rev
 	}
-	return nil
 }
 
 // differs returns the differences between the stored app and the form.
 func (f appForm) differs(now client.App) []difference {
 	spec, mine := specOf(now), now
-	_ = f.into(&spec) // valid, or there would be no conflict
+	f.into(&spec) // valid, or there would be no conflict
 	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
 	mine.Overlap, mine.Limits, mine.Notify = spec.Overlap, spec.Limits, spec.Notify
 	if spec.Token != nil {
@@ -107,15 +105,15 @@ func number(n int) string {
 }
 
 // wholeNumber parses an optional number; empty is 0.
-func wholeNumber(name, text string) (int, error) {
+func wholeNumber(name, text string) int {
 	if text = strings.TrimSpace(text); text == "" {
-		return 0, nil
+		return 0
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, core.Invalid(name, text, "a whole number is expected")
+		must.Do(core.Invalid(name, text, "a whole number is expected"))
 	}
-	return n, nil
+	return n
 }
 
 type pauseForm struct{ Reason, Until string }
@@ -124,9 +122,8 @@ func (a *ask) pauseForm() pauseForm {
 	return pauseForm{Reason: a.Form("reason"), Until: a.Form("until")}
 }
 
-func (f pauseForm) request(a *ask) (client.PauseRequest, error) {
-	until, err := a.when("until", f.Until, a.typedBy())
-	return client.PauseRequest{Reason: strings.TrimSpace(f.Reason), Until: until}, err
+func (f pauseForm) request(a *ask) client.PauseRequest {
+	return client.PauseRequest{Reason: strings.TrimSpace(f.Reason), Until: must.Get(a.when("until", f.Until, a.typedBy()))}
 }
 
 func (a *ask) Events() []core.Event { return core.Events }

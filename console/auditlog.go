@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
 )
@@ -161,7 +162,7 @@ const (
 
 func (a *ask) auditLog() (any, error) {
 	p := &changesPage{Verbs: core.Verbs}
-	s := need(a.spanOf())
+	s := a.spanOf()
 	p.Filter = client.ListChangesParams{Job: strings.TrimSpace(a.Q("job")), App: a.Q("app"), By: strings.TrimSpace(a.Q("by")),
 		Verb: a.Q("verb"), Operation: a.Q("operation"), Channel: a.Q("channel"), User: a.Q("user"), From: s.From, To: s.To,
 		After: a.Q("after")}
@@ -187,7 +188,7 @@ func (a *ask) auditLog() (any, error) {
 		p.Gone = true
 		return p, nil
 	}
-	need(now, err)
+	must.Get(now, err)
 	old, _ := manifest.Recorded(p.Open.Old)
 	p.NowRev, p.Back = now.Rev, differences(manifest.Diff(&now, old))
 	return p, nil
@@ -198,7 +199,7 @@ func (a *ask) findChanges(p *changesPage) {
 	f.Limit = changesShown
 	p.Changes, p.People, p.Next, p.Looked = nil, nil, "", time.Time{}
 	for range changesAsked {
-		list := need(a.ListChanges(a.Ctx(), f))
+		list := must.Get(a.ListChanges(a.Ctx(), f))
 		for i := range list.Changes {
 			c := &list.Changes[i]
 			if !slices.Contains(p.People, c.By) {
@@ -345,14 +346,14 @@ func recordText(record json.RawMessage) string {
 func (a *ask) restoreJob() (string, core.Text, error) {
 	rev := a.Form("change")
 	f := client.ListChangesParams{Job: a.ref(), To: madeBy(rev), Limit: changesShown}
-	list := need(a.ListChanges(a.Ctx(), f))
+	list := must.Get(a.ListChanges(a.Ctx(), f))
 	for i := range list.Changes {
 		c := a.changeOf(&list.Changes[i])
 		if !c.Restore || itoa(c.Rev) != rev {
 			continue
 		}
 		old, _ := manifest.Recorded(c.Old)
-		spec := need(sameSpec(old))
+		spec := sameSpec(old)
 		now, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 		rev := now.Rev
 		if err != nil && status(err) != http.StatusNotFound {
@@ -362,7 +363,7 @@ func (a *ask) restoreJob() (string, core.Text, error) {
 		if seen := a.Form("rev"); seen != "" && seen != itoa(rev) {
 			return "", core.Text{}, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: review its changes again", a.ref())
 		}
-		need(a.PutJob(a.Ctx(), spec.App, spec.Name, spec))
+		must.Get(a.PutJob(a.Ctx(), spec.App, spec.Name, spec))
 		return jobPath(a.ref()), core.Say("%s is restored to its state before that change", a.ref()), nil
 	}
 	return "", core.Text{}, core.Errorf(core.CodeNotFound, "%s: the change was not found or cannot be restored", a.ref())

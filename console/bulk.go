@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bulk"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -44,7 +45,7 @@ func (a *ask) bulkPanel(verb string, picked []string, q url.Values) *bulkPanel {
 		return nil
 	}
 	p := &bulkPanel{Verb: verb, Picked: picked, Filter: bulkFilter(q), Held: held(q, shownFields), Act: "console-" + rand.Text()[:16]}
-	res := need(a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true}))
+	res := must.Get(a.Bulk(a.Ctx(), client.BulkRequest{Verb: verb, Filter: p.Filter, DryRun: true}))
 	p.Found, p.Sample = res.Found, res.Sample
 	p.Some = q.Get("app") == "" && a.who.May(bulk.Verb(verb).Deed(), "") != nil
 	return p
@@ -94,7 +95,7 @@ func (a *ask) bulk() (string, core.Text, error) {
 		return a.shown(http.StatusOK, "bulk", p)
 	}
 	var res client.BulkResult
-	err := caught(func() (err error) {
+	err := must.Caught(func() (err error) {
 		a.bulkForm(&req)
 		res, err = a.Bulk(a.Ctx(), req)
 		return err
@@ -149,9 +150,9 @@ func (a *ask) bulkForm(req *client.BulkRequest) {
 	switch req.Verb {
 	case "pause":
 		if req.Reason == "" {
-			fail(core.Invalid("reason", "", "required: the reason is shown to users who see the paused job"))
+			must.Do(core.Invalid("reason", "", "required: the reason is shown to users who see the paused job"))
 		}
-		req.Until = need(a.when("until", a.Form("until"), a.typedBy()))
+		req.Until = must.Get(a.when("until", a.Form("until"), a.typedBy()))
 	case "trigger":
 		req.Cause = string(core.CauseManual)
 		if params := a.Form("params"); params != "" {
@@ -168,11 +169,11 @@ func (a *ask) bulkForm(req *client.BulkRequest) {
 		n, _ := strconv.Atoi(a.Form("counted"))
 		n = cmp.Or(len(req.Jobs), n)
 		if req.Filter != nil && req.After == 0 { // it can match other jobs than when the panel was shown
-			now := need(a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true}))
+			now := must.Get(a.Bulk(a.Ctx(), client.BulkRequest{Verb: req.Verb, Filter: req.Filter, DryRun: true}))
 			n = cmp.Or(now.Found, n)
 		}
 		if strings.TrimSpace(a.Form("count")) != strconv.Itoa(n) {
-			fail(core.Invalid("count", core.Truncate(a.Form("count")), "type the number of jobs to delete, to confirm"))
+			must.Do(core.Invalid("count", core.Truncate(a.Form("count")), "type the number of jobs to delete, to confirm"))
 		}
 	}
 }

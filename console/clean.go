@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // cleanPage removes runs of a job or app, part by part, after it has counted them.
@@ -34,58 +36,50 @@ func (a *ask) clean() (any, error) {
 	if a.r.URL.RawQuery == "" { // the form is still empty
 		return p, nil
 	}
-	err := a.cleanAsked(p, a.r.URL.Query())
-	if err == nil && (p.Older != a.Q("older") || a.Q("zone") != "") { // so that the link means the same for all users
-		http.Redirect(a.w, a.r, a.With("older", p.Older, "zone", ""), http.StatusSeeOther)
-		return nil, errShown
-	}
-	if err == nil && (p.Older != "" || p.Asked.Keep > 0) {
-		err = caught(func() error { return a.countClean(p) })
-	}
-	return a.orWrong(err, "clean", p, &p.Wrong)
+	return a.orWrong("clean", p, &p.Wrong, func() {
+		a.cleanAsked(p, a.r.URL.Query())
+		if p.Older != a.Q("older") || a.Q("zone") != "" { // so that the link means the same for all users
+			http.Redirect(a.w, a.r, a.With("older", p.Older, "zone", ""), http.StatusSeeOther)
+			must.Do(errShown)
+		}
+		if p.Older != "" || p.Asked.Keep > 0 {
+			a.countClean(p)
+		}
+	})
 }
 
-func (a *ask) cleanAsked(p *cleanPage, q url.Values) error {
+func (a *ask) cleanAsked(p *cleanPage, q url.Values) {
 	p.Asked = client.CleanRequest{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state")}
 	if p.Asked.Job != "" {
 		p.Asked.App = ""
 	}
 	p.Back = addressOf(Root+"runs", url.Values{"job": {p.Asked.Job}, "app": {p.Asked.App}}, []string{"job", "app"})
 	if p.Asked.Job == "" && p.Asked.App == "" {
-		return core.Errorf(core.CodeInvalid, "required: a job or an app")
+		must.Do(core.Errorf(core.CodeInvalid, "required: a job or an app"))
 	}
-	if keep := q.Get("keep"); keep != "" {
-		n, err := strconv.Atoi(keep)
-		if err != nil || n < 0 {
-			return core.Invalid("keep", keep, "must be a whole number, %d or more", 0)
-		}
-		p.Asked.Keep = n
-	}
+	p.Asked.Keep = atLeast(q, "keep", 0)
 	older := q.Get("older")
 	if older == "" {
-		return nil
+		return
 	}
-	if days, is := strings.CutSuffix(older, "d"); is {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			p.Asked.Before = a.Now.AddDate(0, 0, -int(n)).Truncate(time.Second)
-			return nil
-		}
+	if age, err := api.ParseDuration(older); err == nil {
+		p.Asked.Before = a.Now.Add(-age).Truncate(time.Second)
+		return
 	}
 	at, bare, err := momentOf("older", older, a.typedIn(q))
 	if err != nil {
-		return core.Invalid("older", older, "must be a number of days such as 90d, or a time such as 2026-11-20")
+		must.Do(core.Invalid("older", older, "must be a number of days such as 90d, or a time such as 2026-11-20"))
 	}
 	if p.Asked.Before = at; bare {
 		p.Older = at.Format(time.RFC3339)
 	}
-	return nil
 }
 
-func (a *ask) countClean(p *cleanPage) error {
+func (a *ask) countClean(p *cleanPage) {
 	body, sum := p.Asked, client.CleanResult{}
 	body.DryRun = true
 	for end := time.Now().Add(countWithin); ; {
-		page := need(a.Clean(a.Ctx(), body))
+		page := must.Get(a.Clean(a.Ctx(), body))
 		sum.Cleaned, sum.Held = sum.Cleaned+page.Cleaned, sum.Held+page.Held
 		if body.After = page.Next; body.After == "" || page.Failed != "" {
 			break
@@ -102,18 +96,14 @@ func (a *ask) countClean(p *cleanPage) error {
 	if p.Asked.Keep > 0 {
 		p.Form.Set("keep", strconv.Itoa(p.Asked.Keep))
 	}
-	return nil
 }
 
 func (a *ask) cleanRuns() (string, core.Text, error) {
 	q := a.r.PostForm
 	p := &cleanPage{Older: q.Get("older"), Begun: true}
-	err := a.cleanAsked(p, q)
-	if err == nil && p.Older == "" && p.Asked.Keep == 0 {
-		err = core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or the number of runs to keep")
-	}
-	if err != nil {
-		return "", core.Text{}, err
+	a.cleanAsked(p, q)
+	if p.Older == "" && p.Asked.Keep == 0 {
+		return "", core.Text{}, core.Errorf(core.CodeInvalid, "required: the age of the runs to delete, or the number of runs to keep")
 	}
 	p.Done, _ = strconv.ParseInt(q.Get("done"), 10, 64) // only shown, so they need not be valid
 	p.Held, _ = strconv.ParseInt(q.Get("held"), 10, 64)
@@ -144,15 +134,9 @@ func (a *ask) EndStates() (list []core.State) {
 }
 
 func (a *ask) CleanCli(p *cleanPage) template.HTML {
-	words := []string{"tickring clean " + p.Asked.Job + p.Asked.App}
-	if p.Older != "" {
-		words = append(words, "--older "+p.Older)
-	}
+	keep := ""
 	if p.Asked.Keep > 0 {
-		words = append(words, "--keep "+strconv.Itoa(p.Asked.Keep))
+		keep = strconv.Itoa(p.Asked.Keep)
 	}
-	for _, s := range p.Asked.State {
-		words = append(words, "--state "+s)
-	}
-	return a.Cli(strings.Join(words, " "))
+	return a.Cli("tickring clean " + p.Asked.Job + p.Asked.App + flag("older", p.Older) + flag("keep", keep) + flag("state", p.Asked.State...))
 }

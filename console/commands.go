@@ -11,88 +11,90 @@ import (
 
 // Commands with the effect of a panel when it opens. Fields without a value have an example, or ….
 
+// word returns a word of a command, quoted for a shell if needed, with a space before it; empty if the text is empty.
+func word(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + shellWord(text)
+}
+
+// flag returns a flag of a command for each value that is not empty.
+func flag(name string, values ...string) (words string) {
+	for _, v := range values {
+		if v != "" {
+			words += " --" + name + word(v)
+		}
+	}
+	return words
+}
+
+// flagIf returns a flag without a value if it is set.
+func flagIf(name string, set bool) string {
+	if !set {
+		return ""
+	}
+	return " --" + name
+}
+
+// rangeFlags returns the flags of a time range.
+func rangeFlags(from, to time.Time) (flags string) {
+	if !from.IsZero() {
+		flags = flag("from", rfc(from))
+	}
+	if !to.IsZero() {
+		flags += flag("to", rfc(to))
+	}
+	return flags
+}
+
 // BulkCommands returns the CLI commands of a bulk panel: one for the selected jobs, and one for all jobs that match
 // the filter.
 func (a *ask) BulkCommands(p *bulkPanel) (list []string) {
+	bulk, f := "tickring bulk "+p.Verb, p.Filter
 	more := map[string]string{"pause": ` --reason "…"`, "label": " --set team=pay"}[p.Verb]
 	if len(p.Picked) > 0 {
-		words := []string{"tickring bulk", p.Verb}
+		picked := ""
 		for _, ref := range p.Picked {
-			words = append(words, shellWord(ref))
+			picked += word(ref)
 		}
-		list = append(list, strings.Join(words, " ")+more)
+		list = append(list, bulk+picked+more)
 	}
-	f := p.Filter
-	which := filterWords(f.App, f.Label, f.Status, f.Text)
-	if len(f.Label)+len(f.Status) == 0 && f.Text == "" {
-		which = append(which, "--all")
-	}
-	words := append([]string{"tickring bulk", p.Verb}, which...)
-	return append(list, strings.Join(words, " ")+more)
+	all := flagIf("all", len(f.Label)+len(f.Status) == 0 && f.Text == "")
+	return append(list, bulk+jobsFlags(f.App, f.Label, f.Status, f.Text)+all+more)
 }
 
-func (a *ask) RunsCli(p *runsPage) string { return "tickring runs" + runsWords(p.Filter, "--address") }
+// jobsFlags returns the words of a command that select jobs.
+func jobsFlags(app string, labels, status []string, text string) string {
+	return word(app) + flag("status", status...) + flag("label", labels...) + flag("text", text)
+}
+
+func (a *ask) RunsCli(p *runsPage) string { return "tickring runs" + runsFlags(p.Filter, "address") }
 
 func (a *ask) RerunCommand(p *runsPage) string {
 	f := p.Filter
 	if p.Again != nil {
 		f.To = p.Again.Of.last()
 	}
-	return "tickring rerun" + runsWords(f, "--ran-at")
+	return "tickring rerun" + runsFlags(f, "ran-at")
 }
 
-// runsWords returns the flags that select runs; address is the name of the flag for an address.
-func runsWords(f client.ListRunsParams, address string) string {
-	var b strings.Builder
-	if what := f.Job + f.App; what != "" {
-		b.WriteString(" " + shellWord(what))
-	}
-	add := func(flag string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				b.WriteString(" " + flag + " " + shellWord(v))
-			}
-		}
-	}
-	add("--state", f.State...)
-	add("--cause", f.Cause...)
-	if f.Failed {
-		b.WriteString(" --failed")
-	}
-	add(address, f.Address)
-	add("--longer", f.Longer)
-	add("--shorter", f.Shorter)
-	add("--late", f.Late)
-	add("--text", f.Text)
-	return b.String() + rangeFlags(f.From, f.To)
-}
-
-// rangeFlags returns the flags of a time range.
-func rangeFlags(from, to time.Time) (flags string) {
-	if !from.IsZero() {
-		flags += " --from " + rfc(from)
-	}
-	if !to.IsZero() {
-		flags += " --to " + rfc(to)
-	}
-	return flags
+// runsFlags returns the words of a command that select runs; address is the name of the flag for an address.
+func runsFlags(f client.ListRunsParams, address string) string {
+	return word(f.Job+f.App) + flag("state", f.State...) + flag("cause", f.Cause...) + flagIf("failed", f.Failed) + flag(address, f.Address) +
+		flag("longer", f.Longer) + flag("shorter", f.Shorter) + flag("late", f.Late) + flag("text", f.Text) + rangeFlags(f.From, f.To)
 }
 
 func (a *ask) PersonCommand(f personForm) string {
 	if f.Rev == "" {
 		return "tickring users set lina --role shop:editor"
 	}
-	words, roles := []string{"tickring users set", shellWord(f.Name)}, strings.Fields(f.Roles)
-	for _, role := range roles {
-		words = append(words, "--role "+shellWord(role))
-	}
-	if len(roles) == 0 {
-		words = append(words, "--no-role")
-	}
+	roles := strings.Fields(f.Roles)
+	command := "tickring users set" + word(f.Name) + flag("role", roles...) + flagIf("no-role", len(roles) == 0)
 	if f.Issuer != "" {
-		words = append(words, "--issuer "+shellWord(f.Issuer)+" --subject "+shellWord(f.Subject))
+		command += flag("issuer", f.Issuer) + " --subject " + shellWord(f.Subject)
 	}
-	return strings.Join(append(words, map[bool]string{true: "--disable", false: "--enable"}[f.Disabled]), " ")
+	return command + flagIf("disable", f.Disabled) + flagIf("enable", !f.Disabled)
 }
 
 var channelSamples = map[core.ChannelKind]string{

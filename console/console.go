@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/internal/fairsem"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/words"
 )
@@ -174,7 +175,7 @@ var crossOrigin = http.NewCrossOriginProtection()
 // page registers a page that fills pages/NAME.html with the result of get.
 func (c *Console) page(pattern, name string, get func(*ask) (any, error)) {
 	c.handle(pattern, func(a *ask) error {
-		a.render(http.StatusOK, name, need(get(a)))
+		a.render(http.StatusOK, name, must.Get(get(a)))
 		return nil
 	})
 }
@@ -187,38 +188,10 @@ func (c *Console) handle(pattern string, do func(*ask) error) {
 		if !ok {
 			return
 		}
-		if err := caught(func() error { return do(a) }); err != nil && !errors.Is(err, errShown) {
+		if err := must.Caught(func() error { return do(a) }); err != nil && !errors.Is(err, errShown) {
 			a.fail(err)
 		}
 	})
-}
-
-// A failure is the error with which need ends the work on a request.
-type failure struct{ err error }
-
-// need returns the result of a call. If the call failed, need panics with a failure: the work on the request ends, and
-// the console shows the error. In other goroutines, only functions that each calls may use it.
-func need[T any](result T, err error) T {
-	if err != nil {
-		panic(failure{err})
-	}
-	return result
-}
-
-// fail ends the work on the request with an error, as need does.
-func fail(err error) { panic(failure{err}) }
-
-// caught returns the error of a function, or the error with which need ended the function.
-func caught(do func() error) (err error) {
-	defer func() {
-		p := recover()
-		if f, is := p.(failure); is {
-			err = f.err
-		} else if p != nil {
-			panic(p)
-		}
-	}()
-	return do()
 }
 
 // A formFunc handles a form. It returns the next page and a message for it.
@@ -248,14 +221,24 @@ func (c *Console) form(pattern string, deed access.Deed, do formFunc) {
 // errShown is the error of a page or form function that has already written its answer.
 var errShown = errors.New("shown")
 
-// tried calls a form function. It also returns an error with which need ended the function, so that the form can be
-// shown again.
-func tried(a *ask, do formFunc) (to string, said core.Text, err error) {
-	err = caught(func() (err error) {
-		to, said, err = do(a)
-		return err
-	})
-	return to, said, err
+// orAgain returns the function of a form that do handles. If do fails, again shows the page of the form with the error
+// and the input.
+func orAgain(do formFunc, again func(a *ask, err error) (string, core.Text, error)) formFunc {
+	return func(a *ask) (to string, said core.Text, err error) {
+		err = must.Caught(func() (err error) {
+			to, said, err = do(a)
+			return err
+		})
+		if own, is := errors.AsType[*core.Error](err); err == nil || errors.Is(err, errShown) || is && own.Field == "do" {
+			return to, said, err
+		}
+		return again(a, err)
+	}
+}
+
+// noForm returns the error of a form that the page does not have.
+func (a *ask) noForm() error {
+	return core.Invalid("do", a.Form("do"), "this page has no form with this name")
 }
 
 func badForm(err error) error {

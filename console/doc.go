@@ -12,7 +12,7 @@
 //	c.page("GET /console/jobs", "jobs", (*ask).jobs)     // pages/jobs.html, in the menu as jobs
 //	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk) // returns the next page
 //
-// A call that fails ends its page: need returns the result of a call, or shows the error in place of the page.
+// A call that fails ends its page: must.Get returns the result of a call, or shows the error in place of the page.
 //
 // A template gets a view. The field .Data is the result of the page's function. The methods of ask format values for
 // all pages (view.go): {{$.Say "Jobs"}}, {{$.Time .At}}, {{$.State .Run}}, {{$.Bars .Runs}}. Every sentence on a page

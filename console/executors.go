@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 const (
@@ -74,7 +75,7 @@ func (a *ask) executors() (any, error) {
 }
 
 func (a *ask) executorsPage() *executorsPage {
-	list := need(a.ListApps(a.Ctx()))
+	list := must.Get(a.ListApps(a.Ctx()))
 	p := &executorsPage{Text: strings.TrimSpace(a.Q("text")), Failed: list.Failed, Address: a.address()}
 	if p.Text != "" {
 		list.Apps = slices.DeleteFunc(list.Apps, func(x client.App) bool { return !has(x.Name, p.Text) && !has(x.Title, p.Text) })
@@ -151,13 +152,11 @@ func each(n int, do func(i int)) {
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			errs[i] = caught(func() error { do(i); return nil })
+			errs[i] = must.Caught(func() error { do(i); return nil })
 		})
 	}
 	wg.Wait()
-	if err := cmp.Or(errs...); err != nil {
-		fail(err)
-	}
+	must.Do(cmp.Or(errs...))
 }
 
 func later(a, b time.Time) time.Time {
@@ -302,15 +301,15 @@ func (a *ask) app() (any, error) {
 }
 
 func (a *ask) appPage(name string) *appPage {
-	app := need(a.GetApp(a.Ctx(), name))
+	app := must.Get(a.GetApp(a.Ctx(), name))
 	app.Pause = a.holds(app.Pause)
 	p := &appPage{App: app, Address: a.address()}
-	found := need(a.ListExecutors(a.Ctx(), name))
+	found := must.Get(a.ListExecutors(a.Ctx(), name))
 	p.Refused = found.Refused
-	recent := need(a.recentOf(name, lookedAt))
+	recent := must.Get(a.recentOf(name, lookedAt))
 	running := slices.DeleteFunc(slices.Clone(recent), func(r client.Run) bool { return r.State != string(core.Running) })
 	if a.c.o.Newest == nil {
-		page := need(a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt}))
+		page := must.Get(a.ListRuns(a.Ctx(), client.ListRunsParams{App: name, State: []string{string(core.Running)}, Limit: lookedAt}))
 		running = page.Runs
 	}
 	p.Runs, p.OfJobs = len(recent), a.c.o.Newest != nil
@@ -321,7 +320,7 @@ func (a *ask) appPage(name string) *appPage {
 			p.Live++
 		}
 	}
-	jobs := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20}))
+	jobs := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20}))
 	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0 || jobs.Cursor != ""
 	return p
 }
@@ -364,18 +363,12 @@ func appPath(app string) string { return Root + "executors/" + url.PathEscape(ap
 
 func (a *ask) AppPath(app string) string { return appPath(app) }
 
-var appForms = []string{"edit", "pause", "resume", "delete"}
-
-func (a *ask) appDo() (string, core.Text, error) {
-	name := a.Path("app")
-	to, said, err := tried(a, (*ask).appAct)
-	if err == nil {
-		return to, said, nil
+// appAgain shows the page of an app with a rejected form. A test of an executor has no form to show again.
+func (a *ask) appAgain(err error) (string, core.Text, error) {
+	if a.problemOf(err).Status == http.StatusNotFound || a.Form("do") == "test" {
+		return "", core.Text{}, err
 	}
-	if a.problemOf(err).Status == http.StatusNotFound || !slices.Contains(appForms, a.Form("do")) {
-		return "", said, err
-	}
-	p := a.appPage(name)
+	p := a.appPage(a.Path("app"))
 	p.Panel, p.Form, p.Typed, p.Wrong = a.Form("do"), a.appForm(), a.pauseForm(), a.problemOf(err).Message
 	if now := itoa(p.App.Rev); p.Panel == "edit" && isConflict(err) && p.Form.Rev != now {
 		p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.App)}, ""
@@ -385,55 +378,50 @@ func (a *ask) appDo() (string, core.Text, error) {
 	return a.again(err, "app", p)
 }
 
-func (a *ask) appAct() (to string, said core.Text, err error) {
+func (a *ask) appDo() (to string, said core.Text, err error) {
 	ctx, name := a.Ctx(), a.Path("app")
 	to = appPath(name)
 	switch a.Form("do") {
 	case "edit":
-		app := need(a.GetApp(ctx, name))
+		app := must.Get(a.GetApp(ctx, name))
 		spec := specOf(app)
-		if err := a.appForm().into(&spec); err != nil {
-			return to, said, err
-		}
-		res := need(a.PutApp(ctx, name, spec))
+		a.appForm().into(&spec)
+		res := must.Get(a.PutApp(ctx, name, spec))
 		if res.Change == "unchanged" {
 			return to, core.Say("%s is unchanged", name), nil
 		}
 		return to, core.Say("%s is saved", name), nil
 	case "pause":
-		body := need(a.pauseForm().request(a))
-		need(a.PauseApp(ctx, name, body))
+		must.Get(a.PauseApp(ctx, name, a.pauseForm().request(a)))
 		return to, core.Say("%s is paused: its schedules do not fire", name), nil
 	case "resume":
-		need(a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}))
+		must.Get(a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}))
 		return to, core.Say("%s is resumed; missed runs do not run later", name), nil
 	case "test":
-		res := need(a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")}))
+		res := must.Get(a.TestExecutor(ctx, name, client.ExecutorTestRequest{Address: a.Form("address")}))
 		if res.Ok {
 			return to, clockSaid(core.Say("%s is live and answered in %d ms", res.Address, res.TookMs), res.ClockAheadMs), nil
 		}
 		return to, core.Say("%s did not answer the test (%d ms): %s", res.Address, res.TookMs, cut(res.Problem, maxSaid)), nil
 	case "delete":
-		need(a.DeleteApp(ctx, name))
+		must.Get(a.DeleteApp(ctx, name))
 		return Root + "executors", core.Say("%s is deleted", name), nil
 	}
-	return to, said, core.Invalid("do", a.Form("do"), "this page has no form with this name")
+	return to, said, a.noForm()
 }
 
 func (a *ask) appNew() (string, core.Text, error) {
-	f := a.appForm()
-	spec := client.AppSpec{IfRev: new(int64)}
-	err := f.into(&spec)
-	if err == nil && f.Name == "" {
-		err = core.Invalid("name", "", "an app needs a name")
+	f, spec := a.appForm(), client.AppSpec{IfRev: new(int64)}
+	f.into(&spec)
+	if f.Name == "" {
+		return "", core.Text{}, core.Invalid("name", "", "an app needs a name")
 	}
-	if err == nil {
-		_, err = a.PutApp(a.Ctx(), f.Name, spec)
-	}
-	if err == nil {
-		return appPath(f.Name), core.Say("%s is created; its executors can register now", f.Name), nil
-	}
+	must.Get(a.PutApp(a.Ctx(), f.Name, spec))
+	return appPath(f.Name), core.Say("%s is created; its executors can register now", f.Name), nil
+}
+
+func (a *ask) appNewAgain(err error) (string, core.Text, error) {
 	p := a.executorsPage()
-	p.Panel, p.Form, p.Wrong = "new", f, a.problemOf(err).Message
+	p.Panel, p.Form, p.Wrong = "new", a.appForm(), a.problemOf(err).Message
 	return a.again(err, "executors", p)
 }

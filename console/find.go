@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -34,7 +35,7 @@ func (a *ask) find() (any, error) {
 
 // findList returns only the list of results, while the user types.
 func (a *ask) findList() error {
-	a.part("find", "found", need(a.find()))
+	a.part("find", "found", must.Get(a.find()))
 	return nil
 }
 
@@ -51,7 +52,7 @@ func (a *ask) findNames() error {
 	of := a.Q("of")
 	text, names := strings.TrimSpace(cut(a.Q(of), findText)), []string{}
 	if of == "app" {
-		for _, name := range need(a.appNames()) {
+		for _, name := range must.Get(a.appNames()) {
 			if len(names) < findMany && has(name, text) {
 				names = append(names, name)
 			}
@@ -91,7 +92,7 @@ func (a *ask) found(text string) (list []hit) {
 		}
 	}
 	n := 0
-	for _, app := range need(a.ListApps(a.Ctx())).Apps {
+	for _, app := range must.Get(a.ListApps(a.Ctx())).Apps {
 		if n < findMany && (has(app.Name, text) || has(app.Title, text)) {
 			list = append(list, hit{appPath(app.Name), app.Name, app.Title, a.Say("app")})
 			n++
@@ -115,7 +116,7 @@ func (a *ask) findJobs(text string) []client.Job {
 	if rejected(err) { // the text cannot be a job name
 		return nil
 	}
-	return need(page, err).Jobs
+	return must.Get(page, err).Jobs
 }
 
 // exactly returns exact matches: a run by its ID, a job by its number, a run by its scheduled time.

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
 )
@@ -113,7 +114,7 @@ func (a *ask) newJob() (any, error) {
 	o := object{}
 	if from := a.Q("from"); from != "" {
 		app, name, _ := strings.Cut(from, "/")
-		j := need(a.GetJob(a.Ctx(), app, name))
+		j := must.Get(a.GetJob(a.Ctx(), app, name))
 		o, _ = a.objectOf(j)
 		o["name"] = j.Name + "-copy"
 	} else if app := a.Q("app"); app != "" {
@@ -154,7 +155,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	}
 	if from != "" { // fields that the form does not show stay
 		app, name, _ := strings.Cut(from, "/")
-		j := need(a.GetJob(a.Ctx(), app, name))
+		j := must.Get(a.GetJob(a.Ctx(), app, name))
 		base, set = a.objectOf(j)
 		if of.Ref == "" {
 			set = ""
@@ -239,7 +240,7 @@ func (a *ask) shownForm(v url.Values, o object, set string, of subject) *jobForm
 // judged returns the form with its errors, and the spec if there are none.
 func (a *ask) judged(v url.Values, o object, set string, of subject, own map[string]core.Text) (*jobForm, *manage.JobSpec) {
 	f := a.filled(v, of)
-	f.Apps = need(a.appNames())
+	f.Apps = must.Get(a.appNames())
 	if !a.Partial() { // the preview while the user types has no lists
 		a.offer(f, v.Get("app"))
 	}
@@ -252,14 +253,14 @@ func (a *ask) judged(v url.Values, o object, set string, of subject, own map[str
 			f.wrong(strings.TrimPrefix(strings.TrimPrefix(e.Path, "jobs[0]"), "."), words.Say(a.Lang, e.Reason), caretOf(e.Reason))
 		}
 	} else if err != nil {
-		fail(err)
+		must.Do(err)
 	}
 	a.previewOf(f, o)
 	f.Command = commandOf(o, of.Ref)
 	if f.Errors > 0 {
 		return f, nil
 	}
-	f.Text = string(need(manifest.Export(nil, []client.Job{asJob(&spec)})))
+	f.Text = string(must.Get(manifest.Export(nil, []client.Job{asJob(&spec)})))
 	return f, &spec
 }
 
@@ -315,7 +316,7 @@ func (a *ask) previewOf(f *jobForm, o object) {
 		f.wrong("schedule", e.Message, "")
 		return
 	}
-	need(p, err)
+	must.Get(p, err)
 	shown, loc, before := &shownPreview{Words: p.Description, Ends: p.Ends, Traps: p.Warnings}, locationOf(s.Timezone), a.Now
 	for _, at := range p.Next {
 		shown.Next = append(shown.Next, coming{At: at, Note: a.clockChange(before, at, loc)})
@@ -953,7 +954,7 @@ func (a *ask) objectOf(j client.Job) (object, string) {
 		Jobs []object `yaml:"jobs"`
 	}
 	if err := yaml.Unmarshal([]byte(text), &doc); err != nil || len(doc.Jobs) != 1 {
-		fail(fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected"))))
+		must.Do(fmt.Errorf("read the manifest of a job: %w", errors.Join(err, errors.New("one job is expected"))))
 	}
 	delete(doc.Jobs[0], "paused") // the form does not change the state
 	return doc.Jobs[0], doc.Set

@@ -222,7 +222,6 @@ func TestTwoEdit(t *testing.T) {
 	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, `value="mine"`, `value="0 7 * * *"`)
 	_, body, _ = strings.Cut(body, `<form class="stack full"`)
 	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
-	s.never(s.get("/console/jobs/shop/ledger/audit-log").Body.String(), "<b>theirs")
 	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
 	s.wrong(at, second, http.StatusNotFound)
 }
@@ -511,7 +510,6 @@ func TestScripts(t *testing.T) {
 	s.never(s.shows("#live", "/console/scripts", "shop/sweep"), "shop/plain")
 	const at = "/console/jobs/shop/sweep/script"
 	s.shows("#live", at, "echo </textarea><b>one</b>")
-	s.never(s.get(at).Body.String(), "<b>one", "<i>T")
 	form := s.form(at)
 	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "echo two", "second")
 	s.compare("two versions", ".rows,.cli")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -71,7 +72,7 @@ const (
 func (a *ask) ref() string { return a.Path("app") + "/" + a.Path("name") }
 
 func (a *ask) job() (any, error) {
-	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
 	if a.Q("view") == "edit" {
 		a.render(http.StatusOK, "jobform", a.editJob(j))
@@ -85,12 +86,12 @@ func (a *ask) jobPage(j client.Job) *jobPage {
 	if a.still = p.View == "manifest"; a.still {
 		p.Text = a.manifest(j)
 	}
-	p.Runs = need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})).Runs
+	p.Runs = must.Get(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: shownRuns})).Runs
 	p.Next = a.nextOf(&j)
-	p.Of = need(a.GetApp(a.Ctx(), j.App))
+	p.Of = must.Get(a.GetApp(a.Ctx(), j.App))
 	p.AtWork = a.atWork(p)
 	if j.Command.Line == "" {
-		p.Executors = need(a.ListExecutors(a.Ctx(), j.App)).Executors
+		p.Executors = must.Get(a.ListExecutors(a.Ctx(), j.App)).Executors
 	}
 	p.Answer = a.answer(p)
 	return p
@@ -147,7 +148,7 @@ func isHeld(r *client.Run) bool {
 
 // nextOf returns the upcoming runs of a job, as the engine plans them.
 func (a *ask) nextOf(j *client.Job) []coming {
-	page := need(a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext}))
+	page := must.Get(a.ListUpcoming(a.Ctx(), client.ListUpcomingParams{Job: j.App + "/" + j.Name, For: "366d", Limit: shownNext}))
 	loc := locationOf(j.Schedule.Timezone)
 	if len(page.Upcoming) == 0 { // none within that time
 		for _, at := range j.Next {

@@ -81,7 +81,6 @@ func TestFailingSince(t *testing.T) {
 		check.OK(t, s.E.CreateRuns(usecasetest.Ctx, []core.Run{run})[0])
 	}
 	s.shows(".answer,h2,.rows", "/console/jobs/shop/tick")
-	s.never(s.get("/console/jobs/shop/tick").Body.String(), "<b>no")
 }
 
 // TestWhatComesOfAJob: the page does not claim that a job has no schedule, if the job or its app is paused. The same
@@ -148,7 +147,6 @@ func TestActsOnAJob(t *testing.T) {
 		`value="soon"`)
 	s.done(at+"/pause", url.Values{"reason": {"<i>bank</i>"}, "until": {"06:00"}, "zone": {"Europe/Berlin"}}, "<i>bank", "panel=resume")
 	s.compare("paused", ".answer")
-	s.never(s.get(at).Body.String(), "<i>bank")
 	s.shows("dialog", at+"?panel=resume")
 	s.done(at+"/resume", url.Values{}, "next <time")
 	s.done(at+"/label", url.Values{"labels": {"team=bank\r\ntier=1\r\n"}}, "team=bank", "tier=1")

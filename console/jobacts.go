@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // Actions on one job: each one has a panel on the job's page, and a form.
@@ -27,13 +28,7 @@ func (a *ask) Key() string { return "console-" + rand.Text() }
 // onJob returns the function of a form with an action on the job in the path. If the action is rejected, the panel shows
 // the error and the input.
 func onJob(panel string, do formFunc) formFunc {
-	return func(a *ask) (string, core.Text, error) {
-		to, said, err := tried(a, do)
-		if err == nil {
-			return to, said, nil
-		}
-		return a.jobAgain(panel, err)
-	}
+	return orAgain(do, func(a *ask, err error) (string, core.Text, error) { return a.jobAgain(panel, err) })
 }
 
 func (a *ask) jobAgain(panel string, err error) (string, core.Text, error) {
@@ -45,7 +40,7 @@ func (a *ask) jobAgain(panel string, err error) (string, core.Text, error) {
 	default:
 		return "", core.Text{}, err
 	}
-	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	a.page = "jobs"
 	page := a.jobPage(j)
 	p := a.problemOf(err)
@@ -126,7 +121,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 			body.Addresses = append(body.Addresses, address)
 		}
 	}
-	body.At = need(a.when("at", a.Form("at"), a.typedBy()))
+	body.At = must.Get(a.when("at", a.Form("at"), a.typedBy()))
 	if text := strings.TrimSpace(a.Form("retries")); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -134,7 +129,7 @@ func (a *ask) triggerJob() (string, core.Text, error) {
 		}
 		body.Retries = &n
 	}
-	res := need(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
+	res := must.Get(a.TriggerJob(a.Ctx(), a.Path("app"), a.Path("name"), body))
 	if res.Existing {
 		return a.RunPath(res.Run.ID), core.Say("already submitted: this is the run of the first submission"), nil
 	}
@@ -178,7 +173,7 @@ func notJSON(text string) core.Text {
 }
 
 func (a *ask) pauseJob() (string, core.Text, error) {
-	until := need(a.when("until", a.Form("until"), a.typedBy()))
+	until := must.Get(a.when("until", a.Form("until"), a.typedBy()))
 	if strings.TrimSpace(a.Form("reason")) == "" {
 		return "", core.Text{}, core.Invalid("reason", "", "required: the reason is shown to users who see the paused job")
 	}
@@ -187,7 +182,7 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 	if isConflict(err) && a.pausedSo(until) { // the form was sent twice
 		err = nil
 	}
-	need(res, err)
+	must.Get(res, err)
 	said := core.Say("%s is paused", a.ref())
 	if !res.Changed {
 		said = core.Say("%s was already paused", a.ref())
@@ -208,7 +203,7 @@ func (a *ask) pausedSo(until time.Time) bool {
 }
 
 func (a *ask) resumeJob() (string, core.Text, error) {
-	need(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
+	must.Get(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
 	return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 }
 
@@ -223,7 +218,7 @@ const maxKills = 20
 func (a *ask) killAll() core.Text {
 	killed, cancelled, after, problem := 0, 0, "", ""
 	for range maxKills {
-		res := need(a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after}))
+		res := must.Get(a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" {
@@ -246,27 +241,24 @@ func (a *ask) killAll() core.Text {
 }
 
 func (a *ask) labelJob() (string, core.Text, error) {
-	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
-	labels := need(pairsOf("labels", a.Form("labels")))
+	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	labels := must.Get(pairsOf("labels", a.Form("labels")))
 	said := core.Say("the labels of %s are saved", a.ref())
 	if maps.Equal(labels, j.Labels) {
 		return jobPath(a.ref()), said, nil
 	}
-	spec := need(sameSpec(&j))
+	spec := sameSpec(&j)
 	spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
-	need(a.PutJob(a.Ctx(), j.App, j.Name, spec))
+	must.Get(a.PutJob(a.Ctx(), j.App, j.Name, spec))
 	return jobPath(a.ref()), said, nil
 }
 
 // sameSpec returns the spec with which a PUT leaves a job unchanged; it has the hash of the script.
-func sameSpec(j *client.Job) (spec client.JobSpec, err error) {
+func sameSpec(j *client.Job) (spec client.JobSpec) {
 	same := *j
 	same.Declared = "" // in a job it is the declared state, in a spec a request by code
-	text, err := json.Marshal(same)
-	if err == nil {
-		err = json.Unmarshal(text, &spec)
-	}
-	return spec, err
+	must.Do(json.Unmarshal(must.Get(json.Marshal(same)), &spec))
+	return spec
 }
 
 // pairsOf parses key=value pairs, separated by line breaks or spaces.
@@ -290,7 +282,7 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 	if strings.TrimSpace(a.Form("name")) != a.ref() {
 		return "", core.Text{}, core.Invalid("name", core.Truncate(a.Form("name")), "type %s to confirm", a.ref())
 	}
-	res := need(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
+	res := must.Get(a.DeleteJob(a.Ctx(), a.Path("app"), a.Path("name"), client.DeleteJobParams{IfRev: a.seen()}))
 	if res.Withheld {
 		return Root + "jobs", core.Say("%s is deleted; code that declares the job does not create it again until you return the job to code",
 			a.ref()), nil
@@ -299,6 +291,6 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 }
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
-	need(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
+	must.Get(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
 	return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 type jobsPage struct {
@@ -74,15 +75,15 @@ func (a *ask) jobsList(q url.Values) *jobsPage {
 	p := client.ListJobsParams{App: q.Get("app"), Text: strings.TrimSpace(q.Get("text")), Sort: q.Get("sort"),
 		Reverse: q.Get("reverse") == "true", Last: true, Runs: a.bars(), Counts: true, Cursor: q.Get("after"),
 		Label: given(q, "label"), Status: given(q, "status")}
-	p.Limit = need(rowsOf(q))
-	columns := need(a.columns(q["cols"], p.Sort, p.Reverse))
+	p.Limit = rowsOf(q)
+	columns := a.columns(q["cols"], p.Sort, p.Reverse)
 	is := q.Get("status")
-	page := need(a.ListJobs(a.Ctx(), p))
+	page := must.Get(a.ListJobs(a.Ctx(), p))
 	if page.Partial {
 		a.unsure()
 	}
-	out := &jobsPage{JobPage: page, Columns: columns, Apps: need(a.appNames()), Filter: p.App+p.Text+is+q.Get("label") != "",
-		Command: jobsCommand(p)}
+	out := &jobsPage{JobPage: page, Columns: columns, Apps: must.Get(a.appNames()), Filter: p.App+p.Text+is+q.Get("label") != "",
+		Command: "tickring get" + jobsFlags(p.App, p.Label, p.Status, p.Text) + flag("sort", p.Sort) + flagIf("reverse", p.Reverse)}
 	if page.Cursor != "" {
 		out.Next = a.With("after", page.Cursor)
 	}
@@ -104,40 +105,12 @@ func (a *ask) jobsList(q url.Values) *jobsPage {
 	return out
 }
 
-// filterWords returns the flags that select jobs.
-func filterWords(app string, labels, is []string, text string) (words []string) {
-	if app != "" {
-		words = append(words, shellWord(app))
-	}
-	for _, one := range is {
-		words = append(words, "--status "+shellWord(one))
-	}
-	for _, label := range labels {
-		words = append(words, "--label "+shellWord(label))
-	}
-	if text != "" {
-		words = append(words, "--text "+shellWord(text))
-	}
-	return words
-}
-
-func jobsCommand(p client.ListJobsParams) string {
-	words := append([]string{"tickring get"}, filterWords(p.App, p.Label, p.Status, p.Text)...)
-	if p.Sort != "" {
-		words = append(words, "--sort "+p.Sort)
-	}
-	if p.Reverse {
-		words = append(words, "--reverse")
-	}
-	return strings.Join(words, " ")
-}
-
 // columnsShown are the default columns. The job column is always shown.
 var columnsShown = []string{"job", "schedule", "next", "runs", "last", "took"}
 
 // columns returns all columns that the list can have. A column with a sort order links to it, and to the reverse
 // order if the list is sorted by it.
-func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) {
+func (a *ask) columns(shown []string, sort string, down bool) []column {
 	columns := []column{{Name: "number", Label: a.Say("Number"), To: "number", Class: "num hide"},
 		{Name: "job", Label: a.Say("Job"), To: "name"},
 		{Name: "author", Label: a.Say("Author"), Class: "hide"}, {Name: "handler", Label: a.Say("Handler"), Class: "hide"},
@@ -150,7 +123,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 	}
 	for _, name := range shown {
 		if !slices.Contains(names, name) {
-			return nil, core.Invalid("cols", name, "allowed values: %s", core.JoinAllowed(names))
+			must.Do(core.Invalid("cols", name, "allowed values: %s", core.JoinAllowed(names)))
 		}
 	}
 	if len(shown) == 0 {
@@ -170,7 +143,7 @@ func (a *ask) columns(shown []string, sort string, down bool) ([]column, error) 
 		}
 		c.To = a.With("sort", c.To, "reverse", turn)
 	}
-	return columns, nil
+	return columns
 }
 
 // JobNote returns the additional line below a job; empty if the job has no problem to report.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -66,12 +67,11 @@ const (
 // lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
-	err := caught(func() error { return a.late(p) })
-	return a.orWrong(err, "lateness", p, &p.Wrong)
+	return a.orWrong("lateness", p, &p.Wrong, func() { a.late(p) })
 }
 
-func (a *ask) late(p *latenessPage) (err error) {
-	p.Span = need(a.spanOf())
+func (a *ask) late(p *latenessPage) {
+	p.Span = a.spanOf()
 	switch {
 	case p.Span.When != "" || !p.Span.From.IsZero():
 	case p.Span.To.IsZero():
@@ -87,9 +87,10 @@ func (a *ask) late(p *latenessPage) (err error) {
 	if p.Asked.Job != "" {
 		p.Asked.App, p.Asked.Each = "", "job"
 	}
-	p.Answer = need(a.GetLateness(a.Ctx(), p.Asked))
+	p.Answer = must.Get(a.GetLateness(a.Ctx(), p.Asked))
+	var err error
 	if p.Width, err = time.ParseDuration(p.Answer.Width); err != nil || p.Width <= 0 {
-		return core.Errorf(core.CodeInternal, "the width of a bucket is %q", p.Answer.Width)
+		must.Do(core.Errorf(core.CodeInternal, "the width of a bucket is %q", p.Answer.Width))
 	}
 	n := int(p.Answer.To.Sub(p.Answer.From) / p.Width)
 	for _, row := range p.Answer.Rows {
@@ -119,7 +120,6 @@ func (a *ask) late(p *latenessPage) (err error) {
 	if len(p.Rows) > lateRows {
 		p.Cut, p.Rows = len(p.Rows)-lateRows, p.Rows[:lateRows]
 	}
-	return nil
 }
 
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
@@ -202,12 +202,9 @@ func (a *ask) Heats() template.HTML {
 }
 
 func (a *ask) LatenessCli(p *latenessPage) template.HTML {
-	command := "tickring lateness"
-	if what := cmp.Or(p.Asked.Job, p.Asked.App); what != "" {
-		command += " " + what
+	each := p.Asked.Each
+	if p.Asked.Job != "" {
+		each = ""
 	}
-	if p.Asked.Each != "" && p.Asked.Job == "" {
-		command += " --each " + p.Asked.Each
-	}
-	return a.Cli(command + " --from " + rfc(p.Asked.From))
+	return a.Cli("tickring lateness" + word(cmp.Or(p.Asked.Job, p.Asked.App)) + flag("each", each) + rangeFlags(p.Asked.From, time.Time{}))
 }

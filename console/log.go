@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // Limits of one answer with a log.
@@ -63,11 +65,10 @@ type logData struct {
 
 // logShown shows a page of a log; with last=N, the last N lines.
 func (a *ask) logShown() (any, error) {
-	r := need(a.GetRun(a.Ctx(), a.Path("run")))
+	r := must.Get(a.GetRun(a.Ctx(), a.Path("run")))
 	d := &logData{Run: r, Open: core.State(r.State).Open(), Wrap: a.Q("wrap") != "", Find: core.Truncate(a.Q("find")),
 		LinesURL: a.RunPath(r.ID) + "/log/lines"}
-	from := need(atLeast(a, "from", 1))
-	last := need(atLeast(a, "last", 0))
+	from, last := atLeast(a.r.URL.Query(), "from", 1), atLeast(a.r.URL.Query(), "last", 0)
 	d.Last = last > 0
 	within := logWithin
 	if d.Last {
@@ -105,16 +106,16 @@ func (a *ask) logShown() (any, error) {
 }
 
 // atLeast parses a whole number of the query; the default is least.
-func atLeast(a *ask, name string, least int) (int, error) {
-	given := a.Q(name)
+func atLeast(q url.Values, name string, least int) int {
+	given := q.Get(name)
 	if given == "" {
-		return least, nil
+		return least
 	}
 	n, err := strconv.ParseInt(given, 10, 32)
 	if err != nil || int(n) < least {
-		return 0, core.Invalid(name, given, "must be a whole number, %d or more", least)
+		must.Do(core.Invalid(name, given, "must be a whole number, %d or more", least))
 	}
-	return int(n), nil
+	return int(n)
 }
 
 // logPiece returns a piece of a log from a line on, or its last lines (tail). If there is none, the note has the
@@ -188,9 +189,9 @@ func (a *ask) keptNote(k *client.KeptLog, zone string) string {
 func (a *ask) logPieces() error {
 	ctx, cancel := context.WithTimeout(a.Ctx(), logAnswer)
 	defer cancel()
-	from := need(atLeast(a, "from", 1))
-	run := need(a.GetRun(ctx, a.Path("run")))
-	body := need(json.Marshal(a.logPiece(ctx, &run, from, 0)))
+	from := atLeast(a.r.URL.Query(), "from", 1)
+	run := must.Get(a.GetRun(ctx, a.Path("run")))
+	body := must.Get(json.Marshal(a.logPiece(ctx, &run, from, 0)))
 	h := a.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -211,7 +212,7 @@ func (a *ask) logFile() error {
 	if err != nil && ctx.Err() != nil {
 		return core.Errorf(core.CodeUnavailable, "the executor did not return the log in time: try again")
 	}
-	need(log, err)
+	must.Get(log, err)
 	rc := http.NewResponseController(a.w)
 	h := a.w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")

@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
 )
@@ -21,12 +22,12 @@ func (a *ask) manifest(j client.Job) string {
 	if j.Script.Kind != "" && j.Script.Source == "" {
 		s, err := a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(j.Script.Version))
 		if status(err) == http.StatusNotFound {
-			fail(core.Errorf(core.CodeNotFound, "version %d of the script of %s is not stored: set another script for the job",
+			must.Do(core.Errorf(core.CodeNotFound, "version %d of the script of %s is not stored: set another script for the job",
 				j.Script.Version, j.App+"/"+j.Name))
 		}
-		j.Script.Source = need(s, err).Source
+		j.Script.Source = must.Get(s, err).Source
 	}
-	return string(need(manifest.Export(nil, []client.Job{j})))
+	return string(must.Get(manifest.Export(nil, []client.Job{j})))
 }
 
 // read parses a manifest with one job. Its errors are manifest.Errors.
@@ -152,7 +153,7 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 
 // manifestPage returns the page of the job in the path with unsaved text.
 func (a *ask) manifestPage(text string) *jobPage {
-	page := a.jobPage(need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
+	page := a.jobPage(must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
 	a.still = true
 	page.View, page.Text, page.Typed = "manifest", text, true
 	return page
@@ -205,7 +206,7 @@ type clash struct {
 
 // clash returns the changes of a job after a revision, and the differences from the stored job to the input.
 func (a *ask) clash(now *client.Job, since int64, typed *client.Job) *clash {
-	list := need(a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50}))
+	list := must.Get(a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50}))
 	c := &clash{Differs: differences(manifest.Diff(now, typed))}
 	for i := range list.Changes {
 		one := a.changeOf(&list.Changes[i])

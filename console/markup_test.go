@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
@@ -89,6 +90,7 @@ func hostileSite(t *testing.T) *site {
 	s.log = func(*core.Run, int) (string, int, bool, error) {
 		return hostile + "\n\x1b[31m" + hostile + "\x1b]8;;javascript:alert(1)\x07\x00\xff\n", 3, true, nil
 	}
+	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock, Problem: hostile}}
 	s.beat = func(string) error { return core.Errorf(core.CodeUnavailable, "%s", hostile) }
 	at := core.InstantOf(s.Clock.Truncate(time.Minute))
 	letter := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job.Def.ID, at), Rev: 1, At: at, Slot: at,

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/words"
 )
@@ -41,17 +42,17 @@ func (a *ask) notifications() (any, error) {
 const jobsLooked = 1000
 
 func (a *ask) noticesPage() *noticesPage {
-	p := &noticesPage{Channels: need(a.ListChannels(a.Ctx())).Channels}
+	p := &noticesPage{Channels: must.Get(a.ListChannels(a.Ctx())).Channels}
 	for i := range p.Channels {
 		if p.Channels[i].Trouble != nil {
 			p.Troubled++
 		}
 	}
-	if rest := need(a.GetStatus(a.Ctx())).Notify; rest != nil {
+	if rest := must.Get(a.GetStatus(a.Ctx())).Notify; rest != nil {
 		p.Rest = *rest
 	}
-	p.Apps = slices.DeleteFunc(need(a.ListApps(a.Ctx())).Apps, func(app client.App) bool { return len(app.Notify.To) == 0 })
-	jobs := need(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked}))
+	p.Apps = slices.DeleteFunc(must.Get(a.ListApps(a.Ctx())).Apps, func(app client.App) bool { return len(app.Notify.To) == 0 })
+	jobs := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: jobsLooked}))
 	p.Looked, p.More = len(jobs.Jobs), jobs.Next != 0
 	p.Jobs = slices.DeleteFunc(jobs.Jobs, func(j client.Job) bool { return len(j.Notify.To) == 0 })
 	return p
@@ -73,14 +74,15 @@ type channelPage struct {
 
 func (a *ask) channel() (any, error) {
 	p := a.channelPage(a.Path("channel"))
-	p.Panel, p.Form, a.page = a.Q("panel"), channelFormOf(p.Channel), "notifications"
+	p.Panel = a.Q("panel")
 	return p, nil
 }
 
 func (a *ask) channelPage(name string) *channelPage {
-	one := need(a.GetChannel(a.Ctx(), name))
+	one := must.Get(a.GetChannel(a.Ctx(), name))
 	all := a.noticesPage()
-	p := &channelPage{Channel: one, Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+	p := &channelPage{Channel: one, Form: channelFormOf(one), Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+	a.page = "notifications"
 	p.Apps = slices.DeleteFunc(all.Apps, func(app client.App) bool { return !slices.Contains(app.Notify.To, name) })
 	p.Jobs = slices.DeleteFunc(all.Jobs, func(j client.Job) bool { return !slices.Contains(j.Notify.To, name) })
 	return p
@@ -155,10 +157,7 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	case core.ChannelDingTalk:
 		s.Dingtalk = &client.ChannelRobot{URL: hook, Secret: secret}
 	case core.ChannelEmail:
-		port, err := wholeNumber("email.smtp.port", f.Port)
-		if err != nil {
-			return s, err
-		}
+		port := wholeNumber("email.smtp.port", f.Port)
 		s.Email = &client.ChannelEmail{To: strings.Fields(f.To), From: f.From, SMTP: client.ChannelSMTP{Host: f.Host, Port: port,
 			User: f.User, Password: kept(f.Pass, f.HasPass), TLS: f.TLS}}
 	case core.ChannelSNS:
@@ -186,36 +185,30 @@ func (f channelForm) differs(now client.Channel) []difference {
 }
 
 // notificationsDo creates a channel, or sets the channels for events without a job.
-func (a *ask) notificationsDo() (string, core.Text, error) {
-	var err error
+func (a *ask) notificationsDo() (to string, said core.Text, err error) {
 	f := a.channelForm()
 	switch a.Form("do") {
 	case "new":
 		f.Rev = "0"
-		var spec client.ChannelSpec
-		if spec, err = f.spec(); err == nil && f.Name == "" {
-			err = core.Invalid("name", "", "a channel needs a name")
+		spec := must.Get(f.spec())
+		if f.Name == "" {
+			return to, said, core.Invalid("name", "", "a channel needs a name")
 		}
-		if err == nil {
-			_, err = a.PutChannel(a.Ctx(), f.Name, spec)
-		}
-		if err == nil {
-			return a.ChannelPath(f.Name), core.Say("%s is created: send a test", f.Name), nil
-		}
+		must.Get(a.PutChannel(a.Ctx(), f.Name, spec))
+		return a.ChannelPath(f.Name), core.Say("%s is created: send a test", f.Name), nil
 	case "rest":
-		var res client.ApplyResult
-		res, err = a.Apply(a.Ctx(), client.ApplyRequest{Notify: &client.Notify{To: strings.Fields(f.To)}})
-		if err == nil && res.Notify != nil && res.Notify.Error != nil {
-			err = refusal(res.Notify.Error)
+		res := must.Get(a.Apply(a.Ctx(), client.ApplyRequest{Notify: &client.Notify{To: strings.Fields(f.To)}}))
+		if res.Notify != nil && res.Notify.Error != nil {
+			return to, said, refusal(res.Notify.Error)
 		}
-		if err == nil {
-			return Root + "notifications", core.Say("the channels for events without a job are saved"), nil
-		}
-	default:
-		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
+		return Root + "notifications", core.Say("the channels for events without a job are saved"), nil
 	}
+	return to, said, a.noForm()
+}
+
+func (a *ask) notificationsAgain(err error) (string, core.Text, error) {
 	p := a.noticesPage()
-	p.Panel, p.Form, p.Wrong = a.Form("do"), f, a.problemOf(err).Message
+	p.Panel, p.Form, p.Wrong = a.Form("do"), a.channelForm(), a.problemOf(err).Message
 	return a.again(err, "notifications", p)
 }
 
@@ -229,50 +222,43 @@ func refusal(e *client.Error) error {
 	return &one
 }
 
-func (a *ask) channelDo() (string, core.Text, error) {
-	name, to := a.Path("channel"), a.ChannelPath(a.Path("channel"))
-	var err error
-	var test *client.ChannelTest
+func (a *ask) channelDo() (to string, said core.Text, err error) {
+	name := a.Path("channel")
+	to = a.ChannelPath(name)
 	switch a.Form("do") {
 	case "edit":
 		f := a.channelForm()
 		f.Name = name
-		var spec client.ChannelSpec
-		if spec, err = f.spec(); err == nil {
-			_, err = a.PutChannel(a.Ctx(), name, spec)
-		}
-		if err == nil {
-			return to, core.Say("%s is saved", name), nil
-		}
+		must.Get(a.PutChannel(a.Ctx(), name, must.Get(f.spec())))
+		return to, core.Say("%s is saved", name), nil
 	case "test":
-		var res client.ChannelTest
-		if res, err = a.TestChannel(a.Ctx(), name); err == nil && res.Sent {
+		res := must.Get(a.TestChannel(a.Ctx(), name))
+		if res.Sent {
 			return to, core.Say("%s accepted the test message in %d ms: check that it arrived", name, res.TookMs), nil
 		}
-		test = &res
+		p := a.channelPage(name)
+		p.Test = &res
+		return a.shown(http.StatusOK, "channel", p)
 	case "delete":
-		if _, err = a.DeleteChannel(a.Ctx(), name); err == nil {
-			return Root + "notifications", core.Say("%s is deleted", name), nil
-		}
-	default:
-		return "", core.Text{}, core.Invalid("do", a.Form("do"), "this page has no form with this name")
+		must.Get(a.DeleteChannel(a.Ctx(), name))
+		return Root + "notifications", core.Say("%s is deleted", name), nil
 	}
-	if err != nil && a.problemOf(err).Status == http.StatusNotFound {
+	return to, said, a.noForm()
+}
+
+func (a *ask) channelAgain(err error) (string, core.Text, error) {
+	if a.problemOf(err).Status == http.StatusNotFound {
 		return "", core.Text{}, err
 	}
-	p := a.channelPage(name)
-	a.page, p.Test, p.Form = "notifications", test, channelFormOf(p.Channel)
-	if err == nil { // the test failed: the page shows the reason
-		return a.shown(http.StatusOK, "channel", p)
-	}
-	if p.Panel, p.Wrong, p.Test = a.Form("do"), a.problemOf(err).Message, nil; p.Panel == "edit" {
+	p := a.channelPage(a.Path("channel"))
+	if p.Panel, p.Wrong = a.Form("do"), a.problemOf(err).Message; p.Panel == "edit" {
 		was := p.Form
 		p.Form = a.channelForm()
 		if isConflict(err) && p.Form.Rev != was.Rev {
 			p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.Channel)}, ""
 			p.Form.Rev, p.Form.HasURL, p.Form.HasSecret, p.Form.HasPass = was.Rev, was.HasURL, was.HasSecret, was.HasPass
 		}
-		p.Form.Kind, p.Form.Name = p.Channel.Kind, name
+		p.Form.Kind, p.Form.Name = p.Channel.Kind, p.Channel.Name
 	}
 	return a.again(err, "channel", p)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // homeRows is the number of rows shown of each kind.
@@ -32,7 +33,7 @@ func (p *homePage) Calm() bool {
 // overview lists the current problems; each one links to its page.
 func (a *ask) overview() (any, error) {
 	began := time.Now()
-	home := need(a.GetOverview(a.Ctx()))
+	home := must.Get(a.GetOverview(a.Ctx()))
 	p := &homePage{Overview: home}
 	if home.Partial {
 		a.unsure()
@@ -46,7 +47,7 @@ func (a *ask) overview() (any, error) {
 		p.Findings, p.Verdict, p.Shape = o.Findings, o.Verdict, o.Shape
 	}
 	if p.Calm() && p.Coming.Jobs == 0 {
-		p.Empty = len(need(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: 1})).Jobs) == 0
+		p.Empty = len(must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{Limit: 1})).Jobs) == 0
 	}
 	return p, nil
 }

@@ -41,7 +41,6 @@ func TestHome(t *testing.T) {
 	for _, path := range []string{"/console/", "/console/system", "/console/system?jobs=1"} {
 		s.shows("#first", path)
 	}
-	s.never(s.get("/console/").Body.String(), "<b>")
 }
 
 // TestHomeSaysWhatItCuts: of each kind only some are shown, with a link to the others and their number.
@@ -151,7 +150,6 @@ func TestUpcoming(t *testing.T) {
 	s.never(list, "pay/often")
 	check.Equal(t, strings.Count(list, `/at/2026-11-21T02:30:00Z`), 11, "of 11 instants are listed")
 	check.Equal(t, strings.Count(list, "route failover"), 12, "the page shows the results of N of 12 jobs")
-	s.never(s.get("/console/upcoming?from=2026-11-21T02:00:00Z&to=2026-11-21T03:00:00Z").Body.String(), "<b>", "<i>")
 	s.shows(".head", "/console/upcoming?days=7", "often: 60480")
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "schedule": {"cron": "0 30 2-9 * * ?"}}`)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 type reportsPage struct {
@@ -53,12 +54,11 @@ func (r reportRow) Rate() string {
 // reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
-	err := caught(func() error { return a.report(p) })
-	return a.orWrong(err, "reports", p, &p.Wrong)
+	return a.orWrong("reports", p, &p.Wrong, func() { a.report(p) })
 }
 
-func (a *ask) report(p *reportsPage) error {
-	p.Span = need(a.spanOf())
+func (a *ask) report(p *reportsPage) {
+	p.Span = a.spanOf()
 	end := p.Span.To
 	if end.IsZero() {
 		end = a.Now
@@ -78,9 +78,9 @@ func (a *ask) report(p *reportsPage) error {
 		p.Asked.App = ""
 	}
 	if by == "hour" && end.Sub(p.Span.From) > 40*24*time.Hour {
-		return core.Invalid("by", by, "at most 40 days can be shown by hour")
+		must.Do(core.Invalid("by", by, "at most 40 days can be shown by hour"))
 	}
-	p.Report = need(a.GetReport(a.Ctx(), p.Asked))
+	p.Report = must.Get(a.GetReport(a.Ctx(), p.Asked))
 	p.Whole = emptyStretches(&p.Report)
 	at := map[int64]int{}
 	for i := range p.Whole {
@@ -124,7 +124,6 @@ func (a *ask) report(p *reportsPage) error {
 	if len(p.Rows) > maxReportRows {
 		p.Cut, p.Rows = len(p.Rows)-maxReportRows, p.Rows[:maxReportRows]
 	}
-	return nil
 }
 
 func emptyStretches(r *client.Report) (list []stretch) {
@@ -242,13 +241,8 @@ func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
 
 func (a *ask) ReportsCli(p *reportsPage) template.HTML {
 	q := p.Asked
-	command := strings.TrimSpace("tickring report " + cmp.Or(q.Job, q.App))
-	for _, flag := range [][2]string{{"by", q.By}, {"each", q.Each}, {"state", q.State}, {"reason", q.Reason}} {
-		if flag[1] != "" {
-			command += " --" + flag[0] + " " + flag[1]
-		}
-	}
-	return a.Cli(command + rangeFlags(q.From, q.To))
+	return a.Cli("tickring report" + word(cmp.Or(q.Job, q.App)) + flag("by", q.By) + flag("each", q.Each) + flag("state", q.State) +
+		flag("reason", q.Reason) + rangeFlags(q.From, q.To))
 }
 
 func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -77,12 +78,12 @@ func (a *ask) runByID() (any, error) {
 			"run %s not found: the number is wrong, or the run was deleted after its retention period; reports still count deleted runs",
 			core.Truncate(a.Path("run")))
 	}
-	return a.runPage(need(r, err)), nil
+	return a.runPage(must.Get(r, err)), nil
 }
 
 // runAt shows the run of a job at a scheduled time, which may not exist.
 func (a *ask) runAt() (any, error) {
-	job := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	job := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	at := a.Path("instant")
 	r, err := a.GetRunAt(a.Ctx(), job.App, job.Name, at)
 	if status(err) == http.StatusNotFound {
@@ -92,7 +93,7 @@ func (a *ask) runAt() (any, error) {
 		a.around(p)
 		return p, nil
 	}
-	return a.runPage(need(r, err)), nil
+	return a.runPage(must.Get(r, err)), nil
 }
 
 func (a *ask) runPage(r client.Run) *runPage {
@@ -102,7 +103,7 @@ func (a *ask) runPage(r client.Run) *runPage {
 	}
 	if app, name, ok := strings.Cut(r.Job, "/"); ok {
 		if job, err := a.GetJob(a.Ctx(), app, name); status(err) != http.StatusNotFound { // else it was deleted a moment ago
-			p.Job = new(need(job, err))
+			p.Job = new(must.Get(job, err))
 		}
 	}
 	chain := a.chain(&r)
@@ -146,7 +147,7 @@ func (a *ask) chain(r *client.Run) []client.Run {
 	list := []client.Run{}
 	if r.First != "" {
 		if first, err := a.GetRun(a.Ctx(), r.First); status(err) != http.StatusNotFound {
-			list = append(list, need(first, err))
+			list = append(list, must.Get(first, err))
 		}
 	}
 	if len(list) == 0 {
@@ -157,7 +158,7 @@ func (a *ask) chain(r *client.Run) []client.Run {
 		if status(err) == http.StatusNotFound {
 			break
 		}
-		list = append(list, need(next, err))
+		list = append(list, must.Get(next, err))
 	}
 	if !slices.ContainsFunc(list, func(one client.Run) bool { return one.ID == r.ID }) {
 		list = append(list, *r) // the retry chain is longer
@@ -176,7 +177,7 @@ func (a *ask) around(p *runPage) {
 	if status(err) == http.StatusNotFound {
 		return
 	}
-	last := need(page, err).Runs
+	last := must.Get(page, err).Runs
 	for i := len(last) - 1; i >= 0; i-- {
 		p.Last = append(p.Last, a.barOf(&last[i]))
 	}
@@ -191,12 +192,12 @@ func (a *ask) around(p *runPage) {
 		return
 	}
 	// The run is older: show the runs before it and the next runs after it, by how far apart they are.
-	older := need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1}))
+	older := must.Get(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, To: p.Run.ScheduledAt, Limit: aroundEach + 1}))
 	if len(older.Runs) == 0 {
 		return
 	}
 	gap := p.Run.ScheduledAt.Sub(older.Runs[len(older.Runs)-1].ScheduledAt)
-	newer := need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, From: p.Run.ScheduledAt.Add(time.Second),
+	newer := must.Get(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: job, From: p.Run.ScheduledAt.Add(time.Second),
 		To: p.Run.ScheduledAt.Add(max(gap, time.Minute) * 2), Limit: 100}))
 	p.Around = append(newer.Runs[max(0, len(newer.Runs)-aroundEach):], older.Runs...)
 }
@@ -239,7 +240,7 @@ func (a *ask) killRun() (string, core.Text, error) {
 	var killed, cancelled int
 	problem := ""
 	for after, n := "", 0; ; n++ {
-		res := need(a.KillRun(a.Ctx(), id, client.KillRunParams{After: after}))
+		res := must.Get(a.KillRun(a.Ctx(), id, client.KillRunParams{After: after}))
 		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
 		problem = cmp.Or(untold(res.Sent), problem)
 		if after = res.Next; after == "" || n == 100 {
@@ -276,7 +277,7 @@ func killedUntold(killed int, problem string) core.Text {
 
 // cancelRun cancels a run that is not sent yet.
 func (a *ask) cancelRun() (string, core.Text, error) {
-	res := need(a.CancelRun(a.Ctx(), a.Path("run")))
+	res := must.Get(a.CancelRun(a.Ctx(), a.Path("run")))
 	if len(res.Cancelled) == 0 {
 		return a.RunPath(a.Path("run")), core.Say("nothing was cancelled: the run was already sent, or had ended"), nil
 	}
@@ -297,7 +298,7 @@ func (a *ask) rerun() (string, core.Text, error) {
 		body.Addresses = []string{where}
 	}
 	body.Addresses = append(body.Addresses, strings.Fields(a.Form("other"))...)
-	res := need(a.Rerun(a.Ctx(), body))
+	res := must.Get(a.Rerun(a.Ctx(), body))
 	if len(res.Runs) == 1 && res.Runs[0].Why != "" {
 		return "", core.Text{}, &client.Error{Status: http.StatusConflict, Message: res.Runs[0].Why}
 	}
@@ -322,20 +323,14 @@ func (a *ask) otherParams() (string, bool) {
 // onRun returns the function of a form with an action on the run in the path. If the action is rejected, the page of the
 // run shows its panel with the error and the input.
 func onRun(panel string, do formFunc) formFunc {
-	return func(a *ask) (string, core.Text, error) {
-		to, said, err := tried(a, do)
-		if err == nil {
-			return to, said, nil
-		}
-		r, gone := a.GetRun(a.Ctx(), a.Path("run"))
-		if gone != nil {
-			return "", core.Text{}, err
-		}
-		return a.runAgain(r, panel, err)
-	}
+	return orAgain(do, func(a *ask, err error) (string, core.Text, error) { return a.runAgain(panel, err) })
 }
 
-func (a *ask) runAgain(r client.Run, panel string, err error) (string, core.Text, error) {
+func (a *ask) runAgain(panel string, err error) (string, core.Text, error) {
+	r, gone := a.GetRun(a.Ctx(), a.Path("run"))
+	if gone != nil {
+		return "", core.Text{}, err
+	}
 	p := a.runPage(r)
 	p.Panel, p.Wrong = panel, a.problemOf(err).Message
 	if panel == "rerun" {

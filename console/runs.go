@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -53,30 +54,28 @@ func (a *ask) runs() (any, error) {
 		http.Redirect(a.w, a.r, a.RunPath(id.String()), http.StatusSeeOther) // the ID of a run in place of a job
 		return nil, errShown
 	}
-	p := &runsPage{Panel: a.Q("panel")}
-	err := caught(func() error {
-		p.Span = need(a.spanOf())
+	p := &runsPage{}
+	return a.orWrong("runs", p, &p.Wrong, func() {
+		p.Span = a.spanOf()
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
 		p.Filter.After = a.Q("after")
-		p.Filter.Limit = need(rowsOf(a.r.URL.Query()))
+		p.Filter.Limit = rowsOf(a.r.URL.Query())
 		if a.Partial() && a.Q("shape") != "" {
 			p.Filter.Limit = 1 // the page already has its rows
 		}
 		a.findRuns(p)
-		if p.Panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
+		panel := a.Q("panel")
+		if panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
 			p.Again = a.wouldRerun(p)
 		}
-		return nil
+		p.Panel = panel
 	})
-	if err != nil {
-		p.Panel = ""
-	}
-	return a.orWrong(err, "runs", p, &p.Wrong)
 }
 
-// orWrong returns a page. For an invalid request it shows the page with the error and the filters, so that users can
-// correct them.
-func (a *ask) orWrong(err error, name string, page any, wrong *string) (any, error) {
+// orWrong returns a page that a function fills. For an invalid request it shows the page with the error and the
+// filters, so that users can correct them.
+func (a *ask) orWrong(name string, page any, wrong *string, fill func()) (any, error) {
+	err := must.Caught(func() error { fill(); return nil })
 	if err == nil || errors.Is(err, errShown) {
 		return page, err
 	}
@@ -103,16 +102,16 @@ func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 
 // rowsOf returns the number of rows of a page from its query. The default fills a screen or two, which a browser
 // draws at once.
-func rowsOf(q url.Values) (int, error) {
+func rowsOf(q url.Values) int {
 	rows := q.Get("rows")
 	if rows == "" {
-		return rowsShown, nil
+		return rowsShown
 	}
 	n, err := strconv.Atoi(rows)
 	if err != nil || !slices.Contains(rowsMay, n) {
-		return 0, core.Invalid("rows", rows, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"}))
+		must.Do(core.Invalid("rows", rows, "allowed values: %s", core.JoinAllowed([]string{"10", "25", "50", "100"})))
 	}
-	return n, nil
+	return n
 }
 
 const rowsShown = 50
@@ -137,7 +136,7 @@ type rowsChoice struct {
 }
 
 func (a *ask) findRuns(p *runsPage) {
-	page := need(a.ListRuns(a.Ctx(), p.Filter))
+	page := must.Get(a.ListRuns(a.Ctx(), p.Filter))
 	p.Runs, p.Skips, p.Looked, p.ByJob = page.Runs, page.Skips, page.ScannedTo, page.NoWaiting
 	if page.Next != "" {
 		p.Next = a.With("panel", "", "after", page.Next)
@@ -273,7 +272,7 @@ func (a *ask) wouldRerun(p *runsPage) *rerunPanel {
 	body := rerunRequest(p.Filter)
 	body.Key, body.DryRun, body.To = out.Key, true, out.Of.last()
 	for n := 1; ; n++ {
-		res := need(a.Rerun(a.Ctx(), body))
+		res := must.Get(a.Rerun(a.Ctx(), body))
 		for _, one := range res.Runs {
 			switch {
 			case one.Why != "":
@@ -364,7 +363,7 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
 		if text := q.Get(name); text != "" {
 			when, _, err := momentOf(name, text, time.UTC)
-			*at = need(when, err)
+			*at = must.Get(when, err)
 		}
 	}
 	body := rerunRequest(a.runFilter(q, s))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 )
 
 type scriptsPage struct {
@@ -25,7 +26,7 @@ func (a *ask) scripts() (any, error) {
 	}
 	out := scriptsPage{}
 	for range scriptPages {
-		page := need(a.ListJobs(a.Ctx(), p))
+		page := must.Get(a.ListJobs(a.Ctx(), p))
 		out.Looked += len(page.Jobs)
 		for i := range page.Jobs {
 			if page.Jobs[i].Script.Kind != "" {
@@ -83,7 +84,7 @@ type used struct {
 const usedRuns = 6
 
 func (a *ask) script() (any, error) {
-	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
 	return a.scriptPage(j), nil
 }
 
@@ -91,22 +92,22 @@ func (a *ask) scriptPage(j client.Job) *scriptPage {
 	a.page, a.still = "scripts", true
 	p := &scriptPage{Job: j, Ref: j.App + "/" + j.Name, Fresh: j.Script.Kind == "", Kinds: namesOf(core.ScriptKinds),
 		Kind: cmp.Or(j.Script.Kind, a.Q("kind"), string(core.ScriptShell))}
-	p.Versions = need(a.ListScripts(a.Ctx(), j.App, j.Name)).Versions
+	p.Versions = must.Get(a.ListScripts(a.Ctx(), j.App, j.Name)).Versions
 	if p.Fresh {
 		p.Source = templateOfKind(p.Kind)
 		p.Lines = lines(p.Source)
 		return p
 	}
-	version := need(a.version("version"))
-	p.Shown = need(a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(version)))
+	version := a.version("version")
+	p.Shown = must.Get(a.GetScript(a.Ctx(), j.App, j.Name, strconv.Itoa(version)))
 	p.Source, p.Kind = p.Shown.Source, p.Shown.Kind
 	p.Lines = lines(p.Source)
 	if a.Q("diff") != "" {
-		to := need(a.version("diff"))
-		d := need(a.DiffScripts(a.Ctx(), j.App, j.Name, strconv.Itoa(to), client.DiffScriptsParams{}))
+		to := a.version("diff")
+		d := must.Get(a.DiffScripts(a.Ctx(), j.App, j.Name, strconv.Itoa(to), client.DiffScriptsParams{}))
 		p.From, p.To, p.Diff = d.From, d.To, diffLines(d.Text)
 	}
-	for _, run := range need(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: usedRuns})).Runs {
+	for _, run := range must.Get(a.ListRuns(a.Ctx(), client.ListRunsParams{Job: p.Ref, Limit: usedRuns})).Runs {
 		one := used{Run: run}
 		if r, err := a.GetRun(a.Ctx(), one.ID); err == nil && r.With != nil {
 			one.Version = r.With.Script.Version
@@ -117,16 +118,16 @@ func (a *ask) scriptPage(j client.Job) *scriptPage {
 }
 
 // version returns a version number of the query; 0 is the present version.
-func (a *ask) version(name string) (int, error) {
+func (a *ask) version(name string) int {
 	text := a.Q(name)
 	if text == "" {
-		return 0, nil
+		return 0
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, core.Invalid(name, core.Truncate(text), "version numbers start at 1")
+		must.Do(core.Invalid(name, core.Truncate(text), "version numbers start at 1"))
 	}
-	return int(n), nil
+	return int(n)
 }
 
 func lines(text string) int { return strings.Count(text, "\n") + 1 }
@@ -170,7 +171,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 	if !rejected(err) || change.Version != 0 {
 		return "", core.Text{}, err
 	}
-	p := a.scriptPage(need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
+	p := a.scriptPage(must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))))
 	if isConflict(err) {
 		if p.Theirs = diffOf(p.Shown.Source, source); len(p.Theirs) == 0 && p.Kind == change.Kind { // the form was sent twice
 			return to, core.Say("%s already has this script", a.ref()), nil
@@ -187,8 +188,8 @@ func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResul
 	if !fresh {
 		return a.PutScript(a.Ctx(), a.Path("app"), a.Path("name"), change)
 	}
-	j := need(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
-	spec := need(sameSpec(&j))
+	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+	spec := sameSpec(&j)
 	spec.Handler, spec.Command, spec.IfRev = "", client.Command{}, change.IfRev
 	spec.Script = client.ScriptSpec{Kind: change.Kind, Note: change.Note, Source: change.Source}
 	return a.PutJob(a.Ctx(), j.App, j.Name, spec)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/words"
 )
 
@@ -32,7 +33,7 @@ var presets = []struct {
 // spanOf parses when, from and to of the query. A time without a zone is in the zone that its field named, else in
 // the user's zone. The browser is then redirected to a link with zones, which means the same for all users. If a
 // field is unchanged, its exact time (SpanFields) is used.
-func (a *ask) spanOf() (s span, err error) {
+func (a *ask) spanOf() (s span) {
 	loc, typed := a.typedIn(a.r.URL.Query()), a.Q("zone") != ""
 	for name, at := range map[string]*time.Time{"from": &s.From, "to": &s.To} {
 		given, made := a.Q(name), a.Q(name+madeFrom)
@@ -42,10 +43,8 @@ func (a *ask) spanOf() (s span, err error) {
 			continue
 		}
 		if given != "" {
-			var bare bool
-			if *at, bare, err = momentOf(name, given, loc); err != nil {
-				return s, err
-			}
+			when, bare, err := momentOf(name, given, loc)
+			*at = must.Get(when, err)
 			typed = typed || bare
 		}
 	}
@@ -62,11 +61,11 @@ func (a *ask) spanOf() (s span, err error) {
 		}
 		to := a.With("from", full["from"], "to", full["to"], "when", when, "zone", "", "from"+madeFrom, "", "to"+madeFrom, "")
 		http.Redirect(a.w, a.r, to, http.StatusSeeOther)
-		return s, errShown
+		must.Do(errShown)
 	}
 	if s.When = a.Q("when"); s.When == "" || !s.From.IsZero() || !s.To.IsZero() {
 		s.When = ""
-		return s, nil
+		return s
 	}
 	year, moon, day := a.Now.In(loc).Date()
 	today, month := time.Date(year, moon, day, 0, 0, 0, 0, loc), time.Date(year, moon, 1, 0, 0, 0, 0, loc)
@@ -88,9 +87,10 @@ func (a *ask) spanOf() (s span, err error) {
 		default:
 			s.From = a.Now.Add(-p.back).Truncate(time.Minute)
 		}
-		return s, nil
+		return s
 	}
-	return s, core.Invalid("when", s.When, "allowed values: %s", strings.Join(names, ", "))
+	must.Do(core.Invalid("when", s.When, "allowed values: %s", strings.Join(names, ", ")))
+	return s
 }
 
 // last returns the last moment of a range. Counts exclude To, but lists include it, so it is just before To. For an

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/words"
 )
@@ -72,7 +74,7 @@ func (a *ask) system() (any, error) {
 func (a *ask) operatingPage() *operatingPage {
 	p := &operatingPage{All: a.Q("all") != "", Jobs: a.Q("jobs") != ""}
 	began := time.Now()
-	facts := need(a.GetFacts(a.Ctx()))
+	facts := must.Get(a.GetFacts(a.Ctx()))
 	p.Facts = facts
 	f := doctor.Facts{Now: a.Now, Took: time.Since(began), Endpoint: a.address(), Own: &facts}
 	if p.Jobs {
@@ -83,11 +85,11 @@ func (a *ask) operatingPage() *operatingPage {
 		}
 	}
 	a.judge(p, &f)
-	p.Pause = a.holds(need(a.GetStatus(a.Ctx())).Pause)
+	p.Pause = a.holds(must.Get(a.GetStatus(a.Ctx())).Pause)
 	if !a.May(string(access.See), "") || facts.Fenced != "" || facts.DeadLetters != nil && *facts.DeadLetters == 0 {
 		return p
 	}
-	letters := need(a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")}))
+	letters := must.Get(a.Redrive(a.Ctx(), client.RedriveRequest{DryRun: true, Limit: lettersAPage, After: a.Q("letter")}))
 	if p.Letters = letters.Letters; letters.Next != "" {
 		p.More = a.With("letter", letters.Next)
 	}
@@ -122,13 +124,7 @@ func (a *ask) audit(p *operatingPage) {
 	if p.Span, p.Job = a.Q("audit"), strings.TrimSpace(a.Q("job")); p.Span == "" {
 		return
 	}
-	span, err := time.ParseDuration(p.Span)
-	if days, ok := strings.CutSuffix(p.Span, "d"); ok {
-		var n int
-		if n, err = wholeNumber("audit", days); err == nil {
-			span = time.Duration(min(n, 1000)) * 24 * time.Hour
-		}
-	}
+	span, err := api.ParseDuration(p.Span)
 	if err != nil || span <= 0 || span > longestAudits {
 		p.NoSums = a.Say("must be a duration such as 24h or 7d, at most 31 days")
 		return
@@ -151,11 +147,7 @@ func (a *ask) audit(p *operatingPage) {
 }
 
 func (p *operatingPage) AuditCommand() string {
-	words := []string{"tickring", "audit"}
-	if p.Job != "" {
-		words = append(words, p.Job)
-	}
-	return strings.Join(append(words, "--from", cmp.Or(p.Span, "24h")), " ")
+	return "tickring audit" + word(p.Job) + flag("from", cmp.Or(p.Span, "24h"))
 }
 
 func (a *ask) SkippedOf(skipped map[string]int64) string {
@@ -177,46 +169,35 @@ func (a *ask) workForm() workForm {
 	return workForm{Job: strings.TrimSpace(a.Form("job")), From: a.Form("from"), To: a.Form("to")}
 }
 
-// operate handles the forms of the page.
-func (a *ask) operate() (string, core.Text, error) {
-	to, said, err := tried(a, (*ask).operateAs)
-	if err == nil {
-		return to, said, nil
-	}
+func (a *ask) operateAgain(err error) (string, core.Text, error) {
 	p := a.operatingPage()
-	p.Panel, p.Typed, p.Work = a.Form("do"), a.pauseForm(), a.workForm()
-	if !slices.Contains(operatingForms, p.Panel) {
-		return "", core.Text{}, err
-	}
-	p.Refused = a.problemOf(err).Message
+	p.Panel, p.Typed, p.Work, p.Refused = a.Form("do"), a.pauseForm(), a.workForm(), a.problemOf(err).Message
 	return a.again(err, "system", p)
 }
 
-var operatingForms = []string{"pause", "resume", "redrive", "drop", "replan"}
-
-func (a *ask) operateAs() (to string, said core.Text, err error) {
+// operate handles the forms of the page.
+func (a *ask) operate() (to string, said core.Text, err error) {
 	to = Root + "system"
 	switch do := a.Form("do"); do {
 	case "pause":
-		need(a.PauseAll(a.Ctx(), need(a.pauseForm().request(a))))
+		must.Get(a.PauseAll(a.Ctx(), a.pauseForm().request(a)))
 		return to, core.Say("everything is paused: no schedule fires"), nil
 	case "resume":
-		need(a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))}))
+		must.Get(a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))}))
 		return to, core.Say("everything is resumed; runs that were missed during the pause are not sent later"), nil
 	case "redrive", "drop":
 		return to, a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""}), nil
 	case "replan":
 		return to, a.replan(a.workForm()), nil
-	default:
-		return to, said, core.Invalid("do", do, "this page has no form with this name")
 	}
+	return to, said, a.noForm()
 }
 
 // redrive resends dead-letter messages, or deletes the ones that cannot be resent.
 func (a *ask) redrive(body client.RedriveRequest) core.Text {
 	var sum client.RedriveResult
 	for began := time.Now(); ; {
-		res := need(a.Redrive(a.Ctx(), body))
+		res := must.Get(a.Redrive(a.Ctx(), body))
 		sum.Sent, sum.Left, sum.Dropped = sum.Sent+res.Sent, sum.Left+res.Left, sum.Dropped+res.Dropped
 		if body.After = res.Next; body.After == "" {
 			return core.Say("dead-letter messages: %d resent, %d kept, %d deleted", sum.Sent, sum.Left, sum.Dropped)
@@ -230,14 +211,13 @@ func (a *ask) redrive(body client.RedriveRequest) core.Text {
 
 // replan resends the runs that an audit reports as missing.
 func (a *ask) replan(f workForm) core.Text {
-	body := client.ReplanRequest{Job: f.Job}
-	body.From = need(a.past("from", f.From))
+	body := client.ReplanRequest{Job: f.Job, From: a.past("from", f.From)}
 	if strings.TrimSpace(f.To) != "" {
-		body.To = need(a.past("to", f.To))
+		body.To = a.past("to", f.To)
 	}
 	var sum client.ReplanResult
 	for began := time.Now(); ; {
-		res := need(a.Replan(a.Ctx(), body))
+		res := must.Get(a.Replan(a.Ctx(), body))
 		if body.After = paging.AddReplan(&sum, &res); body.After == "" {
 			return core.Say("jobs: %d; runs expected: %d, missing: %d, resent: %d", sum.Jobs, sum.Expected, sum.Missing, sum.Sent)
 		}
@@ -249,18 +229,13 @@ func (a *ask) replan(f workForm) core.Text {
 }
 
 // past parses a time in the past: by the user's clock, or as a duration before now, such as 24h or 90d.
-func (a *ask) past(name, text string) (time.Time, error) {
+func (a *ask) past(name, text string) time.Time {
 	text = strings.TrimSpace(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := wholeNumber(name, days); err == nil && n < 36600 {
-			return a.Now.Add(-time.Duration(n) * 24 * time.Hour), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return a.Now.Add(-d), nil
+	if d, err := api.ParseDuration(text); err == nil {
+		return a.Now.Add(-d)
 	}
 	at, _, err := momentOf(name, text, a.typedBy())
-	return at, err
+	return must.Get(at, err)
 }
 
 // Size formats a number of bytes for users.

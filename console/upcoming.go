@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/internal/paging"
 )
 
@@ -94,7 +95,7 @@ func (a *ask) upcoming() (any, error) {
 		p.Days = 7
 	}
 	p.To = p.From.Add(time.Duration(p.Days) * 24 * time.Hour)
-	s := need(a.spanOf())
+	s := a.spanOf()
 	p.At, p.End, p.Chosen = s.From, s.To, !s.From.IsZero() || !s.To.IsZero()
 	if p.At.IsZero() {
 		p.At = a.Now
@@ -120,7 +121,7 @@ func (a *ask) upcoming() (any, error) {
 
 // drawn fills the axis with the runs of all jobs. It also collects the runs of some paused jobs.
 func (a *ask) drawn(p *upcomingPage) {
-	shape := need(a.GetUpcomingHistogram(a.Ctx(), client.GetUpcomingHistogramParams{App: a.Q("app"), From: p.From,
+	shape := must.Get(a.GetUpcomingHistogram(a.Ctx(), client.GetUpcomingHistogramParams{App: a.Q("app"), From: p.From,
 		For: fmt.Sprintf("%dh", 24*p.Days), Buckets: places24}))
 	p.From, p.To, p.Jobs, p.More, p.Hidden = shape.From, shape.To, shape.Jobs, shape.Partial, shape.MoreApps
 	lanes := map[string]*lane{}
@@ -159,7 +160,7 @@ func (a *ask) drawn(p *upcomingPage) {
 	if p.MoreCrowds = max(0, len(p.Crowds)-crowdsMax); p.MoreCrowds > 0 {
 		p.Crowds = p.Crowds[:crowdsMax]
 	}
-	paused := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows}))
+	paused := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), State: []string{string(core.Paused)}, Limit: comeRows}))
 	p.MoreHeld = paused.Next != 0
 	memo := map[string][]time.Time{}
 	for i := range paused.Jobs {
@@ -171,7 +172,7 @@ func (a *ask) drawn(p *upcomingPage) {
 		p.jobs[j.App+"/"+j.Name] = j
 		a.hold(p, j, until, memo)
 	}
-	some := need(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1}))
+	some := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1}))
 	p.Unlisted = len(some.Jobs) > comeWaits || some.Next != 0
 }
 
@@ -182,8 +183,8 @@ func (p *upcomingPage) Paused() bool {
 
 // over finds the active pauses of apps and of everything.
 func (a *ask) over(p *upcomingPage) {
-	p.All = a.holds(need(a.GetStatus(a.Ctx())).Pause)
-	for _, app := range need(a.ListApps(a.Ctx())).Apps {
+	p.All = a.holds(must.Get(a.GetStatus(a.Ctx())).Pause)
+	for _, app := range must.Get(a.ListApps(a.Ctx())).Apps {
 		if app.Pause = a.holds(app.Pause); app.Pause == nil || !slices.Contains([]string{"", app.Name}, a.Q("app")) {
 			continue
 		}
@@ -304,7 +305,7 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming) {
 		params := client.ListUpcomingParams{App: a.Q("app"), From: from, For: fmt.Sprintf("%ds", int(ahead.Seconds())), Limit: comeAsked}
 		var sum client.Upcoming
 		for {
-			page := need(a.ListUpcoming(a.Ctx(), params))
+			page := must.Get(a.ListUpcoming(a.Ctx(), params))
 			paging.AddUpcoming(&sum, &page, comeAsked)
 			if params.After = page.Next; params.After == 0 || time.Since(began) > workFor {
 				break

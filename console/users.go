@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/must"
 )
 
 // peopleDeed is the permission for the page of users; the API checks it too.
@@ -29,14 +30,14 @@ type peoplePage struct {
 
 // personForm is the form of a user; Rev is empty for a new user.
 type personForm struct {
-	Name, Rev, Roles, Password, Issuer, Subject string
-	Disabled, HasPassword                       bool
-	Tokens                                      []client.UserToken
+	Name, Rev, Roles, Issuer, Subject string
+	Disabled, HasPassword             bool
+	Tokens                            []client.UserToken
 }
 
 // peoplePage returns the page of the users that match the filters.
 func (a *ask) peoplePage() *peoplePage {
-	list := need(a.ListUsers(a.Ctx())).Users
+	list := must.Get(a.ListUsers(a.Ctx())).Users
 	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
 	p.People = slices.DeleteFunc(list, func(one client.User) bool {
 		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
@@ -49,7 +50,7 @@ func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 func (a *ask) users() (any, error) {
 	p := a.peoplePage()
 	if name := a.Q("name"); name != "" && p.Panel != "" {
-		p.Form = personFormOf(need(a.GetUser(a.Ctx(), name)))
+		p.Form = personFormOf(must.Get(a.GetUser(a.Ctx(), name)))
 	}
 	return p, nil
 }
@@ -89,15 +90,13 @@ func personDiffers(was, is *client.User) (list []difference) {
 	return list
 }
 
-func (a *ask) usersDo() (string, core.Text, error) {
-	f := personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Password: a.Form("password"), Issuer: a.Form("issuer"),
-		Subject: a.Form("subject"), Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
-	to, said, err := a.personTo(f)
-	if err == nil {
-		return to, said, nil
-	}
-	f.Password = ""
-	p := a.peoplePage()
+func (a *ask) personForm() personForm {
+	return personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Issuer: a.Form("issuer"), Subject: a.Form("subject"),
+		Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
+}
+
+func (a *ask) usersAgain(err error) (string, core.Text, error) {
+	f, p := a.personForm(), a.peoplePage()
 	p.Form, p.Wrong = f, a.problemOf(err).Message
 	if a.Form("do") == "delete" {
 		if now, gone := a.GetUser(a.Ctx(), f.Name); gone == nil {
@@ -120,7 +119,8 @@ func (a *ask) usersDo() (string, core.Text, error) {
 	return a.again(err, "users", p)
 }
 
-func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
+func (a *ask) usersDo() (to string, said core.Text, err error) {
+	f := a.personForm()
 	to = Root + "users"
 	switch a.Form("do") {
 	case "delete":
@@ -135,26 +135,22 @@ func (a *ask) personTo(f personForm) (to string, said core.Text, err error) {
 		return to, core.Say("%s is deleted", f.Name), err
 	case "revoke-token":
 		_, err = a.RevokeUserToken(a.Ctx(), f.Name, a.Form("token"))
-		return a.personPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
+		return a.PersonPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
 	}
 	grants := api.ParseGrants(strings.Fields(f.Roles))
-	spec := client.UserSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject}
-	if f.Password != "" {
-		spec.Password = &f.Password
+	spec := client.UserSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject, IfRev: new(int64)}
+	if password := a.Form("password"); password != "" {
+		spec.Password = &password
 	}
-	rev := int64(0)
 	if f.Rev != "" {
-		if rev, err = strconv.ParseInt(f.Rev, 10, 64); err != nil {
+		if *spec.IfRev, err = strconv.ParseInt(f.Rev, 10, 64); err != nil {
 			return to, said, core.Errorf(core.CodeInvalid, "the form cannot be read")
 		}
 	}
-	spec.IfRev = &rev
 	_, err = a.PutUser(a.Ctx(), f.Name, spec)
 	return to, core.Say("%s is saved", f.Name), err
 }
 
-func (a *ask) personPath(name string) string {
+func (a *ask) PersonPath(name string) string {
 	return Root + "users?" + url.Values{"panel": {"user"}, "name": {name}}.Encode()
 }
-
-func (a *ask) PersonPath(name string) string { return a.personPath(name) }

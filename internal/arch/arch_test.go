@@ -71,6 +71,7 @@ var free = map[string][]string{
 	"internal/ratelog":    {},
 	"internal/connlimit":  {},
 	"internal/fairsem":    {},
+	"internal/must":       {},
 	"internal/cfnoutputs": {},
 	"internal/awsclient":  {},
 	"internal/iampolicy":  {},
