@@ -1,6 +1,6 @@
 // Package must ends the work on a request or a command with the error of a call, without a return after each call.
-// The functions panic with the error, and Caught returns it at the place where the work began. In another goroutine
-// than that of Caught, the panic ends the process.
+// The functions panic with the error, and Caught returns it at the place where the work began. Outside the goroutine that
+// called Caught, the panic ends the process.
 package must
 
 // A failure is the panic value of Get and Do.
