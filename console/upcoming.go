@@ -226,7 +226,8 @@ func (a *ask) previewed(j *client.Job, from, to time.Time, memo map[string][]tim
 	if list, ok := memo[string(key)]; ok {
 		return list
 	}
-	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second), Count: new(heldEach + 2)})
+	res, err := a.Preview(a.Ctx(), client.PreviewRequest{Schedule: j.Schedule, JobID: of, From: from.Add(-time.Second),
+		Count: new(heldEach + 2)})
 	if err != nil { // the page of the job shows the error
 		return nil
 	}

@@ -129,8 +129,9 @@ func TestURLOfAServer(t *testing.T) {
 			t.Errorf("%+v: %s, reports to %s, in clear %t", c, s.URL(), s.ReportURL(), s.InClear())
 		}
 	}
-	for _, o := range []Options{{TLSCert: cert}, {TLSKey: key}, {TLSCert: cert, TLSKey: cert}, {TLSCert: filepath.Join(dir, "none"), TLSKey: key},
-		{ReportURL: "nonsense"}, {ReportURL: "ftp://host"}, {ReportURL: "http://"}, {ReportURL: "http://host?x=1"}} {
+	for _, o := range []Options{{TLSCert: cert}, {TLSKey: key}, {TLSCert: cert, TLSKey: cert},
+		{TLSCert: filepath.Join(dir, "none"), TLSKey: key}, {ReportURL: "nonsense"},
+		{ReportURL: "ftp://host"}, {ReportURL: "http://"}, {ReportURL: "http://host?x=1"}} {
 		o.Listen = "127.0.0.1:0"
 		if _, err := made(o); core.CodeOf(err) != core.CodeInvalid || o.ReportURL == "" && !strings.Contains(err.Error(), "tls-cert") {
 			t.Errorf("%+v: %v", o, err)
