@@ -65,8 +65,8 @@ func older(t *testing.T, dir string) string {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	last, err := git("rev-list", "-1", "HEAD", "--", "core", "functions", "internal", "send", "store", "wire", "wirehttp", ":(exclude)*_test.go",
-		":(exclude)*/testdata/*", ":(exclude)*.md")
+	last, err := git("rev-list", "-1", "HEAD", "--", "core", "functions", "internal", "send", "store", "wire", "wirehttp",
+		":(exclude)*_test.go", ":(exclude)*/testdata/*", ":(exclude)*.md")
 	if err != nil || last == "" {
 		return ""
 	}

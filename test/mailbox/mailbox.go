@@ -64,7 +64,7 @@ func (s *Server) Start(t testing.TB, how core.SMTPTLS, cert tls.Certificate) *Se
 		l = tls.NewListener(l, c)
 	}
 	var served sync.WaitGroup
-	served.Go(func() { srv.Serve(l) })
+	served.Go(func() { _ = srv.Serve(l) }) // until the cleanup closes it
 	t.Cleanup(func() { srv.Close(); served.Wait() })
 	return s
 }
