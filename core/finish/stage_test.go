@@ -52,14 +52,14 @@ func (s *stage) runs(args string) {
 	name, rest, _ := strings.Cut(args, " ")
 	id := s.Run(name)
 	s.Jobs[id.Job()] = true
-	rest, outcome, says := strings.Cut(rest, "says=")
+	rest, outcome, listed := strings.Cut(rest, "listed=")
 	run := s.run(id, func(x *core.Run) {
-		if says {
+		if listed {
 			x.SentAt, x.Journal, x.Retries = begin, key, 0
 		}
 		s.Set(rest, x)
 	})
-	for o := core.Begun; says && o <= core.Left; o++ {
+	for o := core.Begun; listed && o <= core.Left; o++ {
 		if o.String() == outcome {
 			s.entries = append(s.entries, core.Entry{Run: id, Address: run.Address, Outcome: o})
 			check.OK(s.T, s.PutJournal(s.T.Context(), core.Journal{Key: key, V: len(s.entries), Entries: s.entries}))

@@ -58,17 +58,17 @@ func TestEnds(t *testing.T) {
 		"late, failed":    late("failed:not-accepted"),
 		// If lists use journals, a run without a claim is named in one before it is closed, unless a dispatcher recorded it
 		// within the last hour. Minute 30000000 is the first of the story.
-		"listed, planned":                  listed("set journals", ""),
-		"listed, queued half an hour ago":  listed("set journals", "journal=29999970:0:a"),
-		"listed, queued two hours ago":     listed("set journals", "journal=29999880:0:a"),
-		"listed, claimed":                  listed("set journals", "journal=29999880:0:a sentat=-2h"),
-		"listed, where runs have an index": listed("", ""),
+		"listed, planned":                 listed("set journals", ""),
+		"listed, queued half an hour ago": listed("set journals", "journal=29999970:0:a"),
+		"listed, queued two hours ago":    listed("set journals", "journal=29999880:0:a"),
+		"listed, claimed":                 listed("set journals", "journal=29999880:0:a sentat=-2h"),
+		"listed, runs have an index":      listed("", ""),
 		// The next run of a fixed delay: a move with an unknown result returns an error. A second report repeats it.
 		"of a fixed delay, unknown": fixedDelay("unknown"),
 		"of a fixed delay, refused": fixedDelay("refused"),
 		// If the post-run queue rejects a message, the log stays pending, and the next report or pass sends the message.
-		"log refused, reported": `run 1@-1s retries=0; fault enqueue throttled; end 1@-1s failed:handler; end 1@-1s failed:handler`,
-		"log refused, mended":   `run 1@-1s retries=0; fault enqueue throttled; end 1@-1s failed:handler; mend 1@-1s`,
+		"log refused, reported":    `run 1@-1s retries=0; fault enqueue throttled; end 1@-1s failed:handler; end 1@-1s failed:handler`,
+		"log refused, followed up": `run 1@-1s retries=0; fault enqueue throttled; end 1@-1s failed:handler; mend 1@-1s`,
 	}, newStage)
 }
 
@@ -193,7 +193,7 @@ func TestChildren(t *testing.T) {
 			job 3 after=orders/job-1:1 template params={{runId}}; parent 1@-1s; end 1@-1s succeeded reported data={{runId}}`,
 		// A child whose job cannot be decoded stays pending until it can. Siblings and reports do not wait for it.
 		"unreadable": `children 1; job 400 after=orders/job-1:1:succeeded template params={{parent.data}}
-			run 1@-1s place=1 says=accepted; damage 400; end 1@-1s succeeded reported data=data; end 1@-1s succeeded
+			run 1@-1s place=1 listed=accepted; damage 400; end 1@-1s succeeded reported data=data; end 1@-1s succeeded
 			end 1@-1s succeeded reported; damage 0; +1m; pass 24`,
 	}, newStage)
 }

@@ -96,10 +96,10 @@ func (r *watchRig) check(idle bool) error {
 // TestLost checks each rule of DESIGN 11 just before and at its bound.
 func TestLost(t *testing.T) {
 	sent := func(run, after, then string) string {
-		return "job 1; run 1@-1s " + run + " says=accepted; +" + after + "; " + then + "; check 1@-1s"
+		return "job 1; run 1@-1s " + run + " listed=accepted; +" + after + "; " + then + "; check 1@-1s"
 	}
 	timed := func(timeout, run, after, then string) string {
-		return "job 1 timeout=" + timeout + "; run 1@-1s " + run + " says=accepted; +" + after + "; " + then + "; check 1@-1s"
+		return "job 1 timeout=" + timeout + "; run 1@-1s " + run + " listed=accepted; +" + after + "; " + then + "; check 1@-1s"
 	}
 	const away = "global downat=now-99s upsince=now-10s"
 	const fixed, pulled = "app executors=" + address, "app executors=queue:q"
@@ -109,8 +109,8 @@ func TestLost(t *testing.T) {
 		"expired":                              sent("", "10m", "beat now-91s"),
 		"last beat just in time":               sent("", "10m", "beat now-90s"),
 		"we were away ourselves":               sent("", "10m", "beat now-100s; "+away),
-		"lostAfter of the job":                 "job 1 lostafter=1h; run 1@-1s says=accepted; +59m59.999s; check 1@-1s",
-		"lostAfter of the job over":            "job 1 lostafter=1h; run 1@-1s says=accepted; +1h; check 1@-1s",
+		"lostAfter of the job":                 "job 1 lostafter=1h; run 1@-1s listed=accepted; +59m59.999s; check 1@-1s",
+		"lostAfter of the job over":            "job 1 lostafter=1h; run 1@-1s listed=accepted; +1h; check 1@-1s",
 		"busy is merely long":                  sent("", "20h", "beat now"),
 		"status unknown":                       sent("", "20h", "beat now; executor idle=unknown"),
 		"idle once":                            sent("", "10m", "beat now; executor idle"),
@@ -149,18 +149,18 @@ func TestLost(t *testing.T) {
 		"idle, then busy":                      sent("", "11m", "beat now") + " idle",
 		// A run that was given a registered executor's address follows the rules of a fixed address. The executor's other
 		// runs do not: while its heartbeats come, it is not gone, even if its port does not answer.
-		"given address of a registered executor": `job 1; run 1@-1s says=accepted; run 1#7 addresses=http://10.0.0.1:9999/ says=accepted
+		"given address of a registered executor": `job 1; run 1@-1s listed=accepted; run 1#7 addresses=http://10.0.0.1:9999/ listed=accepted
 			+20m; beat now; executor idle beat=unknown; check 1@-1s 1#7`,
 		// The run is checked until the job's lostAfter, and ends soon after the executor is gone.
-		"lostAfter before the scan": `job 1 lostafter=1m; run 1@-1s says=accepted; +65s; beat now; check 1@-1s; +55s
+		"lostAfter before the scan": `job 1 lostafter=1m; run 1@-1s listed=accepted; +65s; beat now; check 1@-1s; +55s
 			executor idle=unknown; check 1@-1s; +2m; beat now-91s; check 1@-1s`,
-		"lostAfter, and it lasts": "job 1 lostafter=1m; run 1@-1s says=accepted; +10m; beat now; check 1@-1s",
+		"lostAfter, and it lasts": "job 1 lostafter=1m; run 1@-1s listed=accepted; +10m; beat now; check 1@-1s",
 	}, newStage)
 }
 
 // TestLeft: a run that a dispatcher left is closed only when no dispatcher can still take it.
 func TestLeft(t *testing.T) {
-	const left = "run 1@-1s state=planned owner= address= until= says=left; +12m; cursor -1m; "
+	const left = "run 1@-1s state=planned owner= address= until= listed=left; +12m; cursor -1m; "
 	story.Play(t, map[string]string{
 		"changed":                     "job 1; " + left + "pass",
 		"paused":                      "job 1 state=paused; " + left + "pass",
@@ -175,9 +175,9 @@ func TestLeft(t *testing.T) {
 		"an impossible due time":      "job 1 schedule.jitter=1m; " + left + "ring now+1m +60s 9; pass",
 		"the job plans it again":      "job 1 next=-1s; " + left + "pass",
 		"the job is past it":          "job 1 next=0s; " + left + "pass",
-		"given back after a send":     "job 1; run 1@-1s state=planned owner= until= maybesent says=left; +12m; beat now; cursor -1m; pass",
-		"owned":                       "job 1; run 1@-1s until=+1h says=left; +12m; cursor -1m; pass",
-		"owned once, executor gone":   "job 1; run 1@-1s says=left; +12m; cursor -1m; pass",
+		"given back after a send":     "job 1; run 1@-1s state=planned owner= until= maybesent listed=left; +12m; beat now; cursor -1m; pass",
+		"owned":                       "job 1; run 1@-1s until=+1h listed=left; +12m; cursor -1m; pass",
+		"owned once, executor gone":   "job 1; run 1@-1s listed=left; +12m; cursor -1m; pass",
 		"its job was not read":        "job 1; " + left + "fault jobs throttled done; pass; pass 25",
 		"its app was not read":        "job 1; " + left + "fault apps throttled done; pass; pass 25",
 		"it was not read":             "job 1; " + left + "fault runs throttled done x2; pass; pass 25",
@@ -189,7 +189,7 @@ func TestLeft(t *testing.T) {
 // before the pass. A check reads no later runs.
 func TestLaterRuns(t *testing.T) {
 	later := func(run, set string) string {
-		return "job 1; job 2; run 1@-1s until=+30s says=accepted; run " + strings.Replace(run, " ", " state=succeeded endedat=+20m code=200 "+
+		return "job 1; job 2; run 1@-1s until=+30s listed=accepted; run " + strings.Replace(run, " ", " state=succeeded endedat=+20m code=200 "+
 			"sentat=+1m30.001s ", 1) + "; +30m; beat now; " + set + "; check 1@-1s idle; calls span; cursor -1m; pass"
 	}
 	story.Play(t, map[string]string{
@@ -199,7 +199,7 @@ func TestLaterRuns(t *testing.T) {
 		"it crashed":               later("1@2m state=failed reason=crashed", ""),
 		"it reports a timeout":     later("1@2m state=timed-out reason=timeout", ""),
 		"it reports a replacement": later("1@2m state=killed reason=replaced", ""),
-		"we say that it timed out": later("1@2m state=timed-out reason=timeout code=0", ""),
+		"our own timeout":          later("1@2m state=timed-out reason=timeout code=0", ""),
 		"it was lost":              later("1@2m state=lost reason=forgotten code=0", ""),
 		"it was refused":           later("1@2m state=failed reason=not-accepted", ""),
 		"it was skipped":           later("1@2m state=skipped reason=overlap", ""),
@@ -212,7 +212,7 @@ func TestLaterRuns(t *testing.T) {
 		"at a fixed address":       later("1@2m ", "app executors="+address),
 		"its status is unknown":    later("1@2m ", "executor idle=unknown"),
 		// Consumers differ in speed.
-		"at a queue": `job 1; run 1@-1s until=+30s address=queue:q says=accepted
+		"at a queue": `job 1; run 1@-1s until=+30s address=queue:q listed=accepted
 			run 1@2m address=queue:q state=succeeded endedat=+20m code=200 sentat=+1m31s; +30m; app executors=queue:q; check 1@-1s idle
 			cursor -1m; pass`,
 	}, newStage)
@@ -221,12 +221,12 @@ func TestLaterRuns(t *testing.T) {
 // TestTimeouts: an executor is busy with a run that is past its timeout.
 func TestTimeouts(t *testing.T) {
 	lasting := func(run string) string {
-		return "job 1 timeout=30s; run 1@-1s retries=1 " + run + " says=accepted; +40s; beat now; "
+		return "job 1 timeout=30s; run 1@-1s retries=1 " + run + " listed=accepted; +40s; beat now; "
 	}
 	refused := func(end string) string { return lasting("") + "executor kill=unknown; check 1@-1s; end 1@-1s " + end }
 	story.Play(t, map[string]string{
 		// A run of a deleted job ends after the longest timeout that a job can have.
-		"of a deleted job": "job 1 timeout=30s; run 1@-1s retries=1 says=accepted; delete 1; +168h; beat now; check 1@-1s; +5s; check 1@-1s",
+		"of a deleted job": "job 1 timeout=30s; run 1@-1s retries=1 listed=accepted; delete 1; +168h; beat now; check 1@-1s; +5s; check 1@-1s",
 		// A kill would end other runs of the job there, so the run stays open and is checked again until it is alone. Runs
 		// elsewhere, and runs without an executor, do not matter.
 		"one of several": lasting("") + `run 1@20s; run 1@21s address=http://10.0.0.2:9999/; run 1@22s state=queued owner=; check 1@-1s
@@ -334,10 +334,10 @@ func TestPasses(t *testing.T) {
 	story.Play(t, map[string]string{
 		"the store fails at the first": "fault cursor throttled; pass",
 		"another one was first":        "fault cursor refused; pass",
-		"after a long time":            "job 1; run 1@-1s says=accepted; cursor -1m; +5h; pass; pass; pass; pass",
+		"after a long time":            "job 1; run 1@-1s listed=accepted; cursor -1m; +5h; pass; pass; pass; pass",
 		// Runs of an unreadable app are decided later, other runs in this pass.
-		"unreadable app": `app ledger title=x; job 1; job 2 app=ledger; run 1@-1s state=planned owner= address= until= says=left
-			run 2@-1s app=ledger state=planned owner= address= until= says=left; cursor -1m; damage app ledger; +1m; pass 30`,
+		"unreadable app": `app ledger title=x; job 1; job 2 app=ledger; run 1@-1s state=planned owner= address= until= listed=left
+			run 2@-1s app=ledger state=planned owner= address= until= listed=left; cursor -1m; damage app ledger; +1m; pass 30`,
 		"another one moves the cursor": "cursor -1m; +20m; before cursor cursor +3m; pass; calls cursor",
 	}, newStage)
 }

@@ -31,7 +31,7 @@ func newStage(t *testing.T) *story.Stage {
 	s.r.sent, s.r.fail = s.sent, s.fail
 	s.Add(map[string]func(string){"channel": s.channel, "remove": s.removes, "look": s.looks, "ends": s.ends, "damage": s.damages,
 		"refuse": s.refuses, "before": s.before})
-	s.Do = map[string]func(string){"told": s.told, "handle": s.handles, "note": s.notes, "minutes": s.minutes, "read": s.reads,
+	s.Do = map[string]func(string){"close": s.closes, "handle": s.handles, "note": s.notes, "minutes": s.minutes, "read": s.reads,
 		"asked": s.asks}
 	see := s.See
 	s.See = func() map[string][]string {
@@ -137,8 +137,8 @@ func (s *stage) ends(args string) {
 	}
 }
 
-// told stores runs that have just ended, and handles the message of each.
-func (s *stage) told(args string) {
+// closes stores runs that have just ended, and handles the message of each.
+func (s *stage) closes(args string) {
 	before := s.r.runs
 	s.ends(args)
 	for n := before + 1; n <= s.r.runs; n++ {
@@ -198,12 +198,12 @@ func (s *stage) before(steps string) { s.r.meanwhile = func() { s.Steps(steps) }
 
 // TestNotices: which events are notified, when, and to whom.
 func TestNotices(t *testing.T) {
-	const fails = "job 7; told failed:handler"
+	const fails = "job 7; close failed:handler"
 	story.Play(t, map[string]string{
 		// The first event is notified at once and the others together after the quiet period. Copies of a message do not count.
 		"quiet": `job 7 notify.to=a,b notify.quiet=10m notify.on=failed,lost; ends failed:handler; handle 7#1 7#1; handle 7#1
-			told timed-out:timeout x5; ends lost:gone; ends skipped:overlap; ends killed:person; handle 7#7 7#8 7#9; minutes 8; minutes 3
-			minutes 60; told failed:handler`,
+			close timed-out:timeout x5; ends lost:gone; ends skipped:overlap; ends killed:person; handle 7#7 7#8 7#9; minutes 8; minutes 3
+			minutes 60; close failed:handler`,
 		"unreadable run": "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
 		// The first success after a failure is notified once. A job whose last run failed has not recovered, even if the note of
 		// that failure has not arrived.
@@ -211,18 +211,18 @@ func TestNotices(t *testing.T) {
 			minutes 3; minutes 10; ends succeeded; minutes 30`,
 		// Each failure before a success counts once, in any order of notes. A failure after the success counts for the next one.
 		"recovered, counted": `job 7 notify.quiet=1m; ends failed:handler x4; handle 7#4 7#3 7#2 7#1 7#4 7#3 7#2 7#1; handle 7#4 7#3 7#2 7#1
-			minutes 2; ends succeeded; minutes 4; read a; told failed:handler; ends succeeded; before told failed:handler; minutes 4
+			minutes 2; ends succeeded; minutes 4; read a; close failed:handler; ends succeeded; before close failed:handler; minutes 4
 			ends succeeded; minutes 4; read a`,
 		// A channel that fails for a day is asked less and less, then it is given up, and the other channel and the users see that.
-		"down": `job 7 notify.to=a,b; channel a answered_500; told failed:handler; minutes 60; asked a 4 12; minutes 1560; asked a 0 60
-			read b; channel a ok; +2h; told failed:handler`,
-		"permanent":       "job 7; channel a no_such_address permanent; told failed:handler; minutes 180; asked a 1 1",
-		"deleted channel": "job 7 notify.to=a,b; channel a answered_500; told failed:handler; remove a; minutes 5; read b",
+		"down": `job 7 notify.to=a,b; channel a answered_500; close failed:handler; minutes 60; asked a 4 12; minutes 1560; asked a 0 60
+			read b; channel a ok; +2h; close failed:handler`,
+		"permanent":       "job 7; channel a no_such_address permanent; close failed:handler; minutes 180; asked a 1 1",
+		"deleted channel": "job 7 notify.to=a,b; channel a answered_500; close failed:handler; remove a; minutes 5; read b",
 		// Nothing is sent to a channel for half a minute after it did not answer.
-		"rest": "job 7; channel a answered_500; told failed:handler; +28s; told lost:gone; asked a 1 1; channel a ok; +2s; " +
-			"told failed:no-executor; minutes 5",
-		"channel taken out": "job 7; channel a answered_500; told failed:handler; edit 7 notify.to=b; channel a ok; minutes 5",
-		"not cleared":       "job 7; refuse; told failed:handler; refuse no; handle 7#1; minutes 120",
+		"rest": "job 7; channel a answered_500; close failed:handler; +28s; close lost:gone; asked a 1 1; channel a ok; +2s; " +
+			"close failed:no-executor; minutes 5",
+		"channel taken out": "job 7; channel a answered_500; close failed:handler; edit 7 notify.to=b; channel a ok; minutes 5",
+		"not cleared":       "job 7; refuse; close failed:handler; refuse no; handle 7#1; minutes 120",
 		"why of the note":   "job 7; ends succeeded; note dead-letter 7#1 why=it_cannot_be_read",
 		// A cause that returns after a day is notified again. A late copy of its note is not.
 		"cause again": `job 7; note unplanned 7#12345 why=no_such_zone; minutes 120; note unplanned 7#12345 why=no_such_zone; minutes 120

@@ -65,7 +65,7 @@ func (p *proof) onTime() {
 
 // probeDelays measures how early and how late a queue delivers delayed messages.
 func (p *proof) probeDelays(ctx context.Context) {
-	const what = "a queue brings what it delays at most 1 s early, and 99 of a hundred at most 3 s late"
+	const what = "a queue delivers delayed messages at most 1 s early, and 99 of 100 at most 3 s late"
 	off, err := p.delays(ctx)
 	if err != nil {
 		p.report.fails(what, err)
@@ -345,7 +345,7 @@ func (p *proof) doctor(ctx context.Context) {
 
 // refusals checks that no function was denied a permission that it needs.
 func (p *proof) refusals(ctx context.Context, from, to time.Time) {
-	const allowed = "no function was refused what it asked for"
+	const allowed = "no request of a function was denied"
 	var errs []error
 	denied := 0
 	for _, fn := range p.functions() {
@@ -379,9 +379,9 @@ func (p *proof) wakeUps(ctx context.Context, from, to time.Time) {
 	p.report.says(woken, len(list) > 1 && gap <= wakeMost, "at most %s, while nothing was wrong", gap.Round(time.Second))
 }
 
-// killed: the kills were some.
+// killed checks that the kills ended batches.
 func (p *proof) killed(ctx context.Context) {
-	const what = "dispatch was killed at work, so that the accounting proves something"
+	const what = "the kills ended batches of dispatch, so the accounting is a real test"
 	for _, w := range p.windows {
 		if w.name != killed {
 			continue
@@ -401,7 +401,7 @@ func (p *proof) loops(ctx context.Context, from time.Time) {
 
 // price compares the usage before the first fault with the forecast.
 func (p *proof) price(ctx context.Context, from time.Time) {
-	const what = "what the bill is made of is what docs/reference/aws-cost.md says, within three tenths"
+	const what = "the measured usage is within 30 percent of docs/reference/aws-cost.md"
 	to := from.Add(p.o.length)
 	if len(p.windows) > 0 {
 		to = p.windows[0].from
