@@ -94,6 +94,19 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 	}
 }
 
+// TestTypedDuringACheck: text that is typed while the form waits for the answer to the text before is checked too.
+func TestTypedDuringACheck(t *testing.T) {
+	_, p := entered(t)
+	p.open("/console/jobs/shop/prices?view=edit")
+	eval[bool](p, `(() => { const real = fetch; let first = true; window.fetch = async (...a) => { const answer = await real(...a);
+		if (first) { first = false; await new Promise((done) => { window.answer = done }) } return answer }; return true })()`)
+	p.fill("css:[name='expr.0']", "2h")
+	p.wait("window.answer")
+	p.fill("css:[name='expr.0']", "seldom")
+	eval[bool](p, "window.answer() || true")
+	p.wait("document.querySelector('#check .error')")
+}
+
 // TestTemplateOfItsLanguage: an unedited script is the template of the selected language; an edited script stays.
 func TestTemplateOfItsLanguage(t *testing.T) {
 	_, p := entered(t)
