@@ -225,7 +225,7 @@ func (it *item) changes(p core.RunPut) *write { return &write{it: it, put: &p} }
 func (b *batch) write(ctx context.Context, list []*write) {
 	list = b.permits(ctx, list)
 	list = b.broadcast(ctx, list)
-	var creates []core.Run
+	creates := make([]core.Run, 0, len(list)) // a run takes about a kilobyte
 	var puts []core.RunPut
 	var createOf, putOf []*write
 	for _, w := range b.told(ctx, list) {

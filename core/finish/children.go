@@ -33,6 +33,9 @@ type family struct {
 // Children creates the pending child runs of a run whose retry chain has ended. These are the steps C1 and F2 to F4 in
 // docs/internals/claim-protocol.md. Repeated and concurrent calls are safe.
 func (f *Finish) Children(ctx context.Context, run *core.Run) error {
+	if !run.OwesChildren() {
+		return nil
+	}
 	return f.families(ctx, []*core.Run{run})[0]
 }
 

@@ -19,6 +19,12 @@ func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
+// plain reports whether nothing follows the run but its permit and its post-run work, so that mend has nothing to do.
+func (e ended) plain() bool {
+	r := e.run
+	return e.freesFirst() && !r.OwesChildren() && !r.FixedDelay && !r.EndsRow() && !r.ShardEnded()
+}
+
 // An AfterClose creates the follow-ups of the runs that one call of [Finish.Close] closed. An AfterClose is separate because
 // all closes must be stored before the first follow-up is created.
 type AfterClose struct {
@@ -62,6 +68,8 @@ func (r *AfterClose) Make(ctx context.Context) {
 			free = append(free, e.run)
 		}
 		switch {
+		case e.plain():
+			r.errs[e.i] = nil
 		case e.run.ShardEnded():
 			shards = append(shards, e)
 		case first && e.run.OwesChildren():

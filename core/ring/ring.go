@@ -221,22 +221,15 @@ func Decode(b []byte) (Message, error) {
 	if len(b) > MaxBytes {
 		return Message{}, poison("%d bytes; at most %d are allowed", len(b), MaxBytes)
 	}
-	var v struct {
-		V int `json:"v"`
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return Message{}, poison("not JSON: %v", err)
-	}
-	if v.V > Version {
-		return Message{}, fmt.Errorf("version %d: %w", v.V, ErrNewer)
-	}
-	if v.V < 1 {
-		return Message{}, poison("version %d, at least 1 is needed", v.V)
-	}
 	var w wireMessage
-	d := json.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(&w); err != nil {
-		return Message{}, poison("not a message: %v", err)
+	err := json.Unmarshal(b, &w)
+	switch {
+	case w.V > Version: // its fields may have other types
+		return Message{}, fmt.Errorf("version %d: %w", w.V, ErrNewer)
+	case err != nil:
+		return Message{}, poison("not a JSON message: %v", err)
+	case w.V < 1:
+		return Message{}, poison("version %d, at least 1 is needed", w.V)
 	}
 	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try, Unread: w.Unread}
 	if w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {

@@ -137,18 +137,28 @@ func (c *runColumn) scan(st *sqlite.Stmt, at int, r *core.Run) error {
 // bindField binds the value of a field: a number, a truth value, a time in milliseconds, a word as its position in its list, a
 // text, or anything else as JSON. Empty texts and empty JSON are NULL.
 func bindField(st *sqlite.Stmt, at int, field any) error {
-	v := reflect.ValueOf(field).Elem()
-	switch f := field.(type) {
+	number, is := int64(0), true
+	switch f := field.(type) { // without reflection, for speed
+	case *int:
+		number = int64(*f)
+	case *int64:
+		number = *f
 	case *time.Time:
-		st.BindInt64(at, core.Millis(*f))
-		return nil
+		number = core.Millis(*f)
 	case *core.State:
-		v = reflect.ValueOf(slices.Index(states, *f) + 1)
+		number = int64(slices.Index(states, *f) + 1)
 	case *core.Cause:
-		v = reflect.ValueOf(slices.Index(causes, *f) + 1)
+		number = int64(slices.Index(causes, *f) + 1)
 	case *core.Reason:
-		v = reflect.ValueOf(slices.Index(reasons, *f) + 1)
+		number = int64(slices.Index(reasons, *f) + 1)
+	default:
+		is = false
 	}
+	if is {
+		st.BindInt64(at, number)
+		return nil
+	}
+	v := reflect.ValueOf(field).Elem()
 	switch kind := v.Kind(); {
 	case v.CanInt():
 		st.BindInt64(at, v.Int())

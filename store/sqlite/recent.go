@@ -150,8 +150,11 @@ func (o *recent) file(tx *tx) {
 		o.left = o.size
 	}
 	n := min(historySlice, o.left)
-	for _, r := range o.rows[:n] {
-		tx.exec("INSERT INTO history (id, n) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET n = ?2", r.id, r.n)
+	st := tx.prepare("INSERT INTO history (id, n) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET n = ?2")
+	for i := 0; i < n && tx.err == nil; i++ {
+		st.BindInt64(1, int64(o.rows[i].id))
+		st.BindInt64(2, o.rows[i].n)
+		tx.run(st)
 	}
 	mark := o.mark
 	if n == o.left {
