@@ -477,8 +477,8 @@ func TestTellsOverdue(t *testing.T) {
 		overdue core.Overdue
 		after   time.Duration
 	}{
-		"within": {core.Overdue{Within: 26 * time.Hour}, 26 * time.Hour},
-		"by":     {core.Overdue{By: "06:00"}, 20 * time.Hour}, // the test starts at ten o'clock
+		"within": {core.Overdue{Within: 2 * time.Hour}, 2 * time.Hour},
+		"by":     {core.Overdue{By: "11:00"}, time.Hour}, // the test starts at ten o'clock
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := job(core.EventOverdue)
