@@ -16,7 +16,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
 
@@ -33,10 +32,10 @@ type storedJob struct {
 
 func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
 	if part == store.Planning {
-		read, err := s.readParts(ctx, ids, schedKey)
+		read, err := s.readScheds(ctx, ids)
 		found := make(map[core.JobID]gotJob, len(read))
 		for id, p := range read {
-			found[id] = gotJob{Is: &core.Job{Sched: p.sched}, Err: p.err}
+			found[id] = gotJob{Is: &core.Job{Sched: p.Sched}, Err: p.err}
 		}
 		return found, err
 	}
@@ -48,8 +47,8 @@ func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[c
 	return found, err
 }
 
-func keysOf[ID any](ids []ID, key func(ID) item) []item {
-	keys := make([]item, len(ids))
+func keysOf[ID, K any](ids []ID, key func(ID) K) []K {
+	keys := make([]K, len(ids))
 	for i, id := range ids {
 		keys[i] = key(id)
 	}
@@ -60,24 +59,24 @@ func keysOf[ID any](ids []ID, key func(ID) item) []item {
 // revision is not read again. A revision's definition never changes, so the first read of one may return an older state. If the
 // two items of a job still differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	scheds, err := s.readParts(ctx, ids, schedKey)
+	scheds, err := s.readScheds(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	defs := make(map[core.JobID]parts, len(scheds))
+	defs := make(map[store.Key]store.Record, len(scheds))
 	for id := range scheds {
 		def, _ := s.defs.of(id)
-		defs[id] = parts{def: def}
+		defs[defKey(id)] = def.Record
 	}
 	for _, as := range []context.Context{glance.First(ctx), ctx} {
-		var differ []core.JobID
+		var differ []store.Key
 		for _, id := range ids {
 			p, is := scheds[id]
-			if d := defs[id]; is && p.err == nil && (d.err != nil || d.def.rev != p.defRev) {
-				differ = append(differ, id)
+			if d := defs[defKey(id)]; is && p.err == nil && (d.Err != nil || d.V != p.defRev) {
+				differ = append(differ, defKey(id))
 			}
 		}
-		read, err := s.readParts(as, differ, defKey)
+		read, err := s.records(as, differ)
 		if err != nil {
 			return nil, err
 		}
@@ -85,59 +84,50 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 	}
 	found := make(map[core.JobID]storedJob, len(scheds))
 	for id, p := range scheds {
-		found[id] = storedJob{s.join(id, &p, defs[id]), p.defRev}
+		found[id] = storedJob{s.join(&p, defs[defKey(id)]), p.defRev}
 	}
 	return found, nil
 }
 
-// join decodes a job from its parts.
-func (s *Store) join(id core.JobID, p *parts, def parts) gotJob {
-	j := &core.Job{Sched: p.sched, Def: core.Def{ID: id}}
-	err := cmp.Or(p.err, def.err)
-	if err == nil && def.def.rev != p.defRev {
+// join decodes a job from its sched item and the record of its definition.
+func (s *Store) join(p *sched, def store.Record) gotJob {
+	j := &core.Job{Sched: p.Sched, Def: core.Def{ID: p.ID}}
+	err := cmp.Or(p.err, def.Err)
+	if err == nil && def.V != p.defRev {
 		err = core.ErrThrottled // a change came between the two reads: read again
 	}
 	if err != nil {
 		return gotJob{Is: j, Err: err}
 	}
-	d, err := decodeDef(def.def.text)
-	if err != nil {
-		return gotJob{Is: j, Err: err}
+	d := store.JobDefs.Value(&def, s.o.Secrets)
+	if d.Usable() == nil {
+		s.defs.note(p.ID, known{def, d.Is.Keep.Days})
+		j.Def = d.Is
 	}
-	def.def.days = d.Keep.Days
-	s.defs.note(id, def.def)
-	j.Def, err = secretbox.Open(s.o.Secrets, d)
-	return gotJob{Is: j, Err: err}
+	return gotJob{Is: j, Err: d.Err}
 }
 
-// parts are the items of a job.
-type parts struct {
-	sched  core.Sched
-	defRev int64 // revision of the definition that the sched item names
-	def    known
+// sched is the sched item of a job.
+type sched struct {
+	core.Sched
+	defRev int64 // revision of the definition that it names
 	err    error
 }
 
-func (s *Store) readParts(ctx context.Context, ids []core.JobID, key func(core.JobID) item) (map[core.JobID]parts, error) {
-	read := make(map[core.JobID]parts, len(ids))
-	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, key), func(it item) error {
+func (s *Store) readScheds(ctx context.Context, ids []core.JobID) (map[core.JobID]sched, error) {
+	read := make(map[core.JobID]sched, len(ids))
+	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, schedKey), func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
 		if err != nil {
 			return err
 		}
-		var p parts
-		if stringOf(it, "part") == "def" {
-			p.def.text = stringOf(it, "def")
-			p.def.rev, p.err = intOf(it, "rev")
-		} else {
-			p.sched, p.defRev, p.err = decodeSched(it)
-		}
-		p.sched.ID = id
+		p := decodeSched(it)
+		p.ID = id
 		read[id] = p
 		return nil
 	})
 	for i := range unread {
-		read[ids[i]] = parts{sched: core.Sched{ID: ids[i]}, err: core.ErrThrottled}
+		read[ids[i]] = sched{Sched: core.Sched{ID: ids[i]}, err: core.ErrThrottled}
 	}
 	return read, err
 }
