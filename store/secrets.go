@@ -11,13 +11,6 @@ import (
 	"github.com/tickring/tickring/internal/secretbox"
 )
 
-// Secrets re-encrypts stored secrets.
-type Secrets interface {
-	// Reseal encrypts secrets that use an older key with the newest key. It starts at the record named by from (empty: the
-	// first) and returns how many records it changed and the place to continue at; empty is the end.
-	Reseal(ctx context.Context, from string) (changed int, next string, err error)
-}
-
 // JobDefs is the table of the definitions of jobs in an engine that stores them as records. The engine sets their versions.
 var JobDefs = Sealed(Table[core.Def]{Kind: "def", Spread: true,
 	Name:    func(d *core.Def) string { return d.ID.String() },
@@ -99,18 +92,18 @@ func resealTable[T secretbox.Record[T]](ctx context.Context, s *Store, t Table[T
 }
 
 // resealJobs encrypts the secrets of the next jobs.
-func (s *Store) resealJobs(ctx context.Context, defs Definitions, place string) (changed int, next string, err error) {
+func (s *Store) resealJobs(ctx context.Context, place string) (changed int, next string, err error) {
 	var after core.JobID
 	if place != "" {
 		if _, err := fmt.Sscanf(place, "%d", &after); err != nil {
 			return 0, "", core.Invalid("after", place, "expected the value of next from the previous part")
 		}
 	}
-	page, behind, err := defs.ListDefinitions(ctx, after, resealAtOnce)
+	page, behind, err := s.Defs.ListDefinitions(ctx, after, resealAtOnce)
 	if err != nil {
 		return 0, "", err
 	}
-	changed, err = reseal(s, JobDefs, page, func(list []Replacement) []error { return defs.Replace(ctx, list) })
+	changed, err = reseal(s, JobDefs, page, func(list []Replacement) []error { return s.Defs.Replace(ctx, list) })
 	if behind != 0 {
 		next = behind.String()
 	}
@@ -120,16 +113,10 @@ func (s *Store) resealJobs(ctx context.Context, defs Definitions, place string) 
 // resealAtOnce is how many records one call of Reseal reads.
 const resealAtOnce = 100
 
-// resealing re-encrypts apps, channels, and then jobs. A place is the kind of a record, a slash, and a name or a job ID.
-type resealing struct {
-	*Store
-	jobs Definitions
-}
-
-// Resealing returns the Secrets of an engine.
-func (s *Store) Resealing(jobs Definitions) Secrets { return resealing{s, jobs} }
-
-func (r resealing) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
+// Reseal encrypts secrets that use an older key with the newest key: of apps, channels, and then jobs. It starts at a place (empty:
+// the first), which is the kind of a record, a slash, and a name or a job ID. It returns how many records it changed and the place to
+// continue at; empty is the end.
+func (s *Store) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
 	if from == "" {
 		from = "app/"
 	}
@@ -137,13 +124,13 @@ func (r resealing) Reseal(ctx context.Context, from string) (changed int, next s
 	then := "" // kind after this one
 	switch kind {
 	case "app":
-		changed, next, err = resealTable(ctx, r.Store, apps, place)
+		changed, next, err = resealTable(ctx, s, apps, place)
 		then = "channel/"
 	case "channel":
-		changed, next, err = resealTable(ctx, r.Store, channels, place)
+		changed, next, err = resealTable(ctx, s, channels, place)
 		then = "job/"
 	case "job":
-		changed, next, err = r.resealJobs(ctx, r.jobs, place)
+		changed, next, err = s.resealJobs(ctx, place)
 	default:
 		err = core.Invalid("after", from, "expected the value of next from the previous part")
 	}

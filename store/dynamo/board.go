@@ -23,7 +23,7 @@ type board struct {
 	jobs []gotJob              // by ID
 	ids  map[string]core.JobID // of jobs, by app/name
 	// The content of the index.
-	scheds  map[core.JobID]sched
+	scheds  map[core.JobID]storedJob
 	entries map[core.JobID][]core.DueItem
 }
 
@@ -96,7 +96,7 @@ func (b *board) list(app string, after core.JobID, limit int) (list []gotJob, ne
 // readBoard reads the whole list of jobs and the whole index. It reads a job by its key if either lacks it, or if their revisions
 // differ.
 func (s *Store) readBoard(ctx context.Context) (*board, error) {
-	b := &board{scheds: map[core.JobID]sched{}, entries: map[core.JobID][]core.DueItem{}}
+	b := &board{scheds: map[core.JobID]storedJob{}, entries: map[core.JobID][]core.DueItem{}}
 	if err := s.readIndex(ctx, b); err != nil {
 		return nil, err
 	}
@@ -111,12 +111,12 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 		if err != nil {
 			return nil, err
 		}
-		p, is := b.scheds[id]
+		j, is := b.scheds[id]
 		def := store.JobDefs.Value(&listed[i], nil)
-		if def.Err != nil || def.Is.ID == 0 || !is || p.defRev != def.V {
+		if def.Err != nil || def.Is.ID == 0 || !is || j.defRev != def.V {
 			others, apps[id] = append(others, id), def.Is.App
 		} else {
-			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def.Is, Sched: p.Sched}})
+			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def.Is, Sched: j.Is.Sched}})
 		}
 	}
 	for part := range budget.Chunks(others, budget.AtOnce) {
@@ -148,8 +148,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	for p := range max(g.Partitions, g.Readable, 1) {
 		if err := s.query(ctx, s.dueIndex(equal("partition", number(p))), func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
-				if p := decodeSched(it); p.err == nil { // otherwise it is read by its key
-					b.scheds[p.ID] = p
+				if j := decodeSched(it); j.Err == nil { // otherwise it is read by its key
+					b.scheds[j.Is.Sched.ID] = j
 				}
 				return true, nil
 			}

@@ -115,16 +115,16 @@ func encodeSched(s *core.Sched, defRev int64) item {
 	return it
 }
 
-func decodeSched(it item) sched {
+func decodeSched(it item) storedJob {
 	var v schedItem
 	if err := readFields(it, &v); err != nil {
-		return sched{err: fmt.Errorf("read a sched item: %w", err)}
+		return unreadJob(0, fmt.Errorf("read a sched item: %w", err))
 	}
 	v.Sched.Partition = v.Partition
 	if err := json.Unmarshal([]byte(v.Schedule), &v.Sched.Schedule); err != nil {
-		return sched{err: fmt.Errorf("read the schedule of job %d: %w", v.ID, err)}
+		return unreadJob(0, fmt.Errorf("read the schedule of job %d: %w", v.ID, err))
 	}
-	return sched{Sched: v.Sched, defRev: v.DefRev}
+	return storedJob{gotJob{Is: &core.Job{Sched: v.Sched}}, v.DefRev}
 }
 
 func jobOf(id string) (core.JobID, error) {

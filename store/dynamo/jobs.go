@@ -24,24 +24,24 @@ type jobs struct{ *Store }
 
 type gotJob = store.Got[*core.Job]
 
-// storedJob is a job as it was read, with the revision of its definition.
+// storedJob is a job as it was read, with the revision of the definition that its sched item names.
 type storedJob struct {
 	gotJob
 	defRev int64
 }
 
+func unreadJob(id core.JobID, err error) storedJob {
+	return storedJob{gotJob: gotJob{Is: &core.Job{Sched: core.Sched{ID: id}}, Err: err}}
+}
+
 func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
-	if part == store.Planning {
-		read, err := s.readScheds(ctx, ids)
-		found := make(map[core.JobID]gotJob, len(read))
-		for id, p := range read {
-			found[id] = gotJob{Is: &core.Job{Sched: p.Sched}, Err: p.err}
-		}
-		return found, err
+	found, read := map[core.JobID]gotJob{}, s.readScheds
+	if part == store.Whole {
+		ids, found = partKnown(ctx, ids)
+		read = s.readJobs
 	}
-	ids, found := partKnown(ctx, ids)
-	read, err := s.readJobs(ctx, ids)
-	for id, j := range read {
+	list, err := read(ctx, ids)
+	for id, j := range list {
 		found[id] = j.gotJob
 	}
 	return found, err
@@ -59,20 +59,20 @@ func keysOf[ID, K any](ids []ID, key func(ID) K) []K {
 // revision is not read again. A revision's definition never changes, so the first read of one may return an older state. If the
 // two items of a job still differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	scheds, err := s.readScheds(ctx, ids)
+	found, err := s.readScheds(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	defs := make(map[store.Key]store.Record, len(scheds))
-	for id := range scheds {
+	defs := make(map[store.Key]store.Record, len(found))
+	for id := range found {
 		def, _ := s.defs.of(id)
 		defs[defKey(id)] = def.Record
 	}
 	for _, as := range []context.Context{glance.First(ctx), ctx} {
 		var differ []store.Key
 		for _, id := range ids {
-			p, is := scheds[id]
-			if d := defs[defKey(id)]; is && p.err == nil && (d.Err != nil || d.V != p.defRev) {
+			j, is := found[id]
+			if d := defs[defKey(id)]; is && j.Err == nil && (d.Err != nil || d.V != j.defRev) {
 				differ = append(differ, defKey(id))
 			}
 		}
@@ -82,52 +82,44 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 		}
 		maps.Copy(defs, read)
 	}
-	found := make(map[core.JobID]storedJob, len(scheds))
-	for id, p := range scheds {
-		found[id] = storedJob{s.join(&p, defs[defKey(id)]), p.defRev}
+	for id, j := range found {
+		if j.Is.Def.ID = id; j.Err == nil {
+			j.Err = s.define(j.Is, defs[defKey(id)], j.defRev)
+			found[id] = j
+		}
 	}
 	return found, nil
 }
 
-// join decodes a job from its sched item and the record of its definition.
-func (s *Store) join(p *sched, def store.Record) gotJob {
-	j := &core.Job{Sched: p.Sched, Def: core.Def{ID: p.ID}}
-	err := cmp.Or(p.err, def.Err)
-	if err == nil && def.V != p.defRev {
-		err = core.ErrThrottled // a change came between the two reads: read again
-	}
-	if err != nil {
-		return gotJob{Is: j, Err: err}
+// define adds its definition to a job, whose sched item names a revision.
+func (s *Store) define(j *core.Job, def store.Record, rev int64) error {
+	switch {
+	case def.Err != nil:
+		return def.Err
+	case def.V != rev:
+		return core.ErrThrottled // a change came between the two reads: read again
 	}
 	d := store.JobDefs.Value(&def, s.o.Secrets)
 	if d.Usable() == nil {
-		s.defs.note(p.ID, known{def, d.Is.Keep.Days})
+		s.defs.note(j.Def.ID, known{def, d.Is.Keep.Days})
 		j.Def = d.Is
 	}
-	return gotJob{Is: j, Err: d.Err}
+	return d.Err
 }
 
-// sched is the sched item of a job.
-type sched struct {
-	core.Sched
-	defRev int64 // revision of the definition that it names
-	err    error
-}
-
-func (s *Store) readScheds(ctx context.Context, ids []core.JobID) (map[core.JobID]sched, error) {
-	read := make(map[core.JobID]sched, len(ids))
+// readScheds reads jobs without their definitions.
+func (s *Store) readScheds(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
+	read := make(map[core.JobID]storedJob, len(ids))
 	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, schedKey), func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
-		if err != nil {
-			return err
+		if err == nil {
+			read[id] = decodeSched(it)
+			read[id].Is.Sched.ID = id
 		}
-		p := decodeSched(it)
-		p.ID = id
-		read[id] = p
-		return nil
+		return err
 	})
 	for i := range unread {
-		read[ids[i]] = sched{Sched: core.Sched{ID: ids[i]}, err: core.ErrThrottled}
+		read[ids[i]] = unreadJob(ids[i], core.ErrThrottled)
 	}
 	return read, err
 }
