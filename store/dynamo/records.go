@@ -203,7 +203,7 @@ func condition(w *store.Write) *expr {
 	case store.Any:
 		return &expr{}
 	case store.Lower:
-		return when(where("v", "missing"), where("v", "<", number(w.V)))
+		return when(has("v", nil), where("v", "<", number(w.V)))
 	case store.Absent:
 		return none("v")
 	}

@@ -188,7 +188,7 @@ func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
 		e.any(where("Owner", "exists"), where("MaybeSent", "exists"))
 	}
 	if _, numbered := c.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
-		e.missing("Shard")
+		e.equals("Shard", nil)
 	}
 	was := attributes(&c.Was)
 	for _, part := range runFields {
@@ -264,14 +264,9 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 		return core.ErrRefused
 	}
 	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
-	gone, e := where("run", "missing"), &expr{}
-	e.any(gone, where("State", "=", text(string(r.State))))
-	e.any(gone, where("Owes", "missing"))
-	e.any(gone, where("PostRun", "missing"))
-	if r.Place == 0 {
-		e.any(gone, where("Place", "missing"))
-	} else {
-		e.any(gone, where("Place", "=", number(r.Place)))
+	e := &expr{}
+	for _, t := range []test{has("State", text(string(r.State))), has("Owes", nil), has("PostRun", nil), has("Place", attr(r.Place))} {
+		e.any(has("run", nil), t)
 	}
 	if err := s.transact(ctx, e.to(deleteItem, s.o.Names.Runs, runKey(r.ID))); err != nil {
 		return err
