@@ -37,8 +37,8 @@ type Store struct {
 	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
-	Failed  FailedJobs
-	Secrets Secrets // nil if secrets are not encrypted
+	Failed FailedJobs
+	Defs   Definitions
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs
 	//   - tombstones older than journals, and journals older than that or, in SQLite, than a day

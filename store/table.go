@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -195,51 +194,6 @@ func (t Table[T]) Delete(name string, was int64) Write {
 
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
 func (v Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
-
-// reseal encrypts the secrets of the next values after a name with the newest key. It returns how many values it changed,
-// and the name to continue after; empty is the end. A value that another writer changes at the same time is skipped: that
-// writer uses the newest key.
-func reseal[T secretbox.Record[T]](ctx context.Context, s *Store, t Table[T], after string, limit int) (
-	changed int, next string, err error,
-) {
-	page, err := s.Records.List(ctx, t.Kind, after, "", limit)
-	if err != nil {
-		return 0, "", err
-	}
-	t.Seal, t.Open = nil, nil
-	var groups []Group
-	for i := range page {
-		v := t.Value(&page[i], s.Box)
-		if v.Err != nil { // damaged: other commands report it
-			continue
-		}
-		resealed, differs, err := secretbox.Reseal(s.Box, v.Is)
-		if err != nil {
-			return 0, "", err
-		}
-		if !differs {
-			continue
-		}
-		w, err := t.Put(s.Box, resealed, v.V)
-		if err != nil {
-			return 0, "", err
-		}
-		w.Expires = page[i].Expires
-		groups = append(groups, Group{Writes: []Write{w}})
-	}
-	for _, err := range s.Records.Write(ctx, groups...) {
-		switch {
-		case err == nil:
-			changed++
-		case !errors.Is(err, core.ErrRefused):
-			return changed, after, err
-		}
-	}
-	if len(page) == limit {
-		next = page[len(page)-1].Name
-	}
-	return changed, next, nil
-}
 
 // EncodeHead writes a value as JSON, with a text behind it: JSON would make the text longer.
 func EncodeHead(head any, text []byte) ([]byte, error) {

@@ -47,7 +47,7 @@ func Key(ctx context.Context, s *store.Store, actor core.Actor, from string) (re
 	}
 	for res.Next = from; ; {
 		var changed int
-		if changed, res.Next, err = s.Secrets.Reseal(ctx, res.Next); err != nil {
+		if changed, res.Next, err = s.Reseal(ctx, res.Next); err != nil {
 			return res, core.Retryable(err)
 		}
 		if res.Changed += changed; res.Next == "" {

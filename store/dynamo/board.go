@@ -23,7 +23,7 @@ type board struct {
 	jobs []gotJob              // by ID
 	ids  map[string]core.JobID // of jobs, by app/name
 	// The content of the index.
-	scheds  map[core.JobID]parts
+	scheds  map[core.JobID]storedJob
 	entries map[core.JobID][]core.DueItem
 }
 
@@ -33,21 +33,22 @@ const jobsOf = "jobs"
 // listedDef is the maximum size of a definition that the list of jobs contains as well, in bytes.
 const listedDef = 2 << 10
 
-// listItem returns the item of a job in the list of all jobs. It includes a short definition without secrets, with its
-// revision: reading the list then costs a tenth of reading the items of its jobs.
-func (s *Store) listItem(d *core.Def, rev int64) item {
-	it := stateKey(jobsOf, store.JobName(d.ID))
-	it["app"] = text(d.App)
+// writeListed returns the write of a job in the list of all jobs. The record has a short definition without secrets, with its
+// revision: reading the list then costs a tenth of reading the items of its jobs. Otherwise it has only the app.
+func writeListed(d *core.Def, rev int64) store.Write {
 	secret := false
 	d.WithSecrets(func(text string) string {
 		secret = secret || text != ""
 		return text
 	})
-	if def := jsonText(d); !secret && len(def) <= listedDef {
-		it["rev"], it["def"] = number(rev), text(def)
+	body := jsonText(d)
+	if secret || len(body) > listedDef {
+		body = jsonText(&core.Def{App: d.App})
 	}
-	return it
+	return store.Write{Record: store.Record{Key: listedKey(d.ID), V: rev, Body: []byte(body)}, Was: store.Any}
 }
+
+func listedKey(id core.JobID) store.Key { return store.Key{Kind: jobsOf, Name: store.JobName(id)} }
 
 // boardOf is the board of a page.
 func (s *Store) boardOf(ctx context.Context) (*board, error) {
@@ -95,30 +96,28 @@ func (b *board) list(app string, after core.JobID, limit int) (list []gotJob, ne
 // readBoard reads the whole list of jobs and the whole index. It reads a job by its key if either lacks it, or if their revisions
 // differ.
 func (s *Store) readBoard(ctx context.Context) (*board, error) {
-	b := &board{scheds: map[core.JobID]parts{}, entries: map[core.JobID][]core.DueItem{}}
+	b := &board{scheds: map[core.JobID]storedJob{}, entries: map[core.JobID][]core.DueItem{}}
 	if err := s.readIndex(ctx, b); err != nil {
 		return nil, err
 	}
 	var others []core.JobID
 	apps := map[core.JobID]string{} // of others
-	e := equal("of", text(jobsOf))
-	err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
-		id, err := jobOf(stringOf(it, "key"))
-		if err != nil {
-			return false, err
-		}
-		rev, none := intOf(it, "rev")
-		p, is := b.scheds[id]
-		def, wrong := decodeDef(stringOf(it, "def"))
-		if none != nil || !is || p.defRev != rev || wrong != nil {
-			others, apps[id] = append(others, id), stringOf(it, "app")
-		} else {
-			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def, Sched: p.sched}})
-		}
-		return true, nil
-	})
+	listed, err := s.list(ctx, jobsOf, "", "", math.MaxInt32)
 	if err != nil {
 		return nil, err
+	}
+	for i := range listed {
+		id, err := jobOf(listed[i].Name)
+		if err != nil {
+			return nil, err
+		}
+		j, is := b.scheds[id]
+		def := store.JobDefs.Value(&listed[i], nil)
+		if def.Err != nil || def.Is.ID == 0 || !is || j.defRev != def.V {
+			others, apps[id] = append(others, id), def.Is.App
+		} else {
+			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def.Is, Sched: j.Is.Sched}})
+		}
 	}
 	for part := range budget.Chunks(others, budget.AtOnce) {
 		found, err := s.allJobs(ctx, part)
@@ -149,8 +148,8 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 	for p := range max(g.Partitions, g.Readable, 1) {
 		if err := s.query(ctx, s.dueIndex(equal("partition", number(p))), func(it item) (bool, error) {
 			if stringOf(it, "part") == "sched" {
-				if v, defRev, err := decodeSched(it); err == nil { // otherwise it is read by its key
-					b.scheds[v.ID] = parts{sched: v, defRev: defRev}
+				if j := decodeSched(it); j.Err == nil { // otherwise it is read by its key
+					b.scheds[j.Is.Sched.ID] = j
 				}
 				return true, nil
 			}

@@ -49,14 +49,15 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []w
 		e := equal("Rev", number(p.Is.Sched.Rev))
 		e.equals("DefRev", number(p.defRev))
 		e.set("DefRev", number(rev))
-		put, err := s.encodeDef(parents[id], rev)
+		def, err := s.writeDef(parents[id], rev, store.Any)
 		if err != nil {
 			return nil, err
 		}
-		actions = append(actions, e.to(updateItem, s.o.Names.Jobs, schedKey(id)), plain(putItem, s.o.Names.Jobs, put))
+		writes := []store.Write{def}
 		if len(ids) <= core.MaxParents { // else there is no room, and pages read the definition by its key
-			actions = append(actions, plain(putItem, s.o.Names.State, s.listItem(parents[id], rev)))
+			writes = append(writes, writeListed(parents[id], rev))
 		}
+		actions = append(append(actions, e.to(updateItem, s.o.Names.Jobs, schedKey(id))), s.recordsOf(writes, 0)...)
 		s.defs.forget(id)
 	}
 	return actions, nil

@@ -4,18 +4,18 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // known is a definition as stored under a revision. A revision's definition never changes, so it is valid while the sched
 // item names that revision.
 type known struct {
-	rev  int64  // 0: the job does not exist
-	text string // as stored: each reader decodes its own copy
-	days int    // number of days to keep its runs
+	store.Record     // V is the revision, 0 if the job does not exist; each reader decodes its own copy
+	days         int // number of days to keep its runs
 }
 
 const (
-	knownSize = 200      // of a definition, beside its text, in bytes
+	knownSize = 200      // of a definition, beside its body, in bytes
 	mostKnown = 32 << 20 // that are remembered together
 )
 
@@ -48,13 +48,13 @@ func (d *defs) note(job core.JobID, k known) {
 	defer d.mu.Unlock()
 	d.drop(job)
 	for other := range d.is { // any of them: the next read restores it
-		if d.size+len(k.text)+knownSize <= mostKnown {
+		if d.size+len(k.Body)+knownSize <= mostKnown {
 			break
 		}
 		d.drop(other)
 	}
 	d.is[job] = k
-	d.size += len(k.text) + knownSize
+	d.size += len(k.Body) + knownSize
 }
 
 func (d *defs) forget(job core.JobID) {
@@ -65,7 +65,7 @@ func (d *defs) forget(job core.JobID) {
 
 func (d *defs) drop(job core.JobID) {
 	if k, is := d.is[job]; is {
-		d.size -= len(k.text) + knownSize
+		d.size -= len(k.Body) + knownSize
 		delete(d.is, job)
 	}
 }

@@ -101,9 +101,8 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	}
 	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: queue{Store: s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
-		KeepJournals: keepJournals, ByJournal: true, Shared: true, Newest: s.Newest, Failed: s, Close: func() error { return nil },
+		KeepJournals: keepJournals, ByJournal: true, Shared: true, Newest: s.Newest, Failed: s, Defs: jobs{s}, Close: func() error { return nil },
 		// DynamoDB removes expired items by itself.
 		Sweep: func(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) { return 0, nil }}
-	s.Store.Secrets = s.Resealing(jobs{s})
 	return s, nil
 }

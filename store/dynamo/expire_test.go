@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,57 +28,66 @@ func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) 
 }
 
 // TestNothingStays: what belongs to a run has no expiry while the run is open, and expires with it: long texts, earlier
-// attempts and the key.
+// attempts and the key. If the job keeps its runs forever, only the key expires.
 func TestNothingStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.db.TTL = func() time.Duration { return 0 }
-		s, ctx := f.store, t.Context()
-		long := strings.Repeat("long ", 100)
-		number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
-		left := func() []map[string]types.AttributeValue {
-			return append(f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}),
-				f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "key#1"})...)
+	for name, c := range map[string]struct{ keep, stay int }{"30 days": {}, "forever": {core.KeepForever, 8}} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { nothingStays(t, c.keep, c.stay) }) })
+	}
+}
+
+func nothingStays(t *testing.T, keep, stay int) {
+	f := newFakes(t, dynamo.Options{})
+	f.db.TTL = func() time.Duration { return 0 }
+	s, ctx := f.store, t.Context()
+	job := oneJob(1)
+	job.Def.Keep.Days = keep
+	f.create(t, job)
+	long := strings.Repeat("long ", 100)
+	number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
+	left := func() []map[string]types.AttributeValue {
+		return append(f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}),
+			f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "key#1"})...)
+	}
+	first, failover, given := oneRun(number(1)), oneRun(number(3)), oneRun(number(4))
+	first.Params, first.Key = &long, "k"
+	failover.Tries = []core.Try{{Address: "http://10.0.0.1:9999/", Message: long}}
+	given.Params, given.Owner, given.Until, given.State = &long, "", time.Time{}, core.Planned
+	second := oneRun(number(2))
+	second.First, second.Attempt, second.Params = first.ID, 2, &long
+	_, err := s.PutKey(ctx, 1, "k", first.ID)
+	ok(t, err)
+	ok(t, s.CreateRuns(ctx, []core.Run{first, failover, given})...)
+	owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID, Owes: owes}), &first)})...)
+	ok(t, s.CreateRuns(ctx, []core.Run{second})...)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
+	for _, it := range left() {
+		if it["expires"] != nil {
+			t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
 		}
-		first, failover, given := oneRun(number(1)), oneRun(number(3)), oneRun(number(4))
-		first.Params, first.Key = &long, "k"
-		failover.Tries = []core.Try{{Address: "http://10.0.0.1:9999/", Message: long}}
-		given.Params, given.Owner, given.Until, given.State = &long, "", time.Time{}, core.Planned
-		second := oneRun(number(2))
-		second.First, second.Attempt, second.Params = first.ID, 2, &long
-		_, err := s.PutKey(ctx, 1, "k", first.ID)
-		ok(t, err)
-		ok(t, s.CreateRuns(ctx, []core.Run{first, failover, given})...)
-		owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(first.ID,
-			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID, Owes: owes}), &first)})...)
-		ok(t, s.CreateRuns(ctx, []core.Run{second})...)
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
-		for _, it := range left() {
-			if it["expires"] != nil {
-				t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
-			}
+	}
+	time.Sleep(24 * time.Hour)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{
+		seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second),
+		seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
+	})...)
+	for _, it := range left() {
+		if goes := stay == 0 || it["key"] != nil; (it["expires"] != nil) != goes {
+			t.Errorf("all is over, and it expires: %t, want %t: %v", !goes, goes, it)
 		}
-		time.Sleep(24 * time.Hour)
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{
-			seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second),
-			seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
-		})...)
-		for _, it := range left() {
-			if it["expires"] == nil {
-				t.Errorf("all is over, and it never goes: %v", it)
-			}
+	}
+	time.Sleep(30*24*time.Hour - time.Second)
+	if n := len(left()); n != 9 { // four runs, the long texts of each, and a key
+		t.Errorf("%d items, want 9, a moment before their time is over", n)
+	}
+	for _, later := range []time.Duration{time.Second, 20 * 365 * 24 * time.Hour} {
+		time.Sleep(later)
+		if list := left(); len(list) != stay {
+			t.Errorf("their time is over: %d items, want %d: %v", len(list), stay, list)
 		}
-		time.Sleep(30*24*time.Hour - time.Second)
-		if n := len(left()); n != 9 { // four runs, the long texts of each, and a key
-			t.Errorf("%d items, want 9, a moment before their time is over", n)
-		}
-		time.Sleep(time.Second)
-		if list := left(); len(list) > 0 {
-			t.Errorf("their time is over: %v", list)
-		}
-	})
+	}
 }
 
 // TestShardsStayUntilTheirBroadcastEnds: one shard of a broadcast takes long and has two attempts. The shard that ended
@@ -123,44 +131,6 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 		time.Sleep(16 * 24 * time.Hour)
 		if left := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}); len(left) > 0 {
 			t.Errorf("their time is over: %v", left)
-		}
-	})
-}
-
-// TestKeptForEver: if a job keeps its runs forever, only keys expire. What belongs to a run does not, nor does a skipped
-// record that had an expiry before.
-func TestKeptForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.db.TTL = func() time.Duration { return 0 }
-		s, ctx := f.store, t.Context()
-		long := strings.Repeat("long ", 100)
-		skip := core.Skip{Job: 1, First: 1_800_000_000, Last: 1_800_000_000, Count: 1, Reason: core.ReasonMisfire, Made: time.Now()}
-		f.create(t, oneJob(1))
-		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
-		job := oneJob(2)
-		job.Def.Keep.Days = core.KeepForever
-		f.create(t, job)
-		skip.Job = 2
-		ok(t, s.PutSkips(ctx, []core.Skip{skip})...)
-		first, second := oneRun(core.NumberedRun(2, 1)), oneRun(core.NumberedRun(2, 2))
-		first.Params, first.Key = &long, "k"
-		second.First, second.Attempt, second.Params = first.ID, 2, &long
-		_, err := s.PutKey(ctx, 2, "k", first.ID)
-		ok(t, err)
-		ok(t, s.CreateRuns(ctx, []core.Run{first, second})...)
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(first.ID,
-			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID}), &first)})...)
-		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second)})...)
-		time.Sleep(20 * 365 * 24 * time.Hour)
-		if list := f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "2"}); len(list) != 4 {
-			t.Errorf("%d items of runs after twenty years, want two runs and the long part of each: %v", len(list), list)
-		}
-		of := func(of string) int {
-			return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: of}))
-		}
-		if got := []int{of("skip#1"), of("skip#2"), of("key#2")}; !slices.Equal(got, []int{0, 1, 0}) {
-			t.Errorf("skipped records of a job that keeps nothing for ever, of one that does, and keys of that: %v, want 0, 1 and 0", got)
 		}
 	})
 }

@@ -44,16 +44,14 @@ func (e *expr) put(name string, v types.AttributeValue) {
 func (e *expr) any(of ...test) { e.conds = append(e.conds, of) }
 
 // equals is the condition that an attribute has a value; nil: that it is missing.
-func (e *expr) equals(name string, v types.AttributeValue) {
-	if v != nil {
-		e.any(where(name, "=", v))
-	} else {
-		e.missing(name)
-	}
-}
+func (e *expr) equals(name string, v types.AttributeValue) { e.any(has(name, v)) }
 
-func (e *expr) missing(name string) { e.any(where(name, "missing")) }
-func (e *expr) exists(name string)  { e.any(where(name, "exists")) }
+func has(name string, v types.AttributeValue) test {
+	if v == nil {
+		return where(name, "missing")
+	}
+	return where(name, "=", v)
+}
 
 // open is the condition that a run is open.
 func (e *expr) open() {
@@ -67,8 +65,8 @@ func (e *expr) open() {
 }
 
 func when(of ...test) *expr                           { return &expr{conds: [][]test{of}} }
-func equal(name string, v types.AttributeValue) *expr { return when(where(name, "=", v)) }
-func none(name string) *expr                          { return when(where(name, "missing")) }
+func equal(name string, v types.AttributeValue) *expr { return when(has(name, v)) }
+func none(name string) *expr                          { return equal(name, nil) }
 
 // words writes an expr: as expressions with names and values, or as PartiQL with args.
 type words struct {

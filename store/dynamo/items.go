@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
 
@@ -33,7 +32,6 @@ func jsonText(v any) string {
 
 // Keys of the jobs table: id and part.
 
-func defKey(id core.JobID) item { return item{"id": text("job#" + id.String()), "part": text("def")} }
 func schedKey(id core.JobID) item {
 	return item{"id": text("job#" + id.String()), "part": text("sched")}
 }
@@ -90,15 +88,14 @@ func attr[T string | int64 | core.Instant | core.RunID | core.JobState](v T) typ
 	return fields(struct{ V T }{v})["V"]
 }
 
-// schedItem is the part of a job that planning reads and writes: under 600
-// bytes, and the only one in the due index.
+// schedItem is the part of a job that planning reads and writes: under 600 bytes, and in the due index.
 type schedItem struct {
 	Key       string `dynamodbav:"id"`
 	PlanKey   string `dynamodbav:"planAt"`
 	Partition int    `dynamodbav:"partition"`
 	core.Sched
 	Schedule string // JSON
-	DefRev   int64  // the revision of its def item
+	DefRev   int64  // the version of the record of its definition
 }
 
 // never is the planAt of a job without a next time. It is later than all times, so the due index still lists every job.
@@ -118,17 +115,16 @@ func encodeSched(s *core.Sched, defRev int64) item {
 	return it
 }
 
-// decodeSched also returns the revision of the definition.
-func decodeSched(it item) (core.Sched, int64, error) {
+func decodeSched(it item) storedJob {
 	var v schedItem
 	if err := readFields(it, &v); err != nil {
-		return core.Sched{}, 0, fmt.Errorf("read a sched item: %w", err)
+		return unreadJob(0, fmt.Errorf("read a sched item: %w", err))
 	}
 	v.Sched.Partition = v.Partition
 	if err := json.Unmarshal([]byte(v.Schedule), &v.Sched.Schedule); err != nil {
-		return core.Sched{}, 0, fmt.Errorf("read the schedule of job %d: %w", v.ID, err)
+		return unreadJob(0, fmt.Errorf("read the schedule of job %d: %w", v.ID, err))
 	}
-	return v.Sched, v.DefRev, nil
+	return storedJob{gotJob{Is: &core.Job{Sched: v.Sched}}, v.DefRev}
 }
 
 func jobOf(id string) (core.JobID, error) {
@@ -139,25 +135,16 @@ func jobOf(id string) (core.JobID, error) {
 	return core.JobID(n), nil
 }
 
-// encodeDef encodes a definition with its revision. The two items of a job are read at different moments; a sched item
-// with another revision means that one was read before a change and one after it.
-func (s *Store) encodeDef(d *core.Def, rev int64) (item, error) {
-	sealed, err := secretbox.Seal(s.o.Secrets, *d)
-	if err != nil {
-		return nil, err
-	}
-	it := defKey(d.ID)
-	it["rev"] = number(rev)
-	it["def"] = text(jsonText(&sealed))
-	return it, nil
-}
+// Definitions are records: see store.JobDefs.
 
-func decodeDef(text string) (core.Def, error) {
-	var d core.Def
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return d, fmt.Errorf("read a job's definition: %w", err)
-	}
-	return d, nil
+func defKey(id core.JobID) store.Key { return store.JobDefs.Key(id.String()) }
+
+// writeDef returns the write of a definition with its revision. The two items of a job are read at different moments; a sched
+// item with another revision means that one was read before a change and one after it.
+func (s *Store) writeDef(d *core.Def, rev, was int64) (store.Write, error) {
+	w, err := store.JobDefs.Put(s.o.Secrets, *d, was)
+	w.V = rev
+	return w, err
 }
 
 // Keys of the runs table: job and run. The long texts of a run are stored under the negative of its ID, so that a claim

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
 
@@ -25,31 +24,31 @@ type jobs struct{ *Store }
 
 type gotJob = store.Got[*core.Job]
 
-// storedJob is a job as it was read, with the revision of its definition.
+// storedJob is a job as it was read, with the revision of the definition that its sched item names.
 type storedJob struct {
 	gotJob
 	defRev int64
 }
 
+func unreadJob(id core.JobID, err error) storedJob {
+	return storedJob{gotJob: gotJob{Is: &core.Job{Sched: core.Sched{ID: id}}, Err: err}}
+}
+
 func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]gotJob, error) {
-	if part == store.Planning {
-		read, err := s.readParts(ctx, ids, schedKey)
-		found := make(map[core.JobID]gotJob, len(read))
-		for id, p := range read {
-			found[id] = gotJob{Is: &core.Job{Sched: p.sched}, Err: p.err}
-		}
-		return found, err
+	found, read := map[core.JobID]gotJob{}, s.readScheds
+	if part == store.Whole {
+		ids, found = partKnown(ctx, ids)
+		read = s.readJobs
 	}
-	ids, found := partKnown(ctx, ids)
-	read, err := s.readJobs(ctx, ids)
-	for id, j := range read {
+	list, err := read(ctx, ids)
+	for id, j := range list {
 		found[id] = j.gotJob
 	}
 	return found, err
 }
 
-func keysOf[ID any](ids []ID, key func(ID) item) []item {
-	keys := make([]item, len(ids))
+func keysOf[ID, K any](ids []ID, key func(ID) K) []K {
+	keys := make([]K, len(ids))
 	for i, id := range ids {
 		keys[i] = key(id)
 	}
@@ -60,84 +59,67 @@ func keysOf[ID any](ids []ID, key func(ID) item) []item {
 // revision is not read again. A revision's definition never changes, so the first read of one may return an older state. If the
 // two items of a job still differ in revision, the job counts as throttled.
 func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
-	scheds, err := s.readParts(ctx, ids, schedKey)
+	found, err := s.readScheds(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	defs := make(map[core.JobID]parts, len(scheds))
-	for id := range scheds {
+	defs := make(map[store.Key]store.Record, len(found))
+	for id := range found {
 		def, _ := s.defs.of(id)
-		defs[id] = parts{def: def}
+		defs[defKey(id)] = def.Record
 	}
 	for _, as := range []context.Context{glance.First(ctx), ctx} {
-		var differ []core.JobID
+		var differ []store.Key
 		for _, id := range ids {
-			p, is := scheds[id]
-			if d := defs[id]; is && p.err == nil && (d.err != nil || d.def.rev != p.defRev) {
-				differ = append(differ, id)
+			j, is := found[id]
+			if d := defs[defKey(id)]; is && j.Err == nil && (d.Err != nil || d.V != j.defRev) {
+				differ = append(differ, defKey(id))
 			}
 		}
-		read, err := s.readParts(as, differ, defKey)
+		read, err := s.records(as, differ)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(defs, read)
 	}
-	found := make(map[core.JobID]storedJob, len(scheds))
-	for id, p := range scheds {
-		found[id] = storedJob{s.join(id, &p, defs[id]), p.defRev}
+	for id, j := range found {
+		if j.Is.Def.ID = id; j.Err == nil {
+			j.Err = s.define(j.Is, defs[defKey(id)], j.defRev)
+			found[id] = j
+		}
 	}
 	return found, nil
 }
 
-// join decodes a job from its parts.
-func (s *Store) join(id core.JobID, p *parts, def parts) gotJob {
-	j := &core.Job{Sched: p.sched, Def: core.Def{ID: id}}
-	err := cmp.Or(p.err, def.err)
-	if err == nil && def.def.rev != p.defRev {
-		err = core.ErrThrottled // a change came between the two reads: read again
+// define adds its definition to a job, whose sched item names a revision.
+func (s *Store) define(j *core.Job, def store.Record, rev int64) error {
+	switch {
+	case def.Err != nil:
+		return def.Err
+	case def.V != rev:
+		return core.ErrThrottled // a change came between the two reads: read again
 	}
-	if err != nil {
-		return gotJob{Is: j, Err: err}
+	d := store.JobDefs.Value(&def, s.o.Secrets)
+	if d.Usable() == nil {
+		s.defs.note(j.Def.ID, known{def, d.Is.Keep.Days})
+		j.Def = d.Is
 	}
-	d, err := decodeDef(def.def.text)
-	if err != nil {
-		return gotJob{Is: j, Err: err}
-	}
-	def.def.days = d.Keep.Days
-	s.defs.note(id, def.def)
-	j.Def, err = secretbox.Open(s.o.Secrets, d)
-	return gotJob{Is: j, Err: err}
+	return d.Err
 }
 
-// parts are the items of a job.
-type parts struct {
-	sched  core.Sched
-	defRev int64 // revision of the definition that the sched item names
-	def    known
-	err    error
-}
-
-func (s *Store) readParts(ctx context.Context, ids []core.JobID, key func(core.JobID) item) (map[core.JobID]parts, error) {
-	read := make(map[core.JobID]parts, len(ids))
-	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, key), func(it item) error {
+// readScheds reads jobs without their definitions.
+func (s *Store) readScheds(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
+	read := make(map[core.JobID]storedJob, len(ids))
+	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, schedKey), func(it item) error {
 		id, err := jobOf(stringOf(it, "id"))
-		if err != nil {
-			return err
+		if err == nil {
+			read[id] = decodeSched(it)
+			read[id].Is.Sched.ID = id
 		}
-		var p parts
-		if stringOf(it, "part") == "def" {
-			p.def.text = stringOf(it, "def")
-			p.def.rev, p.err = intOf(it, "rev")
-		} else {
-			p.sched, p.defRev, p.err = decodeSched(it)
-		}
-		p.sched.ID = id
-		read[id] = p
-		return nil
+		return err
 	})
 	for i := range unread {
-		read[ids[i]] = parts{sched: core.Sched{ID: ids[i]}, err: core.ErrThrottled}
+		read[ids[i]] = unreadJob(ids[i], core.ErrThrottled)
 	}
 	return read, err
 }

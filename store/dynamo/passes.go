@@ -83,7 +83,7 @@ func deletesApp(w store.Write) bool { return w.Delete && w.Kind == store.KindApp
 func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
 	until := core.Millis(s.o.Now().Add(leavingFor))
 	mark := condition(w)
-	mark.exists("of")
+	mark.any(where("of", "exists"))
 	mark.set("leaving", number(until))
 	if err := s.transact(ctx, mark.to(updateItem, s.o.Names.State, recordKey(w.Key))); err != nil {
 		return err

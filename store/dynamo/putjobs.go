@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -167,14 +168,13 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		j := *puts[i].Create
 		j.Def.Children = nil
 		links = append(links, core.Links(j.Def.ID, nil, j.Def.After)...)
-		sched := encodeSched(&j.Sched, j.Sched.Rev)
-		def, err := s.encodeDef(&j.Def, j.Sched.Rev)
+		def, err := s.writeDef(&j.Def, j.Sched.Rev, store.Absent)
 		if err != nil {
 			return err
 		}
-		actions = append(actions, none("id").to(putItem, t.Jobs, def), none("id").to(putItem, t.Jobs, sched),
+		actions = append(actions, none("id").to(putItem, t.Jobs, encodeSched(&j.Sched, j.Sched.Rev)),
 			none("of").to(checkItem, t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
-		actions = append(actions, s.nameActions(&j.Def, j.Sched.Rev)...)
+		actions = append(actions, s.recordsOf([]store.Write{def, writeName(&j.Def), writeListed(&j.Def, j.Sched.Rev)}, 0)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
 			// If the pass was removed, the app is being deleted.
@@ -192,10 +192,9 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 // namesOf is the partition of the names of an app's jobs.
 func namesOf(app string) string { return "name#" + app }
 
-// nameActions list a job and store its name, which no other job may have.
-func (s *Store) nameActions(d *core.Def, rev int64) []write {
-	name := store.Write{Record: store.Record{Key: store.Key{Kind: namesOf(d.App), Name: d.Name}, V: int64(d.ID)}, Was: store.Absent}
-	return append(s.recordsOf([]store.Write{name}, 0), plain(putItem, s.o.Names.State, s.listItem(d, rev)))
+// writeName returns the write of the name of a job, which no other job may have.
+func writeName(d *core.Def) store.Write {
+	return store.Write{Record: store.Record{Key: store.Key{Kind: namesOf(d.App), Name: d.Name}, V: int64(d.ID)}, Was: store.Absent}
 }
 
 // updateAll makes updates. Updates that change lists of children are made in turn, because two jobs may have the same parent.
@@ -280,29 +279,27 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	e.equals("Tail", attr(u.SeenTail))
 	e.equals("Seq", attr(old.Sched.Seq))
 	e.equals("DefRev", number(stored.defRev))
-	actions = append(append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev))), s.recordsOf(edges, 0)...)
+	actions = append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev)))
+	writes := edges
 	if redefined {
-		def, err := s.encodeDef(&j.Def, defRev)
+		def, err := s.writeDef(&j.Def, defRev, store.Any)
 		if err != nil {
 			return err
 		}
-		actions = append(actions, plain(putItem, t.Jobs, def))
+		writes = append(writes, def, writeListed(&j.Def, defRev))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
-		actions = append(actions, plain(deleteItem, t.State, stateKey(namesOf(old.Def.App), old.Def.Name)))
-		actions = append(actions, s.nameActions(&j.Def, defRev)...)
-	} else if redefined {
-		actions = append(actions, plain(putItem, t.State, s.listItem(&j.Def, defRev)))
+		writes = append(writes, deletion(store.Key{Kind: namesOf(old.Def.App), Name: old.Def.Name}), writeName(&j.Def))
 	}
 	s.defs.forget(j.Def.ID)
-	return s.transact(ctx, append(actions, s.changesOf(p.Changes)...)...)
+	return s.transact(ctx, slices.Concat(actions, s.recordsOf(writes, 0), s.changesOf(p.Changes))...)
 }
 
 // keepTombs is how long the tombstone of a job stays: a trigger may wait in the due index for a year.
 const keepTombs = 400 * 24 * time.Hour
 
 func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
-	t, id := &s.o.Names, p.Delete.Job
+	id := p.Delete.Job
 	found, err := s.readJobs(ctx, []core.JobID{id})
 	if err != nil {
 		return err
@@ -326,7 +323,7 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 	tomb.Expires = s.o.Now().Add(keepTombs)
 	e := equal("Rev", number(p.Delete.Seen))
 	e.equals("DefRev", number(stored.defRev))
-	actions := append(s.recordsOf([]store.Write{tomb}, 0), e.to(deleteItem, t.Jobs, schedKey(id)), plain(deleteItem, t.Jobs, defKey(id)),
-		plain(deleteItem, t.State, stateKey(namesOf(d.App), d.Name)), plain(deleteItem, t.State, stateKey(jobsOf, store.JobName(id))))
-	return s.transact(ctx, append(append(actions, parents...), s.changesOf(p.Changes)...)...)
+	writes := []store.Write{tomb, deletion(defKey(id)), deletion(store.Key{Kind: namesOf(d.App), Name: d.Name}), deletion(listedKey(id))}
+	return s.transact(ctx, slices.Concat([]write{e.to(deleteItem, s.o.Names.Jobs, schedKey(id))}, s.recordsOf(writes, 0), parents,
+		s.changesOf(p.Changes))...)
 }

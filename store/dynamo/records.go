@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -16,12 +17,27 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// A record is an item of the state table: its kind is in "of", its name in "key".
+// A record is an item of the state table: its kind is in "of", its name in "key". The definitions of jobs are in the jobs table, in
+// "id" and "part": a table that AWS restores then has both items of a job from one moment.
 
-func recordKey(k store.Key) item { return stateKey(k.Kind, k.Name) }
+func isDef(k store.Key) bool { return strings.HasPrefix(k.Kind, store.JobDefs.Kind+"#") }
+
+func recordKey(k store.Key) item {
+	if isDef(k) {
+		return item{"id": text(k.Kind), "part": text(k.Name)}
+	}
+	return stateKey(k.Kind, k.Name)
+}
+
+func (s *Store) tableOf(k store.Key) string {
+	if isDef(k) {
+		return s.o.Names.Jobs
+	}
+	return s.o.Names.State
+}
 
 func decodeRecord(it item) (r store.Record) {
-	r.Key = store.Key{Kind: stringOf(it, "of"), Name: stringOf(it, "key")}
+	r.Key = store.Key{Kind: stringOf(it, "of") + stringOf(it, "id"), Name: stringOf(it, "key") + stringOf(it, "part")}
 	r.V, r.Err = intOf(it, "v")
 	if it["expires"] != nil && r.Err == nil {
 		var at int64
@@ -70,9 +86,13 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 	return maps.Clone(found), err
 }
 
+// records reads records of one table.
 func (s *Store) records(ctx context.Context, keys []store.Key) (map[store.Key]store.Record, error) {
 	found := make(map[store.Key]store.Record, len(keys))
-	unread, err := s.get(ctx, s.o.Names.State, keysOf(keys, recordKey), func(it item) error {
+	if len(keys) == 0 {
+		return found, nil
+	}
+	unread, err := s.get(ctx, s.tableOf(keys[0]), keysOf(keys, recordKey), func(it item) error {
 		r := decodeRecord(it)
 		found[r.Key] = r
 		return nil
@@ -118,9 +138,6 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 // Write implements store.Records. A group of one record is a plain write, which costs half of a transaction; such records
 // without conditions are written 25 at a time. So are change records alone: a repeated write completes them.
 func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
-	if err := s.keepJournals(ctx, groups); err != nil {
-		return slices.Repeat([]error{err}, len(groups))
-	}
 	errs := make([]error, len(groups))
 	var free []store.Write
 	var of, bound []int // indices of groups
@@ -167,12 +184,17 @@ func (s *Store) recordsOf(writes []store.Write, leaving int64) (list []write) {
 			e.equals("leaving", number(leaving))
 		}
 		if w.Delete {
-			list = append(list, e.to(deleteItem, s.o.Names.State, recordKey(w.Key)))
+			list = append(list, e.to(deleteItem, s.tableOf(w.Key), recordKey(w.Key)))
 		} else {
-			list = append(list, e.to(putItem, s.o.Names.State, encodeRecord(&w.Record)))
+			list = append(list, e.to(putItem, s.tableOf(w.Key), encodeRecord(&w.Record)))
 		}
 	}
 	return list
+}
+
+// deletion returns the write that deletes a record without a condition.
+func deletion(k store.Key) store.Write {
+	return store.Write{Record: store.Record{Key: k}, Was: store.Any, Delete: true}
 }
 
 // condition returns the condition of a write.
@@ -181,7 +203,7 @@ func condition(w *store.Write) *expr {
 	case store.Any:
 		return &expr{}
 	case store.Lower:
-		return when(where("v", "missing"), where("v", "<", number(w.V)))
+		return when(has("v", nil), where("v", "<", number(w.V)))
 	case store.Absent:
 		return none("v")
 	}

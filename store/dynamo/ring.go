@@ -84,29 +84,12 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		if err != nil {
 			return nil, err
 		}
-		return append(answered.Failed, unanswered(in.Entries, answered)...), nil
+		if len(answered.Successful)+len(answered.Failed) < len(of) { // sending twice is harmless, not sending loses a message
+			return nil, errors.New("the queue did not confirm a message")
+		}
+		return answered.Failed, nil
 	})
 	return errs
-}
-
-// unanswered returns the entries that an answer omits. They count as rejected: sending a message twice is harmless, and
-// not sending it loses it.
-func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.SendMessageBatchOutput) []sqstypes.BatchResultErrorEntry {
-	named := map[string]bool{}
-	for _, e := range answered.Successful {
-		named[aws.ToString(e.Id)] = true
-	}
-	for _, e := range answered.Failed {
-		named[aws.ToString(e.Id)] = true
-	}
-	var list []sqstypes.BatchResultErrorEntry
-	for _, e := range entries {
-		if !named[aws.ToString(e.Id)] {
-			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"),
-				Message: aws.String("the queue did not confirm a message")})
-		}
-	}
-	return list
 }
 
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {

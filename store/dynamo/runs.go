@@ -6,8 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -190,7 +188,7 @@ func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
 		e.any(where("Owner", "exists"), where("MaybeSent", "exists"))
 	}
 	if _, numbered := c.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
-		e.missing("Shard")
+		e.equals("Shard", nil)
 	}
 	was := attributes(&c.Was)
 	for _, part := range runFields {
@@ -266,14 +264,9 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 		return core.ErrRefused
 	}
 	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
-	gone, e := where("run", "missing"), &expr{}
-	e.any(gone, where("State", "=", text(string(r.State))))
-	e.any(gone, where("Owes", "missing"))
-	e.any(gone, where("PostRun", "missing"))
-	if r.Place == 0 {
-		e.any(gone, where("Place", "missing"))
-	} else {
-		e.any(gone, where("Place", "=", number(r.Place)))
+	e := &expr{}
+	for _, t := range []test{has("State", text(string(r.State))), has("Owes", nil), has("PostRun", nil), has("Place", attr(r.Place))} {
+		e.any(has("run", nil), t)
 	}
 	if err := s.transact(ctx, e.to(deleteItem, s.o.Names.Runs, runKey(r.ID))); err != nil {
 		return err
@@ -405,33 +398,4 @@ func once[T any](ctx context.Context, name string, read func() (T, error)) (is T
 		is = v.(T)
 	}
 	return is, err
-}
-
-// keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
-func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
-	var old []store.Key
-	for i := range groups {
-		for k := range groups[i].Writes {
-			w := &groups[i].Writes[k]
-			at, is := strings.CutPrefix(w.Kind, store.KindRevisit)
-			if !is || w.Delete {
-				continue
-			}
-			minute, _ := strconv.ParseInt(at, 10, 64)
-			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= keepJournals/2 {
-				old = append(old, store.JournalKey(key))
-			}
-		}
-	}
-	errs := make([]error, len(old))
-	store.AtOnce(len(old), func(i int) {
-		e := &expr{}
-		e.exists("v")
-		e.set("expires", number(s.o.Now().Add(keepJournals).Unix()))
-		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
-		if errors.Is(errs[i], core.ErrRefused) {
-			errs[i] = nil // it no longer exists
-		}
-	})
-	return errors.Join(errs...)
 }

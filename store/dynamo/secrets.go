@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/tickring/tickring/core"
@@ -8,27 +9,18 @@ import (
 )
 
 // ListDefinitions implements store.Definitions.
-func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Definition, next core.JobID, err error) {
+func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Record, next core.JobID, err error) {
 	ids, next, err := s.listed(ctx, "", after, limit)
 	if err != nil {
 		return nil, 0, err
 	}
-	return list, next, s.getAll(ctx, s.o.Names.Jobs, keysOf(ids, defKey), func(it item) error {
-		id, err := jobOf(stringOf(it, "id"))
-		list = append(list, store.Definition{Job: id, Text: stringOf(it, "def")})
-		return err
-	})
-}
-
-// ReplaceDefinitions implements store.Definitions.
-func (s jobs) ReplaceDefinitions(ctx context.Context, list []store.Definition) []error {
-	errs := make([]error, len(list))
-	store.AtOnce(len(list), func(i int) {
-		e := equal("def", text(list[i].Text))
-		e.set("def", text(list[i].New))
-		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.Jobs, defKey(list[i].Job)))
-	})
-	return errs
+	found, err := s.records(ctx, keysOf(ids, defKey))
+	for _, id := range ids {
+		if r, is := found[defKey(id)]; is {
+			list, err = append(list, r), cmp.Or(err, r.Err)
+		}
+	}
+	return list, next, err
 }
 
 // Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.

@@ -1,8 +1,10 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -14,9 +16,9 @@ import (
 const keepWaiting = 400 * 24 * time.Hour
 
 // waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
-// records list the waiting runs of a job.
+// records list the waiting runs of a job, in descending order.
 func waitingKey(id core.RunID) store.Key {
-	return store.Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", id)}
+	return store.Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", math.MaxInt64-int64(id))}
 }
 
 // noteWaiting stores a record for each run that is about to wait, and returns the error of each write. A run is stored after
@@ -43,23 +45,24 @@ func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
 // dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
 // the time at is before the runs were read or written. If a removal fails, waiting removes the record.
 func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
-	store.AtOnce(len(ids), func(k int) {
-		older := when(where("v", "<=", number(core.Millis(at))))
-		_ = s.transact(ctx, older.to(deleteItem, s.o.Names.State, recordKey(waitingKey(ids[k]))))
-	})
+	groups := make([]store.Group, len(ids))
+	for i, id := range ids {
+		note := store.Record{Key: waitingKey(id), V: core.Millis(at) + 1}
+		groups[i].Writes = []store.Write{{Record: note, Was: store.Lower, Delete: true}}
+	}
+	_ = s.Write(ctx, groups...)
 }
 
 // waiting reads a page of the records of runs that wait, and the runs.
 func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
 	var ids, over []core.RunID
 	began := s.o.Now()
-	e := equal("of", text(waitingKey(first).Kind))
-	e.any(where("key", "BETWEEN", text(waitingKey(last).Name), text(waitingKey(first).Name)))
-	if err := s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
-		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
-		ids = append(ids, core.RunID(n))
-		return len(ids) < limit, err
-	}); err != nil {
+	notes, err := s.List(ctx, waitingKey(first).Kind, waitingKey(first+1).Name, waitingKey(last-1).Name, limit)
+	for _, note := range notes {
+		n, bad := strconv.ParseInt(note.Name, 10, 64)
+		ids, err = append(ids, core.RunID(math.MaxInt64-n)), cmp.Or(err, bad)
+	}
+	if err != nil {
 		return nil, 0, err
 	}
 	found, err := store.Complete(runs{s}.Get(ctx, ids))

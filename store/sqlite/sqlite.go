@@ -89,8 +89,7 @@ func newStore(o Options, connections int) *Store {
 	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(), stopped: make(chan struct{}),
 		putStmts: map[putForm]*sqlite.Stmt{}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
-		Writes: s.writes.Load, Sweep: s.Sweep, Close: s.Close}
-	s.Store.Secrets = s.Resealing(jobs{s})
+		Writes: s.writes.Load, Defs: jobs{s}, Sweep: s.Sweep, Close: s.Close}
 	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
 	for i := range s.queues {
 		s.queues[i] = queue{kind: i, out: map[int64]*received{}, from: place{ms: -1 << 62}, wake: make(chan struct{})}

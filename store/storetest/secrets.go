@@ -122,7 +122,7 @@ func rotated(t *testing.T, open func(*secretbox.Box) *store.Store, text *string,
 	old := *text
 	s := open(box)
 	check.Call(t)(box.Begin(ctx, true))
-	changed, next, err := s.Secrets.Reseal(ctx, "")
+	changed, next, err := s.Reseal(ctx, "")
 	if err != nil || changed != 1 || next == "" {
 		t.Fatalf("the first part: %d, %q, %v", changed, next, err)
 	}
