@@ -22,11 +22,11 @@ import (
 type changesPage struct {
 	Filter  client.ListChangesParams
 	Changes []change
-	NowRev  int64        // current revision of the job; 0: the job is deleted
-	Gone    bool         // whether the job was deleted
-	Back    []difference // difference from the current job to the job before the open change
-	Looked  time.Time    // time down to which the changes were searched, if the search ended before the page was full
-	Next    string       // URL of the next page
+	NowRev  int64                  // current revision of the job; 0: the job is deleted
+	Gone    bool                   // whether the job was deleted
+	Back    []manifest.FieldChange // difference from the current job to the job before the open change
+	Looked  time.Time              // time down to which the changes were searched, if the search ended before the page was full
+	Next    string                 // URL of the next page
 	Verbs   []string
 	People  []string // authors of the changes on the page
 	Apps    []string
@@ -71,22 +71,11 @@ func (p *changesPage) Command() string {
 type change struct {
 	client.Change
 	Rev     int64 // revision of the job that the change created; 0: none
-	Fields  []difference
+	Fields  []manifest.FieldChange
 	Restore bool     // whether the job before the change is known
 	Runs    []string // runs that the change created
 	Cleaned int64    // number of runs that the change removed
 	Jobs    []string // further jobs of a bulk operation
-}
-
-// A difference is a changed field.
-type difference struct{ Path, Old, New string }
-
-func differences(list []manifest.FieldChange) []difference {
-	out := make([]difference, len(list))
-	for i, d := range list {
-		out[i] = difference{d.Path, d.Old, d.New}
-	}
-	return out
 }
 
 func (a *ask) changeOf(c *client.Change) change {
@@ -100,9 +89,9 @@ func (a *ask) changeOf(c *client.Change) change {
 			}
 		case c.Verb != core.VerbUpdated:
 		case c.Channel != "":
-			out.Fields = differences(manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New)))
+			out.Fields = manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New))
 		case c.App != "":
-			out.Fields = differences(manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New)))
+			out.Fields = manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New))
 		}
 		return out
 	}
@@ -111,7 +100,7 @@ func (a *ask) changeOf(c *client.Change) change {
 	out.Rev = rev
 	out.Restore = old != nil && rev != 0 && (c.Verb == core.VerbUpdated || c.Verb == core.VerbDeleted)
 	if old != nil && now != nil && c.Verb == core.VerbUpdated {
-		out.Fields = differences(manifest.Diff(old, now))
+		out.Fields = manifest.Diff(old, now)
 	}
 	var made struct {
 		Run     string
@@ -190,7 +179,7 @@ func (a *ask) auditLog() (any, error) {
 	}
 	must.Get(now, err)
 	old, _ := manifest.Recorded(p.Open.Old)
-	p.NowRev, p.Back = now.Rev, differences(manifest.Diff(&now, old))
+	p.NowRev, p.Back = now.Rev, manifest.Diff(&now, old)
 	return p, nil
 }
 
@@ -303,7 +292,7 @@ func (a *ask) Subject(c change) template.HTML {
 	return html("%s", a.Say("everything"))
 }
 
-func (a *ask) FieldText(d difference) string {
+func (a *ask) FieldText(d manifest.FieldChange) string {
 	old, now := clip(d.Old, 100), clip(d.New, 100)
 	switch {
 	case d.Old == "":

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,32 +25,12 @@ type jobPage struct {
 	AtWork    []client.Run // all open runs, including runs that are older than the runs in Runs
 	Executors []client.Executor
 	Of        client.App // the app of the job, whose settings apply if the job does not set them
-	Panel     string     // name of the open panel
-	F         typed
-	Text      string // text of the manifest, in the manifest view
+	Text      string     // text of the manifest, in the manifest view
 	View      string
 	Typed     bool     // whether the text is input that is not saved
 	Problems  []string // errors of the input that is not saved
 	Clash     *clash
 }
-
-// typed is the input of a rejected form, which the page shows again.
-type typed struct {
-	Error string
-	Field string // name of the field with the error; empty: the error concerns the whole form
-	Of    url.Values
-}
-
-// Or returns the user's input for a field. If the field has no input, Or returns the given default.
-func (f typed) Or(name, first string) string {
-	if list, ok := f.Of[name]; ok && len(list) > 0 {
-		return list[0]
-	}
-	return first
-}
-
-// Has reports whether the user selected a checkbox or a list entry.
-func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
 
 type coming struct {
 	At    time.Time
@@ -82,7 +61,7 @@ func (a *ask) job() (any, error) {
 }
 
 func (a *ask) jobPage(j client.Job) *jobPage {
-	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
+	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view")}
 	if a.still = p.View == "manifest"; a.still {
 		p.Text = a.manifest(j)
 	}

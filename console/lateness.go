@@ -24,7 +24,6 @@ type latenessPage struct {
 	Cut    int
 	Worst  *lateCell // the cell with the highest lateness of all rows
 	Of     *lateRow  // the row that has the cell Worst
-	Wrong  string
 }
 
 type lateRow struct {
@@ -67,7 +66,7 @@ const (
 // lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
-	return a.orWrong("lateness", p, &p.Wrong, func() { a.late(p) })
+	return a.orWrong("lateness", p, func() { a.late(p) })
 }
 
 func (a *ask) late(p *latenessPage) {

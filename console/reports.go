@@ -22,7 +22,6 @@ type reportsPage struct {
 	Whole  []stretch   // one row with the totals of the whole period
 	Rows   []reportRow // rows by hour or day, newest first, or rows by app or job
 	Cut    int         // number of rows that are left out
-	Wrong  string
 }
 
 type reportRow struct {
@@ -54,7 +53,7 @@ func (r reportRow) Rate() string {
 // reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
-	return a.orWrong("reports", p, &p.Wrong, func() { a.report(p) })
+	return a.orWrong("reports", p, func() { a.report(p) })
 }
 
 func (a *ask) report(p *reportsPage) {
