@@ -3,9 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/json"
-	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,17 +34,7 @@ type changesPage struct {
 
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
-// FixedName returns the description of a filter for which the page has no input field.
-func (a *ask) FixedName(f [2]string) string {
-	switch f[0] {
-	case "channel":
-		return a.Say("channel %s", f[1])
-	case "user":
-		return a.Say("user %s", f[1])
-	}
-	return a.Say("bulk operation %s", f[1])
-}
-
+// Fixed returns the filters for which the page has no input field, each with its name.
 func (p *changesPage) Fixed() (list [][2]string) {
 	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"user", p.Filter.User}} {
 		if f[1] != "" {
@@ -58,14 +46,8 @@ func (p *changesPage) Fixed() (list [][2]string) {
 
 func (p *changesPage) Command() string {
 	f := &p.Filter
-	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
-	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Operation}, {"channel", f.Channel},
-		{"user", f.User}} {
-		if flag[1] != "" {
-			command += " --" + flag[0] + " " + quoted(flag[1])
-		}
-	}
-	return command + rangeFlags(f.From, f.To)
+	return "tickring changes" + word(cmp.Or(f.Job, f.App)) + flag("by", f.By) + flag("verb", f.Verb) + flag("operation", f.Operation) +
+		flag("channel", f.Channel) + flag("user", f.User) + rangeFlags(f.From, f.To)
 }
 
 type change struct {
@@ -271,25 +253,6 @@ func (a *ask) Origin(from, via string) string {
 		return ""
 	}
 	return a.Say("from %s", from)
-}
-
-// Subject returns the name of the changed object, with a link if the object has a page.
-func (a *ask) Subject(c change) template.HTML {
-	switch {
-	case c.Job != "" && len(c.Jobs) > 0:
-		return html(`%s %s`, a.JobLink(c.Job), a.Say("and %d more jobs", len(c.Jobs)))
-	case c.Job != "":
-		return a.JobLink(c.Job)
-	case c.JobID != 0:
-		return html("%s", a.Say("job %d", c.JobID))
-	case c.Channel != "":
-		return html(`<a href="%s">%s</a>`, Root+"audit-log?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
-	case c.User != "":
-		return html(`<a href="%s">%s</a>`, Root+"audit-log?user="+url.QueryEscape(c.User), a.Say("user %s", c.User))
-	case c.App != "":
-		return html("%s", a.Say("app %s", c.App))
-	}
-	return html("%s", a.Say("everything"))
 }
 
 func (a *ask) FieldText(d manifest.FieldChange) string {

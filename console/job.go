@@ -19,7 +19,6 @@ import (
 type jobPage struct {
 	client.Job
 	Ref       string // the job, as app/name
-	Answer    template.HTML
 	Next      []coming
 	Runs      []client.Run // the latest runs, newest first
 	AtWork    []client.Run // all open runs, including runs that are older than the runs in Runs
@@ -72,7 +71,6 @@ func (a *ask) jobPage(j client.Job) *jobPage {
 	if j.Command.Line == "" {
 		p.Executors = must.Get(a.ListExecutors(a.Ctx(), j.App)).Executors
 	}
-	p.Answer = a.answer(p)
 	return p
 }
 
@@ -171,38 +169,14 @@ func locationOf(name string) *time.Location {
 	return time.UTC
 }
 
-// answer returns the status of a job in one line.
-func (a *ask) answer(p *jobPage) template.HTML {
-	j, zone := &p.Job, a.ZoneName(p.Schedule.Timezone)
-	parts := []template.HTML{html("%s", j.Description)}
-	switch {
-	case j.Problem != "":
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("the schedule cannot be computed: %s", j.Problem)))
-	case j.Pause != nil:
-		parts = append(parts, a.PauseText(j.Pause, zone))
-	case len(p.Next) > 0:
-		parts = append(parts, a.Mark("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
-	case j.State == "ended":
-		parts = append(parts, html("%s", a.Say("the schedule has ended")))
-	}
-	if since := failingSince(p.Runs); !since.IsZero() {
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
-	}
-	out := parts[0] // each part was escaped
-	for _, part := range parts[1:] {
-		out += text(a.Say("; ")) + part
-	}
-	return out
-}
-
-// failingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
+// FailingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
 // the newest run did not fail. A run that is retried has not failed.
-func failingSince(runs []client.Run) (since time.Time) {
-	for i := range runs {
-		switch shape := shapes[core.State(runs[i].State)]; {
-		case runs[i].Then != "":
+func (p *jobPage) FailingSince() (since time.Time) {
+	for i := range p.Runs {
+		switch shape := shapes[core.State(p.Runs[i].State)]; {
+		case p.Runs[i].Then != "":
 		case shape == "fail":
-			since = runs[i].ScheduledAt
+			since = p.Runs[i].ScheduledAt
 		case shape == "ok", shape == "stop":
 			return since
 		}
@@ -277,29 +251,6 @@ func clip(text string, n int) string {
 	return text
 }
 
-// Ends describes the results of a parent job after which a job runs.
-func (a *ask) Ends(when string) string {
-	switch when {
-	case "failed":
-		return a.Say("if the parent job failed")
-	case "finished":
-		return a.Say("after the parent job finished, with any result")
-	}
-	return a.Say("if the parent job succeeded")
-}
-
-func (a *ask) Beat(x client.Executor) template.HTML {
-	switch {
-	case !x.Live && x.BeatAt.IsZero():
-		return html(`<span class="s fail">%s</span>`, a.Say("never answered"))
-	case !x.Live:
-		return html(`<span class="s fail">%s</span> %s`, a.Say("gone"), a.Rel(x.BeatAt))
-	case x.BeatAt.IsZero():
-		return html(`<span class="s ok">%s</span>`, a.Say("live"))
-	}
-	return html(`<span class="s ok">%s</span> %s`, a.Say("live"), a.Rel(x.BeatAt))
-}
-
 func (p *jobPage) Pairs() []string { return pairs(p.Labels) }
 
 func pairs(m map[string]string) []string {
@@ -328,14 +279,6 @@ func (p *jobPage) Alive() (list []client.Executor) {
 func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
 
 func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
-
-// Mend returns the CLI commands that edit the manifest of the job, as an alternative to the manifest view.
-func (p *jobPage) Mend() string {
-	if p.Ref == "" {
-		return "tickring apply -f job.yaml"
-	}
-	return "tickring get " + p.Ref + " -o yaml > job.yaml; tickring apply -f job.yaml"
-}
 
 func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
 

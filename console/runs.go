@@ -97,21 +97,17 @@ const rowsShown = 50
 
 var rowsMay = []int{10, 25, 50, 100}
 
-func (a *ask) Rows() (list []rowsChoice) {
+// Rows returns the choices for the number of rows of a page. The default has no value.
+func (a *ask) Rows() (list []option) {
 	for _, n := range rowsMay {
-		c := rowsChoice{N: n, Value: strconv.Itoa(n)}
-		if c.On = a.Q("rows") == c.Value; n == rowsShown {
-			c.Value, c.On = "", c.On || a.Q("rows") == ""
+		c := option{Value: strconv.Itoa(n), Text: a.Say("%d rows", n)}
+		if n == rowsShown {
+			c.Value = ""
 		}
+		c.On = a.Q("rows") == c.Value || a.Q("rows") == strconv.Itoa(n)
 		list = append(list, c)
 	}
 	return list
-}
-
-type rowsChoice struct {
-	N     int
-	Value string
-	On    bool
 }
 
 func (a *ask) findRuns(p *runsPage) {
@@ -174,11 +170,7 @@ func (p *runsPage) stretches() []stretch {
 	return list
 }
 
-func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
-	sum := sumOf(p.stretches())
-	n.Runs, n.Failed = sum.all(), sum[failedKind]
-	return n
-}
+func (p *runsPage) ShapeSum() counts { return sumOf(p.stretches()) }
 
 // ShapeChart draws the histogram. Each bar links to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
