@@ -176,25 +176,6 @@ type appPage struct {
 	Address   string
 }
 
-// Properties returns the configuration with which an xxl-job executor registers.
-func (p *appPage) Properties() string {
-	token := ""
-	if p.App.HasToken {
-		token = "…"
-	}
-	return "xxl.job.admin.addresses=" + p.Address + "/xxl-job-admin\nxxl.job.accessToken=" + token + "\nxxl.job.executor.appname=" + p.App.Name
-}
-
-// Curl returns a curl command that registers an executor.
-func (p *appPage) Curl() string {
-	token := ""
-	if p.App.HasToken {
-		token = " -H 'XXL-JOB-ACCESS-TOKEN: …'" //nolint:gosec // the name of a header
-	}
-	return "curl " + p.Address + "/api/registry" + token + " -H 'Content-Type: application/json' \\\n  -d '" +
-		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
-}
-
 // absent reports whether an address does not answer, or rejects requests.
 func absent(x client.Executor) bool { return x.Answers != nil && !*x.Answers }
 

@@ -212,22 +212,6 @@ func (a *ask) Barred(runs []client.Run) template.HTML {
 	return a.Bars(list)
 }
 
-func (a *ask) Cause(r client.Run) string {
-	switch core.Cause(r.Cause) {
-	case core.CauseSchedule:
-		return ""
-	case core.CauseManual:
-		return a.Say("by hand: %s", r.By)
-	case core.CauseAPI:
-		return a.Say("by the API: %s", r.By)
-	case core.CauseParent:
-		return a.Say("after %s", r.Parent)
-	case core.CauseRetry:
-		return a.Say("attempt %d", r.Attempt)
-	}
-	return r.Cause
-}
-
 func (a *ask) RunNote(r client.Run) string {
 	if r.State == string(core.Succeeded) || r.Reason == "" && r.Message == "" {
 		return ""
@@ -323,32 +307,6 @@ func (a *ask) Beyond(o *client.Overlap) string {
 	return a.Say("the next run is skipped")
 }
 
-// BlockText describes what would happen to another run of the job if it started now.
-func (a *ask) BlockText(p *jobPage) string {
-	open := p.Open()
-	text := a.Say("No run of this job is in progress.")
-	if open > 0 {
-		text = a.Say("Runs of this job in progress: %d.", open)
-	}
-	o := p.Overlap
-	if o.Limit == 0 {
-		o = p.Of.Overlap
-	}
-	if o.Limit > 0 {
-		return text + " " + a.Say("Limit of concurrent runs: %d; %s.", o.Limit, a.Beyond(&o))
-	}
-	if p.Command.Line != "" || open == 0 {
-		return text
-	}
-	switch core.Block(p.Block) {
-	case core.BlockDiscardLater:
-		return text + " " + a.Say("An executor that already runs this job rejects this run (block: discard-later).")
-	case core.BlockCoverEarly:
-		return text + " " + a.Say("An executor that already runs this job ends that run first (block: cover-early).")
-	}
-	return text + " " + a.Say("An executor that already runs this job starts this run afterwards (block: serial).")
-}
-
 // ifResumed describes a paused job if it were resumed now: its next times, and the pauses that would still hold it.
 type ifResumed struct {
 	Next []time.Time
@@ -382,46 +340,7 @@ func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	return out
 }
 
-type told struct {
-	Text, Note string
-}
-
-func (a *ask) Told(p *jobPage) (list []told) {
-	n, of := p.Notify, ""
-	if len(n.To) == 0 {
-		n, of = p.Of.Notify, a.Say("set by the app")
-	}
-	for _, to := range n.To {
-		on := make([]string, len(n.On))
-		for i, event := range n.On {
-			on[i] = a.Choice("notify.on", event)
-		}
-		note := strings.Join(on, ", ")
-		if note == "" {
-			note = a.Say("failures and recovery")
-		}
-		if of != "" {
-			note += " · " + of
-		}
-		list = append(list, told{to, note})
-	}
-	if p.Notifications == nil {
-		return list
-	}
-	for _, t := range p.Notifications.Sent {
-		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
-		if t.Count > 0 {
-			note = a.Say("%s; %d more events since then, to be reported at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
-		}
-		list = append(list, told{a.Choice("notify.on", t.Event), note})
-	}
-	for _, w := range p.Notifications.Waiting {
-		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("channel %s has not accepted the notification: %s; next attempt at %s",
-			w.Channel, w.Error, a.plainTime(w.NextAt, p.Schedule.Timezone))})
-	}
-	return list
-}
-
-func (a *ask) plainTime(t time.Time, zone string) string {
+// PlainTime formats a time for the middle of a sentence.
+func (a *ask) PlainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }
