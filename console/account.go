@@ -14,27 +14,16 @@ import (
 // accountPage shows users their own account.
 type accountPage struct {
 	Me     client.Me
-	Token  tokenForm
 	Secret string // the secret of a new token, which is shown only once
-	Wrong  string
 }
-
-type tokenForm struct{ Name, Roles, For string }
 
 func (a *ask) account() (any, error) {
 	me, err := a.GetMe(a.Ctx())
-	return &accountPage{Me: me, Token: tokenForm{For: "90d"}}, err
-}
-
-func (a *ask) tokenForm() tokenForm { return tokenForm{a.Form("name"), a.Form("roles"), a.Form("for")} }
-
-func (a *ask) accountAgain(err error) (string, core.Text, error) {
-	page := &accountPage{Me: must.Get(a.GetMe(a.Ctx())), Token: a.tokenForm(), Wrong: a.problemOf(err).Message}
-	return a.again(err, "account", page)
+	return &accountPage{Me: me}, err
 }
 
 func (a *ask) accountDo() (to string, said core.Text, err error) {
-	t := a.tokenForm()
+	name := a.Form("name")
 	to = Root + "account"
 	switch a.Form("do") {
 	case "password":
@@ -46,17 +35,16 @@ func (a *ask) accountDo() (to string, said core.Text, err error) {
 		a.keep(must.Get(a.c.o.Access.Renew(a.Ctx(), secret)), a.onShared())
 		return to, core.Say("the password is changed, and all other sessions have ended"), nil
 	case "token":
-		span, err := api.ParseDuration(t.For)
+		span, err := api.ParseDuration(a.Form("for"))
 		if err != nil {
-			return to, said, core.Invalid("for", t.For, "%v", err)
+			return to, said, core.Invalid("for", a.Form("for"), "%v", err)
 		}
-		made := must.Get(a.CreateToken(a.Ctx(), client.NewTokenSpec{Name: t.Name, Grants: api.ParseGrants(strings.Fields(t.Roles)),
-			EndsAt: time.Now().Add(span)}))
-		me := must.Get(a.GetMe(a.Ctx()))
-		return a.shown(http.StatusOK, "account", &accountPage{Me: me, Token: tokenForm{For: "90d"}, Secret: made.Secret})
+		grants := api.ParseGrants(strings.Fields(a.Form("roles")))
+		made := must.Get(a.CreateToken(a.Ctx(), client.NewTokenSpec{Name: name, Grants: grants, EndsAt: time.Now().Add(span)}))
+		return a.shown(http.StatusOK, "account", &accountPage{Me: must.Get(a.GetMe(a.Ctx())), Secret: made.Secret})
 	case "revoke-token":
-		_, err = a.RevokeToken(a.Ctx(), t.Name)
-		return to, core.Say("token %s is revoked", t.Name), err
+		_, err = a.RevokeToken(a.Ctx(), name)
+		return to, core.Say("token %s is revoked", name), err
 	case "end-session":
 		_, err = a.EndSession(a.Ctx(), a.Form("id"))
 		return to, core.Say("the session has ended"), err

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"slices"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -11,36 +11,24 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-type appForm struct {
-	Name, Title, Executors, Allow, Wait string
-	HasToken                            bool
-	Placed                              bool   // whether the form has the fields Executors and Allow
-	Token                               string // what to do with the token: keep, set or none
-	Secret                              string // the new token, if Token is set
-	InFlight, PerSecond                 string
-	Limit, Full                         string // the overlap settings
-	To, On, Quiet, Late, Slow           string // the notify settings
-	Rev                                 string
+// appForm returns the values of an app's form. The form has the token only as input: the value token is what to do with
+// it (keep, set or none).
+func appForm(app client.App) url.Values {
+	f := url.Values{"name": {app.Name}, "rev": {itoa(app.Rev)}, "title": {app.Title}, "token": {"keep"},
+		"executors": {strings.Join(app.Executors, "\n")}, "allow": {strings.Join(app.Allow, "\n")}, "wait": {app.WaitForExecutor},
+		"inflight": {number(app.Limits.InFlight)}, "persecond": {number(app.Limits.PerSecond)},
+		"limit": {number(app.Overlap.Limit)}, "full": {app.Overlap.WhenFull},
+		"to": {strings.Join(app.Notify.To, " ")}, "on": app.Notify.On, "quiet": {app.Notify.Quiet}, "late": {app.Notify.Late},
+		"slow": {app.Notify.Slow}}
+	mark(f, "hastoken", app.HasToken)
+	return f
 }
 
-func formOf(app client.App) appForm {
-	return appForm{Name: app.Name, Title: app.Title, Executors: strings.Join(app.Executors, "\n"), Allow: strings.Join(app.Allow, "\n"),
-		Wait: app.WaitForExecutor, HasToken: app.HasToken, Token: "keep", InFlight: number(app.Limits.InFlight),
-		PerSecond: number(app.Limits.PerSecond), Limit: number(app.Overlap.Limit), Full: app.Overlap.WhenFull,
-		To: strings.Join(app.Notify.To, " "), On: strings.Join(app.Notify.On, " "), Quiet: app.Notify.Quiet, Late: app.Notify.Late,
-		Slow: app.Notify.Slow, Rev: strconv.FormatInt(app.Rev, 10)}
-}
-
-func (a *ask) appForm() appForm {
-	return appForm{Name: strings.TrimSpace(a.Form("name")), Title: a.Form("title"), Executors: a.Form("executors"), Allow: a.Form("allow"),
-		Placed: a.r.PostForm.Has("executors"), Wait: a.Form("wait"), HasToken: a.Form("hastoken") != "", Token: a.Form("token"),
-		Secret: a.Form("secret"), InFlight: a.Form("inflight"), PerSecond: a.Form("persecond"), Limit: a.Form("limit"), Full: a.Form("full"),
-		To: a.Form("to"), On: strings.Join(a.r.PostForm["on"], " "), Quiet: a.Form("quiet"), Late: a.Form("late"), Slow: a.Form("slow"),
-		Rev: a.Form("rev")}
-}
-
-func (f appForm) Told(event core.Event) bool {
-	return slices.Contains(strings.Fields(f.On), string(event))
+// mark sets a value of a form that is set or absent.
+func mark(f url.Values, name string, is bool) {
+	if f.Del(name); is {
+		f.Set(name, "1")
+	}
 }
 
 func specOf(app client.App) client.AppSpec {
@@ -48,53 +36,54 @@ func specOf(app client.App) client.AppSpec {
 		WaitForExecutor: app.WaitForExecutor, Overlap: app.Overlap, Limits: app.Limits, Notify: app.Notify}
 }
 
-// into sets the fields of the form in spec; the other fields of the app stay.
-func (f appForm) into(spec *client.AppSpec) {
-	spec.Title, spec.WaitForExecutor = strings.TrimSpace(f.Title), strings.TrimSpace(f.Wait)
-	if f.Placed {
-		spec.Executors, spec.Allow = strings.Fields(f.Executors), strings.Fields(f.Allow)
+// fillApp sets the values of a form in spec; the other fields of the app stay.
+func fillApp(spec *client.AppSpec, f url.Values) {
+	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	spec.Title, spec.WaitForExecutor = text("title"), text("wait")
+	if f.Has("executors") { // only users with the permission have these fields
+		spec.Executors, spec.Allow = strings.Fields(f.Get("executors")), strings.Fields(f.Get("allow"))
 	}
-	switch f.Token {
+	switch f.Get("token") {
 	case "set":
-		if f.Secret == "" {
+		if f.Get("secret") == "" {
 			must.Do(core.Invalid("token", "", "enter the new token"))
 		}
-		spec.Token = &f.Secret
+		spec.Token = new(f.Get("secret"))
 	case "none":
 		spec.Token = new(string)
 	}
-	spec.Notify.To, spec.Notify.On = strings.Fields(f.To), strings.Fields(f.On)
-	spec.Notify.Quiet, spec.Notify.Late, spec.Notify.Slow = strings.TrimSpace(f.Quiet), strings.TrimSpace(f.Late), strings.TrimSpace(f.Slow)
-	spec.Overlap.WhenFull = f.Full
-	for _, n := range []struct {
-		name, text string
-		to         *int
-	}{{"limits.inFlight", f.InFlight, &spec.Limits.InFlight}, {"limits.perSecond", f.PerSecond, &spec.Limits.PerSecond},
-		{"overlap.limit", f.Limit, &spec.Overlap.Limit}} {
-		*n.to = wholeNumber(n.name, n.text)
-	}
-	if spec.Overlap.Limit == 0 {
+	spec.Notify.To, spec.Notify.On = strings.Fields(f.Get("to")), f["on"]
+	spec.Notify.Quiet, spec.Notify.Late, spec.Notify.Slow = text("quiet"), text("late"), text("slow")
+	spec.Limits.InFlight = wholeNumber("limits.inFlight", f.Get("inflight"))
+	spec.Limits.PerSecond = wholeNumber("limits.perSecond", f.Get("persecond"))
+	spec.Overlap.WhenFull = f.Get("full")
+	if spec.Overlap.Limit = wholeNumber("overlap.limit", f.Get("limit")); spec.Overlap.Limit == 0 {
 		spec.Overlap = client.Overlap{}
 	}
-	if f.Rev != "" {
-		rev, err := strconv.ParseInt(f.Rev, 10, 64)
-		if err != nil {
-			must.Do(core.Invalid("rev", f.Rev, "a whole number is expected"))
-		}
-		spec.IfRev = &rev
+	if f.Get("rev") != "" {
+		spec.IfRev = revisionIn(f)
 	}
 }
 
-// differs returns the differences between the stored app and the form.
-func (f appForm) differs(now client.App) []difference {
+// revisionIn returns the revision that a form changes.
+func revisionIn(f url.Values) *int64 {
+	rev, err := strconv.ParseInt(f.Get("rev"), 10, 64)
+	if err != nil {
+		must.Do(core.Invalid("rev", f.Get("rev"), "a whole number is expected"))
+	}
+	return &rev
+}
+
+// appDiffers returns the differences between the stored app and a form.
+func appDiffers(now client.App, f url.Values) []manifest.FieldChange {
 	spec, mine := specOf(now), now
-	f.into(&spec) // valid, or there would be no conflict
+	fillApp(&spec, f) // valid, or there would be no conflict
 	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
 	mine.Overlap, mine.Limits, mine.Notify = spec.Overlap, spec.Limits, spec.Notify
 	if spec.Token != nil {
 		mine.HasToken = *spec.Token != ""
 	}
-	return differences(manifest.DiffApp(&now, &mine))
+	return manifest.DiffApp(&now, &mine)
 }
 
 func number(n int) string {
@@ -116,14 +105,9 @@ func wholeNumber(name, text string) int {
 	return n
 }
 
-type pauseForm struct{ Reason, Until string }
-
-func (a *ask) pauseForm() pauseForm {
-	return pauseForm{Reason: a.Form("reason"), Until: a.Form("until")}
-}
-
-func (f pauseForm) request(a *ask) client.PauseRequest {
-	return client.PauseRequest{Reason: strings.TrimSpace(f.Reason), Until: must.Get(a.when("until", f.Until, a.typedBy()))}
+// pauseRequest reads the form of a pause.
+func (a *ask) pauseRequest() client.PauseRequest {
+	return client.PauseRequest{Reason: strings.TrimSpace(a.Form("reason")), Until: must.Get(a.when("until", a.Form("until"), a.typedBy()))}
 }
 
 func (a *ask) Events() []core.Event { return core.Events }

@@ -33,6 +33,9 @@ type ask struct {
 	page           string // in the menu
 	out            bool   // no user is logged in
 	still          bool   // an open page with input does not refresh
+	panel          string // open panel of a form whose URL does not name it
+	rejection      error  // why the form or filter of this request was rejected; nil: it was not
+	wrong          string // the same, as the page shows it
 	since          string // the write count or journal before the page was built
 	glance         *glance.Glance
 }

@@ -3,9 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/json"
-	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,11 +20,11 @@ import (
 type changesPage struct {
 	Filter  client.ListChangesParams
 	Changes []change
-	NowRev  int64        // current revision of the job; 0: the job is deleted
-	Gone    bool         // whether the job was deleted
-	Back    []difference // difference from the current job to the job before the open change
-	Looked  time.Time    // time down to which the changes were searched, if the search ended before the page was full
-	Next    string       // URL of the next page
+	NowRev  int64                  // current revision of the job; 0: the job is deleted
+	Gone    bool                   // whether the job was deleted
+	Back    []manifest.FieldChange // difference from the current job to the job before the open change
+	Looked  time.Time              // time down to which the changes were searched, if the search ended before the page was full
+	Next    string                 // URL of the next page
 	Verbs   []string
 	People  []string // authors of the changes on the page
 	Apps    []string
@@ -36,17 +34,7 @@ type changesPage struct {
 
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
-// FixedName returns the description of a filter for which the page has no input field.
-func (a *ask) FixedName(f [2]string) string {
-	switch f[0] {
-	case "channel":
-		return a.Say("channel %s", f[1])
-	case "user":
-		return a.Say("user %s", f[1])
-	}
-	return a.Say("bulk operation %s", f[1])
-}
-
+// Fixed returns the filters for which the page has no input field, each with its name.
 func (p *changesPage) Fixed() (list [][2]string) {
 	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"user", p.Filter.User}} {
 		if f[1] != "" {
@@ -58,35 +46,18 @@ func (p *changesPage) Fixed() (list [][2]string) {
 
 func (p *changesPage) Command() string {
 	f := &p.Filter
-	command := strings.TrimSpace("tickring changes " + cmp.Or(f.Job, f.App))
-	for _, flag := range [][2]string{{"by", f.By}, {"verb", f.Verb}, {"operation", f.Operation}, {"channel", f.Channel},
-		{"user", f.User}} {
-		if flag[1] != "" {
-			command += " --" + flag[0] + " " + quoted(flag[1])
-		}
-	}
-	return command + rangeFlags(f.From, f.To)
+	return "tickring changes" + word(cmp.Or(f.Job, f.App)) + flag("by", f.By) + flag("verb", f.Verb) + flag("operation", f.Operation) +
+		flag("channel", f.Channel) + flag("user", f.User) + rangeFlags(f.From, f.To)
 }
 
 type change struct {
 	client.Change
 	Rev     int64 // revision of the job that the change created; 0: none
-	Fields  []difference
+	Fields  []manifest.FieldChange
 	Restore bool     // whether the job before the change is known
 	Runs    []string // runs that the change created
 	Cleaned int64    // number of runs that the change removed
 	Jobs    []string // further jobs of a bulk operation
-}
-
-// A difference is a changed field.
-type difference struct{ Path, Old, New string }
-
-func differences(list []manifest.FieldChange) []difference {
-	out := make([]difference, len(list))
-	for i, d := range list {
-		out[i] = difference{d.Path, d.Old, d.New}
-	}
-	return out
 }
 
 func (a *ask) changeOf(c *client.Change) change {
@@ -100,9 +71,9 @@ func (a *ask) changeOf(c *client.Change) change {
 			}
 		case c.Verb != core.VerbUpdated:
 		case c.Channel != "":
-			out.Fields = differences(manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New)))
+			out.Fields = manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New))
 		case c.App != "":
-			out.Fields = differences(manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New)))
+			out.Fields = manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New))
 		}
 		return out
 	}
@@ -111,7 +82,7 @@ func (a *ask) changeOf(c *client.Change) change {
 	out.Rev = rev
 	out.Restore = old != nil && rev != 0 && (c.Verb == core.VerbUpdated || c.Verb == core.VerbDeleted)
 	if old != nil && now != nil && c.Verb == core.VerbUpdated {
-		out.Fields = differences(manifest.Diff(old, now))
+		out.Fields = manifest.Diff(old, now)
 	}
 	var made struct {
 		Run     string
@@ -190,7 +161,7 @@ func (a *ask) auditLog() (any, error) {
 	}
 	must.Get(now, err)
 	old, _ := manifest.Recorded(p.Open.Old)
-	p.NowRev, p.Back = now.Rev, differences(manifest.Diff(&now, old))
+	p.NowRev, p.Back = now.Rev, manifest.Diff(&now, old)
 	return p, nil
 }
 
@@ -284,26 +255,7 @@ func (a *ask) Origin(from, via string) string {
 	return a.Say("from %s", from)
 }
 
-// Subject returns the name of the changed object, with a link if the object has a page.
-func (a *ask) Subject(c change) template.HTML {
-	switch {
-	case c.Job != "" && len(c.Jobs) > 0:
-		return html(`%s %s`, a.JobLink(c.Job), a.Say("and %d more jobs", len(c.Jobs)))
-	case c.Job != "":
-		return a.JobLink(c.Job)
-	case c.JobID != 0:
-		return html("%s", a.Say("job %d", c.JobID))
-	case c.Channel != "":
-		return html(`<a href="%s">%s</a>`, Root+"audit-log?channel="+url.QueryEscape(c.Channel), a.Say("channel %s", c.Channel))
-	case c.User != "":
-		return html(`<a href="%s">%s</a>`, Root+"audit-log?user="+url.QueryEscape(c.User), a.Say("user %s", c.User))
-	case c.App != "":
-		return html("%s", a.Say("app %s", c.App))
-	}
-	return html("%s", a.Say("everything"))
-}
-
-func (a *ask) FieldText(d difference) string {
+func (a *ask) FieldText(d manifest.FieldChange) string {
 	old, now := clip(d.Old, 100), clip(d.New, 100)
 	switch {
 	case d.Old == "":

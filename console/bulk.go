@@ -28,7 +28,6 @@ type bulkPanel struct {
 	Back   string // URL of the list; empty: this page
 	Some   bool   // whether the number of found jobs covers only apps in which the user has the permission
 	Act    string // ID of the bulk operation: if the form is sent twice, the operation runs once
-	F      typed
 }
 
 var bulkVerbs = []string{"pause", "resume", "trigger", "kill", "label", "delete"}
@@ -65,8 +64,7 @@ type bulkPage struct {
 	Failed []client.BulkFailure // the first jobs that could not be changed
 	Halted bool                 // whether the user stopped the operation
 	Undo   string               // name of the operation; empty: the operation cannot be undone
-	Wrong  string
-	Held   [][2]string // form fields of the list where the operation started
+	Held   [][2]string          // form fields of the list where the operation started
 	Back   string
 }
 
@@ -104,7 +102,8 @@ func (a *ask) bulk() (string, core.Text, error) {
 	case err != nil && req.After == 0 && req.Undo == "": // nothing is done yet: show the input again
 		return a.bulkAgain(err, req.Verb)
 	case err != nil:
-		p.Form, p.Wrong = q, a.problemOf(err).Message
+		a.reject(err)
+		p.Form = q
 		return a.again(err, "bulk", p)
 	}
 	p.Found = max(p.Found, res.Found)
@@ -186,7 +185,7 @@ func (a *ask) bulkAgain(err error, verb string) (string, core.Text, error) {
 		return "", core.Text{}, err
 	}
 	panel.Back = listOf(a.r.PostForm)
-	panel.F = typed{Error: a.problemOf(err).Message, Of: a.r.PostForm}
+	a.reject(err)
 	page.Panel, a.page = panel, "jobs"
 	return a.again(err, "jobs", page)
 }

@@ -23,19 +23,17 @@ var kinds = []struct {
 	{"fail", core.Say("failed"), []core.State{core.Failed, core.TimedOut, core.Lost}},
 }
 
-const failedKind = 4
-
 // counts has the number of runs of each of kinds.
 type counts [5]int64
 
-func (c counts) all() (n int64) {
+func (c counts) All() (n int64) {
 	for _, one := range c {
 		n += one
 	}
 	return n
 }
 
-func (c counts) Sum() int64 { return c.all() }
+func (c counts) Failed() int64 { return c[len(c)-1] }
 
 type stretch struct {
 	From, To time.Time
@@ -61,7 +59,7 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 	}
 	most := int64(1)
 	for i := range list {
-		most = max(most, list[i].N.all())
+		most = max(most, list[i].N.All())
 	}
 	step := list[0].To.Sub(list[0].From)
 	var b markup
@@ -100,7 +98,7 @@ func (a *ask) chart(list []stretch, to func(*stretch) string) template.HTML {
 func (a *ask) Spark(list []stretch) template.HTML {
 	most := int64(1)
 	for i := range list {
-		most = max(most, list[i].N.all())
+		most = max(most, list[i].N.All())
 	}
 	var b markup
 	b.add(`<svg class="bars" viewBox="0 0 %d 20" preserveAspectRatio="none" aria-hidden="true">`, len(list)*4)

@@ -24,7 +24,6 @@ type cleanPage struct {
 	Begun   bool
 	Done    int64
 	Held    int64
-	Wrong   string
 	Back    string
 }
 
@@ -36,7 +35,7 @@ func (a *ask) clean() (any, error) {
 	if a.r.URL.RawQuery == "" { // the form is still empty
 		return p, nil
 	}
-	return a.orWrong("clean", p, &p.Wrong, func() {
+	return a.orWrong("clean", p, func() {
 		a.cleanAsked(p, a.r.URL.Query())
 		if p.Older != a.Q("older") || a.Q("zone") != "" { // so that the link means the same for all users
 			http.Redirect(a.w, a.r, a.With("older", p.Older, "zone", ""), http.StatusSeeOther)
@@ -110,10 +109,11 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	p.Asked.After = q.Get("next")
 	res, err := a.Clean(a.Ctx(), p.Asked)
 	if err != nil {
-		p.Wrong, p.Form = a.problemOf(err).Message, q
+		a.reject(err)
+		p.Form = q
 		return a.again(err, "clean", p)
 	}
-	p.Done, p.Held, p.Wrong = p.Done+res.Cleaned, p.Held+res.Held, res.Failed
+	p.Done, p.Held, a.wrong = p.Done+res.Cleaned, p.Held+res.Held, res.Failed
 	if res.Next == "" && res.Failed == "" {
 		return p.Back, core.Say("runs deleted: %d, kept: %d", p.Done, p.Held), nil
 	}

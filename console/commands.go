@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -85,16 +86,16 @@ func runsFlags(f client.ListRunsParams, address string) string {
 		flag("longer", f.Longer) + flag("shorter", f.Shorter) + flag("late", f.Late) + flag("text", f.Text) + rangeFlags(f.From, f.To)
 }
 
-func (a *ask) PersonCommand(f personForm) string {
-	if f.Rev == "" {
+func (a *ask) PersonCommand(f url.Values) string {
+	if f.Get("rev") == "" {
 		return "tickring users set lina --role shop:editor"
 	}
-	roles := strings.Fields(f.Roles)
-	command := "tickring users set" + word(f.Name) + flag("role", roles...) + flagIf("no-role", len(roles) == 0)
-	if f.Issuer != "" {
-		command += flag("issuer", f.Issuer) + " --subject " + shellWord(f.Subject)
+	roles, disabled := strings.Fields(f.Get("roles")), f.Get("disabled") != ""
+	command := "tickring users set" + word(f.Get("name")) + flag("role", roles...) + flagIf("no-role", len(roles) == 0)
+	if issuer := f.Get("issuer"); issuer != "" {
+		command += flag("issuer", issuer) + " --subject " + shellWord(f.Get("subject"))
 	}
-	return command + flagIf("disable", f.Disabled) + flagIf("enable", !f.Disabled)
+	return command + flagIf("disable", disabled) + flagIf("enable", !disabled)
 }
 
 var channelSamples = map[core.ChannelKind]string{

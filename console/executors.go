@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"html/template"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -34,9 +33,7 @@ type executorsPage struct {
 	Live    int    // number of live executors of the apps on the page
 	Empty   int    // number of apps on the page that have no executor
 	Next    string
-	Panel   string
-	Form    appForm
-	Wrong   string
+	Form    url.Values
 	Address string // URL at which executors reach this server
 }
 
@@ -67,16 +64,9 @@ func (r *appRow) State() string {
 }
 
 func (a *ask) executors() (any, error) {
-	p := a.executorsPage()
-	if p.Panel = a.Q("panel"); p.Panel == "new" {
-		p.Form = appForm{Name: a.Q("name")}
-	}
-	return p, nil
-}
-
-func (a *ask) executorsPage() *executorsPage {
 	list := must.Get(a.ListApps(a.Ctx()))
-	p := &executorsPage{Text: strings.TrimSpace(a.Q("text")), Failed: list.Failed, Address: a.address()}
+	p := &executorsPage{Text: strings.TrimSpace(a.Q("text")), Failed: list.Failed, Address: a.address(),
+		Form: a.typedOr(url.Values{"name": {a.Q("name")}})}
 	if p.Text != "" {
 		list.Apps = slices.DeleteFunc(list.Apps, func(x client.App) bool { return !has(x.Name, p.Text) && !has(x.Title, p.Text) })
 	}
@@ -124,7 +114,7 @@ func (a *ask) executorsPage() *executorsPage {
 			p.Empty++
 		}
 	}
-	return p
+	return p, nil
 }
 
 // recentOf returns the newest runs of an app; if the store charges for reads, the last run of each of the app's first jobs.
@@ -181,31 +171,9 @@ type appPage struct {
 	OfJobs    bool // the latest run of each of some jobs
 	Jobs      []client.Job
 	More      bool // whether more jobs exist than the page shows
-	Panel     string
-	Form      appForm
-	Wrong     string
+	Form      url.Values
 	Clash     *clash
-	Typed     pauseForm
 	Address   string
-}
-
-// Properties returns the configuration with which an xxl-job executor registers.
-func (p *appPage) Properties() string {
-	token := ""
-	if p.App.HasToken {
-		token = "…"
-	}
-	return "xxl.job.admin.addresses=" + p.Address + "/xxl-job-admin\nxxl.job.accessToken=" + token + "\nxxl.job.executor.appname=" + p.App.Name
-}
-
-// Curl returns a curl command that registers an executor.
-func (p *appPage) Curl() string {
-	token := ""
-	if p.App.HasToken {
-		token = " -H 'XXL-JOB-ACCESS-TOKEN: …'" //nolint:gosec // the name of a header
-	}
-	return "curl " + p.Address + "/api/registry" + token + " -H 'Content-Type: application/json' \\\n  -d '" +
-		`{"registryGroup":"EXECUTOR","registryKey":"` + p.App.Name + `","registryValue":"http://127.0.0.1:9999/"}'`
 }
 
 // absent reports whether an address does not answer, or rejects requests.
@@ -295,15 +263,19 @@ func clockSaid(said core.Text, aheadMs *int64) core.Text {
 }
 
 func (a *ask) app() (any, error) {
-	p := a.appPage(a.Path("app"))
-	p.Panel, p.Form, a.page = a.Q("panel"), formOf(p.App), "executors"
-	return p, nil
-}
-
-func (a *ask) appPage(name string) *appPage {
+	if a.rejection != nil && a.Panel() == "" { // a test of an executor, which has no form to show again
+		return nil, a.rejection
+	}
+	name := a.Path("app")
 	app := must.Get(a.GetApp(a.Ctx(), name))
 	app.Pause = a.holds(app.Pause)
-	p := &appPage{App: app, Address: a.address()}
+	a.page = "executors"
+	p := &appPage{App: app, Address: a.address(), Form: a.typedOr(appForm(app))}
+	if a.Panel() == "edit" && isConflict(a.rejection) && p.Form.Get("rev") != itoa(app.Rev) {
+		p.Clash, a.wrong = &clash{Differs: appDiffers(app, p.Form)}, ""
+		p.Form.Set("rev", itoa(app.Rev))
+		mark(p.Form, "hastoken", app.HasToken)
+	}
 	found := must.Get(a.ListExecutors(a.Ctx(), name))
 	p.Refused = found.Refused
 	recent := must.Get(a.recentOf(name, lookedAt))
@@ -322,7 +294,7 @@ func (a *ask) appPage(name string) *appPage {
 	}
 	jobs := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{App: name, Last: true, Runs: 1, Limit: 20}))
 	p.Jobs, p.More = jobs.Jobs, jobs.Next != 0 || jobs.Cursor != ""
-	return p
+	return p, nil
 }
 
 // rowOf summarizes the runs of an executor.
@@ -363,21 +335,6 @@ func appPath(app string) string { return Root + "executors/" + url.PathEscape(ap
 
 func (a *ask) AppPath(app string) string { return appPath(app) }
 
-// appAgain shows the page of an app with a rejected form. A test of an executor has no form to show again.
-func (a *ask) appAgain(err error) (string, core.Text, error) {
-	if a.problemOf(err).Status == http.StatusNotFound || a.Form("do") == "test" {
-		return "", core.Text{}, err
-	}
-	p := a.appPage(a.Path("app"))
-	p.Panel, p.Form, p.Typed, p.Wrong = a.Form("do"), a.appForm(), a.pauseForm(), a.problemOf(err).Message
-	if now := itoa(p.App.Rev); p.Panel == "edit" && isConflict(err) && p.Form.Rev != now {
-		p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.App)}, ""
-		p.Form.Rev, p.Form.HasToken = now, p.App.HasToken
-	}
-	a.page = "executors"
-	return a.again(err, "app", p)
-}
-
 func (a *ask) appDo() (to string, said core.Text, err error) {
 	ctx, name := a.Ctx(), a.Path("app")
 	to = appPath(name)
@@ -385,14 +342,14 @@ func (a *ask) appDo() (to string, said core.Text, err error) {
 	case "edit":
 		app := must.Get(a.GetApp(ctx, name))
 		spec := specOf(app)
-		a.appForm().into(&spec)
+		fillApp(&spec, a.r.PostForm)
 		res := must.Get(a.PutApp(ctx, name, spec))
 		if res.Change == "unchanged" {
 			return to, core.Say("%s is unchanged", name), nil
 		}
 		return to, core.Say("%s is saved", name), nil
 	case "pause":
-		must.Get(a.PauseApp(ctx, name, a.pauseForm().request(a)))
+		must.Get(a.PauseApp(ctx, name, a.pauseRequest()))
 		return to, core.Say("%s is paused: its schedules do not fire", name), nil
 	case "resume":
 		must.Get(a.ResumeApp(ctx, name, client.ResumeRequest{Reason: a.Form("reason")}))
@@ -411,17 +368,11 @@ func (a *ask) appDo() (to string, said core.Text, err error) {
 }
 
 func (a *ask) appNew() (string, core.Text, error) {
-	f, spec := a.appForm(), client.AppSpec{IfRev: new(int64)}
-	f.into(&spec)
-	if f.Name == "" {
+	name, spec := strings.TrimSpace(a.Form("name")), client.AppSpec{IfRev: new(int64)}
+	fillApp(&spec, a.r.PostForm)
+	if name == "" {
 		return "", core.Text{}, core.Invalid("name", "", "an app needs a name")
 	}
-	must.Get(a.PutApp(a.Ctx(), f.Name, spec))
-	return appPath(f.Name), core.Say("%s is created; its executors can register now", f.Name), nil
-}
-
-func (a *ask) appNewAgain(err error) (string, core.Text, error) {
-	p := a.executorsPage()
-	p.Panel, p.Form, p.Wrong = "new", a.appForm(), a.problemOf(err).Message
-	return a.again(err, "executors", p)
+	must.Get(a.PutApp(a.Ctx(), name, spec))
+	return appPath(name), core.Say("%s is created; its executors can register now", name), nil
 }

@@ -1,6 +1,10 @@
 package console
 
-import "github.com/tickring/tickring/core"
+import (
+	"slices"
+
+	"github.com/tickring/tickring/core"
+)
 
 // A field is one field of a job in the form. Its name is its path in a manifest.
 type field struct {
@@ -32,6 +36,24 @@ type group struct {
 	Title  core.Text
 	Fields []field
 }
+
+// whenGroup has the fields that all schedules of a job share, and the fields of parent jobs. They are not at a path of
+// a manifest.
+var whenGroup = group{"when", core.Say("When"), []field{
+	{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("First day or time at which the schedule can " +
+		"fire"), Sample: "2026-12-24"},
+	{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("Last day or time at which the schedule can fire"),
+		Sample: "2027-01-06T18:00"},
+	{Name: "jitter", Kind: "text", Label: core.Say("Jitter"), Hint: core.Say("Prevents many jobs from firing at the same time"),
+		Sample: "5m"},
+	{Name: "after", Kind: "parents", Label: core.Say("Parent jobs"),
+		Hint: core.Say("Each result that matches the condition triggers a run")},
+	{Name: "within", Kind: "text", Label: core.Say("All parents finish within"),
+		Hint: core.Say("If empty, each parent job triggers a separate run of this job"), Sample: "2h"},
+}}
+
+// formGroups are the sections of the form in their order.
+var formGroups = slices.Insert(slices.Clone(groups), 2, whenGroup)
 
 // groups are all fields of a job except the schedule and the kind of work, which have forms of their own.
 var groups = []group{

@@ -37,8 +37,6 @@ type jobForm struct {
 	What     string // kind of work that the job runs: handler, script or command
 	Rules    []shownRule
 	Zone     string
-	Window   [3]shownField // the fields from, until and jitter
-	After    [2]shownField // the fields after and within
 	Parents  []shownParent // choices for the field after
 	Unshown  []shownField
 	Apps     []string
@@ -354,7 +352,7 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 		}
 		return one
 	}
-	for _, g := range groups {
+	for _, g := range formGroups {
 		shown := shownGroup{Name: g.Name, Title: words.Say(a.Lang, g.Title)}
 		for _, d := range g.Fields {
 			one := show(d)
@@ -364,12 +362,6 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 			shown.Fields = append(shown.Fields, one)
 		}
 		f.Groups = append(f.Groups, shown)
-	}
-	for i, d := range window {
-		f.Window[i] = show(d)
-	}
-	for i, d := range afters {
-		f.After[i] = show(d)
 	}
 	for i := range maxRules {
 		n := strconv.Itoa(i)
@@ -404,6 +396,11 @@ func (a *ask) parent(n int, job, when string) shownParent {
 		p.When = append(p.When, option{string(u), a.ChoiceText("after.when", string(u)), string(u) == when})
 	}
 	return p
+}
+
+// When returns the fields of the group "when": from, until and jitter, then after and within.
+func (f *jobForm) When() []shownField {
+	return f.Groups[slices.IndexFunc(f.Groups, func(g shownGroup) bool { return g.Name == whenGroup.Name })].Fields
 }
 
 // fields returns the fields of the form, each with its group.
@@ -466,24 +463,6 @@ func (a *ask) ChoiceText(field, value string) string {
 	return a.Say("%s – %s", name, means)
 }
 
-// window has the fields that all schedules of a job share; afters has the fields of parent jobs.
-var (
-	window = []field{
-		{Name: "from", Kind: "text", Label: core.Say("Valid from"), Hint: core.Say("First day or time at which the schedule can " +
-			"fire"), Sample: "2026-12-24"},
-		{Name: "until", Kind: "text", Label: core.Say("Valid until"), Hint: core.Say("Last day or time at which the schedule can fire"),
-			Sample: "2027-01-06T18:00"},
-		{Name: "jitter", Kind: "text", Label: core.Say("Jitter"), Hint: core.Say("Prevents many jobs from firing at the same time"),
-			Sample: "5m"},
-	}
-	afters = []field{
-		{Name: "after", Kind: "parents", Label: core.Say("Parent jobs"),
-			Hint: core.Say("Each result that matches the condition triggers a run")},
-		{Name: "within", Kind: "text", Label: core.Say("All parents finish within"),
-			Hint: core.Say("If empty, each parent job triggers a separate run of this job"), Sample: "2h"},
-	}
-)
-
 // BadRule reports whether a schedule in the form has an error.
 func (f *jobForm) BadRule() bool {
 	return slices.ContainsFunc(f.Rules, func(r shownRule) bool { return r.Error != "" })
@@ -522,9 +501,9 @@ func (f *jobForm) wrong(path, why, caret string) {
 			rest = below
 		}
 		name := strings.TrimPrefix(rest, ".")
-		for i := range f.Window {
-			if f.Window[i].Name == name {
-				add(&f.Window[i].Error)
+		for i, d := range f.When() {
+			if d.Name == name {
+				add(&f.When()[i].Error)
 				return
 			}
 		}
@@ -543,12 +522,6 @@ func (f *jobForm) wrong(path, why, caret string) {
 	}
 	of := func(d *shownField) bool {
 		return path == d.Name || strings.HasPrefix(path, d.Name+".") || strings.HasPrefix(path, d.Name+"[")
-	}
-	for i := range f.After {
-		if of(&f.After[i]) {
-			add(&f.After[i].Error)
-			return
-		}
 	}
 	// An error of a path without a field, such as call.auth.basic, goes to the first field below it.
 	below := func(d *shownField) bool { return path != "" && strings.HasPrefix(d.Name, path+".") }

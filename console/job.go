@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -20,38 +19,17 @@ import (
 type jobPage struct {
 	client.Job
 	Ref       string // the job, as app/name
-	Answer    template.HTML
 	Next      []coming
 	Runs      []client.Run // the latest runs, newest first
 	AtWork    []client.Run // all open runs, including runs that are older than the runs in Runs
 	Executors []client.Executor
 	Of        client.App // the app of the job, whose settings apply if the job does not set them
-	Panel     string     // name of the open panel
-	F         typed
-	Text      string // text of the manifest, in the manifest view
+	Text      string     // text of the manifest, in the manifest view
 	View      string
 	Typed     bool     // whether the text is input that is not saved
 	Problems  []string // errors of the input that is not saved
 	Clash     *clash
 }
-
-// typed is the input of a rejected form, which the page shows again.
-type typed struct {
-	Error string
-	Field string // name of the field with the error; empty: the error concerns the whole form
-	Of    url.Values
-}
-
-// Or returns the user's input for a field. If the field has no input, Or returns the given default.
-func (f typed) Or(name, first string) string {
-	if list, ok := f.Of[name]; ok && len(list) > 0 {
-		return list[0]
-	}
-	return first
-}
-
-// Has reports whether the user selected a checkbox or a list entry.
-func (f typed) Has(name, value string) bool { return slices.Contains(f.Of[name], value) }
 
 type coming struct {
 	At    time.Time
@@ -82,7 +60,7 @@ func (a *ask) job() (any, error) {
 }
 
 func (a *ask) jobPage(j client.Job) *jobPage {
-	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view"), Panel: a.Q("panel")}
+	p := &jobPage{Job: j, Ref: j.App + "/" + j.Name, View: a.Q("view")}
 	if a.still = p.View == "manifest"; a.still {
 		p.Text = a.manifest(j)
 	}
@@ -93,7 +71,6 @@ func (a *ask) jobPage(j client.Job) *jobPage {
 	if j.Command.Line == "" {
 		p.Executors = must.Get(a.ListExecutors(a.Ctx(), j.App)).Executors
 	}
-	p.Answer = a.answer(p)
 	return p
 }
 
@@ -192,38 +169,14 @@ func locationOf(name string) *time.Location {
 	return time.UTC
 }
 
-// answer returns the status of a job in one line.
-func (a *ask) answer(p *jobPage) template.HTML {
-	j, zone := &p.Job, a.ZoneName(p.Schedule.Timezone)
-	parts := []template.HTML{html("%s", j.Description)}
-	switch {
-	case j.Problem != "":
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Say("the schedule cannot be computed: %s", j.Problem)))
-	case j.Pause != nil:
-		parts = append(parts, a.PauseText(j.Pause, zone))
-	case len(p.Next) > 0:
-		parts = append(parts, a.Mark("next %s %s", a.Time(p.Next[0].At, zone), a.Rel(p.Next[0].At)))
-	case j.State == "ended":
-		parts = append(parts, html("%s", a.Say("the schedule has ended")))
-	}
-	if since := failingSince(p.Runs); !since.IsZero() {
-		parts = append(parts, html(`<span class=t-fail>%s</span>`, a.Mark("failing since %s", a.Time(since, zone))))
-	}
-	out := parts[0] // each part was escaped
-	for _, part := range parts[1:] {
-		out += text(a.Say("; ")) + part
-	}
-	return out
-}
-
-// failingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
+// FailingSince returns the scheduled time of the first in the series of failures that the newest runs are; zero if
 // the newest run did not fail. A run that is retried has not failed.
-func failingSince(runs []client.Run) (since time.Time) {
-	for i := range runs {
-		switch shape := shapes[core.State(runs[i].State)]; {
-		case runs[i].Then != "":
+func (p *jobPage) FailingSince() (since time.Time) {
+	for i := range p.Runs {
+		switch shape := shapes[core.State(p.Runs[i].State)]; {
+		case p.Runs[i].Then != "":
 		case shape == "fail":
-			since = runs[i].ScheduledAt
+			since = p.Runs[i].ScheduledAt
 		case shape == "ok", shape == "stop":
 			return since
 		}
@@ -259,22 +212,6 @@ func (a *ask) Barred(runs []client.Run) template.HTML {
 	return a.Bars(list)
 }
 
-func (a *ask) Cause(r client.Run) string {
-	switch core.Cause(r.Cause) {
-	case core.CauseSchedule:
-		return ""
-	case core.CauseManual:
-		return a.Say("by hand: %s", r.By)
-	case core.CauseAPI:
-		return a.Say("by the API: %s", r.By)
-	case core.CauseParent:
-		return a.Say("after %s", r.Parent)
-	case core.CauseRetry:
-		return a.Say("attempt %d", r.Attempt)
-	}
-	return r.Cause
-}
-
 func (a *ask) RunNote(r client.Run) string {
 	if r.State == string(core.Succeeded) || r.Reason == "" && r.Message == "" {
 		return ""
@@ -296,29 +233,6 @@ func clip(text string, n int) string {
 		return string(r[:n]) + "…"
 	}
 	return text
-}
-
-// Ends describes the results of a parent job after which a job runs.
-func (a *ask) Ends(when string) string {
-	switch when {
-	case "failed":
-		return a.Say("if the parent job failed")
-	case "finished":
-		return a.Say("after the parent job finished, with any result")
-	}
-	return a.Say("if the parent job succeeded")
-}
-
-func (a *ask) Beat(x client.Executor) template.HTML {
-	switch {
-	case !x.Live && x.BeatAt.IsZero():
-		return html(`<span class="s fail">%s</span>`, a.Say("never answered"))
-	case !x.Live:
-		return html(`<span class="s fail">%s</span> %s`, a.Say("gone"), a.Rel(x.BeatAt))
-	case x.BeatAt.IsZero():
-		return html(`<span class="s ok">%s</span>`, a.Say("live"))
-	}
-	return html(`<span class="s ok">%s</span> %s`, a.Say("live"), a.Rel(x.BeatAt))
 }
 
 func (p *jobPage) Pairs() []string { return pairs(p.Labels) }
@@ -349,14 +263,6 @@ func (p *jobPage) Alive() (list []client.Executor) {
 func (p *jobPage) Newest() []client.Run { return p.Runs[:min(len(p.Runs), 12)] }
 
 func (p *jobPage) Paused() bool { return p.State == string(core.Paused) }
-
-// Mend returns the CLI commands that edit the manifest of the job, as an alternative to the manifest view.
-func (p *jobPage) Mend() string {
-	if p.Ref == "" {
-		return "tickring apply -f job.yaml"
-	}
-	return "tickring get " + p.Ref + " -o yaml > job.yaml; tickring apply -f job.yaml"
-}
 
 func (p *jobPage) IsJSON() bool { return p.Params != "" && json.Valid([]byte(p.Params)) }
 
@@ -401,32 +307,6 @@ func (a *ask) Beyond(o *client.Overlap) string {
 	return a.Say("the next run is skipped")
 }
 
-// BlockText describes what would happen to another run of the job if it started now.
-func (a *ask) BlockText(p *jobPage) string {
-	open := p.Open()
-	text := a.Say("No run of this job is in progress.")
-	if open > 0 {
-		text = a.Say("Runs of this job in progress: %d.", open)
-	}
-	o := p.Overlap
-	if o.Limit == 0 {
-		o = p.Of.Overlap
-	}
-	if o.Limit > 0 {
-		return text + " " + a.Say("Limit of concurrent runs: %d; %s.", o.Limit, a.Beyond(&o))
-	}
-	if p.Command.Line != "" || open == 0 {
-		return text
-	}
-	switch core.Block(p.Block) {
-	case core.BlockDiscardLater:
-		return text + " " + a.Say("An executor that already runs this job rejects this run (block: discard-later).")
-	case core.BlockCoverEarly:
-		return text + " " + a.Say("An executor that already runs this job ends that run first (block: cover-early).")
-	}
-	return text + " " + a.Say("An executor that already runs this job starts this run afterwards (block: serial).")
-}
-
 // ifResumed describes a paused job if it were resumed now: its next times, and the pauses that would still hold it.
 type ifResumed struct {
 	Next []time.Time
@@ -460,46 +340,7 @@ func (a *ask) IfResumed(p *jobPage) (out ifResumed) {
 	return out
 }
 
-type told struct {
-	Text, Note string
-}
-
-func (a *ask) Told(p *jobPage) (list []told) {
-	n, of := p.Notify, ""
-	if len(n.To) == 0 {
-		n, of = p.Of.Notify, a.Say("set by the app")
-	}
-	for _, to := range n.To {
-		on := make([]string, len(n.On))
-		for i, event := range n.On {
-			on[i] = a.Choice("notify.on", event)
-		}
-		note := strings.Join(on, ", ")
-		if note == "" {
-			note = a.Say("failures and recovery")
-		}
-		if of != "" {
-			note += " · " + of
-		}
-		list = append(list, told{to, note})
-	}
-	if p.Notifications == nil {
-		return list
-	}
-	for _, t := range p.Notifications.Sent {
-		note := a.Say("notified at %s", a.plainTime(t.At, p.Schedule.Timezone))
-		if t.Count > 0 {
-			note = a.Say("%s; %d more events since then, to be reported at %s", note, t.Count, a.plainTime(t.QuietUntil, p.Schedule.Timezone))
-		}
-		list = append(list, told{a.Choice("notify.on", t.Event), note})
-	}
-	for _, w := range p.Notifications.Waiting {
-		list = append(list, told{a.Choice("notify.on", w.Event), a.Say("channel %s has not accepted the notification: %s; next attempt at %s",
-			w.Channel, w.Error, a.plainTime(w.NextAt, p.Schedule.Timezone))})
-	}
-	return list
-}
-
-func (a *ask) plainTime(t time.Time, zone string) string {
+// PlainTime formats a time for the middle of a sentence.
+func (a *ask) PlainTime(t time.Time, zone string) string {
 	return t.In(a.In(zone)).Format("2006-01-02 15:04 MST")
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -28,38 +27,20 @@ func (a *ask) Key() string { return "console-" + rand.Text() }
 // onJob returns the function of a form with an action on the job in the path. If the action is rejected, the panel shows
 // the error and the input.
 func onJob(panel string, do formFunc) formFunc {
-	return orAgain(do, func(a *ask, err error) (string, core.Text, error) { return a.jobAgain(panel, err) })
-}
-
-func (a *ask) jobAgain(panel string, err error) (string, core.Text, error) {
-	e, isClient := errors.AsType[*client.Error](err)
-	own, isOwn := errors.AsType[*core.Error](err)
-	switch {
-	case rejected(err) && e.Status != http.StatusUnauthorized:
-	case isOwn && own.Code != core.CodeInternal:
-	default:
-		return "", core.Text{}, err
-	}
-	j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
-	a.page = "jobs"
-	page := a.jobPage(j)
-	p := a.problemOf(err)
-	page.Panel, page.F = panel, typed{Error: p.Message, Of: a.r.PostForm}
-	if seen := a.seen(); isConflict(err) && seen != nil && *seen != j.Rev {
-		a.r.PostForm.Del("rev") // sent again, the form applies to the job as shown now
-		if panel == "label" {
-			mine := j
-			mine.Labels, _ = pairsOf("labels", a.Form("labels")) // valid, or there would be no conflict
-			page.Clash = a.clash(&j, *seen, &mine)
-			page.F.Error = ""
+	return onPage("job", func(a *ask) (any, error) {
+		a.panel, a.page = panel, "jobs"
+		j := must.Get(a.GetJob(a.Ctx(), a.Path("app"), a.Path("name")))
+		page := a.jobPage(j)
+		if seen := a.seen(); isConflict(a.rejection) && seen != nil && *seen != j.Rev {
+			a.r.PostForm.Del("rev") // sent again, the form applies to the job as shown now
+			if panel == "label" {
+				mine := j
+				mine.Labels, _ = pairsOf("labels", a.Form("labels")) // valid, or there would be no conflict
+				page.Clash, a.wrong = a.clash(&j, *seen, &mine), ""
+			}
 		}
-	}
-	if isClient {
-		page.F.Field = e.Field
-	} else {
-		page.F.Field = own.Field
-	}
-	return a.shown(p.Status, "job", page)
+		return page, nil
+	}, do)
 }
 
 // seen returns the job's revision when the form was shown; nil if the form has none.

@@ -67,7 +67,7 @@ func (p *jobsPage) On(name string) bool {
 func (a *ask) jobs() (any, error) {
 	q := a.r.URL.Query()
 	page := a.jobsList(q)
-	page.Panel = a.bulkPanel(q.Get("panel"), q["pick"], q)
+	page.Panel = a.bulkPanel(a.Panel(), q["pick"], q)
 	return page, nil
 }
 

@@ -24,7 +24,6 @@ type latenessPage struct {
 	Cut    int
 	Worst  *lateCell // the cell with the highest lateness of all rows
 	Of     *lateRow  // the row that has the cell Worst
-	Wrong  string
 }
 
 type lateRow struct {
@@ -67,7 +66,7 @@ const (
 // lateness shows the heat map; without a start it covers 24 hours.
 func (a *ask) lateness() (any, error) {
 	p := &latenessPage{}
-	return a.orWrong("lateness", p, &p.Wrong, func() { a.late(p) })
+	return a.orWrong("lateness", p, func() { a.late(p) })
 }
 
 func (a *ask) late(p *latenessPage) {
@@ -190,15 +189,12 @@ func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
 
 func (a *ask) LateAxis(p *latenessPage) template.HTML { return a.axis(p.Answer.From, p.Answer.To) }
 
-func (a *ask) Heats() template.HTML {
-	var b markup
-	for i := range heats {
-		b.add(`<span><svg width="14" height="14" aria-hidden="true"><rect class="h%d" width="14" height="14"/></svg> %s</span> `, i,
-			words.Say(a.Lang, heats[i].text))
+// Heats returns the texts of the legend, from light to dark.
+func (a *ask) Heats() (list []string) {
+	for _, h := range heats {
+		list = append(list, words.Say(a.Lang, h.text))
 	}
-	b.add(`<span><svg width="14" height="14" aria-hidden="true"><path class="cross" d="M2 2l10 10m0-10l-10 10"/></svg> %s</span>`,
-		a.Say("lost or skipped"))
-	return b.html()
+	return list
 }
 
 func (a *ask) LatenessCli(p *latenessPage) template.HTML {

@@ -217,21 +217,22 @@ func (s *site) refusedIsText(run string) {
 		{"jobs/bulk", url.Values{"verb": {"pause"}, "which": {"picked"}, "pick": {hostile}, "next": {"9"}, "failed": {"shop/x " + hostile}}},
 		{"runs/rerun", url.Values{"job": {"shop/stock"}, "next": {hostile}, "params": {hostile}, "key": {"k"}}},
 		{"runs/" + run + "/rerun", url.Values{"key": {"k"}, "with": {"other"}, "params": {hostile}, "other": {hostile}}},
-		{"executors", url.Values{"name": {hostile}, "title": {hostile}, "executors": {hostile}, "allow": {hostile}, "token": {"set"},
+		{"executors?panel=new", url.Values{"name": {hostile}, "title": {hostile}, "executors": {hostile}, "allow": {hostile}, "token": {"set"},
 			"secret": {hostile}}},
-		{"executors/shop", url.Values{"do": {"edit"}, "rev": {"1"}, "title": {hostile}, "wait": {hostile}, "to": {hostile}, "quiet": {hostile}}},
-		{"executors/shop", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
-		{"notifications", url.Values{"do": {"rest"}, "to": {hostile}}},
+		{"executors/shop?panel=edit", url.Values{"do": {"edit"}, "rev": {"1"}, "title": {hostile}, "wait": {hostile}, "to": {hostile},
+			"quiet": {hostile}}},
+		{"executors/shop?panel=pause", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
+		{"notifications?panel=rest", url.Values{"do": {"rest"}, "to": {hostile}}},
 		{"users?panel=new", url.Values{"do": {"save"}, "name": {hostile}, "roles": {hostile}, "issuer": {hostile}, "subject": {hostile}}},
 		{"users?panel=user", url.Values{"do": {"save"}, "name": {"ann"}, "rev": {"1"}, "roles": {hostile}}},
 		{"views", url.Values{"page": {"jobs"}, "query": {"text=" + url.QueryEscape(hostile)}, "name": {strings.Repeat(hostile, 9)}}},
-		{"system", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
-		{"system", url.Values{"do": {"replan"}, "job": {hostile}, "from": {hostile}, "to": {hostile}}},
+		{"system?panel=pause", url.Values{"do": {"pause"}, "reason": {hostile}, "until": {hostile}}},
+		{"system?panel=replan", url.Values{"do": {"replan"}, "job": {hostile}, "from": {hostile}, "to": {hostile}}},
 	}
 	channel := url.Values{"rev": {"1"}, "name": {hostile}, "language": {hostile}, "url": {hostile}, "secret": {hostile}, "to": {hostile},
 		"from": {hostile}, "host": {hostile}, "port": {hostile}, "user": {hostile}, "pass": {hostile}, "tls": {hostile}, "arn": {hostile}}
 	for _, kind := range core.ChannelKinds {
-		for path, do := range map[string]string{"notifications": "new", "notifications/team": "edit"} {
+		for path, do := range map[string]string{"notifications?panel=new": "new", "notifications/team?panel=edit": "edit"} {
 			form := with(maps.Clone(channel), "kind", string(kind), "do", do)
 			forms = append(forms, struct {
 				path string

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tickring/tickring/api"
@@ -23,18 +22,15 @@ type noticesPage struct {
 	Jobs     []client.Job  // jobs that have notification settings of their own
 	Looked   int           // number of jobs that were read; More reports whether further jobs exist
 	More     bool
-	Panel    string
-	Form     channelForm
-	Wrong    string
+	Form     url.Values
 }
 
 func (a *ask) notifications() (any, error) {
-	p := a.noticesPage()
-	p.Panel = a.Q("panel")
-	p.Form = channelForm{Kind: a.Q("kind"), Language: string(a.Lang)}
-	if !slices.Contains(core.ChannelKinds, core.ChannelKind(p.Form.Kind)) {
-		p.Form.Kind = string(core.ChannelWebhook)
+	p, kind := a.noticesPage(), core.ChannelKind(a.Q("kind"))
+	if !slices.Contains(core.ChannelKinds, kind) {
+		kind = core.ChannelWebhook
 	}
+	p.Form = a.typedOr(url.Values{"kind": {string(kind)}, "language": {string(a.Lang)}})
 	return p, nil
 }
 
@@ -65,23 +61,25 @@ type channelPage struct {
 	Rest    bool // whether the channel gets the events that belong to no job
 	Looked  int
 	More    bool
-	Panel   string
-	Form    channelForm
-	Wrong   string
+	Form    url.Values
 	Clash   *clash
 	Test    *client.ChannelTest // result of a test message
 }
 
-func (a *ask) channel() (any, error) {
-	p := a.channelPage(a.Path("channel"))
-	p.Panel = a.Q("panel")
-	return p, nil
-}
+func (a *ask) channel() (any, error) { return a.channelPage(), nil }
 
-func (a *ask) channelPage(name string) *channelPage {
-	one := must.Get(a.GetChannel(a.Ctx(), name))
-	all := a.noticesPage()
-	p := &channelPage{Channel: one, Form: channelFormOf(one), Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+func (a *ask) channelPage() *channelPage {
+	name := a.Path("channel")
+	one, all := must.Get(a.GetChannel(a.Ctx(), name)), a.noticesPage()
+	stored := channelForm(one)
+	p := &channelPage{Channel: one, Form: a.typedOr(stored), Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+	p.Form.Set("kind", one.Kind)
+	if a.Panel() == "edit" && isConflict(a.rejection) && p.Form.Get("rev") != stored.Get("rev") {
+		p.Clash, a.wrong = &clash{Differs: channelDiffers(one, p.Form)}, ""
+		for _, name := range []string{"rev", "hasurl", "hassecret", "haspass"} {
+			p.Form[name] = stored[name]
+		}
+	}
 	a.page = "notifications"
 	p.Apps = slices.DeleteFunc(all.Apps, func(app client.App) bool { return !slices.Contains(app.Notify.To, name) })
 	p.Jobs = slices.DeleteFunc(all.Jobs, func(j client.Job) bool { return !slices.Contains(j.Notify.To, name) })
@@ -90,62 +88,47 @@ func (a *ask) channelPage(name string) *channelPage {
 
 func (a *ask) ChannelPath(name string) string { return Root + "notifications/" + url.PathEscape(name) }
 
-// channelForm has secrets only as input.
-type channelForm struct {
-	Name, Kind, Language, Rev             string
-	URL, Secret                           string
-	To, From, Host, Port, User, Pass, TLS string
-	ARN                                   string
-	// HasSecret reports whether a secret is stored. The stored secret is kept if the input is empty.
-	HasSecret, HasURL, HasPass bool
-}
-
-func channelFormOf(ch client.Channel) channelForm {
-	f := channelForm{Name: ch.Name, Kind: ch.Kind, Language: ch.Language, Rev: strconv.FormatInt(ch.Rev, 10)}
-	robot := func(r *client.ChannelRobot) { f.HasURL, f.HasSecret = r.URL != "", r.Secret != "" }
+// channelForm returns the values of a channel's form, which has secrets only as input. A value such as hassecret reports
+// whether a secret is stored. The stored secret is kept if the input is empty.
+func channelForm(ch client.Channel) url.Values {
+	f := url.Values{"kind": {ch.Kind}, "language": {ch.Language}, "rev": {itoa(ch.Rev)}}
+	robot := func(r *client.ChannelRobot) {
+		mark(f, "hasurl", r.URL != "")
+		mark(f, "hassecret", r.Secret != "")
+	}
 	switch {
 	case ch.Webhook != nil:
-		f.HasURL, f.HasSecret = true, ch.Webhook.Secret != ""
-	case ch.Slack != nil:
-		f.HasURL = true
-	case ch.Wecom != nil:
-		f.HasURL = true
+		mark(f, "hasurl", true)
+		mark(f, "hassecret", ch.Webhook.Secret != "")
+	case ch.Slack != nil, ch.Wecom != nil:
+		mark(f, "hasurl", true)
 	case ch.Feishu != nil:
 		robot(ch.Feishu)
 	case ch.Dingtalk != nil:
 		robot(ch.Dingtalk)
 	case ch.Email != nil:
 		m := ch.Email
-		f.To, f.From, f.Host, f.Port = strings.Join(m.To, "\n"), m.From, m.SMTP.Host, number(m.SMTP.Port)
-		f.User, f.HasPass, f.TLS = m.SMTP.User, m.SMTP.Password != "", m.SMTP.TLS
+		f["to"], f["from"], f["host"] = []string{strings.Join(m.To, "\n")}, []string{m.From}, []string{m.SMTP.Host}
+		f["port"], f["user"], f["tls"] = []string{number(m.SMTP.Port)}, []string{m.SMTP.User}, []string{m.SMTP.TLS}
+		mark(f, "haspass", m.SMTP.Password != "")
 	case ch.Sns != nil:
-		f.ARN = ch.Sns.Arn
+		f.Set("arn", ch.Sns.Arn)
 	}
 	return f
 }
 
-// channelForm reads the posted form.
-func (a *ask) channelForm() channelForm {
-	return channelForm{Name: strings.TrimSpace(a.Form("name")), Kind: a.Form("kind"), Language: a.Form("language"), Rev: a.Form("rev"),
-		URL: strings.TrimSpace(a.Form("url")), Secret: a.Form("secret"), To: a.Form("to"), From: strings.TrimSpace(a.Form("from")),
-		Host: strings.TrimSpace(a.Form("host")), Port: a.Form("port"), User: a.Form("user"), Pass: a.Form("pass"), TLS: a.Form("tls"),
-		ARN: strings.TrimSpace(a.Form("arn")), HasSecret: a.Form("hassecret") != "", HasURL: a.Form("hasurl") != "",
-		HasPass: a.Form("haspass") != ""}
-}
-
-// kept returns a secret in the input, or the marker for the stored one.
-func kept(typed string, stored bool) string {
-	if typed == "" && stored {
-		return core.AsStored
+// channelSpec returns the channel in a form, without its name and revision.
+func channelSpec(f url.Values) client.ChannelSpec {
+	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
+	kept := func(typed, has string) string { // a secret in the input, or the marker for the stored one
+		if typed == "" && f.Get(has) != "" {
+			return core.AsStored
+		}
+		return typed
 	}
-	return typed
-}
-
-// spec returns the channel in the form.
-func (f channelForm) spec() (client.ChannelSpec, error) {
-	s := client.ChannelSpec{Name: f.Name, Language: f.Language}
-	secret, hook := kept(f.Secret, f.HasSecret), kept(f.URL, f.HasURL)
-	switch core.ChannelKind(f.Kind) {
+	s := client.ChannelSpec{Language: f.Get("language")}
+	secret, hook := kept(f.Get("secret"), "hassecret"), kept(text("url"), "hasurl")
+	switch kind := f.Get("kind"); core.ChannelKind(kind) {
 	case core.ChannelWebhook:
 		s.Webhook = &client.ChannelWebhook{URL: hook, Secret: secret}
 	case core.ChannelSlack:
@@ -157,59 +140,47 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 	case core.ChannelDingTalk:
 		s.Dingtalk = &client.ChannelRobot{URL: hook, Secret: secret}
 	case core.ChannelEmail:
-		port := wholeNumber("email.smtp.port", f.Port)
-		s.Email = &client.ChannelEmail{To: strings.Fields(f.To), From: f.From, SMTP: client.ChannelSMTP{Host: f.Host, Port: port,
-			User: f.User, Password: kept(f.Pass, f.HasPass), TLS: f.TLS}}
+		s.Email = &client.ChannelEmail{To: strings.Fields(f.Get("to")), From: text("from"), SMTP: client.ChannelSMTP{Host: text("host"),
+			Port: wholeNumber("email.smtp.port", f.Get("port")), User: f.Get("user"), Password: kept(f.Get("pass"), "haspass"),
+			TLS: f.Get("tls")}}
 	case core.ChannelSNS:
-		s.Sns = &client.ChannelTopic{Arn: f.ARN}
+		s.Sns = &client.ChannelTopic{Arn: text("arn")}
 	default:
-		return s, core.Invalid("kind", f.Kind, "allowed values: %s", core.JoinAllowed(core.ChannelKinds))
+		must.Do(core.Invalid("kind", kind, "allowed values: %s", core.JoinAllowed(core.ChannelKinds)))
 	}
-	rev, err := strconv.ParseInt(f.Rev, 10, 64)
-	if err != nil {
-		return s, core.Invalid("rev", f.Rev, "a whole number is expected")
-	}
-	s.IfRev = &rev
-	return s, nil
+	return s
 }
 
-// differs returns the differences between the stored channel and the form, except for secrets.
-func (f channelForm) differs(now client.Channel) []difference {
-	f.Name = now.Name
-	spec, _ := f.spec() // valid, or there would be no conflict
+// channelDiffers returns the differences between the stored channel and a form, except for secrets.
+func channelDiffers(now client.Channel, f url.Values) []manifest.FieldChange {
+	spec := channelSpec(f) // valid, or there would be no conflict
+	spec.Name = now.Name
 	what, _ := api.ManageChannel(spec)
 	what.Channel = what.Channel.Normal()
 	mine := api.ChannelOf(&what.Channel)
 	mine.Set = now.Set
-	return differences(manifest.DiffChannel(&now, &mine))
+	return manifest.DiffChannel(&now, &mine)
 }
 
 // notificationsDo creates a channel, or sets the channels for events without a job.
 func (a *ask) notificationsDo() (to string, said core.Text, err error) {
-	f := a.channelForm()
 	switch a.Form("do") {
 	case "new":
-		f.Rev = "0"
-		spec := must.Get(f.spec())
-		if f.Name == "" {
+		name, spec := strings.TrimSpace(a.Form("name")), channelSpec(a.r.PostForm)
+		if name == "" {
 			return to, said, core.Invalid("name", "", "a channel needs a name")
 		}
-		must.Get(a.PutChannel(a.Ctx(), f.Name, spec))
-		return a.ChannelPath(f.Name), core.Say("%s is created: send a test", f.Name), nil
+		spec.Name, spec.IfRev = name, new(int64)
+		must.Get(a.PutChannel(a.Ctx(), name, spec))
+		return a.ChannelPath(name), core.Say("%s is created: send a test", name), nil
 	case "rest":
-		res := must.Get(a.Apply(a.Ctx(), client.ApplyRequest{Notify: &client.Notify{To: strings.Fields(f.To)}}))
+		res := must.Get(a.Apply(a.Ctx(), client.ApplyRequest{Notify: &client.Notify{To: strings.Fields(a.Form("to"))}}))
 		if res.Notify != nil && res.Notify.Error != nil {
 			return to, said, refusal(res.Notify.Error)
 		}
 		return Root + "notifications", core.Say("the channels for events without a job are saved"), nil
 	}
 	return to, said, a.noForm()
-}
-
-func (a *ask) notificationsAgain(err error) (string, core.Text, error) {
-	p := a.noticesPage()
-	p.Panel, p.Form, p.Wrong = a.Form("do"), a.channelForm(), a.problemOf(err).Message
-	return a.again(err, "notifications", p)
 }
 
 // refusal converts the error of one item to the error of a request.
@@ -227,16 +198,16 @@ func (a *ask) channelDo() (to string, said core.Text, err error) {
 	to = a.ChannelPath(name)
 	switch a.Form("do") {
 	case "edit":
-		f := a.channelForm()
-		f.Name = name
-		must.Get(a.PutChannel(a.Ctx(), name, must.Get(f.spec())))
+		spec := channelSpec(a.r.PostForm)
+		spec.Name, spec.IfRev = name, revisionIn(a.r.PostForm)
+		must.Get(a.PutChannel(a.Ctx(), name, spec))
 		return to, core.Say("%s is saved", name), nil
 	case "test":
 		res := must.Get(a.TestChannel(a.Ctx(), name))
 		if res.Sent {
 			return to, core.Say("%s accepted the test message in %d ms: check that it arrived", name, res.TookMs), nil
 		}
-		p := a.channelPage(name)
+		p := a.channelPage()
 		p.Test = &res
 		return a.shown(http.StatusOK, "channel", p)
 	case "delete":
@@ -244,23 +215,6 @@ func (a *ask) channelDo() (to string, said core.Text, err error) {
 		return Root + "notifications", core.Say("%s is deleted", name), nil
 	}
 	return to, said, a.noForm()
-}
-
-func (a *ask) channelAgain(err error) (string, core.Text, error) {
-	if a.problemOf(err).Status == http.StatusNotFound {
-		return "", core.Text{}, err
-	}
-	p := a.channelPage(a.Path("channel"))
-	if p.Panel, p.Wrong = a.Form("do"), a.problemOf(err).Message; p.Panel == "edit" {
-		was := p.Form
-		p.Form = a.channelForm()
-		if isConflict(err) && p.Form.Rev != was.Rev {
-			p.Clash, p.Wrong = &clash{Differs: p.Form.differs(p.Channel)}, ""
-			p.Form.Rev, p.Form.HasURL, p.Form.HasSecret, p.Form.HasPass = was.Rev, was.HasURL, was.HasSecret, was.HasPass
-		}
-		p.Form.Kind, p.Form.Name = p.Channel.Kind, p.Channel.Name
-	}
-	return a.again(err, "channel", p)
 }
 
 // kindTexts has the names of the kinds whose name is not their value.

@@ -88,11 +88,11 @@ func TestWhoIsTold(t *testing.T) {
 func TestChannelIsTested(t *testing.T) {
 	s := goldenConsole(t)
 	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
-	s.done("/console/notifications/oncall", url.Values{"do": {"test"}})
-	s.wrong("/console/notifications/oncall", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
+	s.done("/console/notifications/oncall?panel=test", url.Values{"do": {"test"}})
+	s.wrong("/console/notifications/oncall?panel=test", url.Values{"do": {"test"}}, http.StatusConflict, `role="alert"`)
 	s.Clock = s.Clock.Add(10 * time.Second)
 	s.Notifier.Err = &core.Undelivered{Reason: "<b>401</b> no such robot", Permanent: true}
-	s.wrong("/console/notifications/oncall", url.Values{"do": {"test"}}, http.StatusOK, "<b>401</b> no such robot", `role="alert"`)
+	s.wrong("/console/notifications/oncall?panel=test", url.Values{"do": {"test"}}, http.StatusOK, "<b>401</b> no such robot", `role="alert"`)
 	s.Clock = s.Clock.Add(10 * time.Second)
-	s.never(s.post("/console/notifications/oncall", url.Values{"do": {"test"}}).Body.String(), "<b>401")
+	s.never(s.post("/console/notifications/oncall?panel=test", url.Values{"do": {"test"}}).Body.String(), "<b>401")
 }

@@ -22,7 +22,6 @@ type reportsPage struct {
 	Whole  []stretch   // one row with the totals of the whole period
 	Rows   []reportRow // rows by hour or day, newest first, or rows by app or job
 	Cut    int         // number of rows that are left out
-	Wrong  string
 }
 
 type reportRow struct {
@@ -41,7 +40,7 @@ const maxReportRows = 500
 
 // Rate returns the percentage of ended runs that succeeded.
 func (r reportRow) Rate() string {
-	ended := r.N.all() - r.N[1]
+	ended := r.N.All() - r.N[1]
 	switch {
 	case ended == 0:
 		return ""
@@ -54,7 +53,7 @@ func (r reportRow) Rate() string {
 // reports shows a time range; without a start, the seven days before its end.
 func (a *ask) reports() (any, error) {
 	p := &reportsPage{}
-	return a.orWrong("reports", p, &p.Wrong, func() { a.report(p) })
+	return a.orWrong("reports", p, func() { a.report(p) })
 }
 
 func (a *ask) report(p *reportsPage) {
@@ -117,7 +116,7 @@ func (a *ask) report(p *reportsPage) {
 		slices.Reverse(p.Rows)
 	} else { // most failures first
 		slices.SortFunc(p.Rows, func(x, y reportRow) int {
-			return cmp.Or(cmp.Compare(y.N[failedKind], x.N[failedKind]), cmp.Compare(y.N.all(), x.N.all()), cmp.Compare(x.Job, y.Job),
+			return cmp.Or(cmp.Compare(y.N.Failed(), x.N.Failed()), cmp.Compare(y.N.All(), x.N.All()), cmp.Compare(x.Job, y.Job),
 				cmp.Compare(x.App, y.App))
 		})
 	}
@@ -202,25 +201,9 @@ func jobIn(name string, id int32) string {
 	return name
 }
 
-func (a *ask) RowRuns(p *reportsPage, r reportRow) string { return a.runsOf(p, &r, "") }
-
-// EndsOf lists the results of a row except success. Each result links to its runs.
-func (a *ask) EndsOf(p *reportsPage, r reportRow) template.HTML {
-	var b markup
-	for _, e := range r.Ends {
-		if e.State == string(core.Succeeded) {
-			continue
-		}
-		word := a.StateName(e.State)
-		if e.Reason != "" {
-			word += ": " + a.ReasonName(e.Reason)
-		}
-		b.add(`<a class="s %s" href="%s">%d %s</a> `, shapes[core.State(e.State)], a.runsOf(p, &r, e.State), e.Runs, word)
-	}
-	if n := r.N[1]; n > 0 {
-		b.add(`<span class="s run">%d %s</span>`, n, a.Say("not ended"))
-	}
-	return b.html()
+// RowRuns returns the URL of the runs of a row; with a state, of its runs in that state.
+func (a *ask) RowRuns(p *reportsPage, r reportRow, state string) string {
+	return a.runsOf(p, &r, state)
 }
 
 // Times formats the median, the 99th percentile and the maximum of a duration.
@@ -245,11 +228,7 @@ func (a *ask) ReportsCli(p *reportsPage) template.HTML {
 		flag("reason", q.Reason) + rangeFlags(q.From, q.To))
 }
 
-func (p *reportsPage) Sum() (n struct{ Runs, Failed int64 }) {
-	sum := sumOf(p.Whole)
-	n.Runs, n.Failed = sum.all(), sum[failedKind]
-	return n
-}
+func (p *reportsPage) Sum() counts { return sumOf(p.Whole) }
 
 // Chip returns a filter button that sets one query value.
 func (a *ask) Chip(name, value, word string, on bool) template.HTML {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -28,8 +27,6 @@ type runsPage struct {
 	Next   string
 	Looked time.Time // time down to which the runs were searched, if the page is not full
 	ByJob  bool      // whether waiting runs are shown only on the pages of their jobs
-	Wrong  string    // error in a filter
-	Panel  string
 	Again  *rerunPanel
 }
 
@@ -55,7 +52,7 @@ func (a *ask) runs() (any, error) {
 		return nil, errShown
 	}
 	p := &runsPage{}
-	return a.orWrong("runs", p, &p.Wrong, func() {
+	return a.orWrong("runs", p, func() {
 		p.Span = a.spanOf()
 		p.Filter = a.runFilter(a.r.URL.Query(), p.Span)
 		p.Filter.After = a.Q("after")
@@ -64,28 +61,10 @@ func (a *ask) runs() (any, error) {
 			p.Filter.Limit = 1 // the page already has its rows
 		}
 		a.findRuns(p)
-		panel := a.Q("panel")
-		if panel == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
+		if a.Panel() == "rerun" && (p.Filter.Job != "" || p.Filter.App != "") {
 			p.Again = a.wouldRerun(p)
 		}
-		p.Panel = panel
 	})
-}
-
-// orWrong returns a page that a function fills. For an invalid request it shows the page with the error and the
-// filters, so that users can correct them.
-func (a *ask) orWrong(name string, page any, wrong *string, fill func()) (any, error) {
-	err := must.Caught(func() error { fill(); return nil })
-	if err == nil || errors.Is(err, errShown) {
-		return page, err
-	}
-	p := a.problemOf(err)
-	if p.Status < 400 || p.Status >= 500 {
-		return page, err
-	}
-	*wrong = p.Message
-	a.render(p.Status, name, page)
-	return nil, errShown
 }
 
 func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
@@ -118,21 +97,17 @@ const rowsShown = 50
 
 var rowsMay = []int{10, 25, 50, 100}
 
-func (a *ask) Rows() (list []rowsChoice) {
+// Rows returns the choices for the number of rows of a page. The default has no value.
+func (a *ask) Rows() (list []option) {
 	for _, n := range rowsMay {
-		c := rowsChoice{N: n, Value: strconv.Itoa(n)}
-		if c.On = a.Q("rows") == c.Value; n == rowsShown {
-			c.Value, c.On = "", c.On || a.Q("rows") == ""
+		c := option{Value: strconv.Itoa(n), Text: a.Say("%d rows", n)}
+		if n == rowsShown {
+			c.Value = ""
 		}
+		c.On = a.Q("rows") == c.Value || a.Q("rows") == strconv.Itoa(n)
 		list = append(list, c)
 	}
 	return list
-}
-
-type rowsChoice struct {
-	N     int
-	Value string
-	On    bool
 }
 
 func (a *ask) findRuns(p *runsPage) {
@@ -195,11 +170,7 @@ func (p *runsPage) stretches() []stretch {
 	return list
 }
 
-func (p *runsPage) ShapeSum() (n struct{ Runs, Failed int64 }) {
-	sum := sumOf(p.stretches())
-	n.Runs, n.Failed = sum.all(), sum[failedKind]
-	return n
-}
+func (p *runsPage) ShapeSum() counts { return sumOf(p.stretches()) }
 
 // ShapeChart draws the histogram. Each bar links to its runs.
 func (a *ask) ShapeChart(p *runsPage) template.HTML {
@@ -346,7 +317,6 @@ type rerunsPage struct {
 	Last   []client.Rerun
 	Why    []string
 	Halted bool // whether the user stopped the operation
-	Wrong  string
 	Back   string
 }
 
@@ -382,7 +352,8 @@ func (a *ask) rerunRuns() (string, core.Text, error) {
 	}
 	res, err := a.Rerun(a.Ctx(), body)
 	if err != nil {
-		p.Form, p.Wrong, p.Why = q, a.problemOf(err).Message, a.whys(reasonsOf(q))
+		a.reject(err)
+		p.Form, p.Why = q, a.whys(reasonsOf(q))
 		return a.again(err, "reruns", p)
 	}
 	var left []client.Rerun

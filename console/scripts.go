@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"embed"
 	"strconv"
 	"strings"
 
@@ -195,51 +196,14 @@ func (a *ask) putScript(change client.ScriptChange, fresh bool) (client.JobResul
 	return a.PutJob(a.Ctx(), j.App, j.Name, spec)
 }
 
-// templateOfKind returns the template of a new script in a language. It shows how to read the params and the shard,
-// and how to fail.
-func templateOfKind(kind string) string { return scriptTemplates[core.ScriptKind(kind)] }
+// templateFiles has the template of a new script in each language. It shows how to read the params and the shard, and
+// how to fail.
+//
+//go:embed templates
+var templateFiles embed.FS
 
-var scriptTemplates = map[core.ScriptKind]string{
-	core.ScriptShell: `#!/bin/bash
-
-params=$1 shard=$2 total=$3
-echo "params: $params shard: $shard of $total"
-exit 0 # anything else: it failed
-`,
-	core.ScriptPython: `import sys
-
-params = sys.argv[1] if len(sys.argv) > 1 else ""
-shard, total = sys.argv[2:4] if len(sys.argv) > 3 else ("0", "1")
-print("params:", params, "shard:", shard, "of", total)
-sys.exit(0)  # anything else: it failed
-`,
-	core.ScriptNodeJS: `const [params = "", shard = "0", total = "1"] = process.argv.slice(2);
-console.log("params:", params, "shard:", shard, "of", total);
-process.exit(0); // anything else: it failed
-`,
-	core.ScriptPHP: `<?php
-$params = $argv[1] ?? "";
-$shard = $argv[2] ?? "0";
-$total = $argv[3] ?? "1";
-echo "params: $params shard: $shard of $total\n";
-exit(0); // anything else: it failed
-`,
-	core.ScriptPowerShell: `param($params, $shard, $total)
-Write-Host "params: $params shard: $shard of $total"
-exit 0 # anything else: it failed
-`,
-	core.ScriptGroovy: `package com.xxl.job.service.handler;
-
-import com.xxl.job.core.context.XxlJobHelper;
-import com.xxl.job.core.handler.IJobHandler;
-
-public class DemoGlueJobHandler extends IJobHandler {
-
-	@Override
-	public void execute() throws Exception {
-		XxlJobHelper.log("params: " + XxlJobHelper.getJobParam());
-	}
-
-}
-`,
+// templateOfKind returns the template of a new script in a language; empty if the language is unknown.
+func templateOfKind(kind string) string {
+	text, _ := templateFiles.ReadFile("templates/" + kind)
+	return string(text)
 }

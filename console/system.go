@@ -43,11 +43,6 @@ type operatingPage struct {
 	Job    string
 	GoOn   string // link that continues the audit
 	NoSums string // reason why the page has no audit
-
-	Panel   string
-	Refused string
-	Typed   pauseForm
-	Work    workForm
 }
 
 // A finding is a result of doctor, with a link to the page where users can fix it.
@@ -66,7 +61,6 @@ var foundAt = map[string]string{"dead letters": Root + "system#letters", "pause"
 
 func (a *ask) system() (any, error) {
 	p := a.operatingPage()
-	p.Panel, p.Work = a.Q("panel"), workForm{Job: a.Q("job"), From: a.Q("from")}
 	a.audit(p)
 	return p, nil
 }
@@ -163,24 +157,12 @@ func (a *ask) SkippedOf(skipped map[string]int64) string {
 	return strconv.FormatInt(all, 10) + " (" + strings.Join(list, ", ") + ")"
 }
 
-type workForm struct{ Job, From, To string }
-
-func (a *ask) workForm() workForm {
-	return workForm{Job: strings.TrimSpace(a.Form("job")), From: a.Form("from"), To: a.Form("to")}
-}
-
-func (a *ask) operateAgain(err error) (string, core.Text, error) {
-	p := a.operatingPage()
-	p.Panel, p.Typed, p.Work, p.Refused = a.Form("do"), a.pauseForm(), a.workForm(), a.problemOf(err).Message
-	return a.again(err, "system", p)
-}
-
 // operate handles the forms of the page.
 func (a *ask) operate() (to string, said core.Text, err error) {
 	to = Root + "system"
 	switch do := a.Form("do"); do {
 	case "pause":
-		must.Get(a.PauseAll(a.Ctx(), a.pauseForm().request(a)))
+		must.Get(a.PauseAll(a.Ctx(), a.pauseRequest()))
 		return to, core.Say("everything is paused: no schedule fires"), nil
 	case "resume":
 		must.Get(a.ResumeAll(a.Ctx(), client.ResumeRequest{Reason: strings.TrimSpace(a.Form("reason"))}))
@@ -188,7 +170,7 @@ func (a *ask) operate() (to string, said core.Text, err error) {
 	case "redrive", "drop":
 		return to, a.redrive(client.RedriveRequest{Drop: do == "drop", Unread: do == "drop" && a.Form("unread") != ""}), nil
 	case "replan":
-		return to, a.replan(a.workForm()), nil
+		return to, a.replan(), nil
 	}
 	return to, said, a.noForm()
 }
@@ -210,10 +192,10 @@ func (a *ask) redrive(body client.RedriveRequest) core.Text {
 }
 
 // replan resends the runs that an audit reports as missing.
-func (a *ask) replan(f workForm) core.Text {
-	body := client.ReplanRequest{Job: f.Job, From: a.past("from", f.From)}
-	if strings.TrimSpace(f.To) != "" {
-		body.To = a.past("to", f.To)
+func (a *ask) replan() core.Text {
+	body := client.ReplanRequest{Job: strings.TrimSpace(a.Form("job")), From: a.past("from", a.Form("from"))}
+	if to := a.Form("to"); strings.TrimSpace(to) != "" {
+		body.To = a.past("to", to)
 	}
 	var sum client.ReplanResult
 	for began := time.Now(); ; {

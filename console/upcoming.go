@@ -40,9 +40,9 @@ type upcomingPage struct {
 	Jobs     int
 	More     bool // whether further runs may exist that were not counted
 	Lanes    []*lane
-	Hidden   int // number of rows that are left out
-	Crowds   []crowd
-	At, End  time.Time // time range of the list
+	Hidden   int                   // number of rows that are left out
+	Crowds   []client.UpcomingPeak // peaks of many jobs in one second
+	At, End  time.Time             // time range of the list
 	Chosen   bool
 	Rows     []comeRow
 	MoreRows bool
@@ -52,7 +52,7 @@ type upcomingPage struct {
 	Unlisted bool
 	// MoreCrowds is the number of peaks that are not named on the page.
 	MoreCrowds int
-	Crowd      *crowd // the peak whose jobs are listed
+	Crowd      *client.UpcomingPeak // the peak whose jobs are listed
 	// All is the pause of everything. HeldApps are the paused apps among the shown apps. The page does not show
 	// runs during these pauses.
 	All      *client.Pause
@@ -69,12 +69,6 @@ type lane struct {
 	Many  int      // number of runs of the frequent jobs
 	At    map[int]int
 	peak  map[int]time.Time // by place on the axis: a time of a peak
-}
-
-// A crowd is a peak of many jobs in one second.
-type crowd struct {
-	At   time.Time
-	Jobs int
 }
 
 type comeRow struct {
@@ -146,15 +140,14 @@ func (a *ask) drawn(p *upcomingPage) {
 		if pile.Jobs < crowdFrom {
 			continue
 		}
-		c := crowd{pile.At, pile.Jobs}
 		for _, name := range pile.Names {
 			app, _, _ := strings.Cut(name, "/")
 			if l := lanes[app]; l != nil {
 				l.peak[int(pile.At.Sub(p.From)*places24/p.To.Sub(p.From))] = pile.At
 			}
 		}
-		if p.Crowds = append(p.Crowds, c); !c.At.Before(p.At) && c.At.Before(p.End) && p.Crowd == nil {
-			p.Crowd = &c
+		if p.Crowds = append(p.Crowds, pile); !pile.At.Before(p.At) && pile.At.Before(p.End) && p.Crowd == nil {
+			p.Crowd = &pile
 		}
 	}
 	if p.MoreCrowds = max(0, len(p.Crowds)-crowdsMax); p.MoreCrowds > 0 {
@@ -436,7 +429,7 @@ func (a *ask) hours(b *markup, p *upcomingPage, loc *time.Location, step time.Du
 }
 
 func (a *ask) between(from, to time.Time) string {
-	return a.With("from", from.UTC().Format(time.RFC3339), "to", to.UTC().Format(time.RFC3339)) + "#listed"
+	return a.With("from", rfc(from), "to", rfc(to)) + "#listed"
 }
 
 func (a *ask) Between(at time.Time) string { return a.between(at, at.Add(time.Second)) }
@@ -450,5 +443,5 @@ func short(text string, n int) string {
 }
 
 func (p *upcomingPage) UpcomingCommand() string {
-	return "tickring upcoming --from " + p.At.UTC().Format(time.RFC3339) + " --to " + p.End.UTC().Format(time.RFC3339)
+	return "tickring upcoming" + rangeFlags(p.At, p.End)
 }

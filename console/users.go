@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/must"
+	"github.com/tickring/tickring/manifest"
 )
 
 // peopleDeed is the permission for the page of users; the API checks it too.
@@ -22,53 +23,57 @@ type peoplePage struct {
 	All    int    // number of users before filters apply
 	Text   string // filter: a part of the user name
 	Role   string // filter: a role that the user has in any app
-	Panel  string
-	Form   personForm
-	Wrong  string
+	Form   url.Values
+	Tokens []client.UserToken // tokens of the user in the form
 	Clash  *clash
-}
-
-// personForm is the form of a user; Rev is empty for a new user.
-type personForm struct {
-	Name, Rev, Roles, Issuer, Subject string
-	Disabled, HasPassword             bool
-	Tokens                            []client.UserToken
-}
-
-// peoplePage returns the page of the users that match the filters.
-func (a *ask) peoplePage() *peoplePage {
-	list := must.Get(a.ListUsers(a.Ctx())).Users
-	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Panel: a.Q("panel")}
-	p.People = slices.DeleteFunc(list, func(one client.User) bool {
-		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
-	})
-	return p
 }
 
 func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
 
+// users shows the users that match the filters.
 func (a *ask) users() (any, error) {
-	p := a.peoplePage()
-	if name := a.Q("name"); name != "" && p.Panel != "" {
-		p.Form = personFormOf(must.Get(a.GetUser(a.Ctx(), name)))
+	list := must.Get(a.ListUsers(a.Ctx())).Users
+	p := &peoplePage{All: len(list), Text: strings.TrimSpace(a.Q("text")), Role: a.Q("role"), Form: a.typedOr(nil)}
+	p.People = slices.DeleteFunc(list, func(one client.User) bool {
+		return !has(one.Name, p.Text) || p.Role != "" && !slices.ContainsFunc(one.Grants, func(g client.Grant) bool { return g.Role == p.Role })
+	})
+	name := a.Or("name", a.Q("name"))
+	if name == "" || a.Panel() == "" {
+		return p, nil
+	}
+	now, err := a.GetUser(a.Ctx(), name)
+	switch deletes := a.Form("do") == "delete"; {
+	case a.rejection == nil, deletes && err == nil:
+		p.Form, p.Tokens = personForm(must.Get(now, err)), now.Tokens
+	case deletes, p.Form.Get("rev") == "", !isConflict(a.rejection):
+	case status(err) == http.StatusNotFound: // another save creates the user
+		p.Form.Del("rev")
+		p.Form.Del("haspassword")
+		a.wrong = a.Say("%s was already deleted", name)
+	case err != nil:
+		return nil, err
+	case itoa(now.Rev) != p.Form.Get("rev"):
+		mine := now
+		mine.Grants, mine.Disabled = api.ParseGrants(strings.Fields(p.Form.Get("roles"))), p.Form.Get("disabled") != ""
+		mine.Issuer, mine.Subject = p.Form.Get("issuer"), p.Form.Get("subject")
+		p.Clash, a.wrong, p.Tokens = &clash{Differs: personDiffers(&now, &mine)}, "", now.Tokens
+		p.Form.Set("rev", itoa(now.Rev))
+		mark(p.Form, "haspassword", now.HasPassword)
 	}
 	return p, nil
 }
 
-func personFormOf(one client.User) personForm {
-	return personForm{Name: one.Name, Rev: itoa(one.Rev), Roles: strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n"),
-		Issuer: one.Issuer, Subject: one.Subject, Disabled: one.Disabled, HasPassword: one.HasPassword, Tokens: one.Tokens}
-}
-
-// differs returns the differences between the stored user and the form.
-func (f personForm) differs(now client.User) []difference {
-	mine := now
-	mine.Grants, mine.Issuer, mine.Subject, mine.Disabled = api.ParseGrants(strings.Fields(f.Roles)), f.Issuer, f.Subject, f.Disabled
-	return personDiffers(&now, &mine)
+// personForm returns the values of a user's form; the form of a new user has no rev.
+func personForm(one client.User) url.Values {
+	f := url.Values{"name": {one.Name}, "rev": {itoa(one.Rev)}, "roles": {strings.ReplaceAll(api.FormatGrants(one.Grants), " ", "\n")},
+		"issuer": {one.Issuer}, "subject": {one.Subject}}
+	mark(f, "disabled", one.Disabled)
+	mark(f, "haspassword", one.HasPassword)
+	return f
 }
 
 // personDiffers returns the differences between two versions of a user.
-func personDiffers(was, is *client.User) (list []difference) {
+func personDiffers(was, is *client.User) (list []manifest.FieldChange) {
 	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
 	tokens := func(p *client.User) string {
 		names := make([]string, len(p.Tokens))
@@ -77,11 +82,13 @@ func personDiffers(was, is *client.User) (list []difference) {
 		}
 		return strings.Join(names, ", ")
 	}
-	for _, d := range []difference{
-		{"roles", api.FormatGrants(was.Grants), api.FormatGrants(is.Grants)},
-		{"disabled", set(was.Disabled, "true"), set(is.Disabled, "true")},
-		{"password", set(was.HasPassword, "(set)"), set(is.HasPassword, "(set)")},
-		{"issuer", was.Issuer, is.Issuer}, {"subject", was.Subject, is.Subject}, {"tokens", tokens(was), tokens(is)},
+	for _, d := range []manifest.FieldChange{
+		{Path: "roles", Old: api.FormatGrants(was.Grants), New: api.FormatGrants(is.Grants)},
+		{Path: "disabled", Old: set(was.Disabled, "true"), New: set(is.Disabled, "true")},
+		{Path: "password", Old: set(was.HasPassword, "(set)"), New: set(is.HasPassword, "(set)")},
+		{Path: "issuer", Old: was.Issuer, New: is.Issuer},
+		{Path: "subject", Old: was.Subject, New: is.Subject},
+		{Path: "tokens", Old: tokens(was), New: tokens(is)},
 	} {
 		if d.Old != d.New {
 			list = append(list, d)
@@ -90,65 +97,37 @@ func personDiffers(was, is *client.User) (list []difference) {
 	return list
 }
 
-func (a *ask) personForm() personForm {
-	return personForm{Name: a.Form("name"), Rev: a.Form("rev"), Roles: a.Form("roles"), Issuer: a.Form("issuer"), Subject: a.Form("subject"),
-		Disabled: a.Form("disabled") != "", HasPassword: a.Form("haspassword") != ""}
-}
-
-func (a *ask) usersAgain(err error) (string, core.Text, error) {
-	f, p := a.personForm(), a.peoplePage()
-	p.Form, p.Wrong = f, a.problemOf(err).Message
-	if a.Form("do") == "delete" {
-		if now, gone := a.GetUser(a.Ctx(), f.Name); gone == nil {
-			p.Form = personFormOf(now)
-		}
-		return a.again(err, "users", p)
-	}
-	if f.Rev == "" || !isConflict(err) {
-		return a.again(err, "users", p)
-	}
-	switch now, gone := a.GetUser(a.Ctx(), f.Name); {
-	case gone != nil && a.problemOf(gone).Status == http.StatusNotFound: // another save creates the user
-		p.Form.Rev, p.Form.HasPassword, p.Wrong = "", false, a.Say("%s was already deleted", f.Name)
-	case gone != nil:
-		return "", core.Text{}, gone
-	case itoa(now.Rev) != f.Rev:
-		p.Clash, p.Wrong = &clash{Differs: f.differs(now)}, ""
-		p.Form.Rev, p.Form.HasPassword, p.Form.Tokens = itoa(now.Rev), now.HasPassword, now.Tokens
-	}
-	return a.again(err, "users", p)
-}
-
 func (a *ask) usersDo() (to string, said core.Text, err error) {
-	f := a.personForm()
+	name, rev := a.Form("name"), a.Form("rev")
 	to = Root + "users"
 	switch a.Form("do") {
 	case "delete":
-		now, gone := a.GetUser(a.Ctx(), f.Name)
+		now, gone := a.GetUser(a.Ctx(), name)
 		switch {
-		case gone != nil && a.problemOf(gone).Status != http.StatusNotFound:
+		case gone != nil && status(gone) != http.StatusNotFound:
 			return to, said, gone
-		case gone == nil && f.Rev != "" && f.Rev != itoa(now.Rev): // the panel showed an older version of the user
-			return to, said, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: the current values are shown", f.Name)
+		case gone == nil && rev != "" && rev != itoa(now.Rev): // the panel showed an older version of the user
+			return to, said, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: the current values are shown", name)
 		}
-		_, err = a.DeleteUser(a.Ctx(), f.Name)
-		return to, core.Say("%s is deleted", f.Name), err
+		_, err = a.DeleteUser(a.Ctx(), name)
+		return to, core.Say("%s is deleted", name), err
 	case "revoke-token":
-		_, err = a.RevokeUserToken(a.Ctx(), f.Name, a.Form("token"))
-		return a.PersonPath(f.Name), core.Say("token %s is revoked", a.Form("token")), err
+		_, err = a.RevokeUserToken(a.Ctx(), name, a.Form("token"))
+		return a.PersonPath(name), core.Say("token %s is revoked", a.Form("token")), err
 	}
-	grants := api.ParseGrants(strings.Fields(f.Roles))
-	spec := client.UserSpec{Grants: &grants, Disabled: &f.Disabled, Issuer: &f.Issuer, Subject: &f.Subject, IfRev: new(int64)}
+	grants := api.ParseGrants(strings.Fields(a.Form("roles")))
+	spec := client.UserSpec{Grants: &grants, Disabled: new(a.Form("disabled") != ""), Issuer: new(a.Form("issuer")),
+		Subject: new(a.Form("subject")), IfRev: new(int64)}
 	if password := a.Form("password"); password != "" {
 		spec.Password = &password
 	}
-	if f.Rev != "" {
-		if *spec.IfRev, err = strconv.ParseInt(f.Rev, 10, 64); err != nil {
+	if rev != "" {
+		if *spec.IfRev, err = strconv.ParseInt(rev, 10, 64); err != nil {
 			return to, said, core.Errorf(core.CodeInvalid, "the form cannot be read")
 		}
 	}
-	_, err = a.PutUser(a.Ctx(), f.Name, spec)
-	return to, core.Say("%s is saved", f.Name), err
+	_, err = a.PutUser(a.Ctx(), name, spec)
+	return to, core.Say("%s is saved", name), err
 }
 
 func (a *ask) PersonPath(name string) string {

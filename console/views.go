@@ -20,7 +20,6 @@ type viewRow struct {
 	Page  string
 	Query string // query string of the list as shown
 	Views []shownView
-	Form  viewForm
 }
 
 type shownView struct {
@@ -28,11 +27,6 @@ type shownView struct {
 	To   string
 	On   bool // whether this view is the shown list
 	Mine bool // whether the user may delete the view
-}
-
-type viewForm struct {
-	Name, Wrong string
-	Shared      bool
 }
 
 // viewQuery returns the part of a query that a view saves, without the position in the list.
@@ -113,9 +107,8 @@ func (a *ask) viewsDo() (string, core.Text, error) {
 		_, err = a.PutView(a.Ctx(), client.SavedView{Name: name, Page: page, Query: query, Shared: shared})
 	}
 	if err != nil {
-		row := a.viewRow(page, query)
-		row.Form = viewForm{Name: name, Shared: shared, Wrong: a.problemOf(err).Message}
-		return a.again(err, "views", row)
+		a.reject(err)
+		return a.again(err, "views", a.viewRow(page, query))
 	}
 	return viewPath(page, query), said, nil
 }

@@ -121,15 +121,15 @@ func TestThirdLanguage(t *testing.T) {
 	}
 }
 
-// templateSentences returns the texts on the pages of the console: the code after .Say. Words outside of it exist in one language
-// only.
+// templateSentences returns the texts on the pages of the console: the code after .Say or .Mark. Words outside of them exist in one
+// language only.
 func templateSentences(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../console/pages/*.html")
 	if err != nil || len(names) == 0 {
 		t.Fatal("no pages were found", err)
 	}
-	say := regexp.MustCompile(`\.Say\s+("(?:[^"\\]|\\.)*"|\S+)`)
+	say := regexp.MustCompile(`\.(?:Say|Mark)\s+("(?:[^"\\]|\\.)*"|\S+)`)
 	markup := regexp.MustCompile(`(?s)\{\{.*?\}\}|<[^>]*>`)
 	codes := map[string]string{}
 	for _, name := range names {
@@ -138,7 +138,7 @@ func templateSentences(t *testing.T) map[string]string {
 		for _, m := range say.FindAllStringSubmatch(string(b), -1) {
 			code, err := strconv.Unquote(m[1])
 			if err != nil {
-				t.Errorf("%s: .Say %s: a sentence is one literal", name, m[1])
+				t.Errorf("%s: .Say or .Mark %s: a sentence is one literal", name, m[1])
 				continue
 			}
 			codes[code] = name

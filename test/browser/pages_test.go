@@ -113,7 +113,7 @@ func (w *world) views() []view {
 		{name: "job-long-edit", path: "/console/jobs/legacy/" + longName + "?view=edit"},
 		{name: "job-long-pause", path: "/console/jobs/legacy/" + longName + "?panel=pause"},
 		{name: "job-edit-script", path: "/console/jobs/reports/script?view=edit"},
-		{name: "app-clash", path: "/console/keys", to: "/console/executors/shop", form: "do=edit&rev=0&title=" + strings.Repeat("long", 60),
+		{name: "app-clash", path: "/console/keys", to: "/console/executors/shop?panel=edit", form: "do=edit&rev=0&title=" + strings.Repeat("long", 60),
 			status: 409},
 		{name: "instant", path: "/console/jobs/shop/burst-a/at/2026-01-05T18:30:00Z"},
 		{name: "reruns", path: "/console/keys", to: "/console/runs/rerun", form: "job=shop/prices&next=x&done=9&left=2&key=k", status: 400,
