@@ -88,6 +88,17 @@ func (logs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string
 	return strings.Join(lines[from-1:], ""), len(lines) + 1, true, nil
 }
 
+// AskClock answers for the executors of an app, except for one.
+func (logs) AskClock(_ context.Context, _ *core.App, address string) (core.Clock, error) {
+	switch address {
+	case "http://dead:9999":
+		return core.Clock{}, errors.New("connection refused")
+	case "http://10.6.6.6:1":
+		panic("an address that is not in the app was asked")
+	}
+	return core.Clock{Known: true, Ahead: 40}, nil
+}
+
 // newFixture returns a fixture with a server and a client of it.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
@@ -429,22 +440,6 @@ func TestNoServer(t *testing.T) {
 		if _, err := client.New(endpoint, token, client.Config{}); err == nil {
 			t.Errorf("endpoint %q is taken", endpoint)
 		}
-	}
-}
-
-// BenchmarkApply creates 10,000 jobs, and then applies them unchanged.
-func BenchmarkApply(b *testing.B) {
-	body := client.ApplyRequest{Apps: []client.AppSpec{{Name: "shop"}}}
-	for i := range api.MaxApplyJobs {
-		body.Jobs = append(body.Jobs, client.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h",
-			Schedule: client.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
-	}
-	raw, err := json.Marshal(body)
-	check.OK(b, err)
-	for b.Loop() {
-		f := newFixture(b)
-		f.must("POST", "/v1/apply", string(raw))
-		f.must("POST", "/v1/apply", string(raw))
 	}
 }
 

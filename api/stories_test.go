@@ -149,6 +149,10 @@ GET /v1/jobs/shop/report/runs/2026-11-01T02:30
 POST /v1/jobs/shop/report/kill
 POST /v1/jobs/shop/report/trigger {"params":"now","addresses":["http://10.0.0.1:9999"],"retries":0,"cause":"manual"}
 GET /v1/runs?job=shop/report&limit=1
+GET /v1/runs/6442450947/log?tail=2
+GET /v1/runs/6442450947/log?from=3
+! GET /v1/runs/6442450947/log?tail=0
+! GET /v1/runs/6442450947/log?tail=2&from=2
 `,
 	"apply": `
 ! POST /v1/apply {"set":"prod","dryRun":true,"apps":[PAY],"jobs":[SALARIES,AUDIT]}
@@ -219,6 +223,63 @@ POST /v1/bulk {"verb":"trigger","jobs":["shop/second","shop/report"],"cause":"ma
 ! POST /v1/bulk {"verb":"pause","jobs":["shop/report"],"operation":"a b"}
 ! POST /v1/bulk {"verb":"pause","jobs":["shop/report"],"undo":"act-1"}
 POST /v1/bulk {"verb":"label","jobs":["shop/report"],"labels":{"a b":"c"},"operation":"act-4"}
+`,
+	// The dry run of a user with the permission in some apps counts the jobs of these apps alone. For a user without the
+	// permission it counts all visible jobs, and the operation itself is rejected.
+	"bulk rights": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+! @vic POST /v1/bulk {"verb":"kill","filter":{},"dryRun":true}
+! @vic POST /v1/bulk {"verb":"delete","filter":{},"dryRun":true}
+! @vip POST /v1/bulk {"verb":"pause","filter":{},"dryRun":true}
+! @vip POST /v1/bulk {"verb":"label","filter":{},"labels":{"a":"b"},"dryRun":true}
+! @olga POST /v1/bulk {"verb":"kill","filter":{},"dryRun":true}
+! @olga POST /v1/bulk {"verb":"delete","filter":{},"dryRun":true}
+! @olga POST /v1/bulk {"verb":"delete","filter":{}}
+! @olga POST /v1/bulk {"verb":"label","filter":{},"labels":{"a":"b"}}
+! @anna POST /v1/bulk {"verb":"pause","filter":{},"dryRun":true}
+! @anna POST /v1/bulk {"verb":"pause","filter":{}}
+! @vera POST /v1/bulk {"verb":"kill","filter":{},"dryRun":true}
+! @vera POST /v1/bulk {"verb":"kill","filter":{}}
+@olga POST /v1/bulk {"verb":"pause","filter":{},"operation":"act-1"}
+@vip POST /v1/bulk {"verb":"label","filter":{},"labels":{"a":"b"},"operation":"act-2"}
+@vic POST /v1/bulk {"verb":"resume","filter":{},"operation":"act-3"}
+@vic POST /v1/bulk {"verb":"delete","filter":{},"operation":"act-4"}
+`,
+	// A user reruns only runs of jobs that the user may trigger, and learns of no other runs than the visible ones.
+	"reruns": `
+PUT /v1/apps/pay {"token":"token-of-pay","executors":["call:https://pay.example.com"]}
+PUT /v1/jobs/pay/bills {"handler":"POST /x","schedule":{"every":"1h"}}
+PUT /v1/apps/third {}
+PUT /v1/jobs/third/hidden {"handler":"x"}
+POST /v1/jobs/shop/report/trigger {"retries":0}
+FAIL 6442450945
+POST /v1/jobs/pay/bills/trigger {}
+FAIL 10737418241
+POST /v1/jobs/third/hidden/trigger {}
+FAIL 15032385537
+! @paul POST /v1/rerun {"key":"k"}
+@paul POST /v1/rerun {"failed":true,"key":"k","params":"x"}
+`,
+	// The params of a run go to no address that another user chose, because the request has the token of the app.
+	"addresses of others": `
+POST /v1/jobs/shop/report/trigger {"params":"p","retries":0,"addresses":["http://10.6.6.6"]}
+FAIL 6442450945
+! @otto POST /v1/rerun {"run":"6442450945","params":"x"}
+@otto POST /v1/rerun {"job":"shop/report","state":["failed"],"key":"many"}
+POST /v1/rerun {"run":"6442450945","params":"x"}
+POST /v1/jobs/shop/report/trigger {"key":"later","at":"2026-11-20T14:00:00Z","addresses":["http://10.6.6.6"]}
+! @otto PATCH /v1/jobs/shop/report/waiting/later {"params":"x"}
+@otto PATCH /v1/jobs/shop/report/waiting/later {"at":"2026-11-20T15:00:00Z"}
+PATCH /v1/jobs/shop/report/waiting/later {"params":"x"}
+`,
+	// A test of an executor that answers, and of one that does not. An address that is not in the app gets no request,
+	// because the request would have the app's token.
+	"tests of executors": `
+PUT /v1/apps/fixed {"token":"another-token","executors":["http://10.0.0.1:9999","http://dead:9999"]}
+POST /v1/apps/fixed/executors/test {"address":"http://10.0.0.1:9999"}
+POST /v1/apps/fixed/executors/test {"address":"http://dead:9999"}
+! POST /v1/apps/fixed/executors/test {"address":"http://10.6.6.6:1"}
 `,
 	// A token of a machine that allows less than a request needs is rejected with the reason.
 	"machines": `
@@ -484,6 +545,11 @@ GET /v1/changes?limit=1000
 ! GET /v1/nothing
 ! PATCH /v1/jobs
 ! PUT /v1/apps/shop {"token":12345}
+! GET /v1/runs/histogram?buckets=121
+! GET /v1/runs/histogram?late=x
+! GET /v1/runs/histogram?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z
+! GET /v1/lateness?each=x
+! GET /v1/lateness?app=a%20b
 `,
 	"scripts": `
 PUT /v1/jobs/shop/clean {"script":{"kind":"shell","source":"#!/bin/sh\r\necho <1> ü\r\n","note":"first"}}
@@ -536,8 +602,11 @@ GET /v1/changes?from=x
 // grants has the grants of the users in stories, and tokens the tokens of other callers.
 var (
 	grants = map[string][]access.Grant{"ada": {{Role: admin}}, "anna": {{Role: viewer}}, "edda": {{Role: editor}},
-		"edi": {{App: "shop", Role: editor}}, "nora": {}, "otto": {{App: "shop", Role: operator}}, "sam": {{App: "shop", Role: admin}},
-		"sven": {{Role: editor, Rights: []access.Right{access.Secrets}}}, "vera": {{App: "shop", Role: viewer}}}
+		"edi": {{App: "shop", Role: editor}}, "nora": {}, "olga": {{Role: operator}},
+		"otto": {{App: "shop", Role: operator}}, "paul": {{App: "shop", Role: operator}, {App: "pay", Role: viewer}},
+		"sam": {{App: "shop", Role: admin}}, "sven": {{Role: editor, Rights: []access.Right{access.Secrets}}},
+		"vera": {{App: "shop", Role: viewer}}, "vic": {{Role: viewer}, {App: "shop", Role: editor}},
+		"vip": {{App: "pay", Role: viewer}, {App: "shop", Role: editor}}}
 	tokens = map[string]string{"": token, "reader": readToken, "code": appToken, "pay": "token-of-pay", "nobody": ""}
 )
 

@@ -40,13 +40,11 @@ func TestChecksWaitForNobody(t *testing.T) {
 	}
 	address := func(app string, hang bool) string {
 		t.Helper()
-		o := miniexec.Options{App: app, Token: "executors-of-" + app}
+		o := miniexec.Options{App: app}
 		if hang {
 			o.HangFrom = time.Unix(1, 0)
 		}
-		x, err := miniexec.Start(o)
-		check.OK(t, err)
-		t.Cleanup(x.Close)
+		x := startExecutor(t, o)
 		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
 		check.OK(t, p.store.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
 			Since: now.Add(-time.Hour)}))

@@ -87,6 +87,14 @@ func waitFor(t *testing.T, path string) (text string) {
 	return text
 }
 
+// absent fails the test if a command that may not start has written a file.
+func absent(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		t.Errorf("%s is there: its command was started", path)
+	}
+}
+
 // gone waits until a process group has no processes left except zombies.
 func gone(t *testing.T, group string) {
 	t.Helper()
@@ -322,9 +330,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 	check.Equal(t, len(began()), 2, "are running at once")
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	for _, id := range all {
-		if r := s.until(t, id); r.State != core.Succeeded {
-			t.Errorf("run %s is %s: %s", id, r.State, r.Message)
-		}
+		s.ended(t, id, core.Succeeded, "")
 	}
 	got := map[string][]string{}
 	for _, line := range began() {
@@ -362,14 +368,9 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 	})
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	s.until(t, long)
-	r := s.until(t, late)
-	if r.State != core.Skipped || r.Reason != core.ReasonDeadline {
-		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
-	}
+	r := s.ended(t, late, core.Skipped, core.ReasonDeadline)
 	golden.New(t).Equal(t, "message", steady(r.Message))
-	if _, err := os.Stat(filepath.Join(dir, "late")); err == nil {
-		t.Error("it began")
-	}
+	absent(t, filepath.Join(dir, "late"))
 }
 
 // TestCommandKilled: a kill ends a running command and its whole process group, and the next waiting run starts. A waiting run that
@@ -397,14 +398,10 @@ func TestCommandKilled(t *testing.T) {
 	kill(ids[0])
 	third := waitFor(t, filepath.Join(dir, "at-"+ids[2].String()))
 	for _, id := range ids[:2] {
-		if r := s.until(t, id); r.State != core.Killed || r.Reason != core.ReasonPerson {
-			t.Errorf("%s is %s: %s, %s", id, r.State, r.Reason, r.Message)
-		}
+		s.ended(t, id, core.Killed, core.ReasonPerson)
 	}
 	gone(t, first)
-	if _, err := os.Stat(filepath.Join(dir, "at-"+ids[1].String())); err == nil {
-		t.Error("one that was killed while it waited began")
-	}
+	absent(t, filepath.Join(dir, "at-"+ids[1].String()))
 	kill(ids[2])
 	gone(t, third)
 }
@@ -424,18 +421,12 @@ func TestCommandsStop(t *testing.T) {
 	check.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	s.stop()
 	gone(t, group)
-	if _, err := os.Stat(filepath.Join(dir, "at-"+two.String())); err == nil {
-		t.Error("a command began in a stop")
-	}
+	absent(t, filepath.Join(dir, "at-"+two.String()))
 	s = start(t, o)
-	r := s.until(t, one)
-	if r.State != core.Lost || r.Reason != core.ReasonGone || r.Then != 0 {
-		t.Errorf("the interrupted run is %s: %s, then %d, %s", r.State, r.Reason, r.Then, r.Message)
-	}
+	r := s.ended(t, one, core.Lost, core.ReasonGone)
+	check.Equal(t, r.Then, 0, "the run after the interrupted one")
 	golden.New(t).Equal(t, "interrupted run", r.Message)
-	if r := s.until(t, two); r.State != core.Succeeded {
-		t.Errorf("what waited is %s: %s, %s", r.State, r.Reason, r.Message)
-	}
+	s.ended(t, two, core.Succeeded, "")
 }
 
 // TestCommandThatMayHaveBegun: if a process takes a command from the queue and dies before it records the start, the command is not
@@ -461,14 +452,8 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	})
 	s.stop()
 	s = start(t, o)
-	r := s.until(t, id)
-	if r.State != core.Lost || r.Reason != core.ReasonGone {
-		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
-	}
-	golden.New(t).Equal(t, "message", r.Message)
-	if _, err := os.Stat(filepath.Join(dir, "taken")); err == nil {
-		t.Error("it was started")
-	}
+	golden.New(t).Equal(t, "message", s.ended(t, id, core.Lost, core.ReasonGone).Message)
+	absent(t, filepath.Join(dir, "taken"))
 }
 
 // TestCommandsRefused: commands that are not allowed are rejected when they are saved, and again when they are sent.
@@ -503,20 +488,13 @@ func TestCommandsRefused(t *testing.T) {
 
 	s = start(t, Options{Dir: data})
 	refused(s, of(core.Command{Line: "true"}), "command", "no commands")
-	r := s.until(t, trigger(t, s, "was"))
-	if r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
-		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
-	}
+	r := s.ended(t, trigger(t, s, "was"), core.Failed, core.ReasonNotAccepted)
 	texts.Equal(t, "run of no commands", r.Message)
 	s.stop()
 
 	other := realDir(t)
 	s = start(t, Options{Dir: data, Commands: allowed(t, other)})
-	if r = s.until(t, trigger(t, s, "was")); r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
-		t.Errorf("it is %s: %s, %s", r.State, r.Reason, r.Message)
-	}
+	r = s.ended(t, trigger(t, s, "was"), core.Failed, core.ReasonNotAccepted)
 	texts.Equal(t, "run in another directory", r.Message, dir, "DIR", other, "OTHER")
-	if _, err := os.Stat(filepath.Join(dir, "was")); err == nil {
-		t.Error("a command that is not allowed has run")
-	}
+	absent(t, filepath.Join(dir, "was"))
 }

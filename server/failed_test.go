@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -77,21 +76,12 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 
 	// Metrics follow the stored runs after a moment.
-	eventually(t, 20*time.Second, func() error {
-		numbers := metricsOf(t, s)
-		for _, want := range []string{
-			`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`,
-			`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`,
-			`tickring_runs_finished_total{app="web",name="never",outcome="failed"} 3`,
-			`tickring_runs_finished_total{app="web",name="fine",outcome="succeeded"} 1`,
-			`tickring_runs_closed_total{app="web",state="failed"} 6`,
-		} {
-			if !strings.Contains(numbers, want+"\n") {
-				return fmt.Errorf("/metrics has no %s", want)
-			}
-		}
-		return nil
-	})
+	eventually(t, 20*time.Second, s.counted(t,
+		`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`+"\n",
+		`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`+"\n",
+		`tickring_runs_finished_total{app="web",name="never",outcome="failed"} 3`+"\n",
+		`tickring_runs_finished_total{app="web",name="fine",outcome="succeeded"} 1`+"\n",
+		`tickring_runs_closed_total{app="web",state="failed"} 6`+"\n"))
 
 	// One line for each retry chain, none for retried attempts.
 	if lines := log.with("failed for good"); len(lines) != 4 {
@@ -109,25 +99,12 @@ func TestFailuresAreTold(t *testing.T) {
 		t.Errorf("%s: %+v", last, line)
 	}
 
-	own, err := cl.GetFacts(t.Context())
-	check.OK(t, err)
 	jobs, err := cl.GetJobFacts(t.Context())
 	if err != nil || jobs.Looked != 4 || jobs.More || jobs.FailingJobs != 2 || jobs.Pending != nil {
 		t.Errorf("%+v %v", jobs, err)
 	}
-	list := doctor.Judge(&doctor.Facts{Now: own.Now, Own: &own, Jobs: &jobs})
-	var found []string
-	levels := map[doctor.Level]int{}
-	for _, x := range list {
-		if says := x.Says.String(); strings.Contains(says, "shop/") || strings.Contains(says, "web/") {
-			levels[x.Level]++
-			found = append(found, fmt.Sprintf("%s: %s; %s", x.Level, says, x.Do))
-		}
-	}
-	if !maps.Equal(levels, map[doctor.Level]int{doctor.Wrong: 2, doctor.Warning: 1}) {
-		t.Errorf("findings %v: %+v", levels, list)
-	}
-	texts.Equal(t, "findings", steady(strings.Join(found, "\n")))
+	list, own := s.findings(t)
+	texts.Equal(t, "findings", findingsWith(list, "shop/", "web/"))
 	// /healthz shows the same verdict as doctor and the console.
 	_, answer := ask(t, "GET", s.URL()+"/healthz", "")
 	var health struct{ Status, Verdict string }

@@ -9,10 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/wire"
 )
 
 // TestWideFiles: a restored database becomes private to its owner, and other files that all can read are logged once.
@@ -52,20 +49,5 @@ func TestRestoredLink(t *testing.T) {
 	(&Server{o: Options{Dir: dir, Restored: true}, log: slog.New(slog.DiscardHandler)}).ownFiles()
 	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v %v", info.Mode(), err)
-	}
-}
-
-// TestLogOfNonsense: an executor that repeats useless reports does not fill the log.
-func TestLogOfNonsense(t *testing.T) {
-	t.Parallel()
-	var log lines
-	s := start(t, Options{Log: log.warnings()})
-	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})
-	for range 100 {
-		ask(t, "POST", s.URL()+wire.PathCallback, `[{"logId":-1,"handleCode":200},{"logId":"x"}]`, wire.HeaderToken, "executors-of-shop")
-	}
-	s.stop()
-	if n := strings.Count(log.String(), "2 of 2 items cannot be used"); n < 1 || n > 2 { // one a minute
-		t.Errorf("%d lines: %.300s", n, log.String())
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/doctor"
 	apply "github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -137,24 +136,13 @@ func TestNotificationsDropped(t *testing.T) {
 	c := s.client(t)
 	says := func() string {
 		t.Helper()
-		facts, err := c.GetFacts(t.Context())
-		check.OK(t, err)
-		jobs, err := c.GetJobFacts(t.Context())
-		check.OK(t, err)
-		var found []string
-		for _, x := range doctor.Judge(&doctor.Facts{Now: facts.Now, Own: &facts, Jobs: &jobs}) {
-			if x.Check.String() == "notifications" {
-				found = append(found, fmt.Sprintf("%s: %s; %s", x.Level, x.Says, x.Do))
-			}
-		}
-		return steady(strings.Join(found, "\n"))
+		list, _ := s.findings(t)
+		return findingsWith(list, "channel", "notifications dropped")
 	}
 	texts.Equal(t, "healthy", says())
 	s.trigger(t, "shop/one") // for it has no executor
+	eventually(t, 20*time.Second, s.counted(t, `tickring_notifications_total{outcome="given-up"} 1`))
 	eventually(t, 20*time.Second, func() error {
-		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="given-up"} 1`) {
-			return fmt.Errorf("metrics: %s", numbers)
-		}
 		ch, err := c.GetChannel(t.Context(), "oncall")
 		if err != nil || ch.Trouble == nil || ch.Trouble.GivenUp != 1 || !strings.Contains(ch.Trouble.Error, "410 Gone") ||
 			ch.Trouble.Since.IsZero() {
@@ -182,10 +170,8 @@ func TestNotificationsDropped(t *testing.T) {
 	if x := list[0]; x.Event != "no-executor" || !strings.Contains(x.body, `"link":"`+s.URL()+`/console/runs/`+x.Run.ID+`"`) {
 		t.Errorf("told was %s", x.body)
 	}
+	eventually(t, 10*time.Second, s.counted(t, `tickring_notifications_total{outcome="sent"} 1`))
 	eventually(t, 10*time.Second, func() error {
-		if numbers := metricsOf(t, s); !strings.Contains(numbers, `tickring_notifications_total{outcome="sent"} 1`) {
-			return fmt.Errorf("metrics: %s", numbers)
-		}
 		if text := says(); strings.Contains(text, "oncall") {
 			return fmt.Errorf("doctor still reports %s", text)
 		}

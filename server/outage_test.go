@@ -21,10 +21,7 @@ func TestSleep(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{AliveEvery: time.Hour, OutageAfter: 20 * time.Second, WatchEvery: 50 * time.Millisecond})
 	received := make(chan core.RunID, 100)
-	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
-		Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
-	check.OK(t, err)
-	defer exec.Close()
+	exec := startExecutor(t, miniexec.Options{App: "web", Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
 	save(t, s, "web")
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)

@@ -153,10 +153,3 @@ func TestSlashesInAdminAddresses(t *testing.T) {
 		}
 	}
 }
-
-// post sends a request as an executor of app web.
-func post(t *testing.T, s *running, path, body string) string {
-	t.Helper()
-	_, answer := ask(t, "POST", s.URL()+path, body, wire.HeaderToken, "executors-of-web")
-	return answer
-}

@@ -32,9 +32,7 @@ func TestRestored(t *testing.T) {
 	jobs, runs := map[core.JobID]string{}, map[core.RunID]string{}
 	work := func(s *running, when string) {
 		t.Helper()
-		exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web"})
-		check.OK(t, err)
-		t.Cleanup(exec.Close)
+		startExecutor(t, miniexec.Options{App: "web", Admin: s.URL()})
 		save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "made-" + when, Handler: "work"}})
 		j, err := s.Manage().Job(t.Context(), "web/made-"+when)
 		check.OK(t, err)
@@ -149,10 +147,7 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	t.Parallel()
 	var received atomic.Int64
-	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
-		Received: func(*wire.Run, time.Time) { received.Add(1) }})
-	check.OK(t, err)
-	t.Cleanup(exec.Close)
+	exec := startExecutor(t, miniexec.Options{App: "web", Received: func(*wire.Run, time.Time) { received.Add(1) }})
 	dir := t.TempDir()
 	s := start(t, Options{Dir: dir})
 	save(t, s, "web", secondly("web", "beat"))

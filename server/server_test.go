@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -177,6 +178,63 @@ func (s *running) until(t *testing.T, id core.RunID, states ...core.State) (r co
 	return r
 }
 
+// ended waits until a run has ended, and checks how.
+func (s *running) ended(t *testing.T, id core.RunID, state core.State, reason core.Reason) core.Run {
+	t.Helper()
+	r := s.until(t, id)
+	if r.State != state || r.Reason != reason {
+		t.Errorf("run %s is %s: %s, want %s: %s: %s", id, r.State, r.Reason, state, reason, r.Message)
+	}
+	return r
+}
+
+// startExecutor starts an executor of an app, which ends with the test.
+func startExecutor(t *testing.T, o miniexec.Options) *miniexec.Executor {
+	t.Helper()
+	o.Token = "executors-of-" + o.App
+	x, err := miniexec.Start(o)
+	check.OK(t, err)
+	t.Cleanup(x.Close)
+	return x
+}
+
+// counted returns a function that returns an error until /metrics has all lines that begin with the texts.
+func (s *running) counted(t *testing.T, texts ...string) func() error {
+	return func() error {
+		t.Helper()
+		_, numbers := ask(t, "GET", s.URL()+"/metrics", "")
+		for _, text := range texts {
+			if !strings.Contains(numbers, "\n"+text) {
+				return fmt.Errorf("/metrics has no %s:\n%s", text, numbers)
+			}
+		}
+		return nil
+	}
+}
+
+// findings returns the findings of doctor, with the facts that the API returns.
+func (s *running) findings(t *testing.T) (list []doctor.Finding, own client.Facts) {
+	t.Helper()
+	c := s.client(t)
+	own, err := c.GetFacts(t.Context())
+	check.OK(t, err)
+	jobs, err := c.GetJobFacts(t.Context())
+	check.OK(t, err)
+	return doctor.Judge(&doctor.Facts{Now: own.Now, Own: &own, Jobs: &jobs}), own
+}
+
+// findingsWith returns the findings whose text contains one of some parts.
+func findingsWith(list []doctor.Finding, parts ...string) string {
+	var found []string
+	for _, x := range list {
+		says := x.Says.String()
+		if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(says, part) }) {
+			found = append(found, fmt.Sprintf("%s: %s; %s", x.Level, says, x.Do))
+		}
+	}
+	return steady(strings.Join(found, "\n"))
+}
+
 // succeeded waits until a job has n successful runs, and returns its successful runs.
 func (s *running) succeeded(t *testing.T, job string, n int, within time.Duration) (runs []core.Run) {
 	t.Helper()
@@ -245,7 +303,7 @@ func TestFire(t *testing.T) {
 	s := start(t, Options{})
 	var mu sync.Mutex
 	got := map[core.RunID]time.Time{}
-	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+	startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
 		Received: func(r *wire.Run, at time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -254,8 +312,6 @@ func TestFire(t *testing.T) {
 			}
 			got[core.RunID(r.LogID)] = at
 		}})
-	check.OK(t, err)
-	defer exec.Close()
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
 	s.succeeded(t, "web/beat", 5, 15*time.Second) // the audit below needs at least one whole second
@@ -272,11 +328,8 @@ func TestFire(t *testing.T) {
 	if err != nil || audit.Unaccounted != 0 || audit.Demanded == 0 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
-	numbers := metricsOf(t, s)
-	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
-		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
-		check.Contains(t, numbers, want, "/metrics")
-	}
+	check.NoError(t, s.counted(t, `tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
+		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds")())
 }
 
 // TestStandby: a second server on the same data answers 503 with the reason,

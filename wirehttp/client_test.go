@@ -4,18 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -42,20 +38,20 @@ type flavor struct {
 	client func(o ClientOptions) *Client
 }
 
-func flavors(t testing.TB) []flavor {
-	_, pool := certificate(t)
+func flavors() []flavor {
+	_, pool := certificate()
 	return []flavor{
 		{"hand-kept", "http", New},
 		{"net/http", "http", viaNetHTTPOnly},
 		{"net/http with TLS", "https", func(o ClientOptions) *Client {
-			o.TLS = &tls.Config{RootCAs: pool, ServerName: "executor.test"}
+			o.TLS = &tls.Config{RootCAs: pool, ServerName: "example.com"}
 			return New(o)
 		}},
 	}
 }
 
 func eachFlavor(t *testing.T, test func(t *testing.T, f flavor)) {
-	for _, f := range flavors(t) {
+	for _, f := range flavors() {
 		t.Run(f.name, func(t *testing.T) { test(t, f) })
 	}
 }
@@ -84,29 +80,14 @@ type both struct {
 
 func (b *both) closeIdle() { b.transport.closeIdle(); b.pool.closeIdle() }
 
-var certificate = func() func(t testing.TB) (tls.Certificate, *x509.CertPool) {
-	var cert tls.Certificate
-	var pool *x509.CertPool
-	var once sync.Once
-	return func(t testing.TB) (tls.Certificate, *x509.CertPool) {
-		once.Do(func() {
-			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-			check.OK(t, err)
-			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"},
-				DNSNames:  []string{"executor.test"},
-				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-				KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
-			der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
-			check.OK(t, err)
-			leaf, err := x509.ParseCertificate(der)
-			check.OK(t, err)
-			cert = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-			pool = x509.NewCertPool()
-			pool.AddCert(leaf)
-		})
-		return cert, pool
-	}
-}()
+// certificate returns the certificate of net/http/httptest for example.com, and the pool that a client verifies it with.
+var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return s.TLS.Certificates[0], pool
+})
 
 // server speaks to each connection by script, below HTTP.
 type server struct {
@@ -128,7 +109,7 @@ func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *b
 	s = &server{ln: ln, open: map[net.Conn]bool{}}
 	base = scheme + "://" + ln.Addr().String() + "/"
 	if scheme == "https" {
-		cert, _ := certificate(t)
+		cert, _ := certificate()
 		s.ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
 	}
 	s.wg.Go(func() {
@@ -272,7 +253,7 @@ func TestOutcomes(t *testing.T) {
 		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, Unknown, 0, 0, "", true},
 		{"hangs", hang, Unknown, 0, 0, "", true},
 	} {
-		for _, f := range flavors(t) {
+		for _, f := range flavors() {
 			t.Run(c.name+"/"+f.name, func(t *testing.T) {
 				s, base := serve(t, f.scheme, c.script)
 				o := ClientOptions{Policy: local}
@@ -401,8 +382,8 @@ func TestLogOfAnyLength(t *testing.T) {
 						}
 					}
 				})
-				_, roots := certificate(t)
-				c2 := New(ClientOptions{Policy: local, TLS: &tls.Config{RootCAs: roots, ServerName: "executor.test"}})
+				_, roots := certificate()
+				c2 := New(ClientOptions{Policy: local, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
 				res, out := c2.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
 				c2.Close()
 				if c.lines == 0 {
@@ -531,7 +512,7 @@ func TestBeforeFirstByte(t *testing.T) {
 		}
 	})
 	t.Run("time-out of the dial", func(t *testing.T) {
-		for _, f := range flavors(t) {
+		for _, f := range flavors() {
 			c := f.client(ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -587,42 +568,35 @@ func TestConnectionsAreKept(t *testing.T) {
 // A connection that the executor closed, spoiled, or that is too old is not
 // used again, and no run is in doubt for it.
 func TestDeadConnectionsAreNotUsed(t *testing.T) {
-	closed := make(chan struct{}, 1)
-	for name, script := range map[string]func(s *server, c net.Conn, br *bufio.Reader){
-		"closed without a word": func(s *server, c net.Conn, br *bufio.Reader) {
-			if s.read(br) {
-				_, _ = io.WriteString(c, http11("200 OK", yes))
-			}
-			c.Close()
-			closed <- struct{}{}
-		},
-		"announced close": func(s *server, c net.Conn, br *bufio.Reader) {
-			if s.read(br) {
-				_, _ = io.WriteString(c, strings.Replace(http11("200 OK", yes), "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1))
-			}
-			closed <- struct{}{}
-		},
-		"reset": func(s *server, c net.Conn, br *bufio.Reader) {
-			if s.read(br) {
-				_, _ = io.WriteString(c, http11("200 OK", yes))
-			}
+	closed, accepted := make(chan struct{}, 1), http11("200 OK", yes)
+	for name, c := range map[string]struct {
+		response string
+		after    func(c net.Conn, br *bufio.Reader)
+	}{
+		"closed without a word": {accepted, func(c net.Conn, _ *bufio.Reader) { c.Close() }},
+		"announced close":       {strings.Replace(accepted, "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1), nil},
+		"reset": {accepted, func(c net.Conn, _ *bufio.Reader) {
 			_ = c.(*net.TCPConn).SetLinger(0)
 			c.Close()
-			closed <- struct{}{}
-		},
-		"more than was asked for": func(s *server, c net.Conn, br *bufio.Reader) {
-			if s.read(br) {
-				_, _ = io.WriteString(c, http11("200 OK", yes)+http11("200 OK", `{"code":500,"msg":"of another run"}`))
-			}
-			closed <- struct{}{}
-			_, _ = br.ReadByte()
-		},
+		}},
+		"more than was asked for": {accepted + http11("200 OK", `{"code":500,"msg":"of another run"}`), nil}, // and stays open
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, base := serve(t, "http", script)
-			c := newClient(t, ClientOptions{Policy: local})
+			s, base := serve(t, "http", func(s *server, conn net.Conn, br *bufio.Reader) {
+				if s.read(br) {
+					_, _ = io.WriteString(conn, c.response)
+				}
+				if c.after != nil {
+					c.after(conn, br)
+				}
+				closed <- struct{}{}
+				if name == "more than was asked for" {
+					_, _ = br.ReadByte()
+				}
+			})
+			client := newClient(t, ClientOptions{Policy: local})
 			for i := range 20 {
-				if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
+				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
 					// A reset may overtake the answer: then the run is in
 					// doubt, but never sent twice.
 					t.Fatalf("call %d: %+v", i, out)
@@ -985,9 +959,8 @@ func bare(b *testing.B) string {
 	return base
 }
 
-func benchmarkRun(b *testing.B, c *Client) {
-	defer c.Close()
-	base := bare(b)
+func BenchmarkClientRun(b *testing.B) {
+	c, base := newClient(b, ClientOptions{Policy: local}), bare(b)
 	r := wire.Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: wire.BlockSerial,
 		LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	auth := Auth{Token: "secret-token-of-demo", App: "demo"}
@@ -1014,39 +987,5 @@ func benchmarkRun(b *testing.B, c *Client) {
 				}
 			}
 		})
-	})
-}
-
-func BenchmarkClientRun(b *testing.B) { benchmarkRun(b, New(ClientOptions{Policy: local})) }
-
-func BenchmarkClientRunNetHTTP(b *testing.B) {
-	benchmarkRun(b, viaNetHTTPOnly(ClientOptions{Policy: local}))
-}
-
-// BenchmarkReadResponse compares our own parser with net/http.
-func BenchmarkReadResponse(b *testing.B) {
-	raw := []byte(http11("200 OK", yes))
-	src := bytes.NewReader(raw)
-	br := bufio.NewReaderSize(src, lineBuffer)
-	b.Run("own", func(b *testing.B) {
-		room := make([]byte, 0, 4096)
-		b.ReportAllocs()
-		for b.Loop() {
-			src.Reset(raw)
-			br.Reset(src)
-			if _, _, _, err := readResponse(br, room, maxReply, false, nil); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("net/http", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			src.Reset(raw)
-			br.Reset(src)
-			res, err := http.ReadResponse(br, nil)
-			check.OK(b, err)
-			check.Call(b)(io.Copy(io.Discard, res.Body))
-		}
 	})
 }

@@ -32,6 +32,8 @@ func TestAllDoors(t *testing.T) {
 	for _, ask := range []struct{ method, path, token, body, want string }{
 		{"GET", "/v1/apps", "function-admin-token", "", "billing"},
 		{"GET", "/v1/apps", "executor-token", "", "401"},
+		{"PUT", "/v1/jobs/billing/close", "function-admin-token", `{"handler":"close","schedule":{"every":"1m"}}`, "created"},
+		{"PUT", "/v1/jobs/billing/close", "function-admin-token", `{handler}`, "400"},
 		{"POST", "/api/registry", "executor-token", registration, `"code":200`},
 		{"POST", "/xxl-job-admin/api/registry", "executor-token", registration, `"code":200`},
 		{"POST", "/api/registry", "function-admin-token", registration, `"code":500`},

@@ -2,21 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/aws/aws-lambda-go/events"
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/lambdatest"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/store"
@@ -51,16 +45,7 @@ func state(t *testing.T, e *store.Store) core.State {
 // ask sends a document, changed, and answers status and body.
 func ask(t *testing.T, c *lambdaboot.Config, e *store.Store, name string, replace ...string) (int, string) {
 	t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	doc, err := os.ReadFile("testdata/" + name)
-	check.OK(t, err)
-	out, err := awslambda.NewHandler(wire(c, e, nil, log)).Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
-	check.OK(t, err)
-	var res events.APIGatewayV2HTTPResponse
-	if err := json.Unmarshal(out, &res); err != nil {
-		t.Fatalf("%s, %v", out, err)
-	}
-	return res.StatusCode, res.Body
+	return lambdatest.Request(t, wire(c, e, nil, slog.New(slog.DiscardHandler)), name, replace...)
 }
 
 func TestCallbacks(t *testing.T) {
@@ -79,28 +64,6 @@ func TestCallbacks(t *testing.T) {
 		if _, body := ask(t, &lambdaboot.Config{}, e, doc, "api/callback", "api/registry"); !strings.Contains(body, `"code":500`) {
 			t.Errorf("a registration at this endpoint: %s", body)
 		}
-	}
-}
-
-// refusing is a store that accepts no ends of runs.
-type refusing struct{ store.Runs }
-
-func (refusing) Put(_ context.Context, puts []store.RunPut) []error {
-	return slices.Repeat([]error{core.ErrThrottled}, len(puts))
-}
-
-// What cannot be stored is not answered as stored: the executor sends it again.
-func TestCallbackNotStored(t *testing.T) {
-	e := open(t)
-	s, full := e, *e
-	full.Runs = refusing{s.Runs}
-	e = &full
-	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
-		t.Errorf("answered %s", body)
-	}
-	e = s
-	if _, body := ask(t, &lambdaboot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
-		t.Errorf("answered %s, the run is %s", body, state(t, e))
 	}
 }
 

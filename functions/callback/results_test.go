@@ -3,23 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/lambdatest"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/store"
@@ -50,23 +50,7 @@ func (g *graveyard) bury(_ context.Context, body, reason string) error {
 // records sends a batch of the results queue, and returns the IDs to deliver again.
 func records(t *testing.T, c *lambdaboot.Config, e *store.Store, g *graveyard, bodies ...string) ([]string, error) {
 	t.Helper()
-	var ev events.SQSEvent
-	for i, b := range bodies {
-		ev.Records = append(ev.Records, events.SQSMessage{MessageId: string(rune('a' + i)), Body: b, EventSource: "aws:sqs"})
-	}
-	in, err := json.Marshal(ev)
-	check.OK(t, err)
-	out, err := awslambda.NewHandler(wire(c, e, g.bury, slog.New(slog.DiscardHandler))).Invoke(t.Context(), in)
-	if err != nil {
-		return nil, err
-	}
-	var res events.SQSEventResponse
-	check.OK(t, json.Unmarshal(out, &res))
-	var again []string
-	for _, f := range res.BatchItemFailures {
-		again = append(again, f.ItemIdentifier)
-	}
-	return again, nil
+	return lambdatest.Deliver(t, wire(c, e, g.bury, slog.New(slog.DiscardHandler)), lambdatest.Batch(bodies...))
 }
 
 var config = &lambdaboot.Config{AdminToken: "function-admin-token"}
@@ -144,8 +128,8 @@ func TestForeignRecords(t *testing.T) {
 		}
 		texts.Equal(t, name, strings.Join(g.reasons, "\n"))
 		g.err = errors.New("throttled")
-		if again, err := records(t, config, e, g, body, document(t, config, "success")); err != nil || len(again) != 1 || again[0] != "a" ||
-			state(t, e) != core.Succeeded {
+		if again, err := records(t, config, e, g, body, document(t, config, "success")); err != nil ||
+			!slices.Equal(again, []string{lambdatest.ID(1)}) || state(t, e) != core.Succeeded {
 			t.Errorf("%.80s: %v %v, the run is %s", body, again, err, state(t, e))
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
@@ -22,6 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/lambdatest"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -63,29 +63,10 @@ func (c *calls) handler() *handler {
 	}
 }
 
-// invoke decodes a document as Lambda would, passes it to the handler, and returns the IDs to deliver again.
+// invoke passes an event to the handler, and returns the IDs to deliver again.
 func invoke(t *testing.T, h *handler, doc []byte) ([]string, error) {
 	t.Helper()
-	out, err := awslambda.NewHandler(h.handle).Invoke(t.Context(), doc)
-	if err != nil {
-		return nil, err
-	}
-	var res struct {
-		BatchItemFailures []struct {
-			ItemIdentifier string `json:"itemIdentifier"`
-		} `json:"batchItemFailures"`
-	}
-	if err := json.Unmarshal(out, &res); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if res.BatchItemFailures == nil {
-		t.Errorf("the answer has no list of failures: %s", out)
-	}
-	var ids []string
-	for _, f := range res.BatchItemFailures {
-		ids = append(ids, f.ItemIdentifier)
-	}
-	return ids, nil
+	return lambdatest.Deliver(t, h.handle, doc)
 }
 
 func read(t *testing.T, name string) []byte {
@@ -95,20 +76,7 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-func id(n int) string { return fmt.Sprintf("%08d-40d6-41b9-8e22-a18a1f3ae8d9", n) }
-
-// batch is an event of messages with these bodies.
-func batch(bodies ...string) []byte {
-	var e events.SQSEvent
-	for i, b := range bodies {
-		e.Records = append(e.Records, events.SQSMessage{MessageId: id(i + 1), Body: b, EventSource: "aws:sqs"})
-	}
-	b, err := json.Marshal(e)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
+var id, batch = lambdatest.ID, lambdatest.Batch
 
 const slot = core.Instant(1795275060)
 
@@ -210,6 +178,11 @@ func TestBadEvents(t *testing.T) {
 	if noID == string(read(t, "poisoned.json")) {
 		t.Fatal("the document has no such ID")
 	}
+	var largest calls
+	if back, err := invoke(t, largest.handler(), batch(slices.Repeat([]string{fires(7)}, 10_000)...)); err != nil || len(back) > 0 ||
+		len(largest.fires) != 10_000 {
+		t.Errorf("the largest batch: %d dispatched, %d come again, %v", len(largest.fires), len(back), err)
+	}
 	texts := golden.New(t)
 	for name, doc := range map[string]string{
 		"not JSON":                `{"Records":[`,
@@ -228,14 +201,6 @@ func TestBadEvents(t *testing.T) {
 				t.Errorf("%d dispatched, %d dead-lettered, %d checked", len(k.fires), len(k.dead), len(k.checks))
 			}
 		})
-	}
-}
-
-func TestLargestBatch(t *testing.T) {
-	var c calls
-	if back, err := invoke(t, c.handler(), batch(slices.Repeat([]string{fires(7)}, 10_000)...)); err != nil || len(back) > 0 ||
-		len(c.fires) != 10_000 {
-		t.Errorf("%d dispatched, %d come again, %v", len(c.fires), len(back), err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/lambdaboot"
@@ -31,9 +31,9 @@ func record(id, body string) events.SQSMessage {
 	return events.SQSMessage{MessageId: id, Body: body, EventSourceARN: "arn:aws:sqs:eu-central-1:1:postrun", ReceiptHandle: "r" + id}
 }
 
-func ofRun(id core.RunID) string {
+func ofRun(id core.RunID, owes core.PostRun) string {
 	return string(ring.Encode(ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Log: true}}}))
+		PostRun: &ring.PostRun{Run: id, PostRun: owes}}))
 }
 
 // TestHandle: of a batch each message is answered by itself.
@@ -58,9 +58,9 @@ func TestHandle(t *testing.T) {
 		}}
 	fires := string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: 9, Fires: []core.Fire{{Run: core.PlannedRun(1, 9), At: 9, Slot: 9,
 		Cause: core.CauseSchedule}}}))
-	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{
-		record("1", ofRun(core.NumberedRun(1, 1))), record("2", ofRun(core.NumberedRun(1, 2))), record("3", "{"), record("4", `{"v":99}`),
-		record("5", fires), record("6", "unburied"), record("7", ofRun(core.NumberedRun(1, 7)))}})
+	log := func(n uint32) string { return ofRun(core.NumberedRun(1, n), core.PostRun{Log: true}) }
+	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", log(1)), record("2", log(2)), record("3", "{"),
+		record("4", `{"v":99}`), record("5", fires), record("6", "unburied"), record("7", log(7))}})
 	check.OK(t, err)
 	var again []string
 	for _, f := range res.BatchItemFailures {
@@ -73,7 +73,7 @@ func TestHandle(t *testing.T) {
 		t.Errorf("made %v, buried %q", made, buried)
 	}
 	refuse = errors.New("these tables are another's")
-	one := events.SQSEvent{Records: []events.SQSMessage{record("1", ofRun(core.NumberedRun(1, 1)))}}
+	one := events.SQSEvent{Records: []events.SQSMessage{record("1", log(1))}}
 	if _, err := h.handle(t.Context(), one); err == nil || len(made) != 3 {
 		t.Errorf("on tables of another deployment: %v, made %v", err, made)
 	}
@@ -82,38 +82,66 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// phone is a notifier that records its messages.
-type phone struct{ sent []core.Message }
+// noGrave is for tests in which no message goes to the dead-letter queue.
+func noGrave(context.Context, string, string) error { return errors.New("a dead letter") }
+
+// stored stores a failed run of app a, and returns it.
+func stored(t *testing.T, e *store.Store, address string, owes core.PostRun) core.Run {
+	t.Helper()
+	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+		Address: address, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: owes}
+	check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
+	return run
+}
+
+// delivered passes a message to the handler as main builds it.
+func delivered(t *testing.T, c *lambdaboot.Config, e *store.Store, to notification.Sender, body string) {
+	t.Helper()
+	h := assemble(c, e, noGrave, to, slog.New(slog.DiscardHandler))
+	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", body)}})
+	if err != nil || len(res.BatchItemFailures) > 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+}
+
+// phone is a notifier that records its messages, and fails with err.
+type phone struct {
+	sent []core.Message
+	err  error
+}
 
 func (p *phone) Send(_ context.Context, _ core.Channel, m core.Message) error {
 	p.sent = append(p.sent, m)
-	return nil
+	return p.err
 }
 
-// TestLinks: a notification of a run links to the deployment's configured URL.
-func TestLinks(t *testing.T) {
+// TestNotifications: a notification of a run links to the deployment's configured URL. A notification that the channel rejects
+// permanently is counted once in CloudWatch, although its message is delivered twice.
+func TestNotifications(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
-		EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1)}
-	for _, err := range []error{
-		e.CreateRuns(t.Context(), []core.Run{run})[0],
+	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
+		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
+	job.Normalize()
+	check.OK(t, errors.Join(
 		e.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com", Rev: 1},
 			core.Change{ID: 1}),
 		e.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Notify: core.Notify{To: []string{"oncall"}}, Rev: 1}),
-	} {
-		check.OK(t, err)
-	}
-	to := &phone{}
-	buried := func(context.Context, string, string) error { return nil }
-	h := assemble(&lambdaboot.Config{RunURL: "https://jobs.example.com/runs/{run}"}, e, buried, to,
-		slog.New(slog.DiscardHandler))
-	note := string(ring.Encode(ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Run: run.ID, When: time.Now()}}, time.Now())[0].Message))
-	if res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", note)}}); err != nil ||
-		len(res.BatchItemFailures) > 0 {
-		t.Fatalf("%+v, %v", res, err)
-	}
+		e.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 2, App: "a"}),
+		e.Jobs.Put(t.Context(), []store.JobPut{{Create: &job}})[0]))
+	run, to := stored(t, e, "", core.PostRun{Notice: true}), &phone{}
+	c := &lambdaboot.Config{RunURL: "https://jobs.example.com/runs/{run}"}
+	note := ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Run: run.ID, When: time.Now()}}, time.Now())[0].Message
+	delivered(t, c, e, to, string(ring.Encode(note)))
 	if len(to.sent) != 1 || to.sent[0].Link != "https://jobs.example.com/runs/"+run.ID.String() {
 		t.Errorf("sent were %+v", to.sent)
+	}
+	var told bytes.Buffer
+	c.Metrics, to.err = lambdaboot.NewMetrics("Tickring-Scheduler", &told), &core.Undelivered{Reason: "answered 410 Gone", Permanent: true}
+	for range 2 {
+		delivered(t, c, e, to, ofRun(run.ID, run.PostRun))
+	}
+	if n := strings.Count(told.String(), `"`+lambdaboot.NotificationsDropped+`":1`); n != 1 {
+		t.Errorf("CloudWatch gets %d reports, not one: %s", n, &told)
 	}
 }
 
@@ -126,63 +154,14 @@ func TestKeeps(t *testing.T) {
 	}))
 	defer exec.Close()
 	e := memory.Open(t, memory.Options{})
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
-		Address: exec.URL, SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Log: true}}
-	check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
+	run := stored(t, e, exec.URL, core.PostRun{Log: true})
 	c := &lambdaboot.Config{Policy: safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ListLoopback: true}}
-	if host, _, err := net.SplitHostPort(exec.Listener.Addr().String()); err != nil || host != "127.0.0.1" {
-		t.Skipf("the executor listens on %s", host)
-	}
-	h := assemble(c, e, func(context.Context, string, string) error { return nil }, nil, slog.New(slog.DiscardHandler))
-	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", ofRun(run.ID))}})
-	if err != nil || len(res.BatchItemFailures) > 0 {
-		t.Fatalf("%+v, %v", res, err)
-	}
+	delivered(t, c, e, nil, ofRun(run.ID, run.PostRun))
 	k, is, err := e.KeptLog(t.Context(), run.ID)
 	if text, terr := postrun.Text(&k); err != nil || terr != nil || !is || text != "no such table\n" || !k.Whole() {
 		t.Errorf("kept %t, %q, %+v, %v, %v", is, text, k, err, terr)
 	}
 	if r := memory.Run(t, e, run.ID); r.Owing() {
 		t.Errorf("it owes %+v", r.OwesPostRun())
-	}
-}
-
-// refusing is a channel that rejects everything permanently.
-type refusing struct{}
-
-func (refusing) Send(context.Context, core.Channel, core.Message) error {
-	return &core.Undelivered{Reason: "answered 410 Gone", Permanent: true}
-}
-
-// TestGivenUp: a notification that is given up is counted once in CloudWatch.
-func TestGivenUp(t *testing.T) {
-	e := memory.Open(t, memory.Options{})
-	job := core.Job{Def: core.Def{ID: 1, App: "a", Name: "sweep", Handler: "demo", Notify: core.Notify{To: []string{"oncall"}}},
-		Sched: core.Sched{ID: 1, App: "a", State: core.Started, Rev: 1}}
-	job.Normalize()
-	run := core.Run{ID: core.NumberedRun(1, 1), App: "a", State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
-		SentAt: time.Now(), EndedAt: time.Now(), Attempt: 1, First: core.NumberedRun(1, 1), PostRun: core.PostRun{Notice: true}}
-	for _, err := range []error{
-		e.PutChannel(t.Context(), 0, core.Channel{Name: "oncall", Kind: core.ChannelWebhook, URL: "https://hooks.example.com/", Rev: 1},
-			core.Change{ID: 1}),
-		e.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 2, App: "a"}),
-		e.Jobs.Put(t.Context(), []store.JobPut{{Create: &job}})[0],
-		e.CreateRuns(t.Context(), []core.Run{run})[0],
-	} {
-		check.OK(t, err)
-	}
-	var told bytes.Buffer
-	c := &lambdaboot.Config{Metrics: lambdaboot.NewMetrics("Tickring-Scheduler", &told)}
-	h := assemble(c, e, func(context.Context, string, string) error { return nil }, refusing{}, slog.New(slog.DiscardHandler))
-	body := string(ring.Encode(ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: run.ID, PostRun: run.PostRun}}))
-	for range 2 { // a duplicate arrives
-		res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", body)}})
-		if err != nil || len(res.BatchItemFailures) > 0 {
-			t.Fatalf("%+v, %v", res, err)
-		}
-	}
-	if n := strings.Count(told.String(), `"`+lambdaboot.NotificationsDropped+`":1`); n != 1 {
-		t.Errorf("CloudWatch gets %d reports, not one: %s", n, &told)
 	}
 }

@@ -1,20 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
-
-	"github.com/aws/aws-lambda-go/events"
-	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/lambdatest"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -22,24 +18,15 @@ func TestRegistrations(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
 		core.Change{ID: 1, App: "billing"}))
-	door := func(p safedial.Policy) awslambda.Handler {
-		log := slog.New(slog.DiscardHandler)
-		return awslambda.NewHandler(lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, log), log))
-	}
 	// A private address needs a network that is allowed: its environment names them.
-	narrow, h := door(safedial.Policy{}), door(safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	narrow, wide := safedial.Policy{}, safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	// ask sends a modified document and returns the reply; code 200 means that it is stored.
-	ask := func(h awslambda.Handler, name string, replace ...string) string {
+	ask := func(p safedial.Policy, name string, replace ...string) string {
 		t.Helper()
-		doc, err := os.ReadFile("testdata/" + name)
-		check.OK(t, err)
-		out, err := h.Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
-		check.OK(t, err)
-		var res events.APIGatewayV2HTTPResponse
-		if err := json.Unmarshal(out, &res); err != nil || res.StatusCode != 200 {
-			t.Fatalf("%s, %v", out, err)
-		}
-		return res.Body
+		log := slog.New(slog.DiscardHandler)
+		status, body := lambdatest.Request(t, lambdaboot.HTTP(wire(&lambdaboot.Config{Policy: p}, e, log), log), name, replace...)
+		check.Equal(t, status, 200, "%s", body)
+		return body
 	}
 	there := func() int {
 		t.Helper()
@@ -63,7 +50,7 @@ func TestRegistrations(t *testing.T) {
 		{"its next heartbeat", "httpapi.json", nil, `"code":200`, 1},
 		{"its removal", "url.json", nil, `"code":200`, 0},
 	} {
-		if got := ask(h, c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
+		if got := ask(wide, c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
 			t.Errorf("%s: %s, %d registered; want %s, %d", c.what, got, there(), c.want, c.after)
 		}
 	}
