@@ -49,7 +49,8 @@ func (a *arrivals) add(at core.Instant, late time.Duration) {
 }
 
 func newReceiver() *receiver {
-	return &receiver{fires: newArrivals(), fam: family{map[int32][]ended{}, newArrivals()}, crowd: crowd{map[string]*crowded{}, newArrivals(), 0}}
+	return &receiver{fires: newArrivals(), fam: family{map[int32][]ended{}, newArrivals()},
+		crowd: crowd{groups: map[string]*crowded{}, after: newArrivals()}}
 }
 
 // handle executes a run. A run whose params name a group takes some time, and a parent takes as long as its job's number says.
