@@ -16,9 +16,6 @@ func (w *World) canonical(s *state) (swapped swaps) {
 	for f := range w.Fires {
 		w.forgetClosed(s, f)
 	}
-	if p := &s.permits; p.holder != 0 && s.runs[p.holder-1].is != absent {
-		p.until, p.past = 0, 0
-	}
 	for k := range s.disp {
 		s.disp[k].forget(s)
 	}
@@ -67,13 +64,12 @@ func (d *invocation) forget(s *state) {
 	for f := range d.of {
 		i := &d.of[f]
 		was := *i
-		i.falls, i.owner, i.until, i.address, i.maybeSent, i.slot, i.params, i.permit, i.place, i.id = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+		i.falls, i.owner, i.until, i.address, i.maybeSent, i.slot, i.params, i.place, i.id = 0, 0, 0, 0, 0, 0, 0, 0, 0
 		switch was.is {
 		case toClaim, toRecord, toLook:
-			i.falls, i.permit = was.falls, was.permit
-		case judged, readPast, readLive, toTake, toQueue:
+			i.falls = was.falls
+		case judged, readPast, readLive, toTake:
 			i.falls, i.owner, i.until, i.address, i.slot, i.params = was.falls, was.owner, was.until, was.address, was.slot, was.params
-			i.permit = was.permit
 		case mine, checked:
 			i.address, i.maybeSent, i.params = was.address, was.maybeSent, was.params
 		case refused, movedUnknown:
@@ -154,11 +150,11 @@ func (p person) key() uint64 {
 	return pack(p.at, p.kind, p.rev, p.next, p.tail, p.due, p.slot, p.params)
 }
 
-func (d *invocation) key() (k [8 + 10*maxFires]uint8) {
+func (d *invocation) key() (k [8 + 9*maxFires]uint8) {
 	n := copy(k[:], []uint8{d.at, d.fires, d.rev, d.slot, d.read, d.message, d.told, d.past})
 	for f := range d.of {
 		i := &d.of[f]
-		n += copy(k[n:], []uint8{i.is, i.falls, i.address, i.maybeSent, i.slot, i.params, i.stored, i.permit, i.place, i.id})
+		n += copy(k[n:], []uint8{i.is, i.falls, i.address, i.maybeSent, i.slot, i.params, i.stored, i.place, i.id})
 	}
 	return k
 }
@@ -183,9 +179,6 @@ func (s *state) tokens(f func(*uint8)) {
 	f(&s.late.nonce)
 	f(&s.late.owner)
 	f(&s.late.until)
-	f(&s.permits.until)
-	f(&s.late.before.until)
-	f(&s.late.after.until)
 }
 
 // renumber gives the tokens the lowest numbers, in the order of their places.

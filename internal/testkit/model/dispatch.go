@@ -107,8 +107,6 @@ func (g *gen) firstWrite(s state, k, f int) bool {
 	switch d.of[f].is {
 	case toClaim:
 		g.claim(s, k, f)
-	case toQueue:
-		g.queue(s, k, f)
 	case toRecord:
 		g.write(s, dispName(k)+" records "+fireName(f)+" as skipped", func(t *state) bool {
 			if t.runs[f].is != absent {
@@ -140,16 +138,12 @@ func (g *gen) claim(s state, k, f int) {
 		}, late{what: lateClaim, fire: uint8(f), rev: s.disp[k].rev})
 		return
 	}
-	if g.w.Limit && s.disp[k].of[f].permit == 0 {
-		g.ask(s, k, f, false)
-		return
-	}
 	a, nonce := firstAddress(&s, k, f), s.disp[k].nonce
 	put := g.putClaim(f, nonce, a, s.disp[k].rev)
 	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
 		i.address = a
-		i.is, i.permit = [...]uint8{mine, toLook, passing, toLook}[ans], 0
+		i.is = [...]uint8{mine, toLook, passing, toLook}[ans]
 	}, late{what: lateClaim, fire: uint8(f), nonce: nonce, address: a, rev: s.disp[k].rev})
 }
 
@@ -236,7 +230,7 @@ func (g *gen) lookAtRun(s state, k, f int) {
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
 	case r.is != open && (r.owes == 0 && r.place == 0 || g.w.ClosedIsDone):
-		i.is = g.afterClosed(&s, f)
+		i.is = done
 		g.emit(&s, false, "%s looks at %s: closed", who, fireName(f))
 	case r.is != open:
 		t := s
@@ -391,10 +385,6 @@ func (g *gen) takeOver(s state, k, f int) {
 	if to == 0 {
 		to = firstAddress(&s, k, f)
 	}
-	if g.w.Limit && i.permit == 0 && !(i.resend() && g.w.ResendAsksNot) {
-		g.ask(s, k, f, true)
-		return
-	}
 	put := g.putTake(f, i.owner, i.until, i.address, d.nonce, to)
 	if read := s.disp[1-k].of[f].until; g.w.UntilComesTwice && read != 0 {
 		t := s
@@ -407,7 +397,6 @@ func (g *gen) takeOver(s state, k, f int) {
 	}
 	g.write(s, dispName(k)+" takes "+fireName(f)+" over", put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
-		i.permit = 0
 		if ans != ok {
 			i.is = toLook
 			return
@@ -455,8 +444,6 @@ func (g *gen) sendOrEnd(s state, k, f int) bool {
 		g.owe(s, k, f)
 	case chained:
 		g.chainGoesOn(s, k, f)
-	case releasing:
-		g.release(s, f, dispName(k), func(t *state) { t.disp[k].of[f].is = done })
 	default:
 		return false
 	}
@@ -518,9 +505,6 @@ func (g *gen) sent(s state, k, f int, arrives bool, then uint8, words string) {
 		g.breaks("4: a revision sends what was due before it")
 	}
 	if arrives {
-		if g.w.Limit && s.runs[f].is == open && s.another(f) {
-			g.breaks("8: two are at work, and one may be")
-		}
 		g.arrive(&s, k, f)
 	}
 	i.is = then

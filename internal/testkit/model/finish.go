@@ -57,8 +57,6 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 		g.follow(*s, who, of)
 	case endOver, endTell:
 		g.giveUp(*s, who, of)
-	case endRelease:
-		g.release(*s, int(e.fire), who, func(t *state) { *of(t) = ender{} })
 	case endChain:
 		g.write(*s, who+" moves the job on after "+fireName(int(e.fire)), g.putChainEnded(int(e.fire)),
 			func(t *state, _ answer) { *of(t) = ender{} }, late{})
@@ -89,8 +87,6 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		e.at, e.id, e.place, words = endDraw, 0, r.place, "it is closed, and owes children"
 	case r.is != open && g.w.Kind == FixedDelay && s.job.tail == uint8(f+1):
 		e.at, words = endChain, "it is closed"
-	case r.is != open && s.holds(f):
-		e.at, words = endRelease, "it is closed, and has its permit"
 	case r.is != open:
 		*e, words = ender{}, "it is closed"
 	case e.unsent(r) && !g.w.ReportEndsUnsent:
@@ -101,9 +97,7 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 	case e.what == endKilled && r.maybeSent == 1 && r.kill == 0 && !g.w.KilledCloses:
 		*e, words = ender{}, "it may have been sent twice, so this is not its end"
 	default:
-		if e.at = endClose; g.w.ReleasedFirst && s.permits.holder == e.fire+1 {
-			s.permits = permits{holder: s.permits.waits}
-		}
+		e.at = endClose
 	}
 	g.emit(&s, false, "%s reads %s: %s", who, fireName(f), words)
 }
@@ -157,8 +151,6 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 			e.at, e.place = endDraw, t.runs[f].place
 		case a == ok && g.w.Kind == FixedDelay:
 			e.at = endChain
-		case a == ok && t.holds(f):
-			e.at = endRelease
 		case a == ok:
 			*e = ender{}
 		case a == throttled, a == refusedAnswer && e.what == endLeft:
@@ -290,7 +282,7 @@ func (g *gen) leaveTail(s *state) {
 }
 
 // noRetries reports whether nothing is tried again by itself.
-func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Limit || w.Children > 0 || w.Spent }
+func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Children > 0 || w.Spent }
 
 // triedAgain reports whether a closed run must have a retry.
 func (w *World) triedAgain(r *run) bool {
@@ -326,8 +318,6 @@ func (g *gen) closeFailed(s state, k, f int) {
 			i.is = owing2
 		case a == ok && t.runs[f].place != 0:
 			i.is, i.place = owing1, t.runs[f].place
-		case a == ok && g.w.Limit:
-			i.is = g.afterClosed(t, f)
 		case a == ok:
 			i.is = g.afterSkip()
 		case a != throttled:

@@ -10,17 +10,17 @@ import (
 // The run then requests a permit of the app's limit.
 //
 // The model is simpler than the protocol. A limit's item is read and written in one step. The claim time `until`
-// passes only for dead owners, and for all claims of a run at once. No journal is stored, so an unacknowledged run is
-// resent to the executor that has the run. A run that gets a permit gets no message, because such a message can always
-// be lost. No run is retried.
+// passes for all claims of the dead owners of a run at once, and with them for the claims of a slow owner. No journal is
+// stored, so an unacknowledged run is resent to the executor that has the run. A run that gets a permit gets no message,
+// because such a message can always be lost. No run is retried.
 type Limits struct {
 	Runs int      // number of runs, at most 4
 	Of   [4]uint8 // for each run, the jobs whose limit counts the run, as bits
 	Jobs [3]Bound
 	App  Bound
 
-	Crashes, Writes, Seconds, All int
-	Late                          bool // whether one write may take effect at any later time
+	Crashes, Writes, Seconds, Slow, All int
+	Late                                bool // whether one write may take effect at any later time
 
 	LimitsRules
 }
@@ -31,7 +31,7 @@ type Bound struct {
 	Skips      bool
 }
 
-// LimitsRules lists faults in the rules of limits that the simulation finds only rarely. A field that is true breaks one
+// LimitsRules lists faults in the rules of limits. A field that is true breaks one
 // rule, and its comment describes the faulty behavior. The zero value follows the protocol. A holder is a run that has a
 // permit. A holder is over if its run has ended but its permit is not released.
 type LimitsRules struct {
@@ -45,6 +45,10 @@ type LimitsRules struct {
 	RetakeSkipped  bool // a takeover that gets no permit is skipped
 	AppsFirst      bool // some runs request the permit of the app before the permit of the job
 	AppSkips       bool // a run is skipped if the queue of its app is full
+	TimeFrees      bool // the permit of a stored run is released when the claim of the run expires
+	OverIsNotSeen  bool // a run that requests a permit ignores that a holder is over
+	ReleasedFirst  bool // permits are released before the run is closed
+	PastUntil      bool // a dispatcher requests permits, claims and sends after its claim has expired
 }
 
 const (
@@ -88,8 +92,8 @@ const (
 // limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state
 // of the run as read, step the limit that it asks; of is 1 + the run that it removes from its
 // app's limit, out the runs that it removed. stale: the item of its job was written since.
-// frees holds bits of items.
-type limiter struct{ at, run, saw, step, asked, out, of, stale, frees uint8 }
+// frees holds bits of items. past: it is slow, and the until of its claims has passed.
+type limiter struct{ at, run, saw, step, asked, out, of, stale, frees, past uint8 }
 
 const limitsEnder = 2
 
@@ -146,7 +150,7 @@ func (w *Limits) start() lined {
 	for i := range w.Runs {
 		s.runs[i].message = asPlanned
 	}
-	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), all: uint8(w.All)}
+	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), second: uint8(w.Seconds), slow: uint8(w.Slow), all: uint8(w.All)}
 	return s
 }
 
@@ -181,6 +185,14 @@ func (g *limiting) from(s *lined) []move[lined] {
 			t := *s
 			t.leave(k)
 			g.dies(t, limitsWho(k))
+		}
+		if k < limitsEnder && s.left.slow > 0 && s.hands[k].past == 0 {
+			t := *s
+			t.left.spend(&t.left.slow)
+			t.hands[k].past = 1
+			t.drop(k, untilPast)
+			t.passes(int(t.hands[k].run) - 1) // earlier claims expire earlier
+			g.emit(&t, true, "until of the claims of %s passes while it is slow", limitsWho(k))
 		}
 	}
 	if s.late.what != 0 {
@@ -218,6 +230,9 @@ func (g *limiting) ends(s *lined) {
 		if s.atWork(i) {
 			t := *s
 			t.hands[limitsEnder] = limiter{at: limitsEnd, run: uint8(i + 1)}
+			if g.w.ReleasedFirst {
+				t.hands[limitsEnder].at, t.hands[limitsEnder].frees = limitsFree, g.itemsOf(i)
+			}
 			g.emit(&t, false, "the end of %s comes", limitedName(i))
 		}
 	}
@@ -277,16 +292,32 @@ func (s *lined) untils(f func(*uint8)) {
 
 // leave ends the work of a hand: its claims are a dead owner's.
 func (s *lined) leave(k int) {
-	if bit := uint8(1) << k; k < limitsEnder {
-		s.untils(func(u *uint8) {
-			if *u&bit != 0 {
-				if *u &^= bit; *u == 0 {
-					*u = untilToCome
-				}
-			}
-		})
+	if k < limitsEnder {
+		s.drop(k, untilToCome)
 	}
 	s.hands[k] = limiter{}
+}
+
+// drop takes the claims of a hand out of all untils and owners: those that no other live actor
+// has become then.
+func (s *lined) drop(k int, then uint8) {
+	bit := uint8(1) << k
+	s.untils(func(u *uint8) {
+		if *u&bit == 0 {
+			return
+		}
+		if *u &^= bit; *u&(1|2) == 0 {
+			*u = then
+		}
+	})
+}
+
+// claim returns the until of a claim that a hand makes now.
+func (s *lined) claim(k int) uint8 {
+	if s.hands[k].past == 1 {
+		return untilPast
+	}
+	return 1 << k
 }
 
 // passing leaves a fire to a new message.
@@ -319,6 +350,11 @@ func (g *limiting) bound(j int) Bound {
 func (g *limiting) step(s lined, k int) {
 	h, who := s.hands[k], limitsWho(k)
 	i := int(h.run) - 1
+	if h.past == 1 && !g.w.PastUntil && h.at >= limitsAsk && h.at <= limitsSend {
+		s.leave(k)
+		g.emit(&s, false, "%s finds its own until past", who)
+		return
+	}
 	switch h.at {
 	case limitsLook:
 		g.lookAtRun(s, k, i)
@@ -443,6 +479,12 @@ func (g *limiting) arrive(s lined) {
 // cannot come any more.
 func (g *limiting) over(s *lined, fire, until uint8) bool {
 	r := &s.runs[fire-1]
+	switch {
+	case g.w.OverIsNotSeen:
+		return false
+	case g.w.TimeFrees && r.is == open && r.owner == untilPast:
+		return true
+	}
 	return closed(r.is) || r.is == absent && until&(1|2|untilToCome) == 0
 }
 
@@ -451,8 +493,8 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	h, me, b := s.hands[k], uint8(i+1), g.bound(j)
 	stored, resend := h.saw != absent, h.saw == open
 	if x := l.holder(me); x != nil {
-		if !stored && !g.w.UntilKept && x.until != 1<<k {
-			x.until = x.until&(1|2) | 1<<k
+		if claim := s.claim(k); !stored && !g.w.UntilKept && x.until != claim {
+			x.until = x.until&(1|2) | claim
 		}
 		return isGranted
 	}
@@ -462,7 +504,7 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 		return isToWait
 	case room && waiting == 0:
 		if x := l.hold(me); !stored {
-			x.until = 1 << k
+			x.until = s.claim(k)
 		}
 		return isGranted
 	case b.Skips && (!resend || g.w.RetakeSkipped):
@@ -690,7 +732,12 @@ func (g *limiting) free(s lined, k int) {
 		if x.frees &^= 1 << j; x.frees != 0 {
 			return
 		}
-		if x.at = limitsAck; k == limitsEnder {
+		switch {
+		case k != limitsEnder:
+			x.at = limitsAck
+		case t.runs[h.run-1].is == open: // broken: released first
+			x.at = limitsEnd
+		default:
 			t.leave(k)
 		}
 	}
@@ -790,7 +837,7 @@ func (w *Limits) rest(s *lined) (far int, why string) {
 // hands and holders.
 func (w *Limits) tidy(s *lined) (swapped swaps, _ string) {
 	if l := &s.left; l.all == 0 {
-		l.crash, l.write, l.second = 0, 0, 0
+		l.crash, l.write, l.second, l.slow = 0, 0, 0, 0
 	}
 	for i := range s.runs {
 		if r := &s.runs[i]; closed(r.is) {
@@ -821,7 +868,7 @@ func (l *line) sort() {
 }
 
 func (h limiter) key() uint64 {
-	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4)
+	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4|h.past<<5)
 }
 
 func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }

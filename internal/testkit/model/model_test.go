@@ -45,8 +45,6 @@ var bounded = []named{
 	{"a changed chain", one(World{Kind: FixedDelay, Changes: 1, Allowed: edit, Crashes: 1, All: 1, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, All: 1, Few: true})},
 	{"a timeout, and a kill", one(World{Timeouts: true, Kills: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
-	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, All: 1, Few: true}},
-	{"a limit, a slow owner", World{Fires: 2, Tickers: 1, Limit: true, Slow: 1, All: 1, BetweenCheckAndSend: true, Few: true}},
 	{"children", one(World{Children: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
 	{"children, and a kill", one(World{Children: 1, Kills: 1, Few: true})},
 	{"children of what is refused", one(World{Children: 2, Crashes: 1, All: 1})},
@@ -84,9 +82,6 @@ var longer = []named{
 	{"a chain, two changes", one(World{Kind: FixedDelay, Changes: 2, Allowed: edit | pause | resume, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
 	{"a timeout, and a kill", one(World{Timeouts: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
-	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
-	{"a limit, two crashes", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 2, All: 2, Few: true}},
-	{"a limit, a late write", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}},
 	{"words", one(World{Words: true, Kills: 1, Timeouts: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2, Few: true})},
 	{"words without retries", one(World{Words: true, Spent: true, Kills: 1, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2})},
 	{"children", one(World{Children: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2})},
@@ -116,6 +111,7 @@ var limitsWorlds = []limitsWorld{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed})},
 	{"two limits, a fault", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
 	{"two limits, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true})},
+	{"two limits, a slow owner", limits(Limits{Runs: 2, Crashes: 1, Slow: 1, All: 2})},
 	{"two limits, skips", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1, Skips: true}}})},
 	{"two limits, full queues", limits(Limits{Runs: 3, Of: keyed, Jobs: [3]Bound{{Limit: 1}}, App: Bound{Limit: 1}})},
 	{"two limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}})},
@@ -125,6 +121,7 @@ var limitsWorlds = []limitsWorld{
 var longerLimits = []limitsWorld{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
 	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
+	{"two limits, a slow owner, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Slow: 1, All: 3, Late: true})},
 	{"two limits, three faults", limits(Limits{Runs: 2, Crashes: 2, Writes: 2, Seconds: 1, All: 3, Late: true})},
 	{"two limits, four runs", limits(Limits{Runs: 4, Of: keyed, App: Bound{Limit: 2, Max: 2}, Crashes: 1, All: 1})},
 	{"limits of two", limits(Limits{Runs: 3, Jobs: [3]Bound{{Limit: 2, Max: 2}}, App: Bound{Limit: 2, Max: 2}, Crashes: 1, Writes: 1,
@@ -248,6 +245,10 @@ func TestEachLimitsRuleIsNeeded(t *testing.T) {
 		{retakes, LimitsRules{RetakeAsksNot: true}, 20, tooMany},
 		{skips, LimitsRules{RetakeSkipped: true}, 16, "9: what may be at work is skipped"},
 		{pair, LimitsRules{AppsFirst: true}, 4, noEnd},
+		{Limits{Runs: 2, Slow: 1, All: 1}, LimitsRules{PastUntil: true}, 13, tooMany},
+		{dies, LimitsRules{TimeFrees: true}, 12, tooMany},
+		{dies, LimitsRules{OverIsNotSeen: true}, 8, noEnd},
+		{pair, LimitsRules{ReleasedFirst: true}, 13, tooMany},
 		{Limits{Runs: 3, Of: own, App: Bound{Limit: 1, Max: 1}}, LimitsRules{AppSkips: true}, 13, "9: a run is skipped for the limit of its app"},
 	} {
 		name := addRules(broken, c.rules)
@@ -313,7 +314,6 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		neverTried    = "f1 was demanded, and closed as lost though nobody tried to send it"
 		unnamedRun    = "1: an open run that nothing names: f1"
 		answered      = "3: a re-send of what a stored journal says was answered"
-		twoAtWork     = "8: two are at work, and one may be"
 		twoOfOneChild = "5: two runs of one child"
 		notAgain      = "5: a retry of what was not to be tried again"
 		oldTrigger    = "a trigger is sent as it was before its change"
@@ -367,13 +367,6 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a timeout is a kill", Rules{TimeoutIsAKill: true}, one(World{Timeouts: true, Few: true}), 12,
 			"5: what is past its timeout ends as killed"},
 		{"own IDs", Rules{OwnIDs: true}, one(World{Writes: 1, Seconds: 1, All: 2, Few: true}), 17, "5: two retries of one run"},
-		{"time frees a permit", Rules{TimeFreesPermit: true},
-			World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 25, twoAtWork},
-		{"a re-send asks not", Rules{ResendAsksNot: true},
-			World{Fires: 2, Tickers: 1, Limit: true, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}, 31, twoAtWork},
-		{"over is not seen", Rules{OverIsNotSeen: true},
-			World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 16, "a message is on the ring"},
-		{"released first", Rules{ReleasedFirst: true}, World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 25, twoAtWork},
 		{"a child is noted unsent", Rules{NotedUnsent: true}, one(World{Children: 1, Few: true}), 13,
 			"5: a place is left, and its child is not on its way"},
 		{"a draw ignores the place", Rules{DrawIgnoresPlace: true}, one(World{Children: 1, Few: true}), 18, twoOfOneChild},

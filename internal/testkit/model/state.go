@@ -21,7 +21,6 @@ type state struct {
 	tickers  [2]ticker
 	ring     [maxMessages]message
 	runs     [maxFires]run
-	permits  permits
 	seen     [maxFires]seen
 	disp     [2]invocation
 	people   [2]person
@@ -95,10 +94,6 @@ const (
 	left
 )
 
-// permits is the item of a limit of one: 1 + the fire that holds it, whose claim's until counts
-// while no run of it is stored, and 1 + the fire that waits.
-type permits struct{ holder, until, past, waits uint8 }
-
 // seen is the outside view of a fire. Steps of the protocol do not read it, with two exceptions:
 // an executor runs fires that arrived, and the watchdog reads fires that journals named.
 type seen struct {
@@ -138,7 +133,7 @@ const (
 )
 
 // item is one fire in an invocation; owner and until are as last read.
-type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, permit, place, id uint8 }
+type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, place, id uint8 }
 
 // States of an item.
 const (
@@ -150,7 +145,6 @@ const (
 	readPast // foreign, until past: its journal comes next
 	readLive
 	toTake
-	toQueue // no permit is free, and no run of it is stored
 	mine
 	checked // own until compared: the send comes next
 	refused
@@ -160,8 +154,7 @@ const (
 	owing2
 	owing3
 	owing4
-	chained   // closed: the chain of a fixed delay must move on
-	releasing // closed: its permit must be freed
+	chained // closed: the chain of a fixed delay must move on
 	passing
 	givenBack
 	putBack
@@ -219,7 +212,6 @@ const (
 	endSend
 	endNote
 	endChain
-	endRelease
 	endOver // it is past its timeout, and its executor is busy
 	endTell
 )
@@ -245,7 +237,6 @@ type check struct {
 type late struct {
 	what, fire, nonce, until, owner, seen, address, rev uint8
 	says                                                [maxFires]uint8
-	before, after                                       permits
 }
 
 // Writes that may arrive late.
@@ -256,7 +247,6 @@ const (
 	lateMove
 	lateJournal
 	lateTake
-	latePermit
 )
 
 // budget is how many faults may still come: of each kind, and in all.

@@ -32,7 +32,6 @@ type World struct {
 	AppPauses  bool // whether the app of the trigger is paused
 	Waits      bool // whether runs wait for an executor: none is available at first, and executors later come and go
 	Strangers  bool // whether executors report the end of runs that have no owner
-	Limit      bool // whether a concurrency limit allows one running fire; there are no retries
 	Children   int  // number of child runs of a run, at most 2; there are no retries
 	Words      bool // whether a handler may request a retry after a time, or no retry
 	Spent      bool // whether a run has used all its retries
@@ -91,10 +90,6 @@ type Rules struct {
 	NotedUnsent          bool // the position after a child is stored before the child is sent
 	DrawIgnoresPlace     bool // allocated child IDs are stored without a check of the stored position
 	NoteIgnoresPlace     bool // the next position is stored without a check of the stored position
-	TimeFreesPermit      bool // the permit of a stored run is released when a time has passed
-	ResendAsksNot        bool // a run that is resent does not request its permit
-	OverIsNotSeen        bool // a run that requests a permit ignores that the holder's run has ended
-	ReleasedFirst        bool // a permit is released before the run is closed
 	WordBeatsKill        bool // a run that was killed or exceeded its timeout ends with the result of the handler
 	WordMakesAttempt     bool // a late report creates a further attempt of a run that was already closed
 	WordNeedsRetries     bool // a handler can snooze only if the run has a retry left
@@ -170,11 +165,7 @@ func (g *gen) untils(s *state) {
 	for f := range g.w.Fires {
 		r := &s.runs[f]
 		owner := r.owner
-		switch p := &s.permits; {
-		case r.is == open && r.owner != 0 && r.past == 0:
-		case r.is == absent && p.holder == uint8(f+1) && p.until != 0 && p.past == 0:
-			owner = p.until
-		default:
+		if r.is != open || owner == 0 || r.past != 0 {
 			continue
 		}
 		t := *s
@@ -182,9 +173,6 @@ func (g *gen) untils(s *state) {
 			if t.runs[o].owner == owner {
 				t.runs[o].past = 1
 			}
-		}
-		if t.permits.until == owner {
-			t.permits.past = 1
 		}
 		k, alive := s.alive(owner)
 		switch {
@@ -260,11 +248,6 @@ func (g *gen) arriveLate(s state) {
 	case lateTake:
 		what = "take-over"
 		g.putTake(f, l.owner, l.until, l.seen, l.nonce, l.address)(&s)
-	case latePermit:
-		what = "ask"
-		if s.permits == l.before {
-			s.permits = l.after
-		}
 	case lateJournal:
 		what = "journal"
 		g.putJournal(l.nonce, l.says)(&s)

@@ -617,7 +617,7 @@ func (t *truth) look() {
 		delete(t.open, id) // reported once
 	}
 	for id := range t.owes {
-		if t.heals(id) {
+		if t.fires[id] > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 || t.heals(id) || t.w.calling(id) {
 			continue
 		}
 		if parent, ok := t.owing[id]; ok {
@@ -625,11 +625,7 @@ func (t *truth) look() {
 				continue // a retry that was cancelled before it was sent
 			}
 		}
-		if r, _ := t.run(id); t.postRunAsked(&r) {
-			continue
-		}
-		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) &&
-			!t.shardNamed(id) {
+		if r, _ := t.run(id); !t.postRunAsked(&r) && !t.shardNamed(id) {
 			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
 			delete(t.owes, id)
 		}

@@ -1,6 +1,6 @@
-// Command bench measures `tickring serve` from outside. It starts the server and an executor as separate processes,
-// and creates jobs. It reports which runs the executor received, when the executor received them, and the resources
-// that the server used. The command uses only loopback addresses, and every scenario ends by itself.
+// Command bench measures `tickring serve` from outside. It starts the server as a separate process, runs executors itself,
+// and creates jobs. It reports which runs the executors received, when they received them, and the resources that the
+// server used. The command uses only loopback addresses, and every scenario ends by itself.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/sqlite"
 )
@@ -30,46 +32,44 @@ const (
 
 type Options struct {
 	Scenarios []string      // names of the scenarios to run; empty: all scenarios except "soak"
-	For       time.Duration // duration of a rate measurement; default: 60 s
-	SoakFor   time.Duration // duration of the soak scenario; default: 10 min
-	SoakKeep  time.Duration // time for which runs are kept in the soak scenario; default: 2 min
+	For       time.Duration // duration of a rate measurement
 	// Dir is the parent directory of the data directories; empty: a temporary directory, which is removed at the
 	// end.
 	Dir string
-	Out io.Writer // output for the progress and the table
 }
 
-// Names has the names of the scenarios in the order in which they run.
-var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "overlap",
-	"apply", "idle", "soak"}
+// scenarios are in the order in which they run.
+var scenarios = []struct {
+	name string
+	run  func(*bench, context.Context) ([]Row, error)
+}{
+	{"second-100", second(100)}, {"second-1000", second(1000)}, {"second-10000", second(10_000)}, {"burst-10000", burst(10_000)},
+	{"burst-50000", burst(50_000)}, {"highest", (*bench).highest}, {"hang", (*bench).hanging}, {"children", (*bench).children},
+	{"overlap", (*bench).overlap}, {"apply", (*bench).apply}, {"idle", (*bench).idle}, {"soak", (*bench).soak},
+}
+
+// names returns the names of all scenarios.
+func names() (list []string) {
+	for _, s := range scenarios {
+		list = append(list, s.name)
+	}
+	return list
+}
 
 type Row struct {
-	Scenario string        `json:"scenario"`
-	Demanded int64         `json:"demanded"`
-	Lost     int64         `json:"lost"`
-	Twice    int64         `json:"twice"`
-	Early    int64         `json:"early"`
-	P50      time.Duration `json:"p50"`
-	P99      time.Duration `json:"p99"`
-	Max      time.Duration `json:"max"`
-	CPU      float64       `json:"cpuSecondsPer10000"` // processor time that the server used
-	Resident int64         `json:"residentBytes"`      // peak memory of the server in bytes
-	Note     string        `json:"note,omitempty"`
+	Scenario                     string
+	Demanded, Lost, Twice, Early int64
+	P50, P99, Max                time.Duration
+	CPU                          float64 // processor time in seconds that the server used for 10,000 runs
+	Resident                     int64   // peak memory of the server in bytes
+	Note                         string
 }
 
 // Run runs the scenarios that the options select, and prints the table of their results.
 func Run(ctx context.Context, o Options) error {
+	all := names()
 	if len(o.Scenarios) == 0 {
-		o.Scenarios = Names[:len(Names)-1]
-	}
-	if o.For == 0 {
-		o.For = time.Minute
-	}
-	if o.SoakFor == 0 {
-		o.SoakFor = 10 * time.Minute
-	}
-	if o.SoakKeep == 0 {
-		o.SoakKeep = 2 * time.Minute
+		o.Scenarios = all[:len(all)-1]
 	}
 	if o.Dir == "" {
 		dir, err := os.MkdirTemp("", "tickring-bench-")
@@ -82,31 +82,18 @@ func Run(ctx context.Context, o Options) error {
 	b := &bench{o: o}
 	var rows []Row
 	for _, name := range o.Scenarios {
-		f, ok := map[string]func(context.Context) ([]Row, error){
-			"second-100":   func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-100", 100, o.For) },
-			"second-1000":  func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-1000", 1000, o.For) },
-			"second-10000": func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-10000", 10000, o.For) },
-			"burst-10000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 10000) },
-			"burst-50000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 50000) },
-			"highest":      b.highest,
-			"hang":         b.hanging,
-			"children":     b.children,
-			"overlap":      b.overlap,
-			"apply":        b.apply,
-			"idle":         b.idle,
-			"soak":         b.soak,
-		}[name]
-		if !ok {
-			return core.Invalid("scenario", name, "allowed: %v", Names)
+		i := slices.Index(all, name)
+		if i < 0 {
+			return core.Invalid("scenario", name, "allowed: %v", all)
 		}
-		fmt.Fprintf(o.Out, "%s …\n", name)
-		got, err := f(ctx)
+		fmt.Printf("%s …\n", name)
+		got, err := scenarios[i].run(b, ctx)
 		rows = append(rows, got...)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	Table(o.Out, rows)
+	Table(os.Stdout, rows)
 	return nil
 }
 
@@ -197,15 +184,13 @@ const warmup, drain, patience = 8, 5, 120
 
 // arrived waits until all that was due has arrived, or patience ends.
 func (r *rig) arrived(ctx context.Context, from, to core.Instant, parts int, demanded int64) (rep Report, err error) {
-	for last := to + drain; last <= to+drain+patience; last += 5 {
+	for last := to + drain; last <= to+drain+patience && (last == to+drain || rep.Distinct < demanded); last += 5 {
 		if err := wait(ctx, last); err != nil {
 			return rep, err
 		}
-		if rep, err = r.received(from, to, parts); err != nil || rep.Distinct >= demanded {
-			break
-		}
+		rep = r.report(r.of, from, to, parts)
 	}
-	return rep, err
+	return rep, nil
 }
 
 // measure runs a rig for a span and compares the arrived fires with the due ones.
@@ -215,11 +200,11 @@ func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int6
 	if err := wait(ctx, from); err != nil {
 		return Row{}, Report{}, err
 	}
-	before := usageOf(r.server.cmd.Process.Pid)
+	before := r.usage()
 	if err := wait(ctx, to); err != nil {
 		return Row{}, Report{}, err
 	}
-	after := usageOf(r.server.cmd.Process.Pid)
+	after := r.usage()
 	rep, err := r.arrived(ctx, from, to, parts, perSecond*int64(to-from))
 	if err != nil {
 		return Row{}, rep, err
@@ -235,7 +220,14 @@ func rowOf(name string, demanded int64, rep Report) Row {
 		P99: rep.P99, Max: rep.Max}
 }
 
-func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
+// second returns the scenario of n jobs that fire every second.
+func second(n int) func(*bench, context.Context) ([]Row, error) {
+	return func(b *bench, ctx context.Context) ([]Row, error) {
+		return b.secondly(ctx, fmt.Sprint("second-", n), n, b.o.For)
+	}
+}
+
+func (b *bench) secondly(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
 	r, err := b.rig(ctx, secondly(benchApp, n))
 	if err != nil {
 		return nil, err
@@ -243,6 +235,11 @@ func (b *bench) second(ctx context.Context, name string, n int, d time.Duration)
 	defer r.stop()
 	row, _, err := b.measure(ctx, r, name, int64(n), d, 1)
 	return []Row{row}, err
+}
+
+// burst returns the scenario of n jobs that fire once, in one second.
+func burst(n int) func(*bench, context.Context) ([]Row, error) {
+	return func(b *bench, ctx context.Context) ([]Row, error) { return b.burst(ctx, n) }
 }
 
 func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
@@ -263,15 +260,12 @@ func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 	if err := wait(ctx, at-1); err != nil {
 		return nil, err
 	}
-	before := usageOf(r.server.cmd.Process.Pid)
+	before := r.usage()
 	if err := wait(ctx, at+12); err != nil {
 		return nil, err
 	}
-	after := usageOf(r.server.cmd.Process.Pid)
-	rep, err := r.received(at, at+1, 1)
-	if err != nil {
-		return nil, err
-	}
+	after := r.usage()
+	rep := r.report(ofFires, at, at+1, 1)
 	row := rowOf(fmt.Sprintf("burst-%d", n), int64(n), rep)
 	row.CPU = (after.CPU - before.CPU).Seconds() / float64(n) * 10_000
 	row.Resident = after.Peak
@@ -283,7 +277,7 @@ func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 func (b *bench) highest(ctx context.Context) ([]Row, error) {
 	var rows []Row
 	for n := 8000; n <= 60000; n += 4000 {
-		got, err := b.second(ctx, fmt.Sprintf("highest: %d/s", n), n, 20*time.Second)
+		got, err := b.secondly(ctx, fmt.Sprintf("highest: %d/s", n), n, 20*time.Second)
 		if err != nil {
 			return rows, err
 		}
@@ -330,12 +324,12 @@ func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row
 	defer r.stop()
 	from := time.Now().Add(after)
 	for _, app := range []string{hangApp, probedApp, probedApp} {
-		if err := r.hang(ctx, app, from); err != nil {
+		if err := r.executor(miniexec.Options{App: app, HangFrom: from}); err != nil {
 			return Row{}, err
 		}
 	}
 	row, rep, err := b.measure(ctx, r, name, 100, b.o.For, 2)
-	for _, half := range rep.ByInstants {
+	for _, half := range rep.Parts {
 		row.P99 = max(row.P99, half.P99)
 	}
 	return row, err
@@ -400,7 +394,7 @@ func (b *bench) apply(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	took := time.Since(began)
-	u := usageOf(r.server.cmd.Process.Pid)
+	u := r.usage()
 	return []Row{{Scenario: "apply", Demanded: 0, Resident: u.Peak, Note: fmt.Sprintf("10,000 jobs in %.2f s", took.Seconds())}}, nil
 }
 
@@ -430,39 +424,29 @@ func (b *bench) idle(ctx context.Context) ([]Row, error) {
 	return []Row{row}, err
 }
 
-// soak runs 2,000 a second for long with runs kept for a short time.
+// soak runs 2,000 a second for ten times as long as the others, with runs kept for a fifth of that time.
 func (b *bench) soak(ctx context.Context) ([]Row, error) {
-	r, err := b.rig(ctx, secondly(benchApp, 2000), "--tune", "keepRuns="+b.o.SoakKeep.String(),
-		"--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
+	long, keep := 10*b.o.For, 2*b.o.For
+	r, err := b.rig(ctx, secondly(benchApp, 2000), "--tune", "keepRuns="+keep.String(), "--tune", "keepJournals="+keep.String(),
+		"--tune", "sweepEvery=1s")
 	if err != nil {
 		return nil, err
 	}
 	defer r.stop()
-	stop := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		t := time.NewTicker(b.o.SoakFor / 10)
-		defer t.Stop()
-		for {
-			select {
-			case <-t.C:
-				u := usageOf(r.server.cmd.Process.Pid)
-				fmt.Fprintf(b.o.Out, "  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), u.Resident>>20, size(r.dir)>>20)
-			case <-stop:
-				return
-			case <-ctx.Done():
-				return
-			}
+	over, stop := context.WithCancel(ctx)
+	var looks sync.WaitGroup
+	looks.Go(func() {
+		for wait(over, core.InstantOf(time.Now().Add(long/10))) == nil {
+			fmt.Printf("  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), r.usage().Resident>>20, size(r.dir)>>20)
 		}
-	}()
-	row, rep, err := b.measure(ctx, r, "soak: 2000/s", 2000, b.o.SoakFor, 10)
-	close(stop)
-	<-done
-	for _, p := range rep.ByInstants {
-		fmt.Fprintf(b.o.Out, "  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
+	})
+	row, rep, err := b.measure(ctx, r, "soak: 2000/s", 2000, long, 10)
+	stop()
+	looks.Wait()
+	for _, p := range rep.Parts {
+		fmt.Printf("  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
 	}
-	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", b.o.SoakFor, b.o.SoakKeep, size(r.dir)>>20)
+	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", long, keep, size(r.dir)>>20)
 	return []Row{row}, err
 }
 

@@ -23,11 +23,7 @@ var binary string
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	run := measure
-	if len(os.Args) > 1 && os.Args[1] == "executor" {
-		run = execute
-	}
-	if err := run(ctx); err != nil {
+	if err := measure(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -35,14 +31,12 @@ func main() {
 
 // measure builds tickring and runs the scenarios of the arguments.
 func measure(ctx context.Context) error {
-	o := Options{Out: os.Stdout}
-	flag.DurationVar(&o.For, "for", time.Minute, "duration of each rate measurement")
-	flag.DurationVar(&o.SoakFor, "soak-for", 10*time.Minute, "duration of the soak")
-	flag.DurationVar(&o.SoakKeep, "soak-keep", 2*time.Minute, "how long runs are kept during the soak")
+	var o Options
+	flag.DurationVar(&o.For, "for", time.Minute, "duration of each rate measurement; the soak lasts ten times as long")
 	flag.StringVar(&o.Dir, "dir", "", "directory for data directories, which are kept (default: a temporary directory)")
 	flag.StringVar(&binary, "tickring", "", "path of the binary to measure (default: built from this repository)")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run . [flags] [scenario ...]\nscenarios:", Names)
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run . [flags] [scenario ...]\nscenarios:", names())
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -65,19 +59,6 @@ func measure(ctx context.Context) error {
 		}
 	}
 	return Run(ctx, o)
-}
-
-// execute is the executor of a scenario, in a process of its own. It receives until standard input ends.
-func execute(context.Context) error {
-	o := ExecutorOptions{Token: benchToken}
-	flags := flag.NewFlagSet("executor", flag.ExitOnError)
-	flags.StringVar(&o.App, "app", "", "app of the executor")
-	flags.StringVar(&o.Admin, "admin", "", "URL of the server")
-	flags.TextVar(&o.HangFrom, "hang-from", time.Time{}, "time from which the executor answers nothing")
-	if err := flags.Parse(os.Args[2:]); err != nil {
-		return err
-	}
-	return RunExecutor(o, os.Stdin, os.Stdout)
 }
 
 // apply creates jobs through the API of a server.

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,22 +14,17 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/server"
 )
 
 // token of the servers that a bench starts.
 const token = "admin-token-of-the-bench"
 
-type process struct {
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-}
-
-func start(ctx context.Context, env []string, logFile, program string, args ...string) (*process, error) {
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), env...)
+// start starts a server whose output goes to a file.
+func start(ctx context.Context, logFile string, args ...string) (*exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), "TICKRING_ADMIN_TOKEN="+token)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	f, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -42,25 +33,10 @@ func start(ctx context.Context, env []string, logFile, program string, args ...s
 	}
 	defer f.Close()
 	cmd.Stderr = f
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
+		return nil, fmt.Errorf("start %s %s: %w", binary, args[0], err)
 	}
-	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
-}
-
-func (p *process) stop() error {
-	p.in.Close()
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	go io.Copy(io.Discard, p.out)
-	return p.cmd.Wait()
+	return cmd, nil
 }
 
 type usage struct {
@@ -103,68 +79,53 @@ func usageOf(pid int) usage {
 	return u
 }
 
-// rig is a server and its executor, each a process of its own.
+// rig is a server in a process of its own, and its executors.
 type rig struct {
-	dir    string
-	server *process
-	exec   *process
-	others []*process
-	url    string
-	// of is the kind of instants in the report; empty: fires.
-	of string
+	*receiver
+	dir       string
+	server    *exec.Cmd
+	executors []*miniexec.Executor
+	url       string
+	of        kind // of the report
 }
 
 func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) {
-	r := &rig{dir: dir}
-	var err error
+	r := &rig{receiver: newReceiver(), dir: dir}
 	args := append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}, serveArgs...)
 	os.Remove(filepath.Join(dir, server.EndpointFile))
-	if r.server, err = start(ctx, []string{"TICKRING_ADMIN_TOKEN=" + token}, filepath.Join(dir, "server.log"), binary, args...); err != nil {
+	var err error
+	if r.server, err = start(ctx, filepath.Join(dir, "server.log"), args...); err != nil {
 		return nil, err
 	}
-	go io.Copy(io.Discard, r.server.out)
-	if r.url, err = waitReady(ctx, dir, time.Minute); err != nil {
-		r.stop()
-		return nil, err
+	if r.url, err = waitReady(ctx, dir, time.Minute); err == nil {
+		err = r.executor(miniexec.Options{App: benchApp, Handle: r.handle, Received: r.received})
 	}
-	if r.exec, err = r.executor(ctx, "executor.log", benchApp); err != nil {
+	if err != nil {
 		r.stop()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	p, err := start(ctx, nil, filepath.Join(r.dir, log), self, append([]string{"executor", "-app", app, "-admin", r.url}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.out.ReadString('\n'); err != nil {
-		p.stop()
-		return nil, fmt.Errorf("the executor of %s did not start: %w", app, err)
-	}
-	return p, nil
-}
-
-// hang starts an executor of an app that answers nothing from a moment on.
-func (r *rig) hang(ctx context.Context, app string, from time.Time) error {
-	p, err := r.executor(ctx, fmt.Sprintf("hanging-%d.log", len(r.others)), app, "-hang-from", from.Format(time.RFC3339))
+// executor starts an executor.
+func (r *rig) executor(o miniexec.Options) error {
+	o.Admin, o.Token = r.url, benchToken
+	e, err := miniexec.Start(o)
 	if err == nil {
-		r.others = append(r.others, p)
+		r.executors = append(r.executors, e)
 	}
 	return err
 }
 
+// usage returns what the server has used.
+func (r *rig) usage() usage { return usageOf(r.server.Process.Pid) }
+
 func (r *rig) stop() {
-	for _, p := range append(r.others, r.exec, r.server) {
-		if p != nil {
-			p.stop()
-		}
+	for _, e := range r.executors {
+		e.Close()
 	}
+	r.server.Process.Signal(syscall.SIGTERM)
+	r.server.Wait()
 }
 
 // waitReady waits until the server on a data folder plans fires.
@@ -193,17 +154,4 @@ func waitReady(ctx context.Context, dir string, limit time.Duration) (string, er
 			return "", errors.New("the server did not become ready: see server.log in " + dir)
 		}
 	}
-}
-
-// received asks the executor for its report of the instants from <= i < to.
-func (r *rig) received(from, to core.Instant, parts int) (Report, error) {
-	var rep Report
-	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts, cmp.Or(r.of, ofFires)); err != nil {
-		return rep, fmt.Errorf("ask the executor: %w", err)
-	}
-	line, err := r.exec.out.ReadBytes('\n')
-	if err != nil {
-		return rep, fmt.Errorf("read the executor's report: %w", err)
-	}
-	return rep, json.Unmarshal(line, &rep)
 }
