@@ -104,8 +104,8 @@ func TestReruns(t *testing.T) {
 		// Open and retried runs, and runs of deleted jobs, are skipped with a reason. The new runs belong to another request.
 		"many": hourly + `job gone every=1h; run 1@1m failed:handler; run 1@2m failed:handler; run 1@3m failed:handler
 			run 1@4m failed:handler then=1#7; run 1@5m running; run 2@6m failed:handler; delete gone
-			rerun filter.app=shop filter.limit=2 key=k dryrun; rerun filter.app=shop filter.limit=2 key=k; close 1#1 failed:handler
-			close 1#2 failed:handler; close 1#3 failed:handler; rerun filter.app=shop filter.limit=2 key=k`,
+			rerun filter.app=shop filter.limit=1 key=k dryrun; rerun filter.app=shop filter.limit=1 key=k; close 1#1 failed:handler
+			close 1#2 failed:handler; close 1#3 failed:handler; rerun filter.app=shop filter.limit=1 key=k`,
 		"many, rejected": hourly + "rerun key=k; rerun filter.app=shop; rerun filter.app=shop key=" + strings.Repeat("k", core.MaxKey),
 		// A request with another key skips runs that were rerun before, by filter or ID, unless the new run was skipped. A failed
 		// new run is rerun itself. A run that is named by ID is rerun.
@@ -124,7 +124,7 @@ func TestReplans(t *testing.T) {
 		return ten + "next 1 +100s; +15s; pause " + of + "; +30s; empty; replan all 15s"
 	}
 	heal := func(loss string) string {
-		return "job one every=10s; job two every=10s; job three every=10s; next 1 +40s; next 2 +40s; next 3 +40s; +5s; empty; global " +
+		return "job one every=10s; job two every=10s; job three every=10s; next 1 +30s; next 2 +30s; next 3 +30s; +5s; empty; global " +
 			loss + "; heal; heal"
 	}
 	story.Play(t, map[string]string{
@@ -151,7 +151,7 @@ func TestReplans(t *testing.T) {
 		"all were lost":              heal("loss.from=0s"),
 		"lost from the second on":    heal("loss.from=0s loss.next=1"),
 		"lost again":                 heal("loss.from=0s loss.again=1s"),
-		"lost from within the third": heal("loss.from=0s loss.next=3@1800000025"),
+		"lost from within the third": heal("loss.from=0s loss.next=3@1800000015"),
 		// A retry that is due within MaxAhead is only in the queue. A later one has an entry of the due index.
 		"retries": `job sweep every=1h; empty; aws; run 1#1 planned cause=retry attempt=2; run 1#2 planned cause=retry attempt=2 slot=+211s
 			run 1#3 planned cause=retry attempt=2 slot=+895s; run 1#4 planned cause=retry attempt=2 slot=+896s; replan all -895s`,
@@ -169,10 +169,10 @@ func TestRedrives(t *testing.T) {
 		"by the fate of their jobs": fated + `letter fine 1@5m 1@5m; run 6@5m running; letter mixed 6@320s 6@5m; letter late 2@5m
 			letter paused 3@5m rev=+11m; letter changed 4@5m; letter gone 5@5m; letter unknown 999@5m; redrive dryrun; redrive limit=5
 			redrive drop`,
-		"of triggers and shards": fated + `run 6#101 planned cause=manual; letter by_hand 6#101; run 6#102 failed:handler
-			letter ended 6#102; run 6#103 skipped:undeliverable; letter recorded 6#103; letter without_a_record 6#104
-			run 6#110 running shard.total=2 shard.first=6#111 addresses=a,b; letter of_an_open_broadcast 6#111 of=6#110
-			letter of_no_broadcast 6#130 of=6#140; redrive; redrive drop`,
+		"of triggers and shards": `job sweep every=10s misfire=all; empty; +10m; run 1#101 planned cause=manual; letter by_hand 1#101; run 1#102 failed:handler
+			letter ended 1#102; run 1#103 skipped:undeliverable; letter recorded 1#103; letter without_a_record 1#104
+			run 1#110 running shard.total=2 shard.first=1#111 addresses=a,b; letter of_an_open_broadcast 1#111 of=1#110
+			letter of_no_broadcast 1#130 of=1#140; redrive; redrive drop`,
 		// Only its message names an open run without an owner, or a run with pending follow-ups. It is sent again, whatever
 		// happened to its job, so that dispatch ends it. A message stays while the run's owner may still die.
 		"of open runs": fated + `run 1@5m running until=+9m; letter owner_killed 1@5m; run 1@310s running; letter owner_lives 1@310s
