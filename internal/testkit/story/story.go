@@ -253,6 +253,10 @@ func (s *Stage) Set(text string, to ...any) {
 		for _, of := range to {
 			v = reflect.ValueOf(of).Elem()
 			for part := range strings.SplitSeq(name, ".") {
+				if v.IsValid() && v.Kind() == reflect.Pointer {
+					v.Set(reflect.New(v.Type().Elem()))
+					v = v.Elem()
+				}
 				if v.IsValid() {
 					v = v.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, part) })
 				}

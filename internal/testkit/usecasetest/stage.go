@@ -128,11 +128,11 @@ func (s *Stage) skip(args string) {
 	check.OK(s.T, errors.Join(s.F.E.PutSkips(Ctx, []core.Skip{skip})...))
 }
 
-// next sets the time up to which a job is planned, and the first run of its open chain: "1 +90s 1@80s".
+// next sets the time up to which a job is planned, and the first run of its open chain, if it has one: "1 +90s 1@80s".
 func (s *Stage) next(args string) {
 	id, rest := s.ID(args)
 	at, tail, _ := strings.Cut(rest, " ")
-	s.F.PushNext(id, core.InstantOf(s.Time(at)), s.Runs(tail)...)
+	s.F.PushNext(id, core.InstantOf(s.Time(at)), append(s.Runs(tail), 0)...)
 }
 
 func target(name string) manage.Target {
