@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -27,21 +28,15 @@ type prober struct {
 	mu     sync.Mutex
 	silent map[string]bool
 	asked  map[string]int
-	open   map[string]int // open probes and sends
-	most   map[string]int
 	sent   map[core.JobID]time.Time
 	to     map[core.JobID]string
 	jobs   core.JobID
-	ours   error           // error returned without asking
-	busy   map[string]bool // with a run of any job
-	works  bool            // sends make an address busy
-	runs   []string        // address of each send
+	runs   []string // address of each send
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
-	p := &prober{t: t, s: newData(t, plan.AWS(), memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
-		most: map[string]int{},
-		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}, busy: map[string]bool{}}
+	p := &prober{t: t, s: newData(t, plan.AWS(), memory.Options{}), silent: map[string]bool{}, asked: map[string]int{},
+		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
 	p.d = p.s.dispatcher(p, o)
 	return p
 }
@@ -49,51 +44,39 @@ func newProber(t *testing.T, o dispatch.Options) *prober {
 // at is a request to an address: it takes 10 ms, or 3 s without an answer.
 func (p *prober) at(ctx context.Context, address string) error {
 	p.mu.Lock()
-	p.open[address]++
-	p.most[address] = max(p.most[address], p.open[address])
 	silent := p.silent[address]
 	p.mu.Unlock()
 	takes := 10 * time.Millisecond
 	if silent {
 		takes = 3 * time.Second
 	}
-	var err error
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():
-		err = ctx.Err()
+		return ctx.Err()
 	}
 	if silent {
-		err = errors.New("no answer")
+		return errors.New("no answer")
 	}
-	p.mu.Lock()
-	p.open[address]--
-	p.mu.Unlock()
-	return err
+	return nil
 }
 
 func (p *prober) Beat(ctx context.Context, _ *core.App, address string) error {
 	p.mu.Lock()
 	p.asked[address]++
 	p.mu.Unlock()
-	if p.ours != nil {
-		return p.ours
-	}
 	return p.at(ctx, address)
 }
 
 func (p *prober) Idle(ctx context.Context, app *core.App, address string, _ core.JobID) (bool, error) {
 	err := p.Beat(ctx, app, address)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return err == nil && !p.busy[address], err
+	return err == nil, err
 }
 
 func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
 	p.mu.Lock()
 	p.sent[s.Run.ID.Job()], p.to[s.Run.ID.Job()] = time.Now(), s.Address
 	p.runs = append(p.runs, s.Address)
-	p.busy[s.Address] = p.busy[s.Address] || p.works
 	p.mu.Unlock()
 	a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 10 * time.Millisecond}
 	if p.at(ctx, s.Address) != nil {
@@ -185,71 +168,6 @@ func TestProbesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: a run fails if none of its addresses answers in time. If they could not be asked, it is retried.
-func TestNobodyAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
-		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
-		p.silent[a], p.silent[b] = true, true
-		p.s.App("fails", a, b)
-		p.s.App("busy", a)
-		m, ids := p.message("fails", 1, core.RouteFailover)
-		p.handle(m)
-		if r := p.s.Run(m.Fires[0].Run); r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
-			t.Errorf("job %d: %s: %s, want that no executor answered", ids[0], r.State, r.Reason)
-		}
-
-		// A send that hangs has the only place at the gate: a probe counts there too.
-		hangs, _ := p.message("busy", 1, core.RouteRound)
-		asks, _ := p.message("busy", 1, core.RouteFailover)
-		var first sync.WaitGroup
-		first.Go(func() { p.handle(hangs) })
-		synctest.Wait()
-		p.handle(asks)
-		first.Wait()
-		if p.most[a] != 1 {
-			t.Errorf("%d requests to the address at once, its gate lets one through", p.most[a])
-		}
-		runs, n := p.s.Stored(asks.Fires[0].Run), p.s.Messages(ring.KindFires)
-		if len(runs) != 0 || n != 1 {
-			t.Errorf("what could not be asked: runs %+v, %d messages", runs, n)
-		}
-	})
-}
-
-// TestSilenceIsNotHearsay: no run fails because of a cached missing answer: the address is asked again and gets the
-// run.
-func TestSilenceIsNotHearsay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
-		p.silent[a], p.silent[b] = true, true
-		p.s.App("fails", a, b)
-		m, _ := p.message("fails", 1, core.RouteFailover)
-		p.handle(m)
-		p.silent = map[string]bool{b: true}
-		time.Sleep(2 * time.Second)
-		for range 2 {
-			m, ids := p.message("fails", 2, core.RouteFailover)
-			p.handle(m)
-			p.sentWithin("after a silence", ids, a, time.Now().Add(-100*time.Millisecond), 100*time.Millisecond)
-		}
-		p.silent[a] = true
-		time.Sleep(2 * time.Second)
-		m, _ = p.message("fails", 1, core.RouteFailover)
-		began := time.Now()
-		p.handle(m) // no time is left for b
-		if _, waiting := p.s.Depth(ring.KindFires); waiting != 1 {
-			t.Errorf("%d messages wait", waiting)
-		}
-		time.Sleep(time.Second)
-		p.handle(m)
-		if r := p.s.Run(m.Fires[0].Run); r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
-			t.Errorf("silent again: %s: %s after %s", r.State, r.Reason, time.Since(began))
-		}
-	})
-}
-
 // TestAskedIsInHand: runs whose addresses are asked count as in hand, and an app has a share of those. Further runs
 // wait unasked while the line has room; the rest is retried at once.
 func TestAskedIsInHand(t *testing.T) {
@@ -277,113 +195,40 @@ func TestAskedIsInHand(t *testing.T) {
 	})
 }
 
-// TestSilentProbesAreSlow: missing answers to probes count as slow. Later runs move to the slow queue without asking or
-// claiming.
-func TestSilentProbesAreSlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{SlowQueue: true})
-		p.silent["http://10.0.0.1:1"] = true
-		p.s.App("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
-		for range 3 {
-			m, ids := p.message("fails", 1, core.RouteFailover)
-			p.handle(m)
-			if p.to[ids[0]] != "http://10.0.0.2:1" {
-				t.Fatalf("sent to %q", p.to[ids[0]])
+// TestBusyoverAtOnce: of several runs at once, each goes to an idle address. Where only one is idle, the second run waits for a
+// new answer.
+func TestBusyoverAtOnce(t *testing.T) {
+	const a, b, c = "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
+	for idle, want := range map[string][]string{"free " + a + " " + c: {a, c}, "idle " + a: {a, a}} {
+		bubble(t, func(st *stage) {
+			st.Play("job 7 route=busyover; app executors=" + a + "," + b + "," + c + "; +1s")
+			st.Play("probe busy " + a + " " + b + " " + c + "; probe " + idle)
+			began := time.Now()
+			st.Step("fire 7@0s 7@1s")
+			var to []string
+			for _, r := range st.s.Stored(st.Runs("7@0s 7@1s")...) {
+				to = append(to, r.Address)
 			}
-			time.Sleep(15 * time.Second)
-		}
-		m, ids := p.message("fails", 1, core.RouteFailover)
-		p.handle(m)
-		n := p.s.Messages(ring.KindSlow)
-		if _, sent := p.sent[ids[0]]; sent || n != 1 || p.asked["http://10.0.0.1:1"] != 3 {
-			t.Errorf("sent %t, %d messages on the slow lane, %v asked", sent, n, p.asked)
-		}
-		m.Slow = true
-		p.handle(m)
-		if p.to[ids[0]] != "http://10.0.0.2:1" {
-			t.Errorf("from the slow lane it was sent to %q", p.to[ids[0]])
-		}
-	})
+			slices.Sort(to)
+			took, waits := time.Since(began), want[1] == a
+			if !slices.Equal(to, want) || waits != (took >= 100*time.Millisecond) || took > 300*time.Millisecond {
+				t.Errorf("%s: sent to %v in %s", idle, to, took)
+			}
+		})
+	}
 }
 
-// TestCouldNotAsk: a probe that failed for lack of local resources is no answer: the run is retried and does not fail.
-func TestCouldNotAsk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		p.s.App("asks", "http://10.0.0.1:1", "http://10.0.0.2:1")
-		p.ours = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
-		m, ids := p.message("asks", 1, core.RouteFailover)
-		p.handle(m)
-		runs := p.s.Stored(m.Fires[0].Run)
-		if len(runs) != 0 || len(p.sent) != 0 {
-			t.Fatalf("%+v, sent %v", runs, p.sent)
+// TestNoTimeToAsk: an address that was silent before is not asked in time. The run comes again, and fails only when both are silent.
+func TestNoTimeToAsk(t *testing.T) {
+	const a, b = "http://10.0.0.1:1", "http://10.0.0.2:1"
+	bubble(t, func(st *stage) {
+		st.Play("job 7 route=failover; app executors=" + a + "," + b + "; probe silent " + a + " " + b + "; fire 7@0s; probe idle " + a)
+		st.Play("+2s; fire 7@1s; probe silent " + a + "; +2s; fire 7@2s")
+		id := st.Run("7@2s")
+		if r, n := st.s.Store.Run(id), st.s.Messages(ring.KindFires); r.ID != 0 || n != 1 {
+			t.Errorf("%+v, %d messages", r, n)
 		}
-		p.ours = nil
-		time.Sleep(2 * time.Second)
-		got := p.s.Receive(ring.KindFires, 10)
-		if len(got) != 1 {
-			t.Fatalf("%d messages came again", len(got))
-		}
-		p.handle(got[0].Message)
-		p.sentWithin("asked again", ids, "http://10.0.0.1:1", time.Now(), time.Second)
-	})
-}
-
-// TestBusyover: each run goes to the first address that is idle for its job, even for several runs at once. If all are
-// busy it fails, but cached answers are refreshed first.
-func TestBusyover(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
-		p.s.App("work", a, b, c)
-		p.works, p.busy[b] = true, true
-		first, ids := p.message("work", 1, core.RouteBusyover)
-		many := func(n int) (m ring.Message) {
-			m = ring.Message{Kind: ring.KindFires, Slot: first.Slot}
-			for range n {
-				at := first.Fires[0]
-				first.Fires[0].At++ // of one job, and due
-				at.Run = core.PlannedRun(ids[0], first.Fires[0].At)
-				m.Fires = append(m.Fires, at)
-			}
-			return m
-		}
-		time.Sleep(10 * time.Second)
-		p.handle(many(2))
-		slices.Sort(p.runs)
-		if !slices.Equal(p.runs, []string{a, c}) {
-			t.Errorf("two at once, one of three is busy: %v", p.runs)
-		}
-		state := func(m ring.Message) core.Run {
-			return p.s.Run(m.Fires[0].Run)
-		}
-		time.Sleep(500 * time.Millisecond)
-		all := many(1)
-		p.handle(all)
-		if r := state(all); r.Reason != core.ReasonNoExecutor || len(r.Tries) != 3 {
-			t.Errorf("all are busy: %+v", r)
-		}
-		// A busy address may be idle soon: no run fails by a cached answer.
-		time.Sleep(200 * time.Millisecond)
-		p.busy[b] = false
-		free := many(1)
-		p.handle(free)
-		if r := state(free); r.Address != b || r.State != core.Running {
-			t.Errorf("one is idle again: %+v", r)
-		}
-		// Two runs, one idle address: the second run needs a new answer, which it gets because the first run was short.
-		time.Sleep(2 * time.Second)
-		p.busy[a], p.runs, p.works = false, nil, false
-		p.asked = map[string]int{}
-		two, began := many(2), time.Now()
-		p.handle(two)
-		if apart := time.Since(began); !slices.Equal(p.runs, []string{a, a}) || apart < 100*time.Millisecond || apart > 300*time.Millisecond {
-			t.Errorf("two at once where one is idle: sent to %v, the second after %v", p.runs, apart)
-		}
-		for address, n := range p.asked {
-			if n > 3 {
-				t.Errorf("%s was asked %d times", address, n)
-			}
-		}
+		st.Play("+1s; fire 7@2s")
+		check.Equal(t, st.s.Store.Run(id).Reason, core.ReasonNoExecutor)
 	})
 }

@@ -151,7 +151,7 @@ func TestLFU(t *testing.T) {
 		p.runs = nil
 		p.s.SaveApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
 		other := newProber(t, dispatch.Options{})
-		other.s, other.busy = p.s, p.busy
+		other.s = p.s
 		other.d = p.s.dispatcher(other, dispatch.Options{})
 		for range 7 { // c begins at one of 0, 1, 2
 			fire(other)

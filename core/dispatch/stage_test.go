@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -35,7 +36,13 @@ type stage struct {
 
 	mu      sync.Mutex
 	answers []answer
+	sent    []core.RunID        // accepted, in the order of their sends
 	running map[core.RunID]bool // accepted, without an end
+	most    int                 // at once
+	kills   int                 // kill requests
+	deaf    bool                // executors take no kill
+	probes  map[string]string   // how addresses answer probes: silent, unasked, busy, idle, or free until their first run
+	begun   sync.WaitGroup      // steps that run beside the story
 	down    bool                // no journal is stored
 	mute    string              // the post-run queue and checks accept nothing, or do not answer: refuses, silent
 }
@@ -47,10 +54,20 @@ type answer struct {
 	dispatch.Answer
 }
 
-func newStage(t *testing.T) *story.Stage {
-	st := &stage{s: newData(t, plan.AWS(), memory.Options{}), running: map[core.RunID]bool{}}
+func newStage(t *testing.T) *story.Stage { return stageOf(t).Stage }
+
+// bubble runs a test of a stage in a bubble of testing/synctest.
+func bubble(t *testing.T, test func(st *stage)) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(story.Begin)) // fake time
+		test(stageOf(t))
+	})
+}
+
+func stageOf(t *testing.T) *stage {
+	st := &stage{s: newData(t, plan.AWS(), memory.Options{}), running: map[core.RunID]bool{}, probes: map[string]string{}}
 	st.Data = story.NewData(&story.Stage{T: t, Now: time.Now, Sleep: time.Sleep}, st.s.Store, "a")
-	o := dispatch.Options{SendsMin: 1, SendsMax: 1, Nonce: func() string { return fmt.Sprint("n", st.nonces.Add(1)) }}
+	o := st.options()
 	st.s.say = st.Say
 	st.s.faulty = hook.Over(st.s.faulty, st.tell)
 	st.s.f = st.s.finish()
@@ -60,11 +77,13 @@ func newStage(t *testing.T) *story.Stage {
 	st.w = finish.NewWatchdog(st.s.f, st, finish.WatchOptions{})
 	st.Add(map[string]func(string){"trigger": st.triggers, "run": st.runs, "closes": st.closes, "answers": st.answer, "retime": st.retimes,
 		"before": st.before, "unreadable": st.unreadable, "down": func(string) { st.down = true }, "journals": st.journals,
-		"up": func(string) { st.down = false }, "purge": st.purge, "kills": st.kills, "lost": st.lost, "cut": st.cut,
-		"mute": func(how string) { st.mute = how }})
+		"up": func(string) { st.down = false }, "purge": st.purge, "kills": st.userKills, "lost": st.lost, "cut": st.cut,
+		"mute": func(how string) { st.mute = how }, "deaf": func(string) { st.deaf = true }, "hears": func(string) { st.deaf = false },
+		"slots": st.slots, "killed": st.killed, "probe": st.probe, "slow": st.slow, "evicted": st.evicted})
 	st.Do = map[string]func(string){"fire": func(args string) { st.fire(st.d, args) },
 		"elsewhere": func(args string) { st.fire(st.other, args) }, "come": st.comes, "end": st.ends, "checks": st.checks,
-		"bury": st.buries, "leave": st.leaves, "skips": st.skips, "mend": st.mends}
+		"bury": st.buries, "leave": st.leaves, "skips": st.skips, "mend": st.mends, "begin": st.begins,
+		"finish": func(string) { st.begun.Wait() }}
 	see := st.See
 	st.See = func() map[string][]string {
 		all := see()
@@ -80,7 +99,11 @@ func newStage(t *testing.T) *story.Stage {
 		return all
 	}
 	st.Step("app executors=http://10.0.0.1:1")
-	return st.Stage
+	return st
+}
+
+func (st *stage) options() dispatch.Options {
+	return dispatch.Options{SendsMin: 1, SendsMax: 1, Nonce: func() string { return fmt.Sprint("n", st.nonces.Add(1)) }}
 }
 
 // owners matches the owner of a run, whose number depends on random times.
@@ -124,20 +147,41 @@ func (st *stage) tell(ctx context.Context, c *hook.Call, next func() []error) []
 
 // ---- the executors
 
-func (st *stage) Beat(_ context.Context, _ *core.App, address string) error {
+func (st *stage) Beat(ctx context.Context, _ *core.App, address string) error {
 	st.Say("asked %s", address)
+	st.mu.Lock()
+	how := st.probes[address]
+	st.mu.Unlock()
+	switch how {
+	case "silent":
+		select {
+		case <-time.After(3 * time.Second): // fake time
+		case <-ctx.Done():
+		}
+		return errors.New("no answer")
+	case "unasked":
+		return core.Errorf(core.CodeUnavailable, "not asked: too many open files")
+	}
 	return nil
 }
 
-func (st *stage) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+func (st *stage) Idle(ctx context.Context, app *core.App, address string, _ core.JobID) (bool, error) {
 	st.mu.Lock()
-	defer st.mu.Unlock()
-	return len(st.running) == 0, nil
+	how, idle := st.probes[address], len(st.running) == 0
+	st.mu.Unlock()
+	if how == "" {
+		return idle, nil
+	}
+	err := st.Beat(ctx, app, address)
+	return err == nil && how != "busy", err
 }
 
 func (st *stage) Kill(_ context.Context, _ *core.App, _ string, job core.JobID) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.kills++; st.deaf {
+		return errors.New("not now")
+	}
 	st.Say("kill of job %d", job)
 	maps.DeleteFunc(st.running, func(id core.RunID, _ bool) bool { return id.Job() == job })
 	return nil
@@ -154,7 +198,11 @@ func (st *stage) Send(ctx context.Context, r dispatch.SendRequest) dispatch.Answ
 		}
 	}
 	if a.Kind == dispatch.AnswerAccepted {
-		st.running[r.Run.ID] = true
+		st.sent, st.running[r.Run.ID] = append(st.sent, r.Run.ID), true
+		st.most = max(st.most, len(st.running))
+		if st.probes[r.Address] == "free" {
+			st.probes[r.Address] = "busy"
+		}
 	}
 	line := fmt.Sprintf("sent %s to %s: %s", story.Name(r.Run.ID), r.Address, a.Kind)
 	st.mu.Unlock()
@@ -262,6 +310,51 @@ func (st *stage) before(args string) {
 	}
 }
 
+// evicted plays a step once a chain has lost its slot of a limit, before slots of another one are read: "job/7 7@1s STEP".
+func (st *stage) evicted(args string) {
+	words := strings.SplitN(args, " ", 3)
+	st.s.read = func(_ context.Context, k store.Key) error {
+		p := st.s.PermitsOf(words[0])
+		if strings.HasPrefix(k.Kind, "permit#") && k.Kind != "permit#"+words[0] && !p.Holds(st.Run(words[1])) {
+			st.s.read = nil
+			st.Step(words[2])
+		}
+		return nil
+	}
+}
+
+// probe sets how addresses answer probes: "silent http://a:1 http://b:1".
+func (st *stage) probe(args string) {
+	how, addresses, _ := strings.Cut(args, " ")
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for address := range strings.FieldsSeq(addresses) {
+		st.probes[address] = how
+	}
+}
+
+// slow makes the dispatcher use a slow queue.
+func (st *stage) slow(string) {
+	o := st.options()
+	o.SlowQueue = true
+	st.d = st.s.dispatcher(st, o)
+}
+
+// slots stores the slots of the limit of a run: "7#1 holders=7#2".
+func (st *stage) slots(args string) {
+	name, rest, _ := strings.Cut(args, " ")
+	st.Step("permits " + st.s.Store.Run(st.Run(name)).Permit + " " + rest)
+}
+
+// killed reports whether the number of kill requests, which have random delays, is not between two numbers: "10 80".
+func (st *stage) killed(args string) {
+	var want struct{ Least, Most int }
+	least, most, _ := strings.Cut(args, " ")
+	if st.Set("least="+least+" most="+most, &want); st.kills < want.Least || st.kills > want.Most {
+		st.T.Errorf("%d kill requests, want %s to %s", st.kills, least, most)
+	}
+}
+
 // unreadable makes a run unreadable for the dispatcher.
 func (st *stage) unreadable(args string) {
 	bad := st.Run(args)
@@ -286,7 +379,7 @@ func (st *stage) cut(name string) {
 	}
 }
 
-func (st *stage) kills(args string) {
+func (st *stage) userKills(args string) {
 	r := st.s.Store.Run(st.Run(args))
 	must(st.T, st.s.Change(r.Kill("ann", time.Now())))
 }
@@ -447,6 +540,12 @@ func (st *stage) skips(args string) {
 	ids := st.Runs(args)
 	whole := st.s.Store.Run(ids[0])
 	must(st.T, st.s.f.SkipShards(st.T.Context(), &whole, ids[1:], "cancelled"))
+}
+
+// begins plays a step beside the story, as far as it goes without time. The verb finish waits for its end.
+func (st *stage) begins(step string) {
+	st.begun.Go(func() { st.Step(step) })
+	synctest.Wait()
 }
 
 func (st *stage) mends(args string) {

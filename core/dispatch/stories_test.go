@@ -55,6 +55,13 @@ func TestLimits(t *testing.T) {
 		"limits changed after it asked": `job 7 overlap.limit=1; app limits.inflight=1; permits job/7; +30s; trigger 7#1 at=2s slot=2s
 			permits app/a limit=1 holders=7#1; fire 7@1s; fire 7#1` + goesOn + "; end 7#1 succeeded" + goesOn + "; end 7@1s succeeded" + goesOn,
 		// A chain that got its job's slot after it asked keeps the slot of its app. A waiting chain releases it.
+		// A chain that holds both slots but never began loses its job's slot, and comes before the app's slots are asked for. It
+		// loses the app's slot too, else it would keep that one while it waits for a job whose run waits for the app.
+		"never began": `job 7 overlap.limit=1; app limits.inflight=1; +30s; permits job/7 limit=1 holders=7@1s:+29s
+			permits app/a limit=1 holders=7@1s:+29s; evicted job/7 7@1s elsewhere 7@1s; fire 7@2s; +20s; come; end 7@2s succeeded` +
+			goesOn + "; end 7@1s succeeded",
+		// Runs without a limit do not wait while others in their message ask for one.
+		"beside no limit": "job 7 overlap.limit=1; job 8; +30s; before limits +1s; begin fire 7@1s 8@1s; finish",
 		"leave": `permits app/a limit=1 holders=7#1; permits job/7 limit=1 holders=7#1; leave 7#1 job/7 app/a
 			permits job/7 holders= queue=7#1; leave 7#1 job/7 app/a`,
 	}, newStage)
@@ -74,6 +81,12 @@ func TestReplacements(t *testing.T) {
 		"late, a newer one waits": one + "fire 7@1s; fire 7@7s; fire 7@2s; checks",
 		"late, a newer one is retried": one + `fire 7@6s; run 7#9 state=planned cause=retry attempt=2 first=7@6s permit=job/7 at=6s slot=10m
 			closes 7@6s failed:handler then=7#9; fire 7@2s; come`,
+		// A user gave a run other params. Neither a waiting nor a running one of another key is replaced.
+		"another key": `job 7 overlap.limit=1 overlap.full=replace overlap.key=/tenant; +30s; trigger 7#1 params={"tenant":"a"}; fire 7#1
+			trigger 7#2 params={"tenant":"c"}; fire 7#2; trigger 7#3 params={"tenant":"c"}; fire 7#3; trigger 7#4 params={"tenant":"b"}
+			fire 7#4; end 7#4 succeeded; slots 7#4 holders=7#1 queue=7#3; trigger 7#5 params={"tenant":"b"}; fire 7#5; slots 7#4 queue=
+			+1m; come; end 7#1 succeeded; repeat 5 +1m & come`,
+		"no kill is taken": one + `deaf; fire 7@1s; fire 7@2s; repeat 60 checks & +5s & come; killed 10 80; hears; +20s; come; checks`,
 		"a retry that waits": one + `fire 7@1s; run 7#9 state=planned cause=retry attempt=2 first=7@1s permit=job/7 at=1s slot=10m
 			closes 7@1s failed:handler then=7#9; fire 7@2s; come`,
 	}, newStage)
@@ -188,6 +201,29 @@ func TestPostRunQueueFails(t *testing.T) {
 		// The next run of a fixed delay does not wait for the notification of the skip, which stays pending.
 		"skipped fixed delay": `job 7 delay=1m misfire=skip next=-2h tail=7@-2h planat=+1h notify.to=x notify.on=skipped revat=-24h
 			mute refuses; fire 7@-2h`,
+	}, newStage)
+}
+
+// TestProbes: a run fails if none of its addresses answers in time, and never because of a cached answer. If they could not be
+// asked, it comes again.
+func TestProbes(t *testing.T) {
+	const a, b, c = "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
+	const failover = "job 7 route=failover; app executors=" + a + "," + b + "; "
+	const busyover = "job 7 route=busyover; app executors=" + a + "," + b + "," + c + "; "
+	story.Play(t, map[string]string{
+		"no answer": failover + "probe silent " + a + " " + b + "; fire 7@0s",
+		// A send that hangs has the only place at the gate of its address. A probe needs a place there too.
+		"behind a send": "app executors=" + a + "; job 7 route=failover; job 8; answers unconfirmed took=5s; begin fire 8@0s; fire 7@0s; finish",
+		// The silent address is asked again, and gets the runs.
+		"silent before": failover + "probe silent " + a + " " + b + "; fire 7@0s; probe idle " + a + "; +2s; fire 7@1s; fire 7@2s",
+		// A probe that failed for lack of local resources is no answer.
+		"could not be asked": failover + "probe unasked " + a + " " + b + "; fire 7@0s; probe idle " + a + "; +2s; come",
+		// Missing answers count as slow. Later runs move to the slow queue without a probe or a claim.
+		"silent and slow": "slow; " + failover + "probe silent " + a + "; fire 7@0s; +15s; fire 7@15s; +15s; fire 7@30s; +15s; fire 7@45s" +
+			"; fire 7@45s slow=true",
+		// Each run goes to the first address that is idle for its job. If all are busy it fails, after they were asked again.
+		"busy": busyover + "probe busy " + a + " " + b + "; probe free " + c + "; fire 7@0s; +500ms; fire 7@1s; +200ms; probe free " + b +
+			"; fire 7@2s",
 	}, newStage)
 }
 

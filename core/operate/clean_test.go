@@ -112,81 +112,10 @@ func TestClean(t *testing.T) {
 		t.Fatalf("redrive: %+v, %v", again, err)
 	}
 	golden.New(t).Equal(t, "redrive", again.Letters[0].Fires[0].Why.String())
-	for _, bad := range []operate.CleanRequest{{}, {Job: "shop/none"}, {App: "shop", Keep: -1}, {App: "shop", Before: ago(23)},
-		{App: "shop", After: "x"},
-		{App: "shop", States: []core.State{core.Running}}, {App: "shop", States: []core.State{"odd"}}} {
-		if _, err := f.M.Clean(ctx, ann, bad); core.CodeOf(err) != core.CodeInvalid && core.CodeOf(err) != core.CodeNotFound {
-			t.Errorf("%+v: %v", bad, err)
-		}
-	}
 	// A deleted job has only its number.
 	f.Clock = f.Clock.Add(48 * time.Hour)
 	f.Delete("shop/sweep")
 	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
-}
-
-// TestCleanNeeded: runs that something else needs stay at any age.
-func TestCleanNeeded(t *testing.T) {
-	f := newFixture(t)
-	s := spec("sweep", every(time.Hour))
-	j := f.Create(s)
-	f.Fires()
-	job, n := j.Def.ID, uint32(0)
-	put := func(change func(r *core.Run)) core.RunID {
-		t.Helper()
-		n++
-		r := f.succeeded(job, n)
-		if change != nil {
-			change(&r)
-		}
-		f.Put(r)
-		return r.ID
-	}
-	open := func(r *core.Run) {
-		r.State, r.EndedAt, r.Owner, r.Until = core.Running, time.Time{}, "o", f.Clock.Add(time.Hour)
-	}
-	last := put(open)
-	stay := map[string]core.RunID{
-		"open":                                last,
-		"an attempt before one that is open":  put(func(r *core.Run) { r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, last }),
-		"a shard of a broadcast that is open": put(func(r *core.Run) { r.Shard = core.Shard{Of: last, Index: 1, Total: 2} }),
-		"it owes":                             put(func(r *core.Run) { r.Owes = []core.Owed{{Run: 9999, Kind: core.CauseParent}} }),
-		"it makes children":                   put(func(r *core.Run) { r.Place = 1 }),
-	}
-	stay["an attempt before those"] = put(func(r *core.Run) {
-		r.State, r.Reason, r.Then = core.Failed, core.ReasonHandler, stay["an attempt before one that is open"]
-	})
-	ended := put(nil)
-	gone := map[string]core.RunID{"ended": ended, "an attempt before one that ended": put(func(r *core.Run) { r.Then = ended })}
-	f.Clock = f.Clock.Add(36 * time.Hour)
-	young := put(nil)
-	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep", DryRun: true}); c != 2 || h != 5 {
-		t.Errorf("%d would go, %d are held", c, h)
-	}
-	// A message in transit may name runs that are due after it.
-	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(f.Clock.Add(-40 * time.Hour))}
-	m.Fires = []core.Fire{{Run: planned(job, m.Slot), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseSchedule}}
-	must(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: m.Slot.Time(), Message: m}})[0])
-	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 0 || h != 7 {
-		t.Errorf("%d went though a message is on its way, %d held", c, h)
-	}
-	f.Fires()
-	// A requeued message may wait for long, and names only runs of its own due time.
-	must(t, f.E.Queue.Enqueue(ctx, []ring.Out{{NotBefore: f.Clock.Add(time.Hour), Message: m}})[0])
-	if c, h := f.cleaned(operate.CleanRequest{Job: "shop/sweep"}); c != 2 || h != 5 {
-		t.Errorf("%d went, %d held", c, h)
-	}
-	stay["young"] = young
-	for why, id := range stay {
-		if len(f.Runs(id)) == 0 {
-			t.Errorf("it went: %s", why)
-		}
-	}
-	for why, id := range gone {
-		if len(f.Runs(id)) > 0 {
-			t.Errorf("it stays: %s", why)
-		}
-	}
 }
 
 // TestCleanFails: runs deleted before a failure are reported, and a repeated call goes on.
@@ -202,41 +131,6 @@ func TestCleanFails(t *testing.T) {
 	c, _ := f.cleaned(operate.CleanRequest{Job: "shop/sweep", After: res.Next})
 	if left := f.left(j.Def.ID); left != 24 || c+res.Cleaned != 276 {
 		t.Errorf("%d and %d went, %d left", res.Cleaned, c, left)
-	}
-}
-
-// TestCleanPausesNobody: a success separates failures in a row, even after a clean-up of
-// successes.
-func TestCleanPausesNobody(t *testing.T) {
-	f := newFixture(t)
-	s := spec("sweep", every(time.Hour))
-	s.Def.PauseAfter = 3
-	j := f.Create(s)
-	f.Fires()
-	n := uint32(0)
-	put := func(state core.State) core.RunID {
-		n++
-		r := f.succeeded(j.Def.ID, n)
-		r.State, r.PauseAfter, r.Rev = state, true, j.Sched.Rev
-		if state.Open() {
-			r.EndedAt, r.Owner, r.Until = time.Time{}, "o", f.Clock.Add(time.Hour)
-		}
-		f.Put(r)
-		f.Clock = f.Clock.Add(time.Hour)
-		return r.ID
-	}
-	f.Clock = f.Clock.Add(time.Hour)
-	for _, state := range []core.State{core.Failed, core.Succeeded, core.Failed, core.Succeeded} {
-		put(state)
-	}
-	f.Clock = f.Clock.Add(48 * time.Hour)
-	if cleaned, held := f.cleaned(operate.CleanRequest{Job: "shop/sweep", States: []core.State{core.Succeeded}}); cleaned != 1 || held != 1 {
-		t.Errorf("cleaned %d, held %d, want one each", cleaned, held)
-	}
-	last := put(core.Running)
-	f.fails(last)
-	if sched := f.Job("shop/sweep").Sched; sched.State != core.Started {
-		t.Errorf("it is %s: %s", sched.State, sched.PauseWhy)
 	}
 }
 

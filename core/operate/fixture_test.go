@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
@@ -24,7 +23,7 @@ type faults = usecasetest.Faults
 
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
-	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
+	every, spec       = usecasetest.Every, usecasetest.Spec
 	fails             = usecasetest.Fails
 	newRun            = usecasetest.Run
 	planned, numbered = core.PlannedRun, core.NumberedRun
@@ -59,11 +58,4 @@ func (f *fixture) sent() map[core.RunID]int {
 		got[x.Run]++
 	}
 	return got
-}
-
-// fails ends a run as an executor that reports a failure does.
-func (f *fixture) fails(id core.RunID) {
-	f.T.Helper()
-	end := finish.New(f.E, finish.Options{Now: f.Now})
-	must(f.T, end.End(ctx, []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}})...)
 }

@@ -13,8 +13,8 @@ type fixture struct{ *usecasetest.Fixture }
 func newFixture(t testing.TB) *fixture { return &fixture{usecasetest.New(t)} }
 
 var (
-	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
-	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
-	fails             = usecasetest.Fails
-	newRun, planned   = usecasetest.Run, core.PlannedRun
+	ctx, ann, start = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
+	every, spec     = usecasetest.Every, usecasetest.Spec
+	fails           = usecasetest.Fails
+	newRun, planned = usecasetest.Run, core.PlannedRun
 )

@@ -42,60 +42,6 @@ func (f *fixture) stand(a query.JobsAsk) (names []string, page query.JobsNow) {
 	return names, page
 }
 
-// TestJobsNow checks that each job is found by its status, and the counts.
-func TestJobsNow(t *testing.T) {
-	f := newFixture(t)
-	for _, name := range []string{"well", "fails", "was-late", "waits", "held", "fresh", "over", "tried"} {
-		f.Create(spec(name, every(time.Hour)))
-	}
-	id := func(name string) core.JobID { j := f.Job("shop/" + name); return j.Def.ID }
-	f.Clock = f.Clock.Add(10 * time.Minute)
-	for _, r := range []struct {
-		job       string
-		ago, late time.Duration // minutes
-		state     core.State
-	}{
-		{"well", 5, 0, core.Failed}, {"well", 2, 0, core.Succeeded}, {"well", 1, 0, core.Running},
-		{"fails", 5, 0, core.Succeeded}, {"fails", 4, 0, core.Failed}, {"fails", 3, 0, core.Skipped}, {"fails", 2, 0, core.Running},
-		{"was-late", 8, 2, core.Succeeded}, {"waits", 2, 0, core.Planned}, {"over", 9, 0, core.Succeeded}, {"held", 9, 0, core.Succeeded},
-		{"tried", 9, 0, core.Failed},
-	} {
-		f.ran(id(r.job), r.ago*time.Minute, r.late*time.Minute, r.state)
-	}
-	f.Pause(manage.Target{Job: "shop/held"})
-	want := map[query.Standing][]string{query.IsFailing: {"fails", "tried"}, query.IsLate: {"waits", "was-late"}, query.IsHeld: {"held"},
-		query.IsStarted: {"fresh", "well", "fails", "was-late", "waits", "over", "tried"}, query.IsNeverRan: {"fresh"}, query.IsOver: nil}
-	look := func() {
-		t.Helper()
-		for is, names := range want {
-			got, page := f.stand(query.JobsAsk{Is: []query.Standing{is}, By: query.ByName})
-			slices.Sort(got)
-			slices.Sort(names)
-			if !slices.Equal(got, names) || page.Of[is] != len(names) || page.All != 8 || page.Partial {
-				t.Errorf("%s: %v (%d of %d, partial %t), not %v", is, got, page.Of[is], page.All, page.Partial, names)
-			}
-		}
-	}
-	look()
-	// New runs, and the end of an open run, are visible a moment later.
-	f.Clock = f.Clock.Add(time.Minute)
-	f.ran(id("fails"), time.Second, 0, core.Succeeded)
-	f.ran(id("fresh"), time.Second, 0, core.Failed)
-	check.OK(t, f.E.ChangeRuns(ctx, []core.RunPut{core.End(planned(id("well"), core.InstantOf(f.Clock.Add(-2*time.Minute))),
-		core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: f.Clock})})[0])
-	want[query.IsFailing], want[query.IsNeverRan] = []string{"fresh", "tried", "well"}, nil
-	look()
-
-	names, page := f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "FAILS"}, Recent: 2})
-	if !slices.Equal(names, []string{"fails"}) || page.All != 1 || len(page.Recent[0]) != 2 || page.Recent[0][0].State != core.Succeeded {
-		t.Errorf("%v: %+v", names, page.Recent)
-	}
-	names, _ = f.stand(query.JobsAsk{JobFilter: query.JobFilter{Text: "#" + id("held").String()}})
-	if !slices.Equal(names, []string{"held"}) {
-		t.Errorf("by its number: %v", names)
-	}
-}
-
 // TestLongRunEnds checks that the end of a run is seen even if more runs began since than an update reads.
 func TestLongRunEnds(t *testing.T) {
 	f := newFixture(t)

@@ -3,16 +3,13 @@ package query_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 // pages reads all pages of a list of runs.
@@ -67,46 +64,6 @@ func TestRuns(t *testing.T) {
 	for _, bad := range []query.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"},
 		{After: "x"}, {From: start, To: start.Add(-1)}} {
 		fails(t, core.CodeInvalid, "%+v", bad)(f.M.Runs(ctx, bad))
-	}
-}
-
-func TestRunAt(t *testing.T) {
-	f := newFixture(t)
-	s := spec("nightly", core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Europe/Berlin"})
-	j := f.Create(s)
-	at := core.InstantOf(time.Date(2026, 11, 20, 1, 30, 0, 0, time.UTC))
-	f.Ran(j.Def.ID, at, 0)
-	for _, ref := range []string{"shop/nightly@2026-11-20T02:30", "shop/nightly@2026-11-20T02:30:00", "shop/nightly@2026-11-20T01:30Z",
-		"shop/nightly@2026-11-20T02:30:00+01:00", "shop/nightly@02:30", "shop/nightly@2:30:00", planned(j.Def.ID, at).String()} {
-		if v, err := f.M.Run(ctx, ref); err != nil || v.Run.At != at || v.Skip != nil {
-			t.Errorf("%s: %+v %v", ref, v, err)
-		}
-	}
-	f.E.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
-	v, err := f.M.Run(ctx, "shop/nightly@2026-11-19T02:30")
-	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
-		t.Errorf("skipped: %+v %v", v, err)
-	}
-	fails(t, core.CodeRefused, "kill of a skipped instant")(f.M.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""))
-	// The clock shows 02:30 twice on 25 October; the run is the first.
-	twice := core.InstantOf(time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC))
-	f.Ran(j.Def.ID, twice, 0)
-	if v, err := f.M.Run(ctx, "shop/nightly@2026-10-25T02:30"); err != nil || v.Run.At != twice {
-		t.Errorf("twice: %+v %v", v, err)
-	}
-	// The clock skips 02:30 on 29 March; the run is at the first moment after the gap.
-	gap := core.InstantOf(time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC))
-	f.Ran(j.Def.ID, gap, 0)
-	if v, err := f.M.Run(ctx, "shop/nightly@2026-03-29T02:30"); err != nil || v.Run.At != gap {
-		t.Errorf("in a gap: %+v %v", v, err)
-	}
-	last := core.InstantOf(time.Date(2026, 11, 19, 22, 30, 0, 0, time.UTC))
-	if v, err := f.M.Run(ctx, "shop/nightly@23:30"); err != nil || v.Run.At != last {
-		t.Errorf("a time of day is the last one: %+v %v", v, err)
-	}
-	for ref, want := range map[string]core.Code{"shop/nightly@2026-12-24T02:30": core.CodeNotFound, "shop/nightly@noon": core.CodeInvalid,
-		"shop/nightly@1999-01-01T00:00": core.CodeInvalid, "x": core.CodeInvalid, "-7": core.CodeInvalid, "99999999999": core.CodeNotFound} {
-		fails(t, want, "%s", ref)(f.M.Run(ctx, ref))
 	}
 }
 
@@ -187,126 +144,5 @@ func TestNextOfAPausedJob(t *testing.T) {
 		if got := f.M.NextOf(&j, 1, c.pauses...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: next is %v, want %v", name, got, c.want)
 		}
-	}
-}
-
-// TestRunAtOfAPause checks that a time without a run shows who paused the job, its app or everything, when and why,
-// for current and past pauses.
-func TestRunAtOfAPause(t *testing.T) {
-	f := newFixture(t)
-	f.Create(spec("sweep", every(10*time.Minute)))
-	f.Fires()
-	job, app, all := manage.Target{Job: "shop/sweep"}, manage.Target{App: "shop"}, manage.Target{All: true}
-	at := func(m int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(m) * time.Minute) }
-	pause := func(m int, who manage.Target, why string, until ...time.Time) {
-		t.Helper()
-		f.Clock = at(m)
-		r := manage.PauseRequest{Why: why}
-		if len(until) > 0 {
-			r.Until = &until[0]
-		}
-		check.Call(t)(f.M.Pause(ctx, core.Actor{Name: "bob"}, who, r))
-	}
-	resume := func(m int, who manage.Target) {
-		t.Helper()
-		f.Clock = at(m)
-		f.Resume(who)
-	}
-	seen := ""
-	looks := func(minutes ...int) {
-		t.Helper()
-		for _, m := range minutes {
-			_, err := f.M.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
-			check.Equal(t, code(err), core.CodeNotFound, "minute %d: %v", m, err)
-			seen += fmt.Sprintf("%s: %v\n", f.Clock.Format("15:04"), err)
-		}
-	}
-	pause(5, job, "release")
-	f.Clock = at(8)
-	edited := spec("sweep", every(10*time.Minute))
-	edited.Def.Params = "edited while it is paused"
-	check.OK(t, f.Save(edited)[0].Err)
-	looks(10, 100, 15)
-	resume(25, job)
-	looks(10, 20, 30)
-
-	pause(35, app, "move")
-	resume(45, app)
-	f.Resumed()
-	pause(55, app, "", at(65))
-	f.Clock = at(56)
-	looks(40, 60, 70)
-
-	pause(75, all, "storm")
-	looks(80)
-	resume(85, all)
-	f.Resumed()
-	looks(80)
-
-	pause(95, job, "nap", at(115))
-	looks(110, 120)
-	f.Clock = at(121) // no tick has ended it
-	looks(110, 120)
-
-	changed := spec("sweep", every(20*time.Minute))
-	check.OK(t, f.Save(changed)[0].Err)
-	looks(91, 130, 100)
-	f.Clock = at(240)
-	looks(140)
-	golden.New(t).Equal(t, "reasons", seen)
-}
-
-// TestRunAtOfAnOutage checks that a time in a server outage shows when the outage was, in the job's zone, with and
-// without a record.
-func TestRunAtOfAnOutage(t *testing.T) {
-	f := newFixture(t)
-	hourly := every(time.Hour)
-	hourly.Timezone = "Europe/Berlin"
-	job := f.Create(spec("sweep", hourly))
-	at := func(h int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(h) * time.Hour) }
-	f.Clock = at(4)
-	check.OK(t, registry.NoteOutage(ctx, f.E, at(1).Add(-time.Minute), at(3).Add(time.Minute), time.Minute))
-	skip := core.Skip{Job: job.Def.ID, First: core.InstantOf(at(2)), Last: core.InstantOf(at(2)), Count: 1,
-		Reason: core.ReasonMisfire, Made: at(3)}
-	check.OK(t, f.E.PutSkips(ctx, []core.Skip{skip})[0])
-	texts := golden.New(t)
-	v, err := f.M.Run(ctx, "shop/sweep@"+at(2).Format(time.RFC3339))
-	if err != nil || v.Skip == nil {
-		t.Error(err)
-	}
-	texts.Equal(t, "skipped", v.Away.String())
-	_, err = f.M.Run(ctx, "shop/sweep@"+at(3).Format(time.RFC3339))
-	texts.Equal(t, "late", fmt.Sprint(err))
-	if _, err := f.M.Run(ctx, "shop/sweep@"+at(4).Format(time.RFC3339)); err == nil || strings.Contains(err.Error(), "down") {
-		t.Error(err)
-	}
-}
-
-// TestUpcomingAfterAPause checks that a pause with an end hides only its own times, however many these are.
-func TestUpcomingAfterAPause(t *testing.T) {
-	until := start.Add(10 * time.Minute)
-	for name, targets := range map[string][]manage.Target{
-		"of the app": {{App: "shop"}}, "of everything": {{All: true}}, "of the job": {{Job: "shop/beat"}},
-		"of all of them": {{App: "shop"}, {All: true}, {Job: "shop/beat"}},
-	} {
-		f := newFixture(t)
-		f.Create(spec("beat", every(time.Second)))
-		for _, target := range targets {
-			f.Pause(target, until)
-		}
-		up, err := f.M.Upcoming(ctx, query.JobFilter{App: "shop"}, time.Time{}, time.Hour, 100)
-		first := core.Ceil(until) // the first time of a job after it
-		if name != "of the app" && name != "of everything" {
-			first = core.Ceil(until) + 1
-		}
-		if err != nil || len(up.Coming) != 100 || !up.Partial || up.Coming[0].At != first || up.Coming[99].At != first+99 {
-			t.Errorf("%s: %d, %+v (%v)", name, len(up.Coming), up.Coming[:min(1, len(up.Coming))], err)
-		}
-	}
-	f := newFixture(t)
-	f.Create(spec("beat", every(time.Second)))
-	f.Pause(manage.Target{App: "shop"})
-	if up, err := f.M.Upcoming(ctx, query.JobFilter{}, time.Time{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
-		t.Errorf("paused without an end: %+v %v", up, err)
 	}
 }

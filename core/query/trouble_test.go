@@ -111,51 +111,6 @@ func TestTroubleNamesTheWorst(t *testing.T) {
 	}
 }
 
-// TestTroubleOfApps checks that an app without a live or fixed executor is reported if it has scheduled jobs and is
-// not paused.
-func TestTroubleOfApps(t *testing.T) {
-	f := newFixture(t)
-	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "fixed", Executors: []string{"http://10.0.0.7:9999"}}))
-	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "paused"}))
-	f.Pause(manage.Target{App: "paused"})
-	for _, app := range []string{"fixed", "paused", "shop"} {
-		for i := range 2 {
-			s := spec(fmt.Sprint("sweep", i), every(time.Minute))
-			s.Def.App = app
-			f.past(f.Create(s).Def.ID, "f")
-		}
-	}
-	f.Create(spec("by-hand", core.Schedule{}))
-	stopped := spec("stopped", every(time.Minute))
-	stopped.Paused = new(true)
-	f.Create(stopped)
-	own := core.Job{Def: core.Def{ID: 77, App: "shop", Name: "command", Command: &core.Command{Line: "x"}}} // the server runs it
-	own.Sched.Schedule = every(time.Minute)
-	own.Normalize()
-	own.Sched.Rev, own.Sched.RevAt = 1, f.Clock
-	check.OK(t, f.E.Jobs.Put(ctx, []store.JobPut{{Create: &own}})[0])
-	look := func() query.Problems {
-		t.Helper()
-		got, err := f.M.Trouble(ctx, nil)
-		if err != nil || got.Looked != 9 || got.Fail != 4 {
-			t.Errorf("%+v %v", got, err)
-		}
-		return got
-	}
-	if got := look().Deserted; len(got) != 1 || got[0] != (query.AppWithoutExecutor{App: "shop", Jobs: 2, First: "shop/sweep0"}) {
-		t.Errorf("%+v", got)
-	}
-	beat := core.Executor{App: "shop", Address: "http://10.0.0.8:9999", Beat: f.Clock, Since: f.Clock}
-	check.OK(t, f.E.PutExecutor(ctx, beat))
-	if got := look().Deserted; len(got) != 0 {
-		t.Errorf("%+v", got)
-	}
-	f.Clock = f.Clock.Add(2 * core.BeatExpiry)
-	if got := look().Deserted; len(got) != 1 {
-		t.Errorf("%+v", got)
-	}
-}
-
 // TestUntold checks that only apps and jobs with a missing channel are reported.
 func TestUntold(t *testing.T) {
 	f := newFixture(t)

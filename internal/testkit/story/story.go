@@ -59,8 +59,10 @@ func Play(t *testing.T, stories map[string]string, stage func(*testing.T) *Stage
 				}
 				texts.Equal(t, name, numbers.ReplaceAllStringFunc(page.String(), func(digits string) string {
 					n, _ := strconv.ParseInt(digits, 10, 64)
-					if at := time.UnixMilli(n); at.Sub(Begin).Abs() < 24*time.Hour {
-						return Since(at)
+					for _, at := range []time.Time{time.UnixMilli(n), time.Unix(n, 0)} {
+						if at.Sub(Begin).Abs() < 60*24*time.Hour {
+							return Since(at)
+						}
 					}
 					return Name(core.RunID(n))
 				}))
@@ -69,7 +71,7 @@ func Play(t *testing.T, stories map[string]string, stage func(*testing.T) *Stage
 	}
 }
 
-// numbers matches the run IDs in messages, and revisions, which are times.
+// numbers matches the run IDs in messages, and scheduled times and revisions, which are seconds and milliseconds.
 var numbers = regexp.MustCompile(`\d{9,}`)
 
 func split(text string) (list []string) {
@@ -251,6 +253,10 @@ func (s *Stage) Set(text string, to ...any) {
 		for _, of := range to {
 			v = reflect.ValueOf(of).Elem()
 			for part := range strings.SplitSeq(name, ".") {
+				if v.IsValid() && v.Kind() == reflect.Pointer {
+					v.Set(reflect.New(v.Type().Elem()))
+					v = v.Elem()
+				}
 				if v.IsValid() {
 					v = v.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, part) })
 				}
@@ -297,6 +303,9 @@ func (s *Stage) set(v reflect.Value, text string) {
 		v.SetString(strings.ReplaceAll(text, "_", " "))
 	case reflect.Bool:
 		v.SetBool(text == "true")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		s.set(v.Elem(), text)
 	case reflect.Slice:
 		v.SetZero()
 		for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
