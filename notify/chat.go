@@ -9,44 +9,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
 )
 
-// The forms of the chat services, as their documentation has them. All texts go where the
-// service reads no markup, so that no text of a job can call people by name, or show a link
-// as another.
-
-// Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
-// https://docs.slack.dev/reference/block-kit/blocks (header: 150 characters, a section: 3,000).
-type (
-	slackBody struct {
-		Text   string `json:"text"` // of the notification; read as markup
-		Blocks []any  `json:"blocks"`
-	}
-	slackText struct {
-		Type  string `json:"type"`
-		Text  string `json:"text"`
-		Emoji *bool  `json:"emoji,omitempty"`
-	}
-	slackBlock struct {
-		Type string    `json:"type"`
-		Text slackText `json:"text"`
-	}
-	slackRich struct {
-		Type     string         `json:"type"`
-		Elements []slackElement `json:"elements"`
-	}
-	slackElement struct {
-		Type     string      `json:"type"`
-		Elements []slackPart `json:"elements"`
-	}
-	slackPart struct {
-		Type string `json:"type"`
-		Text string `json:"text,omitempty"`
-		URL  string `json:"url,omitempty"`
-	}
-)
+// object is a JSON object of a message, in the form that the documentation of a chat service describes. All texts go where
+// the service reads no markup, so that no text of a job can call people by name, or show a link as another.
+type object = map[string]any
 
 // Slack's bounds, in characters.
 const (
@@ -56,44 +26,34 @@ const (
 
 var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-func runeLen(rune) int { return 1 }
-
+// slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks and
+// https://docs.slack.dev/reference/block-kit/blocks (header: 150 characters, a section: 3,000).
 func slack(_ *Sender, ch *core.Channel, m *Message) (request, error) {
-	no := false
-	b, err := fit(ch, m, func(p page) slackBody {
+	plain := func(kind, text string) object {
+		return object{"type": kind, "text": object{"type": "plain_text", "text": text, "emoji": false}}
+	}
+	rich := func(kind string, part object) object {
+		return object{"type": "rich_text", "elements": []object{{"type": kind, "elements": []object{part}}}}
+	}
+	body, err := fit(ch, m, func(p page) ([]byte, bool) {
 		link, lines := p.link, p.lines
 		p.link, p.lines = "", ""
-		b := slackBody{Text: slackEscapes.Replace(p.subject), Blocks: []any{
-			slackBlock{"header", slackText{"plain_text", truncate(p.subject, maxSlackHeader, runeLen), &no}},
-			slackBlock{"section", slackText{"plain_text", p.body(), &no}},
-		}}
+		text := p.body()
+		blocks := []object{plain("header", truncate(p.subject, maxSlackHeader, runeLen)), plain("section", text)}
 		if lines != "" {
-			b.Blocks = append(b.Blocks, slackRich{"rich_text", []slackElement{{"rich_text_preformatted", []slackPart{{Type: "text", Text: lines}}}}})
+			blocks = append(blocks, rich("rich_text_preformatted", object{"type": "text", "text": lines}))
 		}
 		if link != "" {
-			part := slackPart{Type: "link", Text: p.open, URL: link}
-			b.Blocks = append(b.Blocks, slackRich{"rich_text", []slackElement{{"rich_text_section", []slackPart{part}}}})
+			blocks = append(blocks, rich("rich_text_section", object{"type": "link", "text": p.open, "url": link}))
 		}
-		return b
-	}, func(b slackBody) bool {
-		for _, block := range b.Blocks {
-			switch block := block.(type) {
-			case slackBlock:
-				if runes(block.Text.Text) > maxSlackText {
-					return false
-				}
-			case slackRich:
-				if runes(block.Elements[0].Elements[0].Text) > maxSlackText {
-					return false
-				}
-			}
-		}
-		return true
+		longest := max(utf8.RuneCountInString(text), utf8.RuneCountInString(lines))
+		// Slack reads the text of the notification as markup.
+		return encode(object{"text": slackEscapes.Replace(p.subject), "blocks": blocks}), longest <= maxSlackText
 	})
-	return request{url: ch.URL, body: encode(b)}, err
+	return request{url: ch.URL, body: body}, err
 }
 
-func runes(text string) int { return len([]rune(text)) }
+func runeLen(rune) int { return 1 }
 
 // judgeSlack returns nil if Slack answered "ok", which means that it accepted the message.
 func judgeSlack(body []byte) error {
@@ -103,49 +63,29 @@ func judgeSlack(body []byte) error {
 	return nil
 }
 
-// Feishu: https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot (a request: 20 KB).
-type (
-	feishuBody struct {
-		Timestamp string        `json:"timestamp,omitempty"` // seconds
-		Sign      string        `json:"sign,omitempty"`
-		MsgType   string        `json:"msg_type"`
-		Content   feishuContent `json:"content"`
-	}
-	feishuContent struct {
-		Post map[string]feishuPost `json:"post"`
-	}
-	feishuPost struct {
-		Title   string         `json:"title"`
-		Content [][]feishuPart `json:"content"`
-	}
-	feishuPart struct {
-		Tag  string `json:"tag"`
-		Text string `json:"text"`
-		Href string `json:"href,omitempty"`
-	}
-)
-
 const maxFeishu = 20_000 // bytes of a request
 
+// feishu: https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot (a request: 20 KB).
 func feishu(s *Sender, ch *core.Channel, m *Message) (request, error) {
 	locale := "en_us"
 	if ch.Language == core.Chinese {
 		locale = "zh_cn"
 	}
-	body, err := fit(ch, m, func(p page) []byte {
+	body, err := fit(ch, m, func(p page) ([]byte, bool) {
 		link := p.link
 		p.link = ""
-		post := feishuPost{Title: p.subject, Content: [][]feishuPart{{{Tag: "text", Text: p.body()}}}}
+		content := [][]object{{{"tag": "text", "text": p.body()}}}
 		if link != "" {
-			post.Content = append(post.Content, []feishuPart{{Tag: "a", Text: p.open, Href: link}})
+			content = append(content, []object{{"tag": "a", "text": p.open, "href": link}})
 		}
-		b := feishuBody{MsgType: "post", Content: feishuContent{map[string]feishuPost{locale: post}}}
+		o := object{"msg_type": "post", "content": object{"post": object{locale: object{"title": p.subject, "content": content}}}}
 		if ch.Secret != "" {
-			b.Timestamp = strconv.FormatInt(s.o.Now().Unix(), 10)
-			b.Sign = feishuSign(b.Timestamp, ch.Secret)
+			timestamp := strconv.FormatInt(s.o.Now().Unix(), 10)
+			o["timestamp"], o["sign"] = timestamp, feishuSign(timestamp, ch.Secret)
 		}
-		return encode(b)
-	}, func(b []byte) bool { return len(b) <= maxFeishu })
+		b := encode(o)
+		return b, len(b) <= maxFeishu
+	})
 	return request{url: ch.URL, body: body}, err
 }
 
@@ -181,20 +121,14 @@ func judgeFeishu(body []byte) error {
 	return judgeCode(*a.Code, a.Msg, feishuSays, feishuBusy)
 }
 
-// DingTalk: https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages (a
-// message: 20,000 bytes; 20 a minute).
-type (
-	dingTalkBody struct {
-		MsgType string       `json:"msgtype"`
-		Text    dingTalkText `json:"text"`
-	}
-	dingTalkText struct {
-		Content string `json:"content"`
-	}
-)
+// textMessage is the body of a message to DingTalk or WeCom.
+func textMessage(text string) []byte {
+	return encode(object{"msgtype": "text", "text": object{"content": text}})
+}
 
 const maxDingTalk = 20_000 // bytes of a request
 
+// dingTalk: https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages (a message: 20,000 bytes; 20 a minute).
 func dingTalk(s *Sender, ch *core.Channel, m *Message) (request, error) {
 	to := ch.URL
 	if ch.Secret != "" {
@@ -210,8 +144,10 @@ func dingTalk(s *Sender, ch *core.Channel, m *Message) (request, error) {
 		u.RawQuery = query
 		to = u.String()
 	}
-	body, err := fit(ch, m, func(p page) []byte { return encode(dingTalkBody{"text", dingTalkText{p.text()}}) },
-		func(b []byte) bool { return len(b) <= maxDingTalk })
+	body, err := fit(ch, m, func(p page) ([]byte, bool) {
+		b := textMessage(p.text())
+		return b, len(b) <= maxDingTalk
+	})
 	return request{url: to, body: body}, err
 }
 
@@ -236,25 +172,12 @@ var dingTalkSays = map[int]string{
 // dingTalkBusy are the codes for more than 20 messages in a minute; the sender must wait ten.
 var dingTalkBusy = map[int]time.Duration{130101: 10 * time.Minute, 410100: 10 * time.Minute}
 
-func judgeDingTalk(body []byte) error { return judgeErrCode(body, dingTalkSays, dingTalkBusy) }
-
-// WeCom: https://developer.work.weixin.qq.com/document/path/91770 (a text: 2,048 bytes; 20 a minute).
-type (
-	weComBody struct {
-		MsgType string    `json:"msgtype"`
-		Text    weComText `json:"text"`
-	}
-	weComText struct {
-		Content string `json:"content"`
-	}
-)
-
 const maxWeCom = 2048 // bytes of a text
 
+// weCom: https://developer.work.weixin.qq.com/document/path/91770 (a text: 2,048 bytes; 20 a minute).
 func weCom(_ *Sender, ch *core.Channel, m *Message) (request, error) {
-	b, err := fit(ch, m, func(p page) weComBody { return weComBody{"text", weComText{p.text()}} },
-		func(b weComBody) bool { return len(b.Text.Content) <= maxWeCom })
-	return request{url: ch.URL, body: encode(b)}, err
+	body, err := fit(ch, m, func(p page) ([]byte, bool) { return textMessage(p.text()), len(p.text()) <= maxWeCom })
+	return request{url: ch.URL, body: body}, err
 }
 
 var weComSays = map[int]string{
@@ -266,17 +189,18 @@ var weComSays = map[int]string{
 
 var weComBusy = map[int]time.Duration{45009: time.Minute, 45033: time.Minute}
 
-func judgeWeCom(body []byte) error { return judgeErrCode(body, weComSays, weComBusy) }
-
-func judgeErrCode(body []byte, says map[int]string, busy map[int]time.Duration) error {
-	var a struct {
-		ErrCode *int   `json:"errcode"`
-		ErrMsg  string `json:"errmsg"`
+// judgeErrCode returns a function that judges the answers of DingTalk and WeCom, by the meanings of their codes.
+func judgeErrCode(says map[int]string, busy map[int]time.Duration) func(body []byte) error {
+	return func(body []byte) error {
+		var a struct {
+			ErrCode *int   `json:"errcode"`
+			ErrMsg  string `json:"errmsg"`
+		}
+		if err := json.Unmarshal(body, &a); err != nil || a.ErrCode == nil {
+			return noAnswer(body)
+		}
+		return judgeCode(*a.ErrCode, a.ErrMsg, says, busy)
 	}
-	if err := json.Unmarshal(body, &a); err != nil || a.ErrCode == nil {
-		return noAnswer(body)
-	}
-	return judgeCode(*a.ErrCode, a.ErrMsg, says, busy)
 }
 
 // judgeCode converts the code of an answer to an error; unknown codes are retried.

@@ -43,8 +43,8 @@ var services = map[core.ChannelKind]service{
 	core.ChannelWebhook:  {form: webhook},
 	core.ChannelSlack:    {form: slack, judge: judgeSlack},
 	core.ChannelFeishu:   {form: feishu, judge: judgeFeishu},
-	core.ChannelDingTalk: {form: dingTalk, judge: judgeDingTalk},
-	core.ChannelWeCom:    {form: weCom, judge: judgeWeCom},
+	core.ChannelDingTalk: {form: dingTalk, judge: judgeErrCode(dingTalkSays, dingTalkBusy)},
+	core.ChannelWeCom:    {form: weCom, judge: judgeErrCode(weComSays, weComBusy)},
 }
 
 func (s *Sender) post(ctx context.Context, ch *core.Channel, m *Message) error {
@@ -162,13 +162,12 @@ func encode(v any) []byte {
 // cuts are how many bytes the long texts of a message have, the first that fits.
 var cuts = []int{8 << 10, 4 << 10, 2 << 10, 1 << 10, 512, 256, 128, 64, 0}
 
-// fit writes a message, cutting it until fits accepts the form.
-func fit[T any](ch *core.Channel, m *Message, form func(p page) T, fits func(T) bool) (T, error) {
-	var out T
+// fit writes a message, cutting it until its form fits.
+func fit(ch *core.Channel, m *Message, form func(p page) (body []byte, fits bool)) ([]byte, error) {
 	for _, cut := range cuts {
-		if out = form(pageOf(ch, m, cut)); fits(out) {
-			return out, nil
+		if body, fits := form(pageOf(ch, m, cut)); fits {
+			return body, nil
 		}
 	}
-	return out, permanent("the message is too long for channel %s, even when shortened", ch.Name)
+	return nil, permanent("the message is too long for channel %s, even when shortened", ch.Name)
 }

@@ -67,7 +67,7 @@ func webhook(s *Sender, ch *core.Channel, m *Message) (request, error) {
 	if err != nil {
 		return request{}, permanent("the URL of channel %s cannot be read", ch.Name)
 	}
-	body, err := fit(ch, m, func(p page) []byte {
+	body, err := fit(ch, m, func(p page) ([]byte, bool) {
 		b := Body{Version: 1, ID: m.ID, Event: m.Event, Channel: ch.Name, Deployment: line(m.Deployment, maxWord), Language: string(ch.Language),
 			Subject: p.subject, Text: p.body(), At: m.At.UTC().Truncate(time.Millisecond), Count: max(m.Count, 1),
 			Since: m.Since.UTC().Truncate(time.Millisecond), Link: p.link, TookMs: m.Took.Milliseconds(), Times: m.Times, Muted: m.Muted}
@@ -85,8 +85,9 @@ func webhook(s *Sender, ch *core.Channel, m *Message) (request, error) {
 		if r != (BodyRun{}) {
 			b.Run = &r
 		}
-		return encode(b)
-	}, func(b []byte) bool { return len(b) <= maxWebhook })
+		body := encode(b)
+		return body, len(body) <= maxWebhook
+	})
 	if err != nil {
 		return request{}, err
 	}

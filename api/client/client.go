@@ -1,5 +1,5 @@
 // Package client has a Go client for the API of a tickring server. New returns a client with one method for each
-// operation of the OpenAPI document:
+// operation of the OpenAPI document, generated from it. The comments name fields as the document does: `ifRev` is IfRev.
 //
 //	c, err := client.New("http://127.0.0.1:7700", token, client.Config{})
 //	job, err := c.GetJob(ctx, "reports", "nightly")
@@ -53,7 +53,7 @@ type Config struct {
 // Over https, the certificate identifies the server. Over http, the server must first prove that it has the token and
 // that it is the requested server. Only then does the client send the token. The proof protects against another server
 // that listens at the address or forwards requests. It does not protect against an attacker on the network path, who
-// can read all traffic.
+// can read all traffic. The method Prove asks for proofs and sends no token. The other methods ask for proofs by themselves.
 type Client struct {
 	endpoint, host, token string
 	o                     Config

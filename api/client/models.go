@@ -3,6 +3,7 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 )
@@ -3278,3 +3279,589 @@ type ChangeRunJSONRequestBody = TriggerChange
 
 // PutUserJSONRequestBody defines body for PutUser for application/json ContentType.
 type PutUserJSONRequestBody = UserSpec
+
+// Apply calls POST /v1/apply.
+//
+// Create or update many apps and jobs at once.
+//
+// The whole body is checked first. If anything is rejected, nothing changes and `applied` is false.
+// Channels are stored first, then apps, then jobs. With `prune`, objects that `set` created and the body does not name are deleted at the end.
+// A body has at most 500 jobs, 100 apps and 200 channels. A larger body is rejected (413): send it in parts, apps first.
+// `prune` deletes every object of the set that is not in this body, so use it only if the whole set fits into one body. For a larger set, list its jobs
+// (`/v1/jobs?set=`) and delete each one. Pruning pauses after about 10 s: while the answer has `next`, repeat the request with `after`.
+func (c *Client) Apply(ctx context.Context, body ApplyRequest) (ApplyResult, error) {
+	return do[ApplyResult](ctx, c, "POST", "/v1/apply", nil, body)
+}
+
+// ListApps calls GET /v1/apps.
+//
+// List all apps by name.
+func (c *Client) ListApps(ctx context.Context) (AppList, error) {
+	return do[AppList](ctx, c, "GET", "/v1/apps", nil, nil)
+}
+
+// DeleteApp calls DELETE /v1/apps/{app}.
+//
+// Delete an app that has no jobs.
+func (c *Client) DeleteApp(ctx context.Context, app PathApp) (AppResult, error) {
+	return do[AppResult](ctx, c, "DELETE", "/v1/apps/{app}", nil, nil, app)
+}
+
+// GetApp calls GET /v1/apps/{app}.
+//
+// Get an app.
+func (c *Client) GetApp(ctx context.Context, app PathApp) (App, error) {
+	return do[App](ctx, c, "GET", "/v1/apps/{app}", nil, nil, app)
+}
+
+// PutApp calls PUT /v1/apps/{app}.
+//
+// Create an app, or replace its settings.
+func (c *Client) PutApp(ctx context.Context, app PathApp, body AppSpec) (AppResult, error) {
+	return do[AppResult](ctx, c, "PUT", "/v1/apps/{app}", nil, body, app)
+}
+
+// ListExecutors calls GET /v1/apps/{app}/executors.
+//
+// List the executors of an app, live or not.
+func (c *Client) ListExecutors(ctx context.Context, app PathApp) (ExecutorList, error) {
+	return do[ExecutorList](ctx, c, "GET", "/v1/apps/{app}/executors", nil, nil, app)
+}
+
+// RemoveExecutor calls POST /v1/apps/{app}/executors/remove.
+//
+// Remove the registration of an executor that is gone. An executor that sends heartbeats, or a fixed address of the app, is rejected.
+func (c *Client) RemoveExecutor(ctx context.Context, app PathApp, body ExecutorTestRequest) (ExecutorTestRequest, error) {
+	return do[ExecutorTestRequest](ctx, c, "POST", "/v1/apps/{app}/executors/remove", nil, body, app)
+}
+
+// TestExecutor calls POST /v1/apps/{app}/executors/test.
+//
+// Check once whether an executor of the app is available. The address must belong to the app. The timeout is 5 s.
+func (c *Client) TestExecutor(ctx context.Context, app PathApp, body ExecutorTestRequest) (ExecutorTest, error) {
+	return do[ExecutorTest](ctx, c, "POST", "/v1/apps/{app}/executors/test", nil, body, app)
+}
+
+// PauseApp calls POST /v1/apps/{app}/pause.
+//
+// Pause all jobs of an app.
+func (c *Client) PauseApp(ctx context.Context, app PathApp, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/pause", nil, body, app)
+}
+
+// ResumeApp calls POST /v1/apps/{app}/resume.
+//
+// Resume an app. Missed runs do not run later.
+func (c *Client) ResumeApp(ctx context.Context, app PathApp, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/resume", nil, body, app)
+}
+
+// Audit calls GET /v1/audit.
+//
+// Count the expected runs of one job or all jobs after from and up to to, by their results. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
+	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
+}
+
+// Bulk calls POST /v1/bulk.
+//
+// Run a bulk operation on many jobs, named one by one or found by a filter. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+//
+// `dryRun` only reports the number of jobs and some of their names. The first answer has the name of the bulk operation. Send the name with
+// `after` in the following calls. A client can stop between two calls. The audit log has a record of each change, which names the bulk operation,
+// and a record of the operation itself. If a job cannot be changed, the answer lists it and the operation continues with the other jobs.
+// `resume` with `undo` resumes jobs that a bulk operation paused, unless they were changed since.
+func (c *Client) Bulk(ctx context.Context, body BulkRequest) (BulkResult, error) {
+	return do[BulkResult](ctx, c, "POST", "/v1/bulk", nil, body)
+}
+
+// ListChanges calls GET /v1/changes.
+//
+// Show the audit log of a job, of an app with its jobs, or of everything, newest first.
+//
+// Filters are combined. A page ends when it is full, or when it has scanned as many changes as one page may scan. Then `next` continues, and
+// `scannedTo` reports how far back the page scanned.
+func (c *Client) ListChanges(ctx context.Context, params ListChangesParams) (ChangeList, error) {
+	return do[ChangeList](ctx, c, "GET", "/v1/changes", params, nil)
+}
+
+// ListChannels calls GET /v1/channels.
+//
+// List all notification channels by name.
+func (c *Client) ListChannels(ctx context.Context) (ChannelList, error) {
+	return do[ChannelList](ctx, c, "GET", "/v1/channels", nil, nil)
+}
+
+// DeleteChannel calls DELETE /v1/channels/{channel}.
+//
+// Delete a channel. Notifications that wait for it are not delivered.
+func (c *Client) DeleteChannel(ctx context.Context, channel PathChannel) (ChannelResult, error) {
+	return do[ChannelResult](ctx, c, "DELETE", "/v1/channels/{channel}", nil, nil, channel)
+}
+
+// GetChannel calls GET /v1/channels/{channel}.
+//
+// Get a channel.
+func (c *Client) GetChannel(ctx context.Context, channel PathChannel) (Channel, error) {
+	return do[Channel](ctx, c, "GET", "/v1/channels/{channel}", nil, nil, channel)
+}
+
+// PutChannel calls PUT /v1/channels/{channel}.
+//
+// Create a channel, or replace its settings.
+func (c *Client) PutChannel(ctx context.Context, channel PathChannel, body ChannelSpec) (ChannelResult, error) {
+	return do[ChannelResult](ctx, c, "PUT", "/v1/channels/{channel}", nil, body, channel)
+}
+
+// TestChannel calls POST /v1/channels/{channel}/test.
+//
+// Send one test message to a channel.
+//
+// A channel can be tested once in ten seconds; earlier tests are rejected. The answer reports whether the message was delivered. A failed delivery is not an HTTP error.
+func (c *Client) TestChannel(ctx context.Context, channel PathChannel) (ChannelTest, error) {
+	return do[ChannelTest](ctx, c, "POST", "/v1/channels/{channel}/test", nil, nil, channel)
+}
+
+// Clean calls POST /v1/clean.
+//
+// Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles some of the records. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) Clean(ctx context.Context, body CleanRequest) (CleanResult, error) {
+	return do[CleanResult](ctx, c, "POST", "/v1/clean", nil, body)
+}
+
+// GetFacts calls GET /v1/facts.
+//
+// Get the facts of the deployment for tickring doctor. Facts that could not be read are missing.
+func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
+	return do[Facts](ctx, c, "GET", "/v1/facts", nil, nil)
+}
+
+// GetJobFacts calls GET /v1/facts/jobs.
+//
+// List jobs without an executor and failing jobs for tickring doctor. The scan ends after about 10 s or 10,000 jobs.
+func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
+	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
+}
+
+// Fence calls POST /v1/fence.
+//
+// Block all deployments from this data until a restore or takeover. Operations in progress end within 30 s.
+func (c *Client) Fence(ctx context.Context) (Generation, error) {
+	return do[Generation](ctx, c, "POST", "/v1/fence", nil, nil)
+}
+
+// ListJobs calls GET /v1/jobs.
+//
+// List jobs by number or by status.
+//
+// If any of `status`, `sort`, `reverse`, `cursor`, `runs` and `counts` is set, jobs are listed by status. The answer then continues with `cursor`
+// instead of `after`. Its `counts` cover all jobs that match the other filters. `partial` is set if the status of some jobs
+// is unknown. Information about the last runs is at most one second old.
+func (c *Client) ListJobs(ctx context.Context, params ListJobsParams) (JobPage, error) {
+	return do[JobPage](ctx, c, "GET", "/v1/jobs", params, nil)
+}
+
+// DeleteJob calls DELETE /v1/jobs/{app}/{name}.
+//
+// Delete a job. Its runs are kept.
+func (c *Client) DeleteJob(ctx context.Context, app PathApp, name PathName, params DeleteJobParams) (JobResult, error) {
+	return do[JobResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}", params, nil, app, name)
+}
+
+// GetJob calls GET /v1/jobs/{app}/{name}.
+//
+// Get a job.
+func (c *Client) GetJob(ctx context.Context, app PathApp, name PathName) (Job, error) {
+	return do[Job](ctx, c, "GET", "/v1/jobs/{app}/{name}", nil, nil, app, name)
+}
+
+// PutJob calls PUT /v1/jobs/{app}/{name}.
+//
+// Create a job, or replace its settings. Fields that are missing get their defaults.
+func (c *Client) PutJob(ctx context.Context, app PathApp, name PathName, body JobSpec) (JobResult, error) {
+	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}", nil, body, app, name)
+}
+
+// KillJob calls POST /v1/jobs/{app}/{name}/kill.
+//
+// Kill the open runs of a job and cancel its pending retries. The schedule and triggers that are due later are not affected. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) KillJob(ctx context.Context, app PathApp, name PathName, params KillJobParams) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/kill", params, nil, app, name)
+}
+
+// PauseJob calls POST /v1/jobs/{app}/{name}/pause.
+//
+// Pause a job.
+func (c *Client) PauseJob(ctx context.Context, app PathApp, name PathName, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/pause", nil, body, app, name)
+}
+
+// ResumeJob calls POST /v1/jobs/{app}/{name}/resume.
+//
+// Resume a job. Missed runs do not run later.
+func (c *Client) ResumeJob(ctx context.Context, app PathApp, name PathName, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/resume", nil, body, app, name)
+}
+
+// ReturnJobToCode calls POST /v1/jobs/{app}/{name}/return-to-code.
+//
+// Return a job to the code that declares it, so that the code can create or update it again.
+func (c *Client) ReturnJobToCode(ctx context.Context, app PathApp, name PathName) (JobResult, error) {
+	return do[JobResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/return-to-code", nil, nil, app, name)
+}
+
+// GetRunAt calls GET /v1/jobs/{app}/{name}/runs/{at}.
+//
+// Get the run of one scheduled time, or the recorded skip.
+func (c *Client) GetRunAt(ctx context.Context, app PathApp, name PathName, at string) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/jobs/{app}/{name}/runs/{at}", nil, nil, app, name, at)
+}
+
+// PutScript calls PUT /v1/jobs/{app}/{name}/script.
+//
+// Store a new version of a job's script, or restore an earlier version. If source and kind are unchanged, no version is created and only the note is updated.
+func (c *Client) PutScript(ctx context.Context, app PathApp, name PathName, body ScriptChange) (JobResult, error) {
+	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}/script", nil, body, app, name)
+}
+
+// ListScripts calls GET /v1/jobs/{app}/{name}/scripts.
+//
+// List the stored versions of a job's script, newest first, without their sources.
+func (c *Client) ListScripts(ctx context.Context, app PathApp, name PathName) (ScriptList, error) {
+	return do[ScriptList](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts", nil, nil, app, name)
+}
+
+// GetScript calls GET /v1/jobs/{app}/{name}/scripts/{version}.
+//
+// Get a version of a job's script, with its source.
+func (c *Client) GetScript(ctx context.Context, app PathApp, name PathName, version PathVersion) (Script, error) {
+	return do[Script](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts/{version}", nil, nil, app, name, version)
+}
+
+// DiffScripts calls GET /v1/jobs/{app}/{name}/scripts/{version}/diff.
+//
+// Compare two versions of a job's script.
+func (c *Client) DiffScripts(ctx context.Context, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (ScriptDiff, error) {
+	return do[ScriptDiff](ctx, c, "GET", "/v1/jobs/{app}/{name}/scripts/{version}/diff", params, nil, app, name, version)
+}
+
+// TriggerJob calls POST /v1/jobs/{app}/{name}/trigger.
+//
+// Trigger one run, now or at a given time.
+func (c *Client) TriggerJob(ctx context.Context, app PathApp, name PathName, body TriggerRequest) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/trigger", nil, body, app, name)
+}
+
+// ListWaiting calls GET /v1/jobs/{app}/{name}/waiting.
+//
+// List waiting triggers and retries of a job.
+func (c *Client) ListWaiting(ctx context.Context, app PathApp, name PathName, params ListWaitingParams) (RunPage, error) {
+	return do[RunPage](ctx, c, "GET", "/v1/jobs/{app}/{name}/waiting", params, nil, app, name)
+}
+
+// CancelByKey calls DELETE /v1/jobs/{app}/{name}/waiting/{key}.
+//
+// Cancel a waiting trigger.
+func (c *Client) CancelByKey(ctx context.Context, app PathApp, name PathName, key string) (StopResult, error) {
+	return do[StopResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}/waiting/{key}", nil, nil, app, name, key)
+}
+
+// GetRunByKey calls GET /v1/jobs/{app}/{name}/waiting/{key}.
+//
+// Get the run that a trigger with this key created.
+func (c *Client) GetRunByKey(ctx context.Context, app PathApp, name PathName, key string) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/jobs/{app}/{name}/waiting/{key}", nil, nil, app, name, key)
+}
+
+// ChangeByKey calls PATCH /v1/jobs/{app}/{name}/waiting/{key}.
+//
+// Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
+func (c *Client) ChangeByKey(ctx context.Context, app PathApp, name PathName, key string, body TriggerChange) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "PATCH", "/v1/jobs/{app}/{name}/waiting/{key}", nil, body, app, name, key)
+}
+
+// GetJobByNumber calls GET /v1/jobs/{id}.
+//
+// Get a job by its number.
+func (c *Client) GetJobByNumber(ctx context.Context, id string) (Job, error) {
+	return do[Job](ctx, c, "GET", "/v1/jobs/{id}", nil, nil, id)
+}
+
+// GetLateness calls GET /v1/lateness.
+//
+// Show how late the runs that began in a period were sent, in the same buckets as the histogram of runs: in total, or by app or job.
+func (c *Client) GetLateness(ctx context.Context, params GetLatenessParams) (Lateness, error) {
+	return do[Lateness](ctx, c, "GET", "/v1/lateness", params, nil)
+}
+
+// GetMe calls GET /v1/me.
+//
+// Show your user, with its sessions and tokens.
+func (c *Client) GetMe(ctx context.Context) (Me, error) {
+	return do[Me](ctx, c, "GET", "/v1/me", nil, nil)
+}
+
+// ChangePassword calls POST /v1/me/password.
+//
+// Change your password. All other sessions end.
+func (c *Client) ChangePassword(ctx context.Context, body NewPassword) (Done, error) {
+	return do[Done](ctx, c, "POST", "/v1/me/password", nil, body)
+}
+
+// EndSessions calls DELETE /v1/me/sessions.
+//
+// End all your other sessions.
+func (c *Client) EndSessions(ctx context.Context) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/sessions", nil, nil)
+}
+
+// EndSession calls DELETE /v1/me/sessions/{session}.
+//
+// End one of your sessions.
+func (c *Client) EndSession(ctx context.Context, session string) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/sessions/{session}", nil, nil, session)
+}
+
+// PutSettings calls PUT /v1/me/settings.
+//
+// Set your language and time zone.
+func (c *Client) PutSettings(ctx context.Context, body UserSettings) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/settings", nil, body)
+}
+
+// CreateToken calls POST /v1/me/tokens.
+//
+// Create a token. Only this answer contains its secret.
+func (c *Client) CreateToken(ctx context.Context, body NewTokenSpec) (NewToken, error) {
+	return do[NewToken](ctx, c, "POST", "/v1/me/tokens", nil, body)
+}
+
+// RevokeToken calls DELETE /v1/me/tokens/{token}.
+//
+// Revoke one of your tokens.
+func (c *Client) RevokeToken(ctx context.Context, token PathToken) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/tokens/{token}", nil, nil, token)
+}
+
+// DeleteView calls DELETE /v1/me/views.
+//
+// Delete a saved view.
+func (c *Client) DeleteView(ctx context.Context, params DeleteViewParams) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/me/views", params, nil)
+}
+
+// ListViews calls GET /v1/me/views.
+//
+// List your saved console views and the shared views.
+func (c *Client) ListViews(ctx context.Context) (SavedViews, error) {
+	return do[SavedViews](ctx, c, "GET", "/v1/me/views", nil, nil)
+}
+
+// PutView calls PUT /v1/me/views.
+//
+// Save a console view under a name.
+func (c *Client) PutView(ctx context.Context, body SavedView) (Done, error) {
+	return do[Done](ctx, c, "PUT", "/v1/me/views", nil, body)
+}
+
+// GetOpenAPI calls GET /v1/openapi.yaml.
+//
+// Get this document.
+func (c *Client) GetOpenAPI(ctx context.Context) ([]byte, error) {
+	return c.ask(ctx, "GET", "/v1/openapi.yaml", nil, nil)
+}
+
+// GetOverview calls GET /v1/overview.
+//
+// Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
+func (c *Client) GetOverview(ctx context.Context) (Overview, error) {
+	return do[Overview](ctx, c, "GET", "/v1/overview", nil, nil)
+}
+
+// PauseAll calls POST /v1/pause.
+//
+// Pause all schedules.
+func (c *Client) PauseAll(ctx context.Context, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/pause", nil, body)
+}
+
+// Preview calls POST /v1/preview.
+//
+// Explain a schedule without creating a job.
+func (c *Client) Preview(ctx context.Context, body PreviewRequest) (Preview, error) {
+	return do[Preview](ctx, c, "POST", "/v1/preview", nil, body)
+}
+
+// Prove calls GET /v1/proof.
+//
+// Prove that the server has a token. No token is needed.
+//
+// The answer has one proof for each accepted token and each host: the hex HMAC-SHA256, with the token as the key, of `tickring proof`, a
+// line feed, the host, a line feed and the nonce. The hosts are:
+//
+// - the address and port at which this connection reached the server, or the Host header behind a gateway that routes by it;
+// - the host and port of the server's report URL.
+//
+// A client compares the proof of its own token and the address or name that it connected to. If the proof is in the answer, the server
+// has the token. A foreign server that listens at this address, or forwards the request, cannot give this proof.
+func (c *Client) Prove(ctx context.Context, params ProveParams) (Proofs, error) {
+	return do[Proofs](ctx, c, "GET", "/v1/proof", params, nil)
+}
+
+// Redrive calls POST /v1/redrive.
+//
+// List dead-letter messages, and resend their runs where this is still possible. Other messages stay, with the reason.
+func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResult, error) {
+	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
+}
+
+// Replan calls POST /v1/replan.
+//
+// Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) Replan(ctx context.Context, body ReplanRequest) (ReplanResult, error) {
+	return do[ReplanResult](ctx, c, "POST", "/v1/replan", nil, body)
+}
+
+// GetReport calls GET /v1/reports.
+//
+// Show run statistics of a period by hour or day: results, durations and lateness. Reports are kept longer than runs.
+func (c *Client) GetReport(ctx context.Context, params GetReportParams) (Report, error) {
+	return do[Report](ctx, c, "GET", "/v1/reports", params, nil)
+}
+
+// Rerun calls POST /v1/rerun.
+//
+// Rerun finished runs: one run, or a page of the runs that match a filter. Each new run has the scheduled time and params of the original.
+func (c *Client) Rerun(ctx context.Context, body RerunRequest) (RerunResult, error) {
+	return do[RerunResult](ctx, c, "POST", "/v1/rerun", nil, body)
+}
+
+// Restore calls POST /v1/restore.
+//
+// Take over a copy or a replica of the data for this deployment. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is 0.
+func (c *Client) Restore(ctx context.Context, body RestoreRequest) (RestoreResult, error) {
+	return do[RestoreResult](ctx, c, "POST", "/v1/restore", nil, body)
+}
+
+// ResumeAll calls POST /v1/resume.
+//
+// Resume everything. Missed runs do not run later.
+func (c *Client) ResumeAll(ctx context.Context, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/resume", nil, body)
+}
+
+// RotateKey calls POST /v1/rotate-key.
+//
+// Encrypt the stored secrets with a new key. An interrupted rotation continues. One call handles some of the secrets. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) RotateKey(ctx context.Context, params RotateKeyParams) (RotateResult, error) {
+	return do[RotateResult](ctx, c, "POST", "/v1/rotate-key", params, nil)
+}
+
+// ListRuns calls GET /v1/runs.
+//
+// List runs, newest first.
+//
+// Filters are combined. A page ends when it is full, or when it has scanned as many runs as one page may scan. Then `next` continues, and
+// `scannedTo` reports how far back the page scanned. A server on one machine has indexes for filters by job alone, by app, by a state other
+// than succeeded, and by time. For other filters, and on AWS, the runs are scanned one by one.
+func (c *Client) ListRuns(ctx context.Context, params ListRunsParams) (RunPage, error) {
+	return do[RunPage](ctx, c, "GET", "/v1/runs", params, nil)
+}
+
+// GetHistogram calls GET /v1/runs/histogram.
+//
+// Show the results of the runs that began in a period, in at most 120 buckets of equal width. Whole hours come from reports; shorter buckets from a limited scan of runs, newest first.
+func (c *Client) GetHistogram(ctx context.Context, params GetHistogramParams) (Histogram, error) {
+	return do[Histogram](ctx, c, "GET", "/v1/runs/histogram", params, nil)
+}
+
+// GetRun calls GET /v1/runs/{run}.
+//
+// Get a run.
+func (c *Client) GetRun(ctx context.Context, run PathRun) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/runs/{run}", nil, nil, run)
+}
+
+// ChangeRun calls PATCH /v1/runs/{run}.
+//
+// Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
+func (c *Client) ChangeRun(ctx context.Context, run PathRun, body TriggerChange) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "PATCH", "/v1/runs/{run}", nil, body, run)
+}
+
+// CancelRun calls POST /v1/runs/{run}/cancel.
+//
+// Cancel a run that was not sent yet.
+func (c *Client) CancelRun(ctx context.Context, run PathRun) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/cancel", nil, nil, run)
+}
+
+// KillRun calls POST /v1/runs/{run}/kill.
+//
+// Kill a run. An xxl-job executor ends all runs of the job at its address. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) KillRun(ctx context.Context, run PathRun, params KillRunParams) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/kill", params, nil, run)
+}
+
+// GetLog calls GET /v1/runs/{run}/log.
+//
+// Get the log of a run from its executor.
+func (c *Client) GetLog(ctx context.Context, run PathRun, params GetLogParams) (Log, error) {
+	return do[Log](ctx, c, "GET", "/v1/runs/{run}/log", params, nil, run)
+}
+
+// GetStatus calls GET /v1/status.
+//
+// Show the version and status of the server.
+func (c *Client) GetStatus(ctx context.Context) (Status, error) {
+	return do[Status](ctx, c, "GET", "/v1/status", nil, nil)
+}
+
+// ListUpcoming calls GET /v1/upcoming.
+//
+// List upcoming runs, earliest first. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
+func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (Upcoming, error) {
+	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
+}
+
+// GetUpcomingHistogram calls GET /v1/upcoming/histogram.
+//
+// Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.
+func (c *Client) GetUpcomingHistogram(ctx context.Context, params GetUpcomingHistogramParams) (UpcomingHistogram, error) {
+	return do[UpcomingHistogram](ctx, c, "GET", "/v1/upcoming/histogram", params, nil)
+}
+
+// ListUsers calls GET /v1/users.
+//
+// List all users by name.
+func (c *Client) ListUsers(ctx context.Context) (UserList, error) {
+	return do[UserList](ctx, c, "GET", "/v1/users", nil, nil)
+}
+
+// DeleteUser calls DELETE /v1/users/{user}.
+//
+// Delete a user, with all sessions, tokens and views of the user.
+func (c *Client) DeleteUser(ctx context.Context, user PathUser) (UserResult, error) {
+	return do[UserResult](ctx, c, "DELETE", "/v1/users/{user}", nil, nil, user)
+}
+
+// GetUser calls GET /v1/users/{user}.
+//
+// Get a user.
+func (c *Client) GetUser(ctx context.Context, user PathUser) (User, error) {
+	return do[User](ctx, c, "GET", "/v1/users/{user}", nil, nil, user)
+}
+
+// PutUser calls PUT /v1/users/{user}.
+//
+// Create or update a user. Missing fields stay unchanged.
+func (c *Client) PutUser(ctx context.Context, user PathUser, body UserSpec) (UserResult, error) {
+	return do[UserResult](ctx, c, "PUT", "/v1/users/{user}", nil, body, user)
+}
+
+// RevokeUserToken calls DELETE /v1/users/{user}/tokens/{token}.
+//
+// Revoke a token of a user.
+func (c *Client) RevokeUserToken(ctx context.Context, user PathUser, token PathToken) (Done, error) {
+	return do[Done](ctx, c, "DELETE", "/v1/users/{user}/tokens/{token}", nil, nil, user, token)
+}
