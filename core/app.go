@@ -245,11 +245,11 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 // duplicate work but are not needed for correctness. A released lease has no owner, and Until is the time of the
 // release.
 type Lease struct {
-	Name  string // the locked resource, such as "partition/3"
-	Owner string
+	Name  string `json:"-"` // the locked resource, such as "partition/3"
+	Owner string `json:"owner,omitempty"`
 	// Epoch is when the lease was taken, in milliseconds. Each owner gets a higher Epoch than the last owner.
-	Epoch int64
-	Until time.Time
+	Epoch int64     `json:"-"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // A Change is a record of the audit log: the author, the action and the time of one change.
