@@ -178,17 +178,17 @@ func (g Global) Admits(deployment string) error {
 // Health records whether a job or an executor address is slow. The dispatcher that detects a change stores it, and
 // all dispatchers use the stored state.
 type Health struct {
-	Of   string // "job/7" for the job with ID 7, or an executor address
-	Slow bool
-	At   time.Time // time of the last measurement
+	Of   string    `json:"-"` // "job/7" for the job with ID 7, or an executor address
+	Slow bool      `json:"slow,omitempty"`
+	At   time.Time `json:"-"` // time of the last measurement
 }
 
 // Uses counts how often dispatch chose each executor address for the runs of a job. All dispatchers share these
 // counts.
 type Uses struct {
-	Job    JobID
-	Since  time.Time        // when all counts were 0
-	Counts map[string]int64 // how often each address was chosen
+	Job    JobID            `json:"-"`
+	Since  time.Time        `json:"-"`                // when all counts were 0
+	Counts map[string]int64 `json:"counts,omitempty"` // how often each address was chosen
 }
 
 // A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
