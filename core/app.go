@@ -8,28 +8,30 @@ import (
 	"time"
 )
 
-// App is a named group of executors that run the same code and share an access token.
+// App is a named group of executors that run the same code and share an access token. Its JSON is the stored form, as that of the
+// other types in this file.
 type App struct {
-	Name      string
-	Title     string
-	Set       string         // name of the manifest that created the app
-	Token     string         // access token that the executors send; if empty, server options decide whether to accept executors
-	Executors []string       // fixed addresses; if empty, executors register themselves
-	Allow     []netip.Prefix // networks of allowed executor addresses, in addition to the server's policy
+	Name  string `json:"-"`
+	Title string `json:"title,omitempty"`
+	Set   string `json:"set,omitempty"` // name of the manifest that created the app
+	// Token is the access token that the executors send; if empty, server options decide whether to accept executors.
+	Token     string         `json:"token,omitempty"`
+	Executors []string       `json:"executors,omitempty"` // fixed addresses; if empty, executors register themselves
+	Allow     []netip.Prefix `json:"allow,omitempty"`     // networks of allowed executor addresses, in addition to the server's policy
 	// WaitForExecutor is how long a run waits for an available executor, counted from its due time; 0: runs do not
 	// wait. A job can set its own value.
-	WaitForExecutor time.Duration
-	Overlap         Overlap // default concurrency limit of each job
-	Limits          Limits  // limits over all runs of the app
-	Call            *Call   // settings for call: executors; a job's own settings take precedence
-	Notify          Notify  // default notification settings of the jobs
+	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
+	Overlap         Overlap       `json:"overlap,omitzero"` // default concurrency limit of each job
+	Limits          Limits        `json:"limits,omitzero"`  // limits over all runs of the app
+	Call            *Call         `json:"call,omitempty"`   // settings for call: executors; a job's own settings take precedence
+	Notify          Notify        `json:"notify,omitzero"`  // default notification settings of the jobs
 	// Withheld lists the names of the suppressed jobs, oldest first. A job is suppressed if a user deletes it after
 	// code declared it. Code cannot create a suppressed job again.
-	Withheld []string
-	Rev      int64
-	Pause    Pause        // the latest pause
-	Past     PauseHistory // pauses before the latest one; the store adds to them with Past.After
-	Created  time.Time
+	Withheld []string     `json:"withheld,omitempty"`
+	Rev      int64        `json:"-"`
+	Pause    Pause        `json:"pause,omitzero"` // the latest pause
+	Past     PauseHistory `json:"past,omitzero"`  // pauses before the latest one; the store adds to them with Past.After
+	Created  time.Time    `json:"created,omitzero"`
 }
 
 // WithSecrets returns a copy of the app in which each secret that is set is replaced by turn(secret).
@@ -62,10 +64,10 @@ const MaxWithheld = 1000
 // A Pause records when and why a user paused an app or all apps. The jobs do not change, and dispatch skips the runs
 // that are due during the pause.
 type Pause struct {
-	From time.Time // start; zero: no pause
-	To   time.Time // end; zero: the pause has no end
-	By   string
-	Why  string
+	From time.Time `json:"from,omitzero"` // start; zero: no pause
+	To   time.Time `json:"to,omitzero"`   // end; zero: the pause has no end
+	By   string    `json:"by,omitempty"`
+	Why  string    `json:"why,omitempty"`
 }
 
 // Covers reports whether t is within the pause.
@@ -79,10 +81,10 @@ const MaxPast = 16
 // PauseHistory holds the pauses before the latest one. With this list, dispatch can skip a run that was due during an
 // earlier pause, even if its message arrives late.
 type PauseHistory struct {
-	Pauses []Pause // oldest first, at most MaxPast, without By and Why
+	Pauses []Pause `json:"pauses,omitempty"` // oldest first, at most MaxPast, without By and Why
 	// From is the end of the newest pause that was dropped from the list; zero: no pause was dropped. For times
 	// before From, the history does not show whether a pause applied.
-	From time.Time
+	From time.Time `json:"from,omitzero"`
 }
 
 // Covers reports whether t is within one of the listed pauses.
@@ -115,44 +117,44 @@ func (p PauseHistory) After(last, next Pause) PauseHistory {
 
 // Global is the single stored item with the state of the whole deployment.
 type Global struct {
-	Pause Pause
-	Past  PauseHistory // pauses before the latest one
+	Pause Pause        `json:"pause,omitzero"`
+	Past  PauseHistory `json:"past,omitzero"` // pauses before the latest one
 	// Partitions is the number of partitions of the due index that receive jobs. Readable is the number of partitions
 	// that the ticker reads. Readable is at least Partitions, because removed partitions can still contain jobs.
-	Partitions int
-	Readable   int
+	Partitions int `json:"partitions,omitempty"`
+	Readable   int `json:"readable,omitempty"`
 	// Busy is when Partitions last changed, or when a later check found that the load needs all partitions. Checks
 	// rarely update Busy, so the value can be some hours old.
-	Busy time.Time
+	Busy time.Time `json:"busy,omitzero"`
 	// Groups is the number of groups into which jobs are divided. The planner plans each group at a different time.
 	// Groups never decreases; 0 means the initial number.
-	Groups int
+	Groups int `json:"groups,omitempty"`
 	// DownAt and UpSince are the start and the end of the scheduler's last outage. Executors could not send
 	// heartbeats during the outage.
-	UpSince time.Time
-	DownAt  time.Time
+	UpSince time.Time `json:"upSince,omitzero"`
+	DownAt  time.Time `json:"downAt,omitzero"`
 	// Holder is the name of the only deployment that can use these tables; empty: every deployment can use the
 	// tables. Each restore or takeover increments Generation. While Opening is true, a restore is in progress and no
 	// process can use the tables.
-	Holder     string
-	Generation int
-	Opening    bool
+	Holder     string `json:"holder,omitempty"`
+	Generation int    `json:"generation,omitempty"`
+	Opening    bool   `json:"opening,omitempty"`
 	// Loss records that the delay queue lost messages that must be sent again.
-	Loss Loss
+	Loss Loss `json:"loss,omitzero"`
 	// Notify has the notification settings for events without a readable job: dead-letter messages that name no job,
 	// and jobs that cannot be read.
-	Notify Notify
-	Rev    int64
+	Notify Notify `json:"notify,omitzero"`
+	Rev    int64  `json:"-"`
 }
 
 // Loss records that the delay queue lost messages, and the progress of the scan that sends the lost messages again.
 type Loss struct {
-	From Instant   // the running scan covers scheduled times after From; 0: no scan is running
-	Next string    // position that the scan has reached; empty at the start
-	At   time.Time // when the loss was found; if From is 0, when the last scan ended
+	From Instant   `json:"from,omitempty"` // the running scan covers scheduled times after From; 0: no scan is running
+	Next string    `json:"next,omitempty"` // position that the scan has reached; empty at the start
+	At   time.Time `json:"at,omitzero"`    // when the loss was found; if From is 0, when the last scan ended
 	// Again is the From of the next scan; 0: no other scan is needed. If a loss is found during a scan, another scan
 	// is needed, because the current scan may already have passed the affected jobs.
-	Again Instant
+	Again Instant `json:"again,omitempty"`
 }
 
 // Nobody is the Holder of fenced tables, which no deployment can use. No deployment has this name.
@@ -176,17 +178,17 @@ func (g Global) Admits(deployment string) error {
 // Health records whether a job or an executor address is slow. The dispatcher that detects a change stores it, and
 // all dispatchers use the stored state.
 type Health struct {
-	Of   string // "job/7" for the job with ID 7, or an executor address
-	Slow bool
-	At   time.Time // time of the last measurement
+	Of   string    `json:"-"` // "job/7" for the job with ID 7, or an executor address
+	Slow bool      `json:"slow,omitempty"`
+	At   time.Time `json:"-"` // time of the last measurement
 }
 
 // Uses counts how often dispatch chose each executor address for the runs of a job. All dispatchers share these
 // counts.
 type Uses struct {
-	Job    JobID
-	Since  time.Time        // when all counts were 0
-	Counts map[string]int64 // how often each address was chosen
+	Job    JobID            `json:"-"`
+	Since  time.Time        `json:"-"`                // when all counts were 0
+	Counts map[string]int64 `json:"counts,omitempty"` // how often each address was chosen
 }
 
 // A Letter is a dead-letter message: a message that could not be processed. Users can resend or delete dead-letter
@@ -200,19 +202,21 @@ type Letter struct {
 
 // Executor is an address of an app, either fixed or registered.
 type Executor struct {
-	App     string
-	Address string    // normalized by NormalAddress
-	Beat    time.Time // time of the last stored heartbeat; zero for a fixed address without heartbeats
-	Since   time.Time // time of the first heartbeat
-	Fixed   bool
-	Dialect string // variant of the xxl-job protocol, detected from the executor's requests; empty: unknown
-	Clock   Clock  // clock difference that was measured at the last heartbeat
+	App     string    `json:"-"`
+	Address string    `json:"-"`              // normalized by NormalAddress
+	Beat    time.Time `json:"-"`              // time of the last stored heartbeat; zero for a fixed address without heartbeats
+	Since   time.Time `json:"since,omitzero"` // time of the first heartbeat
+	Fixed   bool      `json:"fixed,omitempty"`
+	// Dialect is the variant of the xxl-job protocol, detected from the executor's requests; empty: unknown.
+	Dialect string `json:"dialect,omitempty"`
+	Clock   Clock  `json:"clock,omitzero"` // clock difference that was measured at the last heartbeat
 }
 
 // Clock is the difference between an executor's clock and this machine's clock. The zero value means unknown.
 type Clock struct {
-	Known bool
-	Ahead int32 // seconds by which the executor's clock is ahead; negative: behind; 0: the difference is less than 2 s
+	Known bool `json:"known,omitempty"`
+	// Ahead is the number of seconds by which the executor's clock is ahead; negative: behind; 0: the difference is less than 2 s.
+	Ahead int32 `json:"ahead,omitempty"`
 }
 
 // Clocks report whole seconds, so a difference below clockSame counts as none. A response that took longer than
@@ -241,11 +245,11 @@ func ClockOf(said, begun time.Time, took time.Duration) Clock {
 // duplicate work but are not needed for correctness. A released lease has no owner, and Until is the time of the
 // release.
 type Lease struct {
-	Name  string // the locked resource, such as "partition/3"
-	Owner string
+	Name  string `json:"-"` // the locked resource, such as "partition/3"
+	Owner string `json:"owner,omitempty"`
 	// Epoch is when the lease was taken, in milliseconds. Each owner gets a higher Epoch than the last owner.
-	Epoch int64
-	Until time.Time
+	Epoch int64     `json:"-"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // A Change is a record of the audit log: the author, the action and the time of one change.

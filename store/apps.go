@@ -3,28 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"net/netip"
-	"time"
 
 	"github.com/tickring/tickring/core"
 )
-
-type storedApp struct {
-	Title     string         `json:"title,omitempty"`
-	Set       string         `json:"set,omitempty"`
-	Token     string         `json:"token,omitempty"`
-	Executors []string       `json:"executors,omitempty"`
-	Allow     []netip.Prefix `json:"allow,omitempty"`
-	Withheld  []string       `json:"withheld,omitempty"`
-	Overlap   core.Overlap   `json:"overlap,omitzero"`
-	Limits    core.Limits    `json:"limits,omitzero"`
-	Wait      time.Duration  `json:"waitForExecutor,omitempty"`
-	Call      *core.Call     `json:"call,omitempty"`
-	Notify    core.Notify    `json:"notify,omitzero"`
-	Pause     storedPause    `json:"pause"`
-	Past      storedPast     `json:"past,omitzero"`
-	Created   int64          `json:"created,omitempty"`
-}
 
 // KindApp is the kind of the records of apps.
 const KindApp = "app"
@@ -32,17 +13,10 @@ const KindApp = "app"
 var apps = Sealed(Table[core.App]{Kind: KindApp,
 	Name:    func(a *core.App) string { return a.Name },
 	Version: func(a *core.App) int64 { return a.Rev },
-	Encode: func(a *core.App) ([]byte, error) {
-		return json.Marshal(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-			Withheld: a.Withheld, Wait: a.WaitForExecutor, Overlap: a.Overlap, Limits: a.Limits, Call: a.Call, Notify: a.Notify,
-			Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: core.Millis(a.Created)})
-	},
-	Decode: func(r *Record) (core.App, error) {
-		var v storedApp
-		err := json.Unmarshal(r.Body, &v)
-		return core.App{Name: r.Name, Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-			Withheld: v.Withheld, WaitForExecutor: v.Wait, Overlap: v.Overlap, Limits: v.Limits, Call: v.Call, Notify: v.Notify, Rev: r.V,
-			Pause: v.Pause.decode(), Past: v.Past.decode(), Created: core.FromMillis(v.Created)}, err
+	Decode: func(r *Record) (a core.App, err error) {
+		err = json.Unmarshal(r.Body, &a)
+		a.Name, a.Rev = r.Name, r.V
+		return a, err
 	}})
 
 // Apps reads apps by name. Apps that do not exist are not in the result.
@@ -65,13 +39,14 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	if err != nil {
 		return err
 	}
+	milli(&a.Pause.From, &a.Pause.To, &a.Created)
 	a.Past = core.PauseHistory{}
 	if rec.V != 0 {
 		was, err := apps.Decode(&rec)
 		if err != nil {
 			return err
 		}
-		a.Past = was.Past.After(was.Pause, encodePause(a.Pause).decode()) // compared in milliseconds
+		a.Past = was.Past.After(was.Pause, a.Pause)
 	}
 	w, err := apps.Put(s.Box, a, seen)
 	if err != nil {

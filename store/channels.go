@@ -21,7 +21,7 @@ func (s *Store) ListChannels(ctx context.Context) ([]core.Channel, error) {
 
 // PutChannel stores a channel on the condition that the stored Rev equals seen. If seen is 0, the channel must not exist.
 func (s *Store) PutChannel(ctx context.Context, seen int64, ch core.Channel, c core.Change) error {
-	ch.Created, ch.Tested = core.FromMillis(core.Millis(ch.Created)), core.FromMillis(core.Millis(ch.Tested))
+	milli(&ch.Created, &ch.Tested)
 	return channels.Save(ctx, s, seen, ch, c)
 }
 

@@ -12,34 +12,14 @@ import (
 // keepExecutors is how long an executor stays after its last heartbeat; one that never sent any stays until it is removed.
 const keepExecutors = 20 * 24 * time.Hour
 
-// storedExecutor is an executor as it is stored; the version of its record is the millisecond of its last heartbeat plus 1.
-type storedExecutor struct {
-	Since   int64  `json:"since,omitempty"`
-	Fixed   bool   `json:"fixed,omitempty"`
-	Dialect string `json:"dialect,omitempty"`
-	Ahead   *int32 `json:"ahead,omitempty"`
-}
-
-// executorsOf returns the table of an app's executors.
+// executorsOf returns the table of an app's executors. The version is the millisecond of the last heartbeat plus 1.
 func executorsOf(app string) Table[core.Executor] {
 	return Table[core.Executor]{Kind: KindExecutors(app),
 		Name:    func(e *core.Executor) string { return e.Address },
 		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) + 1 },
-		Encode: func(e *core.Executor) ([]byte, error) {
-			v := storedExecutor{Since: core.Millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect}
-			if e.Clock.Known {
-				v.Ahead = &e.Clock.Ahead
-			}
-			return json.Marshal(v)
-		},
-		Decode: func(r *Record) (core.Executor, error) {
-			var v storedExecutor
-			err := json.Unmarshal(r.Body, &v)
-			e := core.Executor{App: app, Address: r.Name, Beat: core.FromMillis(r.V - 1), Since: core.FromMillis(v.Since),
-				Fixed: v.Fixed, Dialect: v.Dialect}
-			if v.Ahead != nil {
-				e.Clock = core.Clock{Known: true, Ahead: *v.Ahead}
-			}
+		Decode: func(r *Record) (e core.Executor, err error) {
+			err = json.Unmarshal(r.Body, &e)
+			e.App, e.Address, e.Beat = app, r.Name, core.FromMillis(r.V-1)
 			return e, err
 		}}
 }
@@ -61,6 +41,7 @@ func (s *Store) Executors(ctx context.Context, names []string) (map[string][]cor
 }
 
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
+	milli(&e.Since)
 	w, err := executorsOf(e.App).Put(nil, e, Any)
 	if err != nil {
 		return err

@@ -8,48 +8,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// storedGlobal is core.Global as it is stored: each time is in milliseconds.
-type storedGlobal struct {
-	Pause      storedPause `json:"pause,omitzero"`
-	Past       storedPast  `json:"past,omitzero"`
-	Partitions int         `json:"partitions,omitempty"`
-	Readable   int         `json:"readable,omitempty"`
-	Busy       int64       `json:"busy,omitempty"`
-	Groups     int         `json:"groups,omitempty"`
-	UpSince    int64       `json:"upSince,omitempty"`
-	DownAt     int64       `json:"downAt,omitempty"`
-	Holder     string      `json:"holder,omitempty"`
-	Generation int         `json:"generation,omitempty"`
-	Opening    bool        `json:"opening,omitempty"`
-	Loss       storedLoss  `json:"loss,omitzero"`
-	Notify     core.Notify `json:"notify,omitzero"`
-}
-
-type storedLoss struct {
-	From  core.Instant `json:"from,omitempty"`
-	Next  string       `json:"next,omitempty"`
-	At    int64        `json:"at,omitempty"`
-	Again core.Instant `json:"again,omitempty"`
-}
-
 const globalName = "-"
 
 var globals = Table[core.Global]{Kind: "global",
 	Name:    func(*core.Global) string { return globalName },
 	Version: func(g *core.Global) int64 { return g.Rev },
-	Encode: func(g *core.Global) ([]byte, error) {
-		return json.Marshal(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions,
-			Readable: g.Readable, Busy: core.Millis(g.Busy), Groups: g.Groups, UpSince: core.Millis(g.UpSince),
-			DownAt: core.Millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening, Notify: g.Notify,
-			Loss: storedLoss{From: g.Loss.From, Next: g.Loss.Next, At: core.Millis(g.Loss.At), Again: g.Loss.Again}})
-	},
-	Decode: func(r *Record) (core.Global, error) {
-		var v storedGlobal
-		err := json.Unmarshal(r.Body, &v)
-		return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable,
-			Busy: core.FromMillis(v.Busy), Groups: v.Groups, UpSince: core.FromMillis(v.UpSince), DownAt: core.FromMillis(v.DownAt),
-			Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Notify: v.Notify, Rev: r.V,
-			Loss: core.Loss{From: v.Loss.From, Next: v.Loss.Next, At: core.FromMillis(v.Loss.At), Again: v.Loss.Again}}, err
+	Decode: func(r *Record) (g core.Global, err error) {
+		err = json.Unmarshal(r.Body, &g)
+		g.Rev = r.V
+		return g, err
 	}}
 
 // Global returns the item with the state of the whole deployment, zero before the first PutGlobal. It returns an error if the
@@ -102,6 +69,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	case g.Rev <= seen:
 		return core.ErrRefused
 	}
-	g.Past = old.Past.After(old.Pause, encodePause(g.Pause).decode()) // compared in milliseconds
+	milli(&g.Pause.From, &g.Pause.To, &g.Busy, &g.UpSince, &g.DownAt, &g.Loss.At)
+	g.Past = old.Past.After(old.Pause, g.Pause)
 	return globals.Save(ctx, s, seen, g)
 }

@@ -19,14 +19,10 @@ const keepHealth = 24 * time.Hour
 var healths = Table[core.Health]{Kind: KindHealth,
 	Name:    func(h *core.Health) string { return h.Of },
 	Version: func(h *core.Health) int64 { return core.Millis(h.At) },
-	Encode: func(h *core.Health) ([]byte, error) {
-		if h.Slow {
-			return []byte("slow"), nil
-		}
-		return []byte{}, nil
-	},
-	Decode: func(r *Record) (core.Health, error) {
-		return core.Health{Of: r.Name, Slow: len(r.Body) > 0, At: core.FromMillis(r.V)}, nil
+	Decode: func(r *Record) (h core.Health, err error) {
+		err = json.Unmarshal(r.Body, &h)
+		h.Of, h.At = r.Name, core.FromMillis(r.V)
+		return h, err
 	}}
 
 func (s *Store) Healths(ctx context.Context) ([]core.Health, error) { return healths.ReadAll(ctx, s) }
@@ -41,10 +37,9 @@ const keepUses = 48 * time.Hour
 var uses = Table[core.Uses]{Kind: "uses", Spread: true,
 	Name:    func(u *core.Uses) string { return u.Job.String() },
 	Version: func(u *core.Uses) int64 { return core.Millis(u.Since) }, // no write has a condition
-	Encode:  func(u *core.Uses) ([]byte, error) { return json.Marshal(u.Counts) },
-	Decode: func(r *Record) (core.Uses, error) {
-		u := core.Uses{Since: core.FromMillis(r.V)}
-		err := json.Unmarshal(r.Body, &u.Counts)
+	Decode: func(r *Record) (u core.Uses, err error) {
+		err = json.Unmarshal(r.Body, &u)
+		u.Since = core.FromMillis(r.V)
 		return u, err
 	}}
 

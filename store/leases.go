@@ -3,26 +3,17 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/tickring/tickring/core"
 )
 
-type storedLease struct {
-	Owner string    `json:"owner,omitempty"`
-	Until time.Time `json:"until,omitzero"`
-}
-
 var leases = Table[core.Lease]{Kind: "lease",
 	Name:    func(l *core.Lease) string { return l.Name },
 	Version: leaseVersion,
-	Encode: func(l *core.Lease) ([]byte, error) {
-		return json.Marshal(storedLease{l.Owner, core.FromMillis(core.Millis(l.Until))})
-	},
-	Decode: func(r *Record) (core.Lease, error) {
-		var v storedLease
-		err := json.Unmarshal(r.Body, &v)
-		return core.Lease{Name: r.Name, Owner: v.Owner, Epoch: r.V / 2, Until: v.Until}, err
+	Decode: func(r *Record) (l core.Lease, err error) {
+		err = json.Unmarshal(r.Body, &l)
+		l.Name, l.Epoch = r.Name, r.V/2
+		return l, err
 	}}
 
 // leaseVersion grows when a lease is taken and when it is released. A renewal keeps it, because Until is no condition.
@@ -39,6 +30,7 @@ func leaseVersion(l *core.Lease) int64 {
 func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) { return leases.ReadAll(ctx, s) }
 
 func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
+	milli(&l.Until)
 	return leases.Save(ctx, s, leaseVersion(&seen), l)
 }
 

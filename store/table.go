@@ -195,6 +195,13 @@ func (t Table[T]) Delete(name string, was int64) Write {
 // Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
 func (v Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
 
+// milli rounds times down to milliseconds, as stores keep them.
+func milli(times ...*time.Time) {
+	for _, t := range times {
+		*t = core.FromMillis(core.Millis(*t))
+	}
+}
+
 // EncodeHead writes a value as JSON, with a text behind it: JSON would make the text longer.
 func EncodeHead(head any, text []byte) ([]byte, error) {
 	b, err := json.Marshal(head)

@@ -421,7 +421,7 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 						<-first.over
 						close(second.goOn)
 						<-second.over
-						found, _, err := getJobs(t.Context(), f.store, store.Whole, []core.JobID{1})
+						found, err := getJobs(t.Context(), f.store, store.Whole, []core.JobID{1})
 						ok(t, err)
 						_, job := found[1]
 						app := f.app(t).Rev != 0

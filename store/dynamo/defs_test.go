@@ -27,10 +27,9 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	read := func(what string, units float64) core.Job {
 		t.Helper()
 		f.db.Units()
-		found, unread, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
-		ok(t, err)
-		if len(unread) > 0 {
-			t.Fatalf("%s: it is left unread", what)
+		found, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
 		}
 		if u := f.db.Units(); u.Read != units {
 			t.Errorf("%s: %g read units, want %g", what, u.Read, units)
@@ -39,7 +38,7 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	}
 	change := func(to core.Job) {
 		t.Helper()
-		found, _, err := getJobs(ctx, another, store.Whole, []core.JobID{1})
+		found, err := getJobs(ctx, another, store.Whole, []core.JobID{1})
 		ok(t, err)
 		seen := found[1].Sched.Rev
 		to.Sched.Rev = seen + 1
@@ -63,9 +62,9 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	}
 	ok(t, deleteJob(ctx, another, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
 		core.Change{ID: 103, App: "orders", Job: 1}))
-	found, unread, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
-	if ok(t, err); len(found) > 0 || len(unread) > 0 {
-		t.Errorf("of a job that was deleted: %v, unread %v", found, unread)
+	found, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
+	if ok(t, err); len(found) > 0 {
+		t.Errorf("of a job that was deleted: %v", found)
 	}
 }
 
@@ -103,9 +102,9 @@ func TestAnOlderDefinitionIsReadAgain(t *testing.T) {
 		}
 		s, err := dynamo.New(db, f.sqs, dynamo.Options{Names: fakeaws.Names})
 		ok(t, err)
-		found, unread, err := getJobs(t.Context(), s, store.Whole, []core.JobID{1})
-		if ok(t, err); len(unread) > 0 || found[1] == nil || found[1].Def.Params != params || found[1].Sched.Rev != rev {
-			t.Fatalf("found %+v, unread %v", found, unread)
+		found, err := getJobs(t.Context(), s, store.Whole, []core.JobID{1})
+		if ok(t, err); found[1] == nil || found[1].Def.Params != params || found[1].Sched.Rev != rev {
+			t.Fatalf("found %+v", found)
 		}
 	}
 }
@@ -125,9 +124,9 @@ func TestDefinitionsAreBounded(t *testing.T) {
 	f.create(t, list...)
 	read := func() float64 {
 		f.db.Units()
-		found, unread, err := getJobs(ctx, f.store, store.Whole, ids)
-		if ok(t, err); len(found) != jobs || len(unread) > 0 {
-			t.Fatalf("%d found, %d unread", len(found), len(unread))
+		found, err := getJobs(ctx, f.store, store.Whole, ids)
+		if ok(t, err); len(found) != jobs {
+			t.Fatalf("%d found", len(found))
 		}
 		return f.db.Units().Read
 	}

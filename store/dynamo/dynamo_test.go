@@ -151,28 +151,12 @@ func deleteJob(ctx context.Context, s *dynamo.Store, seen int64, t core.Tombston
 	return updateJobs(ctx, s, store.JobPut{Delete: &store.JobDelete{Seen: seen, Tombstone: t}, Changes: []core.Change{c}})[0]
 }
 
-// usable sorts the results of a read into values and throttled keys. Any other error fails the read.
-func usable[K comparable, T any](got map[K]store.Got[*T], err error) (found map[K]*T, unread []K, _ error) {
-	found = map[K]*T{}
-	for k, g := range got {
-		switch {
-		case g.Err == nil:
-			found[k] = g.Is
-		case errors.Is(g.Err, core.ErrThrottled):
-			unread = append(unread, k)
-		default:
-			err = errors.Join(err, g.Err)
-		}
-	}
-	return found, unread, err
+func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, error) {
+	return store.Complete(s.Store.Jobs.Get(ctx, part, ids))
 }
 
-func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
-	return usable(s.Store.Jobs.Get(ctx, part, ids))
-}
-
-func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, []core.RunID, error) {
-	return usable(s.Store.Runs.Get(ctx, ids))
+func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, error) {
+	return store.Complete(s.Store.Runs.Get(ctx, ids))
 }
 
 func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {

@@ -117,13 +117,13 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 		ok(t, fin.End(ctx, []finish.Result{{Run: list[1].ID, State: core.Succeeded, Reported: true},
 			{Run: list[2].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})...)
 		time.Sleep(20 * 24 * time.Hour)
-		found, _, err := getRuns(ctx, s, []core.RunID{list[2].ID})
+		found, err := getRuns(ctx, s, []core.RunID{list[2].ID})
 		ok(t, err)
 		again := found[list[2].ID].Then
 		ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
 			core.Claim{Owner: "y", Until: time.Now().Add(time.Minute)}, "http://10.0.0.2:1/", time.Now(), nil)})...)
 		ok(t, fin.End(ctx, []finish.Result{{Run: again, State: core.Succeeded, Reported: true}})...)
-		found, _, err = getRuns(ctx, s, []core.RunID{whole.ID})
+		found, err = getRuns(ctx, s, []core.RunID{whole.ID})
 		ok(t, err)
 		if got := found[whole.ID]; got.State != core.Succeeded {
 			t.Errorf("its shards have succeeded, and it is %s: %s (%s)", got.State, got.Reason, got.Message)

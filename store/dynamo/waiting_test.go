@@ -27,7 +27,7 @@ func TestNoRunWaitsWithoutNote(t *testing.T) {
 		t.Error("a run waits without a note")
 	}
 	f.db.Faults = nil
-	if found, _, err := getRuns(ctx, s, []core.RunID{refused.ID}); err != nil || len(found) != 0 {
+	if found, err := getRuns(ctx, s, []core.RunID{refused.ID}); err != nil || len(found) != 0 {
 		t.Errorf("it is stored: %+v, %v", found, err)
 	}
 	run := queued(2)
