@@ -185,10 +185,14 @@ func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 	if from.IsZero() {
 		from, to = p.Report.From, p.Report.To
 	}
-	q := url.Values{"state": {cmp.Or(state, p.Asked.State)}, "job": {cmp.Or(jobIn(r.Job, r.JobID), p.Asked.Job)}, "from": {rfc(from)},
-		"to": {rfc(to)}}
-	if q.Get("job") == "" {
-		q.Set("app", cmp.Or(r.App, p.Asked.App))
+	return runsIn(cmp.Or(jobIn(r.Job, r.JobID), p.Asked.Job), cmp.Or(r.App, p.Asked.App), cmp.Or(state, p.Asked.State), from, to)
+}
+
+// runsIn returns the URL of the runs of a job, or of an app if no job is given, in a time range.
+func runsIn(job, app, state string, from, to time.Time) string {
+	q := url.Values{"state": {state}, "job": {job}, "from": {rfc(from)}, "to": {rfc(to)}}
+	if job == "" {
+		q.Set("app", app)
 	}
 	return addressOf(Root+"runs", q, slices.Collect(maps.Keys(q)))
 }
