@@ -93,7 +93,7 @@ func (a *ask) report(p *reportsPage) {
 		if !known {
 			continue
 		}
-		add(&p.Whole[k].N, n)
+		p.Whole[k].N.add(n)
 		if p.Asked.Each == "" {
 			p.Rows = append(p.Rows, reportRow{At: row.At, To: p.Whole[k].To, N: n, Ends: row.Ends, Took: row.Took, Late: row.Late})
 			continue
@@ -104,8 +104,8 @@ func (a *ask) report(p *reportsPage) {
 			s = &reportRow{App: row.App, Job: row.Job, JobID: row.JobID, Over: emptyStretches(&p.Report)}
 			subjects[key] = s
 		}
-		add(&s.N, n)
-		add(&s.Over[k].N, n)
+		s.N.add(n)
+		s.Over[k].N.add(n)
 		s.Took, s.Late = worst(s.Took, row.Took), worst(s.Late, row.Late)
 		s.Ends = mergeEnds(s.Ends, row.Ends)
 	}
@@ -148,12 +148,6 @@ func countsOf(row *client.ReportRow) (n counts) {
 	}
 	n[1] += row.Open
 	return n
-}
-
-func add(sum *counts, n counts) {
-	for k := range n {
-		sum[k] += n[k]
-	}
 }
 
 // worst returns the larger percentiles of two distributions, because the merged percentiles are unknown.
