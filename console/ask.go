@@ -116,10 +116,15 @@ func (a *ask) With(pairs ...string) string {
 		}
 		q.Set(pairs[i], pairs[i+1])
 	}
-	if len(q) == 0 {
-		return a.r.URL.EscapedPath()
+	return withQuery(a.r.URL.EscapedPath(), q.Encode())
+}
+
+// withQuery returns the URL of a page with a query; without it if the query is empty.
+func withQuery(path, query string) string {
+	if query == "" {
+		return path
 	}
-	return a.r.URL.EscapedPath() + "?" + q.Encode()
+	return path + "?" + query
 }
 
 // Held returns the query values with the given names, as pairs of name and value. A form keeps these values in hidden

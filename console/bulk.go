@@ -203,10 +203,7 @@ func addressOf(page string, q url.Values, names []string) string {
 			kept[name] = q[name]
 		}
 	}
-	if len(kept) == 0 {
-		return page
-	}
-	return page + "?" + kept.Encode()
+	return withQuery(page, kept.Encode())
 }
 
 var bulkTitles = map[string]core.Text{"pause": core.Say("Pause jobs"), "resume": core.Say("Resume jobs"),

@@ -35,6 +35,12 @@ func (c counts) All() (n int64) {
 
 func (c counts) Failed() int64 { return c[len(c)-1] }
 
+func (c *counts) add(more counts) {
+	for k, n := range more {
+		c[k] += n
+	}
+}
+
 type stretch struct {
 	From, To time.Time
 	N        counts
@@ -43,9 +49,7 @@ type stretch struct {
 
 func sumOf(list []stretch) (sum counts) {
 	for i := range list {
-		for k, n := range list[i].N {
-			sum[k] += n
-		}
+		sum.add(list[i].N)
 	}
 	return sum
 }

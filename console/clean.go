@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,13 +125,8 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	return a.shown(http.StatusOK, "clean", p)
 }
 
-func (a *ask) EndStates() (list []core.State) {
-	for _, s := range core.States {
-		if !s.Open() {
-			list = append(list, s)
-		}
-	}
-	return list
+func (a *ask) EndStates() []core.State {
+	return slices.DeleteFunc(slices.Clone(core.States), core.State.Open)
 }
 
 func (a *ask) CleanCli(p *cleanPage) template.HTML {

@@ -3,7 +3,6 @@ package console_test
 import (
 	"errors"
 	"fmt"
-	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,35 +13,6 @@ import (
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
-
-// wrong posts a form that must fail with a status, compares its messages with the golden file, and returns the page.
-func (s *site) wrong(path string, form url.Values, status int, texts ...string) string {
-	s.t.Helper()
-	w := s.post(path, form)
-	body := html.UnescapeString(w.Body.String())
-	if w.Code != status {
-		s.t.Errorf("%s %v: %d %s", path, form, w.Code, body)
-	}
-	for _, text := range texts {
-		if !strings.Contains(body, text) {
-			s.t.Errorf("%s %v does not say %q:\n%s", path, form, text, body)
-		}
-	}
-	s.messages(fmt.Sprint("POST ", path, " ", status))
-	return body
-}
-
-// done posts a form, checks the texts on the page after it, and compares its messages with the golden file.
-func (s *site) done(path string, form url.Values, texts ...string) string {
-	s.t.Helper()
-	w := s.post(path, form)
-	if w.Code != http.StatusSeeOther {
-		s.t.Fatalf("%s %v: %d %s", path, form, w.Code, w.Body)
-	}
-	body := s.says(w.Header().Get("Location"), texts...)
-	s.messages("POST " + path)
-	return body
-}
 
 // TestExecutorsThatAreNotKnown: if the executors of an app cannot be read, the list shows the error, and not that
 // none is live.
@@ -100,16 +70,9 @@ func TestDeadFixedAddress(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
 	check.OK(t, err)
-	sent := func(after time.Duration, state core.State, reason core.Reason) {
-		at := core.InstantOf(s.Clock.Add(after))
-		id := core.PlannedRun(job.Def.ID, at)
-		r := core.Run{ID: id, App: "shop", State: state, Reason: reason, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-			SentAt: at.Time(), EndedAt: at.Time(), Address: "http://10.0.0.7:9999"}
-		if reason != "" {
-			r.Message = "dial tcp: <b>refused</b>"
-		}
-		check.OK(t, s.E.CreateRuns(t.Context(), []core.Run{r})[0])
-		s.Clock = s.Clock.Add(after)
+	sent := func(n int, change func(*core.Run)) {
+		s.ended(&job, n, func(r *core.Run) { r.SentAt, r.EndedAt = s.Clock, s.Clock; change(r) })
+		s.Clock = s.Clock.Add(time.Second)
 	}
 	const list, app = "/console/executors", "/console/executors/shop"
 	row := func(live bool) {
@@ -123,14 +86,16 @@ func TestDeadFixedAddress(t *testing.T) {
 	row(false)
 	s.shows(".head,tr", app, "connection <i>refused</i>")
 	s.answers = nil
-	sent(time.Second, core.Failed, core.ReasonNotAccepted)
+	sent(1, func(r *core.Run) {
+		r.State, r.Reason, r.Message = core.Failed, core.ReasonNotAccepted, "dial tcp: <b>refused</b>"
+	})
 	row(false)
 	s.shows(".head,tr", app, "dial tcp: <b>refused</b>")
 	s.answers = map[string]probe.Answer{"http://10.0.0.7:9999": {At: s.Clock.Add(time.Second), Took: 37 * time.Millisecond}}
 	s.shows("tr", app, `<td class="num hide">37 ms</td>`)
 	row(true) // it is available again, although no run was sent to it since
 	s.answers = nil
-	sent(time.Second, core.Succeeded, "")
+	sent(0, func(*core.Run) {})
 	row(true)
 	s.shows(".head", app)
 }

@@ -21,14 +21,13 @@ const (
 type findPage struct {
 	Text  string
 	Found []hit
-	Over  bool
 }
 
 // A hit is one search result.
 type hit struct{ Path, Name, Note, Kind string }
 
 func (a *ask) find() (any, error) {
-	p := findPage{Text: strings.TrimSpace(cut(a.Q("text"), findText)), Over: a.r.Header.Get("X-Panel") != ""}
+	p := findPage{Text: strings.TrimSpace(cut(a.Q("text"), findText))}
 	p.Found = a.found(p.Text)
 	return p, nil
 }
@@ -218,32 +217,8 @@ var pageCommands = map[string]string{"overview": "overview", "jobs": "get", "run
 // CommandOf returns the CLI command of a menu entry.
 func (a *ask) CommandOf(e entry) string { return "tickring " + pageCommands[e.Name] }
 
-// keysPage lists the keyboard shortcuts. Over reports whether it is shown over another page.
-type keysPage struct {
-	Keys []key
-	Over bool
-}
+// Over reports whether the page is shown over another page, as a panel.
+func (a *ask) Over() bool { return a.r.Header.Get("X-Panel") != "" }
 
-type key struct {
-	Names []string
-	Does  string
-}
-
-func (a *ask) keys() (any, error) {
-	return keysPage{Over: a.r.Header.Get("X-Panel") != "", Keys: []key{
-		{[]string{"Ctrl K", "⌘ K"}, a.Say("find a job, a run, an app or an action")},
-		{[]string{"/"}, a.Say("search on this page")},
-		{[]string{"j", "k"}, a.Say("next row, previous row")},
-		{[]string{"Enter"}, a.Say("open the row")},
-		{[]string{"x"}, a.Say("select the row; with Shift and the mouse, select a range")},
-		{[]string{"n"}, a.Say("create an item, on pages with a list")},
-		{[]string{"e"}, a.Say("edit the item on this page")},
-		{[]string{"p"}, a.Say("pause or resume")},
-		{[]string{"t"}, a.Say("run the job now")},
-		{[]string{"c"}, a.Say("changes of the job")},
-		{[]string{"l"}, a.Say("the log of the run")},
-		{[]string{"f", "w"}, a.Say("in a log: follow the log, wrap lines")},
-		{[]string{"Esc"}, a.Say("close dialogs, clear the selection")},
-		{[]string{"?"}, a.Say("this list")},
-	}}, nil
-}
+// keys lists the keyboard shortcuts, which are in the template.
+func (a *ask) keys() (any, error) { return nil, nil }

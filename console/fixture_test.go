@@ -171,28 +171,45 @@ func (s *site) posts(path string, form url.Values, status int, texts ...string) 
 	return s.answered(s.post(path, form), fmt.Sprintf("%s %.200v", path, form), status, texts)
 }
 
+// answered checks the status and the texts of an answer, each as markup or as users read it.
 func (s *site) answered(w *httptest.ResponseRecorder, what string, status int, texts []string) *httptest.ResponseRecorder {
 	s.t.Helper()
-	check.Equal(s.t, w.Code, status, "%s: %s", what, w.Body)
+	body := w.Body.String()
+	check.Equal(s.t, w.Code, status, "%s: %s", what, body)
 	for _, text := range texts {
-		check.Contains(s.t, w.Body.String(), text, "%s", what)
+		if !strings.Contains(body, text) {
+			check.Contains(s.t, html.UnescapeString(body), text, "%s", what)
+		}
 	}
 	return w
 }
 
-// says requests a page and checks that it has all of the texts.
+// says requests a page, checks that it has the texts, and returns it without escapes.
 func (s *site) says(path string, texts ...string) string {
 	s.t.Helper()
-	w := s.get(path)
-	body := html.UnescapeString(w.Body.String())
-	if w.Code != http.StatusOK {
-		s.t.Errorf("%s: %d %s", path, w.Code, body)
-	}
-	for _, text := range texts {
-		if !strings.Contains(body, text) {
-			s.t.Errorf("%s does not say %q:\n%s", path, text, body)
-		}
-	}
+	return html.UnescapeString(s.gets(path, http.StatusOK, texts...).Body.String())
+}
+
+// loses requests a page that must fail with a status, and compares its text with the golden file.
+func (s *site) loses(path string, status int, texts ...string) {
+	s.t.Helper()
+	s.gets(path, status, texts...)
+	s.compare(fmt.Sprint("GET ", path, " ", status), "#live")
+}
+
+// wrong posts a form that must fail with a status, compares its messages with the golden file, and returns the page.
+func (s *site) wrong(path string, form url.Values, status int, texts ...string) string {
+	s.t.Helper()
+	body := s.posts(path, form, status, texts...).Body.String()
+	s.messages(fmt.Sprint("POST ", path, " ", status))
+	return html.UnescapeString(body)
+}
+
+// done posts a form, checks the texts on the page after it, and compares its messages with the golden file.
+func (s *site) done(path string, form url.Values, texts ...string) string {
+	s.t.Helper()
+	body := s.says(s.posts(path, form, http.StatusSeeOther).Header().Get("Location"), texts...)
+	s.messages("POST " + path)
 	return body
 }
 

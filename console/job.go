@@ -13,7 +13,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/must"
-	"github.com/tickring/tickring/words"
 )
 
 type jobPage struct {
@@ -143,14 +142,6 @@ func (a *ask) nextOf(j *client.Job) []coming {
 	return list
 }
 
-var waitTexts = map[core.Cause]core.Text{core.CauseRetry: core.Say("waiting retry"), core.CauseManual: core.Say("waiting manual run"),
-	core.CauseAPI: core.Say("waiting API run")}
-
-// Waits describes a waiting run by its cause.
-func (a *ask) Waits(cause string) string {
-	return cmp.Or(words.Say(a.Lang, waitTexts[core.Cause(cause)]), a.Say("waiting run"))
-}
-
 // clockChange returns a message if the clocks of a zone change between two times, otherwise an empty text.
 func (a *ask) clockChange(from, to time.Time, loc *time.Location) string {
 	was, is := from.In(loc).Format("-07:00"), to.In(loc).Format("-07:00")
@@ -275,26 +266,6 @@ func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }
 
 func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
-
-// LimitText describes the concurrency limit of the job's runs. If the job has no limit, it describes the limit of the
-// app.
-func (a *ask) LimitText(p *jobPage) string {
-	o, of := p.Overlap, ""
-	if o.Limit == 0 && p.Of.Overlap.Limit > 0 {
-		o, of = p.Of.Overlap, a.Say(" (set by the app)")
-	}
-	if o.Limit == 0 {
-		return a.Say("no limit")
-	}
-	text := a.Say("at most %d running", o.Limit)
-	if o.Group != "" {
-		text = a.Say("%s, shared by all jobs in group %s", text, o.Group)
-	}
-	if o.Key != "" {
-		text = a.Say("%s, for each value of %s in the params", text, o.Key)
-	}
-	return text + "; " + a.Beyond(&o) + of
-}
 
 // Beyond describes what happens to runs above the limit.
 func (a *ask) Beyond(o *client.Overlap) string {

@@ -26,19 +26,6 @@ func (s *site) never(body string, texts ...string) {
 	}
 }
 
-// loses requests a page that must fail with a status, and compares its text with the golden file.
-func (s *site) loses(path string, status int, texts ...string) {
-	s.t.Helper()
-	w := s.get(path)
-	check.Equal(s.t, w.Code, status, "%s", path)
-	for _, text := range texts {
-		check.Contains(s.t, w.Body.String(), text, "%s does not say", path)
-	}
-	if s.texts != nil {
-		s.compare(fmt.Sprint("GET ", path, " ", status), "#live")
-	}
-}
-
 const pay = `{"handler":"sweep","title":"Ledger to bank","author":"lina","params":"{\"since\":\"13:40\"}",` +
 	`"schedule":{"crontab":"0 3 * * *","timezone":"Europe/Berlin"},"labels":{"team":"pay"},"retry":{"max":2}}`
 
@@ -70,15 +57,12 @@ func TestFailingSince(t *testing.T) {
 	s := goldenConsole(t)
 	j := s.Create(usecasetest.Spec("tick", usecasetest.Every(time.Minute)))
 	s.Clock = s.Clock.Add(10 * time.Minute)
-	at := core.InstantOf(usecasetest.Start).Time().Truncate(time.Minute)
-	for i, state := range []core.State{core.Succeeded, core.Succeeded, core.Failed, core.Failed} {
-		due := core.InstantOf(at.Add(time.Duration(i) * time.Minute))
-		run := core.Run{ID: core.PlannedRun(j.Def.ID, due), App: "shop", State: state, Cause: core.CauseSchedule, At: due, Slot: due,
-			Attempt: 1, First: core.PlannedRun(j.Def.ID, due), SentAt: due.Time(), EndedAt: due.Time().Add(time.Second)}
-		if state == core.Failed {
-			run.Reason, run.Message = core.ReasonHandler, "<b>no</b> luck"
-		}
-		check.OK(t, s.E.CreateRuns(usecasetest.Ctx, []core.Run{run})[0])
+	for n, state := range []core.State{core.Failed, core.Failed, core.Succeeded, core.Succeeded} {
+		s.ended(&j, 7+n, func(r *core.Run) {
+			if r.State = state; state == core.Failed {
+				r.Reason, r.Message = core.ReasonHandler, "<b>no</b> luck"
+			}
+		})
 	}
 	s.shows(".answer,h2,.rows", "/console/jobs/shop/tick")
 }

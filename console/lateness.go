@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -122,13 +121,7 @@ func (a *ask) late(p *latenessPage) {
 }
 
 func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
-	q := url.Values{"from": {rfc(at)}, "to": {rfc(at.Add(p.Width))}}
-	if job, app := jobIn(r.Job, r.JobID), cmp.Or(r.App, p.Asked.App); job != "" {
-		q.Set("job", job)
-	} else if app != "" {
-		q.Set("app", app)
-	}
-	return Root + "runs?" + q.Encode()
+	return runsIn(jobIn(r.Job, r.JobID), cmp.Or(r.App, p.Asked.App), "", at, at.Add(p.Width))
 }
 
 // WorstRuns returns the link to the runs of the cell with the highest lateness.

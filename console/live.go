@@ -90,7 +90,7 @@ func (c *Console) peek(w http.ResponseWriter, r *http.Request) {
 // pages with a form that has input.
 func (a *ask) Still() bool { return a.still || a.Posted() }
 
-// Posted reports whether the page is the answer to a form, whose input is not saved.
+// Posted reports whether the page is the answer to a form. Its input is not saved, and it cannot be requested again.
 func (a *ask) Posted() bool { return a.r.Method != http.MethodGet }
 
 // live sends an event to an open page after a write, at most every tellEvery. The page then refreshes itself.

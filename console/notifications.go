@@ -54,14 +54,11 @@ func (a *ask) noticesPage() *noticesPage {
 	return p
 }
 
+// channelPage has only the apps and jobs that use the channel.
 type channelPage struct {
+	*noticesPage
 	Channel client.Channel
-	Apps    []client.App
-	Jobs    []client.Job
-	Rest    bool // whether the channel gets the events that belong to no job
-	Looked  int
-	More    bool
-	Form    url.Values
+	ForRest bool // whether the channel gets the events that belong to no job
 	Clash   *clash
 	Test    *client.ChannelTest // result of a test message
 }
@@ -72,7 +69,8 @@ func (a *ask) channelPage() *channelPage {
 	name := a.Path("channel")
 	one, all := must.Get(a.GetChannel(a.Ctx(), name)), a.noticesPage()
 	stored := channelForm(one)
-	p := &channelPage{Channel: one, Form: a.typedOr(stored), Looked: all.Looked, More: all.More, Rest: slices.Contains(all.Rest.To, name)}
+	p := &channelPage{noticesPage: all, Channel: one, ForRest: slices.Contains(all.Rest.To, name)}
+	p.Form = a.typedOr(stored)
 	p.Form.Set("kind", one.Kind)
 	if a.Panel() == "edit" && isConflict(a.rejection) && p.Form.Get("rev") != stored.Get("rev") {
 		p.Clash, a.wrong = &clash{Differs: channelDiffers(one, p.Form)}, ""

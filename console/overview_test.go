@@ -29,12 +29,10 @@ func TestHome(t *testing.T) {
 	s.ask("PUT", "/v1/jobs/pay/out", `{"handler": "out", "schedule": {"cron": "0 0 3 * * ?"}}`)
 	job, err := s.M.Job(t.Context(), "shop/stock")
 	check.OK(t, err)
-	at := core.InstantOf(s.Clock)/60*60 + 60
-	s.Clock = at.Time().Add(20 * time.Second)
-	id := core.PlannedRun(job.Def.ID, at)
-	failed := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at,
-		Attempt: 1, First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second)}
-	check.OK(t, s.E.CreateRuns(t.Context(), []core.Run{failed})[0])
+	s.Clock = s.Clock.Truncate(time.Minute).Add(80 * time.Second)
+	id := s.ended(&job, 0, func(r *core.Run) {
+		r.State, r.Reason, r.SentAt, r.EndedAt = core.Failed, core.ReasonHandler, r.At.Time(), r.At.Time().Add(time.Second)
+	}).ID
 	s.Clock = s.Clock.Add(2 * time.Second) // the state of last runs may be a second old
 	s.shows(".head,h2,.rows", "/console/", `href="/console/jobs?status=failing"`, "/console/runs/"+id.String(),
 		`href="/console/executors/pay"`, `href="/console/jobs?app=pay"`)

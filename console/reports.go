@@ -93,7 +93,7 @@ func (a *ask) report(p *reportsPage) {
 		if !known {
 			continue
 		}
-		add(&p.Whole[k].N, n)
+		p.Whole[k].N.add(n)
 		if p.Asked.Each == "" {
 			p.Rows = append(p.Rows, reportRow{At: row.At, To: p.Whole[k].To, N: n, Ends: row.Ends, Took: row.Took, Late: row.Late})
 			continue
@@ -104,8 +104,8 @@ func (a *ask) report(p *reportsPage) {
 			s = &reportRow{App: row.App, Job: row.Job, JobID: row.JobID, Over: emptyStretches(&p.Report)}
 			subjects[key] = s
 		}
-		add(&s.N, n)
-		add(&s.Over[k].N, n)
+		s.N.add(n)
+		s.Over[k].N.add(n)
 		s.Took, s.Late = worst(s.Took, row.Took), worst(s.Late, row.Late)
 		s.Ends = mergeEnds(s.Ends, row.Ends)
 	}
@@ -150,12 +150,6 @@ func countsOf(row *client.ReportRow) (n counts) {
 	return n
 }
 
-func add(sum *counts, n counts) {
-	for k := range n {
-		sum[k] += n[k]
-	}
-}
-
 // worst returns the larger percentiles of two distributions, because the merged percentiles are unknown.
 func worst(x, y client.ReportTimes) client.ReportTimes {
 	return client.ReportTimes{Runs: x.Runs + y.Runs, P50Ms: max(x.P50Ms, y.P50Ms), P99Ms: max(x.P99Ms, y.P99Ms), MaxMs: max(x.MaxMs, y.MaxMs)}
@@ -185,10 +179,14 @@ func (a *ask) runsOf(p *reportsPage, r *reportRow, state string) string {
 	if from.IsZero() {
 		from, to = p.Report.From, p.Report.To
 	}
-	q := url.Values{"state": {cmp.Or(state, p.Asked.State)}, "job": {cmp.Or(jobIn(r.Job, r.JobID), p.Asked.Job)}, "from": {rfc(from)},
-		"to": {rfc(to)}}
-	if q.Get("job") == "" {
-		q.Set("app", cmp.Or(r.App, p.Asked.App))
+	return runsIn(cmp.Or(jobIn(r.Job, r.JobID), p.Asked.Job), cmp.Or(r.App, p.Asked.App), cmp.Or(state, p.Asked.State), from, to)
+}
+
+// runsIn returns the URL of the runs of a job, or of an app if no job is given, in a time range.
+func runsIn(job, app, state string, from, to time.Time) string {
+	q := url.Values{"state": {state}, "job": {job}, "from": {rfc(from)}, "to": {rfc(to)}}
+	if job == "" {
+		q.Set("app", app)
 	}
 	return addressOf(Root+"runs", q, slices.Collect(maps.Keys(q)))
 }

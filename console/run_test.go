@@ -230,6 +230,21 @@ func TestRunAgainAmongMany(t *testing.T) {
 	check.Equal(t, strings.Count(body, "<option>http://10.0.0."), 50, "can be chosen")
 }
 
+// TestManyExecutors: 1,000 executors of an app are on one page, which stays small.
+func TestManyExecutors(t *testing.T) {
+	s := newConsole(t)
+	for i := range 1000 {
+		check.OK(t, s.E.PutExecutor(t.Context(), core.Executor{App: "shop", Address: fmt.Sprintf("http://127.0.0.1:%d", 10_000+i),
+			Beat: s.Clock, Since: s.Clock}))
+	}
+	s.in("en")
+	s.says("/console/executors", "1000 live")
+	body := s.says("/console/executors/shop", "http://127.0.0.1:10000", "http://127.0.0.1:10999")
+	if n := strings.Count(body, "<"); n > 60_000 { // the start and the end of an element
+		t.Errorf("the page has %d tags", n)
+	}
+}
+
 // TestDownloadEndsInTime: a function limits the size and time of a download, which then ends with the command for the
 // full log. A server sends more.
 func TestDownloadEndsInTime(t *testing.T) {

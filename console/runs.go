@@ -190,14 +190,10 @@ func (a *ask) Wider(p *runsPage) string {
 		to = a.Now
 	}
 	d := to.Sub(from) / 2
-	return a.With("from", rfc(from.Add(-d)), "to", rfc(earlier(to.Add(d), a.Now)), "when", "", "shape", "")
-}
-
-func earlier(x, y time.Time) time.Time {
-	if x.Before(y) {
-		return x
+	if to = to.Add(d); to.After(a.Now) {
+		to = a.Now
 	}
-	return y
+	return a.With("from", rfc(from.Add(-d)), "to", rfc(to), "when", "", "shape", "")
 }
 
 // RowNote returns the reason for the result of a run, or the reason why a run waits.

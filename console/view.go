@@ -402,11 +402,8 @@ func (a *ask) Deployment() string { return a.c.o.Name }
 // Self returns the URL of this page. If the page is the answer to a form, Self returns the URL of the page with the
 // form.
 func (a *ask) Self() string {
-	if from, err := url.Parse(a.r.Referer()); err == nil && !a.Refreshes() {
+	if from, err := url.Parse(a.r.Referer()); err == nil && a.Posted() {
 		return here(from.RequestURI())
 	}
 	return a.r.URL.RequestURI()
 }
-
-// Refreshes reports whether the page can be requested again. The answer to a form cannot be requested again.
-func (a *ask) Refreshes() bool { return a.r.Method == http.MethodGet }

@@ -41,13 +41,6 @@ func viewQuery(q url.Values) string {
 	return kept.Encode()
 }
 
-func viewPath(page, query string) string {
-	if query == "" {
-		return Root + page
-	}
-	return Root + page + "?" + query
-}
-
 // Views returns the saved views of a list. If the views cannot be read, the result is empty and the list is still
 // shown.
 func (a *ask) Views(page string) viewRow {
@@ -69,7 +62,7 @@ func (a *ask) viewRow(page, query string) viewRow {
 			continue
 		}
 		is := viewQuery(q)
-		row.Views = append(row.Views, shownView{SavedView: v, To: viewPath(page, is), On: is == query,
+		row.Views = append(row.Views, shownView{SavedView: v, To: withQuery(Root+page, is), On: is == query,
 			Mine: !v.Shared || v.By == a.who.Name || a.who.May(access.Administer, "") == nil})
 	}
 	return row
@@ -89,7 +82,7 @@ func (r viewRow) Command() string {
 	return text
 }
 
-func (r viewRow) Back() string { return viewPath(r.Page, r.Query) }
+func (r viewRow) Back() string { return withQuery(Root+r.Page, r.Query) }
 
 func (a *ask) viewsDo() (string, core.Text, error) {
 	page, query := a.Form("page"), a.Form("query")
@@ -110,5 +103,5 @@ func (a *ask) viewsDo() (string, core.Text, error) {
 		a.reject(err)
 		return a.again(err, "views", a.viewRow(page, query))
 	}
-	return viewPath(page, query), said, nil
+	return withQuery(Root+page, query), said, nil
 }

@@ -428,21 +428,26 @@ func (p *page) axe(colors bool) []string {
 		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
 }
 
+// captured returns a picture of the upper part of the open page, at most high pixels.
+func (p *page) captured(high float64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	layout, err := chromedp.Call(ctx, cdpage.GetLayoutMetrics, cdp.Empty{})
+	if err != nil {
+		return nil, err
+	}
+	size, beyond := layout.CSSContentSize, true
+	shot, err := chromedp.Call(ctx, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
+		Clip: &cdpage.Viewport{Width: size.Width, Height: min(max(size.Height, 300), high), Scale: 1}})
+	return shot.Data, err
+}
+
 // picture saves a screenshot of the whole page.
 func (p *page) picture(path string) {
 	p.tb.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
-	defer cancel()
-	beyond := true
-	r, err := chromedp.Call(ctx, cdpage.GetLayoutMetrics, cdp.Empty{})
+	shot, err := p.captured(4000)
 	if err == nil {
-		var shot cdpage.CaptureScreenshotResult
-		s := r.CSSContentSize
-		shot, err = chromedp.Call(ctx, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
-			Clip: &cdpage.Viewport{Width: s.Width, Height: min(max(s.Height, 300), 4000), Scale: 1}})
-		if err == nil {
-			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, shot.Data, 0o644))
-		}
+		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, shot, 0o644))
 	}
 	if err != nil {
 		p.tb.Logf("no picture %s: %v", path, err)

@@ -23,9 +23,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	cdpage "github.com/chromedp/cdproto/page"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -140,11 +138,9 @@ func (p *page) shots(dir, name string) {
 // shot saves a picture of the upper 1200 pixels of the open page, and fails the test if the file is too large.
 func (p *page) shot(path string) {
 	p.tb.Helper()
-	beyond := true
-	size := call(p, cdpage.GetLayoutMetrics, cdp.Empty{}).CSSContentSize
-	taken := call(p, cdpage.CaptureScreenshot, cdpage.CaptureScreenshotParams{CaptureBeyondViewport: &beyond,
-		Clip: &cdpage.Viewport{Width: size.Width, Height: min(size.Height, 1200), Scale: 1}})
-	full, err := png.Decode(bytes.NewReader(taken.Data))
+	taken, err := p.captured(1200)
+	check.OK(p.tb, err)
+	full, err := png.Decode(bytes.NewReader(taken))
 	check.OK(p.tb, err)
 	var small bytes.Buffer
 	check.OK(p.tb, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&small, paletted(full)))
