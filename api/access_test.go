@@ -339,7 +339,7 @@ func hides(text string) bool {
 
 // guardedFixture has the apps shop and pay, each with a job and a waiting run.
 func guardedFixture(t *testing.T) (*fixture, string) {
-	f := newFixture(t)
+	f := newHandler(t)
 	f.h = f.withReports()
 	f.shop()
 	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay-token-of-pay","executors":["call:https://pay.example.com"]}`)
