@@ -130,7 +130,7 @@ func TestListsEndInTime(t *testing.T) {
 	})
 	t.Run("few of many runs", func(t *testing.T) {
 		inFleet(t, 1, 3*time.Second, func(f *fleet) {
-			f.run(tenth(30_000), func(i int, r *core.Run) {
+			f.run(tenth(10_000), func(i int, r *core.Run) {
 				if i == 0 {
 					r.Address = "http://b"
 				}
