@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/internal/password"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
@@ -53,23 +54,8 @@ type fixture struct {
 	o      api.Options
 	c      *client.Client
 	log    *bytes.Buffer
-	faulty *faulty
+	listed func() error // stands in for lists of apps; nil: they are read
 	jobs   *usecasetest.Damaged
-}
-
-// faulty is a store whose lists of apps fail or panic on demand.
-type faulty struct {
-	store.Records
-	do func() error
-}
-
-func (f *faulty) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	if kind == store.KindApp && f.do != nil {
-		if err := f.do(); err != nil {
-			return nil, err
-		}
-	}
-	return f.Records.List(ctx, kind, after, before, limit)
 }
 
 type killer struct{}
@@ -116,10 +102,15 @@ func newFixture(t testing.TB) *fixture {
 func newHandler(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{t: t, e: memory.Open(t, memory.Options{}), log: &bytes.Buffer{}}
-	s := *f.e
-	f.faulty, f.jobs = &faulty{Records: s.Records}, &usecasetest.Damaged{Jobs: s.Jobs}
-	s.Records, s.Jobs = f.faulty, f.jobs
-	a := wiring.New(&s, wiring.Options{Plan: plan.Local()})
+	s := hook.Over(f.e, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		if c.List == store.KindApp && f.listed != nil {
+			return []error{f.listed()}
+		}
+		return next()
+	})
+	f.jobs = &usecasetest.Damaged{Jobs: s.Jobs}
+	s.Jobs = f.jobs
+	a := wiring.New(s, wiring.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})
 	f.access = a.Access(token, access.Options{Passwords: password.Argon2id{Passes: 1, KiB: 8}, Answer: time.Nanosecond})
@@ -258,7 +249,7 @@ func TestInside(t *testing.T) {
 		"unknown":   {func() error { return errors.New("secret detail") }, 503, "unavailable"},
 	} {
 		f.log.Reset()
-		f.faulty.do = tt.do
+		f.listed = tt.do
 		status, answer := f.ask("GET", "/v1/apps", "")
 		if status != tt.status || !strings.Contains(answer, `"code":"`+tt.code+`"`) || strings.Contains(answer, "secret detail") {
 			t.Errorf("%s: %d %s", name, status, answer)

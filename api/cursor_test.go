@@ -21,7 +21,7 @@ import (
 // cursorFixture has two jobs of pay, one with a lower and one with a higher number than the jobs of shop. Each job
 // has old finished runs and waiting runs; the jobs of pay have more of them.
 func cursorFixture(t *testing.T) *fixture {
-	f := newFixture(t)
+	f := newHandler(t)
 	f.h = f.withReports()
 	f.must("PUT", "/v1/apps/pay", `{"executors":["call:https://pay.example.com"]}`)
 	f.must("PUT", "/v1/jobs/pay/ledger", `{"handler":"POST /x","schedule":{"every":"1h"}}`)

@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -28,67 +28,26 @@ import (
 // apiWaits is how long an HTTP API waits for an answer, less the network time.
 const apiWaits = 20 * time.Second
 
-// slow is a store where each call takes time.
-type slow struct{ takes time.Duration }
-
-func (s slow) wait() { time.Sleep(s.takes) }
-
-type slowJobs struct {
-	store.Jobs
-	slow
-}
-
-func (s slowJobs) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
-	s.wait()
-	return s.Jobs.List(ctx, app, after, limit)
-}
-
-func (s slowJobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
-	s.wait()
-	return s.Jobs.Entries(ctx, job)
-}
-
-func (s slowJobs) Put(ctx context.Context, puts []store.JobPut) []error {
-	s.wait()
-	return s.Jobs.Put(ctx, puts)
-}
-
-type slowRuns struct {
-	store.Runs
-	slow
-}
-
-func (s slowRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	s.wait()
-	return s.Runs.Span(ctx, first, last, limit)
-}
-
-func (s slowRuns) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) ([]core.Run, store.RunPlace, error) {
-	s.wait()
-	return s.Runs.Recent(ctx, of, from, limit)
-}
-
-func (s slowRuns) Put(ctx context.Context, puts []store.RunPut) []error {
-	s.wait()
-	return s.Runs.Put(ctx, puts)
-}
-
-// slowRecords has slow lists of tombstones and skips.
-type slowRecords struct {
-	store.Records
-	slow
-}
-
-func (s slowRecords) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	if kind == store.KindTombstone || strings.HasPrefix(kind, "skip#") {
-		s.wait()
-	}
-	return s.Records.List(ctx, kind, after, before, limit)
+// slow returns a store where each call for jobs and runs takes time, and a queue only counts runs.
+func (f *fleet) slow() *store.Store {
+	return hook.Over(f.e, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		switch {
+		case c.Listed, c.Due != 0, len(c.Put) > 0, c.Span, c.Recent, len(c.PutRun) > 0, c.List == store.KindTombstone,
+			strings.HasPrefix(c.List, "skip#"):
+			time.Sleep(f.takes)
+		case len(c.Out) > 0:
+			for i := range c.Out {
+				f.queued.Add(int64(len(c.Out[i].Message.Fires)))
+			}
+			return make([]error, len(c.Out))
+		}
+		return next()
+	})
 }
 
 // Kill is slow, like an executor under load.
 func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
-	f.slow.wait()
+	time.Sleep(f.takes)
 	_, err := f.e.OpenRuns(ctx, job, nil, func(r *core.Run) bool {
 		if r.Address == address && r.KillAt.IsZero() {
 			f.t.Errorf("%s is called before run %d there is marked", address, r.ID)
@@ -101,33 +60,20 @@ func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.
 	return err
 }
 
-// counting is a queue that only counts fires.
-type counting struct {
-	store.Queue
-	fires atomic.Int64
-}
-
-func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
-	for i := range out {
-		c.fires.Add(int64(len(out[i].Message.Fires)))
-	}
-	return make([]error, len(out))
-}
-
 // fleet is the API over many jobs, in a synctest bubble.
 type fleet struct {
-	t     *testing.T
-	e     *store.Store
-	slow  slow
-	ring  *counting
-	h     func(method, path, body string, into any)
-	most  time.Duration // the longest request
-	bytes int           // of the longest answer
-	pages int
-	mu    sync.Mutex
-	told  []string // addresses that got a kill
-	now   func() time.Time
-	from  core.Instant
+	t      *testing.T
+	e      *store.Store
+	takes  time.Duration // each call of the store
+	queued atomic.Int64  // runs that were put on the delay queue
+	h      func(method, path, body string, into any)
+	most   time.Duration // the longest request
+	bytes  int           // of the longest answer
+	pages  int
+	mu     sync.Mutex
+	told   []string // addresses that got a kill
+	now    func() time.Time
+	from   core.Instant
 }
 
 // createJobs stores jobs.
@@ -164,11 +110,8 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	}
 	createJobs(t, f.e, jobs)
 	time.Sleep(90 * time.Minute)
-	f.slow.takes = takes
-	s := *f.e
-	f.ring = &counting{Queue: s.Queue}
-	s.Jobs, s.Runs, s.Records, s.Queue = slowJobs{s.Jobs, f.slow}, slowRuns{s.Runs, f.slow}, slowRecords{s.Records, f.slow}, f.ring
-	m := people.New(&s, finish.New(f.e, finish.Options{Plan: plan.Local()}), f,
+	f.takes = takes
+	m := people.New(f.slow(), finish.New(f.e, finish.Options{Plan: plan.Local()}), f,
 		people.Options{Plan: plan.Local(), Ask: query.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {
@@ -216,10 +159,10 @@ func TestFleetInPages(t *testing.T) {
 		n            int
 		every, takes time.Duration
 	}{
-		"each call takes 20 ms":                 {20_000, time.Hour, 20 * time.Millisecond},
+		"each call takes 100 ms":                {4000, time.Hour, 100 * time.Millisecond},
 		"each call takes 3 s":                   {300, time.Hour, 3 * time.Second},
 		"one job of each second, calls of 3 s":  {1, time.Second, 3 * time.Second},
-		"some jobs of each second, calls of 1s": {100, time.Second, time.Second},
+		"some jobs of each second, calls of 5s": {20, time.Second, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -245,8 +188,8 @@ func TestFleetInPages(t *testing.T) {
 				for page := range pages(f, replan, func(p *client.ReplanResult) string { return p.Next }) {
 					sent += page.Sent
 				}
-				if sent != unaccounted || f.ring.fires.Load() != sent {
-					t.Errorf("%d sent again, %d on the ring, of %d", sent, f.ring.fires.Load(), unaccounted)
+				if sent != unaccounted || f.queued.Load() != sent {
+					t.Errorf("%d sent again, %d on the ring, of %d", sent, f.queued.Load(), unaccounted)
 				}
 				f.held(true)
 			})

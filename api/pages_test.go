@@ -130,7 +130,7 @@ func TestListsEndInTime(t *testing.T) {
 	})
 	t.Run("few of many runs", func(t *testing.T) {
 		inFleet(t, 1, 3*time.Second, func(f *fleet) {
-			f.run(tenth(30_000), func(i int, r *core.Run) {
+			f.run(tenth(10_000), func(i int, r *core.Run) {
 				if i == 0 {
 					r.Address = "http://b"
 				}
@@ -208,12 +208,12 @@ func TestAnswersFit(t *testing.T) {
 // sends it one kill.
 func TestKillInPages(t *testing.T) {
 	for _, path := range []string{"/v1/jobs/shop/job-0/kill", "/v1/runs/" + core.NumberedRun(1, 7).String() + "/kill"} {
-		inFleet(t, 1, 200*time.Millisecond, func(f *fleet) {
+		inFleet(t, 1, time.Second, func(f *fleet) {
 			addresses := 40
 			if strings.HasPrefix(path, "/v1/runs") {
 				addresses = 1
 			}
-			f.run(tenth(5000), func(i int, r *core.Run) { r.Address = fmt.Sprintf("http://a%d", i%addresses) })
+			f.run(tenth(1000), func(i int, r *core.Run) { r.Address = fmt.Sprintf("http://a%d", i%addresses) })
 			killed := map[string]bool{}
 			for page := range pages(f, "POST "+path+"?after=AFTER", func(p *client.StopResult) string { return p.Next }) {
 				for _, id := range page.Killed {
@@ -221,7 +221,7 @@ func TestKillInPages(t *testing.T) {
 				}
 			}
 			slices.Sort(f.told)
-			if len(killed) != tenth(5000) || len(f.told) != addresses || len(slices.Compact(f.told)) != addresses {
+			if len(killed) != tenth(1000) || len(f.told) != addresses || len(slices.Compact(f.told)) != addresses {
 				t.Errorf("%s: %d runs are killed, %d addresses called", path, len(killed), len(f.told))
 			}
 			f.held(true)

@@ -187,10 +187,10 @@ func TestNoOperationHoldsMuchMemory(t *testing.T) {
 				if status, _, held := send("", op, string(text)); status < 400 && path != "/v1/proof" || held > 4<<20 {
 					t.Errorf("%s, %s from an unknown client: %d, %d MB were held", op, l.at, status, held>>20)
 				}
-				if _, _, held := send(viewerToken, op, string(text)); held > 16<<20 {
-					t.Errorf("%s, a viewer's %s: %d MB were held", op, l.at, held>>20)
-				}
-				if l.at == "" {
+				if l.at == "" { // the other lists are decoded for a viewer as for an admin
+					if _, _, held := send(viewerToken, op, string(text)); held > 16<<20 {
+						t.Errorf("%s, a viewer's body: %d MB were held", op, held>>20)
+					}
 					continue
 				}
 				status, answer, held := send(adminToken, op, string(text))

@@ -412,20 +412,6 @@ func BenchmarkDecodeCallback(b *testing.B) {
 			}
 		})
 	}
-	b.Run("50 with encoding/json", func(b *testing.B) {
-		body := AppendCallback(nil, DialectB, batch(50))
-		b.ReportAllocs()
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			var items []struct {
-				LogID      int64  `json:"logId"`
-				LogDateTim int64  `json:"logDateTim"`
-				HandleCode int    `json:"handleCode"`
-				HandleMsg  string `json:"handleMsg"`
-			}
-			check.OK(b, json.Unmarshal(body, &items))
-		}
-	})
 }
 
 func BenchmarkDecodeReply(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -58,33 +59,23 @@ func TestPulse(t *testing.T) {
 	})
 }
 
-// refusing rejects reads for a while, and delays all calls.
-type refusing struct {
-	store.Records
-	until *time.Time
-	takes time.Duration
-}
-
-func (r refusing) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	time.Sleep(r.takes) // of the bubble
-	if time.Now().Before(*r.until) {
-		return nil, core.ErrThrottled
-	}
-	return r.Records.Get(ctx, keys...)
-}
-
-func (r refusing) Write(ctx context.Context, groups ...store.Group) []error {
-	time.Sleep(r.takes)
-	return r.Records.Write(ctx, groups...)
+// refusing rejects reads until a time, and delays all calls.
+func refusing(s *store.Store, until *time.Time, takes time.Duration) *store.Store {
+	return hook.Over(s, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		time.Sleep(takes) // of the bubble
+		if len(c.Get) > 0 && time.Now().Before(*until) {
+			return []error{core.ErrThrottled}
+		}
+		return next()
+	})
 }
 
 // TestPulseOfARefusingStore: a stored heartbeat is up to a minute old. So a minute in which the store rejects everything
 // would expire live executors. A process that noticed it records it before it checks; a short error does not count.
 func TestPulseOfARefusingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{})
 		var until time.Time
-		s.Records = refusing{s.Records, &until, 0}
+		s := refusing(memory.Open(t, memory.Options{}), &until, 0)
 		sends := NewPulse(s, slog.New(slog.DiscardHandler))
 		live := func(age time.Duration) bool {
 			t.Helper()
@@ -128,9 +119,8 @@ func TestPulseOfARefusingStore(t *testing.T) {
 // and none holds its messages for that.
 func TestPulsesOfManyAfterRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.Open(t, memory.Options{})
 		var until time.Time
-		s.Records = refusing{s.Records, &until, 5 * time.Millisecond}
+		s := refusing(memory.Open(t, memory.Options{}), &until, 5*time.Millisecond)
 		many := make([]*Pulse, 50)
 		for i := range many {
 			many[i] = NewPulse(s, slog.New(slog.DiscardHandler))

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 )
 
@@ -87,6 +88,31 @@ func (g *Texts) end(t testing.TB) {
 		t.Fatal(err)
 	}
 	File(t, g.file, txtar.Format(page))
+}
+
+// Replay is for a file whose sections have inputs and their results. It plays each section in a subtest. The subtest fails if the
+// played text differs from the section.
+func Replay(t *testing.T, play func(t *testing.T, text string) (played string)) {
+	t.Helper()
+	file := filepath.Join("testdata", t.Name()+".txt")
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := txtar.Parse(page)
+	for i := range archive.Files {
+		section := &archive.Files[i]
+		t.Run(section.Name, func(t *testing.T) {
+			played := play(t, string(section.Data))
+			if d := cmp.Diff(string(section.Data), played); d != "" && !*update {
+				t.Errorf("%s differs (-file +played):\n%s", file, d)
+			}
+			section.Data = []byte(played)
+		})
+	}
+	if *update {
+		File(t, file, txtar.Format(archive))
+	}
 }
 
 // File fails t if the text `got` differs from the content of a file. The path of the file is relative to the directory

@@ -26,11 +26,13 @@ type Call struct {
 	Jobs   []core.JobID // that are read
 	Part   store.Part   // of these jobs
 	Listed bool         // jobs are listed
+	Due    core.JobID   // entries of this job are read
 	Put    []store.JobPut
 	Number core.JobID // numbers of this job are allocated
 	Runs   []core.RunID
 	Span   bool // a span of runs is read
 	Open   bool // open runs are read
+	Recent bool // the latest runs are read
 	PutRun []store.RunPut
 	Out    []ring.Out
 	Bury   string // why a message moves to the dead-letter queue
@@ -123,6 +125,14 @@ func (o overJobs) List(ctx context.Context, app string, after core.JobID, limit 
 	return list, next, err
 }
 
+func (o overJobs) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
+	err = o.do.one(ctx, &Call{Due: job}, func() error {
+		list, err = o.Jobs.Entries(ctx, job)
+		return err
+	})
+	return list, err
+}
+
 func (o overJobs) Put(ctx context.Context, puts []store.JobPut) []error {
 	c := &Call{Put: puts}
 	return o.do(ctx, c, func() []error { return o.Jobs.Put(ctx, c.Put) })
@@ -164,6 +174,16 @@ func (o overRuns) Open(ctx context.Context, first, last core.RunID, waiting bool
 ) {
 	err = o.do.one(ctx, &Call{Open: true}, func() error {
 		list, next, err = o.Runs.Open(ctx, first, last, waiting, limit)
+		return err
+	})
+	return list, next, err
+}
+
+func (o overRuns) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
+	list []core.Run, next store.RunPlace, err error,
+) {
+	err = o.do.one(ctx, &Call{Recent: true}, func() error {
+		list, next, err = o.Runs.Recent(ctx, of, from, limit)
 		return err
 	})
 	return list, next, err
