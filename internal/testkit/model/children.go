@@ -67,18 +67,21 @@ func (g *gen) noteChild(f int, place, _ uint8) func(*state) bool {
 	}
 }
 
-// childStep is one of C1 and F2 to F4.
-func (g *gen) childStep(n uint8, f int, place, id uint8) (what string, do func(*state) bool) {
-	make := [...]func(int, uint8, uint8) func(*state) bool{g.draw, g.createChild, g.sendChild, g.noteChild}
-	if g.w.NotedUnsent && n == 2 {
+// owedStep is one of C1 and F2 to F4, for a child or for a retry.
+func (g *gen) owedStep(n uint8, f int, place, id uint8) (what string, do func(*state) bool) {
+	steps, of := [...]func(int, uint8, uint8) func(*state) bool{nil, g.create, g.sendOwed, g.noteOwed}, "the retry"
+	if g.w.Children > 0 {
+		steps, of = [...]func(int, uint8, uint8) func(*state) bool{g.draw, g.createChild, g.sendChild, g.noteChild}, fmt.Sprint("child ", place)
+	}
+	what = fmt.Sprintf(" %s %s of %s", [...]string{"draws", "creates", "sends", "notes"}[n], of, fireName(f))
+	if n == 2 && (g.w.NotedUnsent || g.w.OwesNotedFirst) {
 		n = 3
 	}
-	return fmt.Sprintf(" %s child %d of %s", [...]string{"draws", "creates", "sends", "notes"}[n], place, fireName(f)),
-		make[n](f, place, id)
+	return what, steps[n](f, place, id)
 }
 
-// makeChildren is C1 and F2 to F4 by a callback or the watchdog.
-func (g *gen) makeChildren(s state, who string, of func(*state) *ender) {
+// makeOwed is C1 and F2 to F4 by a callback or the watchdog.
+func (g *gen) makeOwed(s state, who string, of func(*state) *ender) {
 	e := of(&s)
 	f := int(e.fire)
 	if e.at == endDraw {
@@ -86,7 +89,7 @@ func (g *gen) makeChildren(s state, who string, of func(*state) *ender) {
 			e.id = 2
 		}
 	}
-	what, do := g.childStep(e.at-endDraw, f, e.place, e.id)
+	what, do := g.owedStep(e.at-endDraw, f, e.place, e.id)
 	g.write(s, who+what, do, func(t *state, a answer) {
 		x := of(t)
 		switch {
@@ -106,13 +109,21 @@ func (g *gen) makeChildren(s state, who string, of func(*state) *ender) {
 	}, late{})
 }
 
-// makeChildrenHere is makeChildren for a dispatcher: after its own close, or for children that it finds owed.
-func (g *gen) makeChildrenHere(s state, k, f int) {
+// makeOwedHere is makeOwed for a dispatcher: after its own close, or for follow-ups that it finds.
+func (g *gen) makeOwedHere(s state, k, f int) {
 	i := &s.disp[k].of[f]
-	if i.is == owing1 {
-		i.id = 3
+	id := s.runs[f].owes // of a retry
+	switch {
+	case i.is == owing1:
+		i.id, id = 3, 3
+	case g.w.Children > 0:
+		id = i.id
+	case id == 0:
+		i.is = done
+		g.emit(&s, false, "%s finds that %s owes nothing", dispName(k), fireName(f))
+		return
 	}
-	what, do := g.childStep(i.is-owing1, f, i.place, i.id)
+	what, do := g.owedStep(i.is-owing1, f, i.place, id)
 	g.write(s, dispName(k)+what, do, func(t *state, a answer) {
 		i := &t.disp[k].of[f]
 		switch {

@@ -437,11 +437,7 @@ func (g *gen) sendOrEnd(s state, k, f int) bool {
 	case failing:
 		g.closeFailed(s, k, f)
 	case owing1, owing2, owing3, owing4:
-		if g.w.Children > 0 {
-			g.makeChildrenHere(s, k, f)
-			break
-		}
-		g.owe(s, k, f)
+		g.makeOwedHere(s, k, f)
 	case chained:
 		g.chainGoesOn(s, k, f)
 	default:
@@ -766,11 +762,7 @@ func (g *gen) putBack(s state, k int) bool {
 		g.emit(&s, false, "%s ends without ack: the model's ring is full", dispName(k))
 		return true
 	}
-	g.write(s, dispName(k)+" puts "+firesName(fires)+" on the ring again", func(t *state) bool {
-		i, _ := t.freeMessage()
-		t.ring[i] = m
-		return true
-	}, func(t *state, a answer) {
+	g.write(s, dispName(k)+" puts "+firesName(fires)+" on the ring again", putMessage(m), func(t *state, a answer) {
 		for f := range t.disp[k].of {
 			if fires&(1<<f) != 0 {
 				t.disp[k].of[f].is = putBack

@@ -50,11 +50,7 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 	case endClose:
 		g.closeRun(*s, who, of)
 	case endDraw, endCreate, endSend, endNote:
-		if g.w.Children > 0 {
-			g.makeChildren(*s, who, of)
-			break
-		}
-		g.follow(*s, who, of)
+		g.makeOwed(*s, who, of)
 	case endOver, endTell:
 		g.giveUp(*s, who, of)
 	case endChain:
@@ -195,35 +191,8 @@ func (g *gen) result(e ender) (is, owes uint8) {
 	return is, e.id
 }
 
-// follow is F2, F3 and F4.
-func (g *gen) follow(s state, who string, of func(*state) *ender) {
-	e := *of(&s)
-	f := int(e.fire)
-	step, next := [...]func(int, uint8) func(*state) bool{g.create, g.sendOwed, g.noteOwed}[e.at-endCreate], e.at+1
-	if g.w.OwesNotedFirst && e.at == endSend {
-		step = g.noteOwed
-	}
-	if e.at == endNote {
-		next = endIdle
-	}
-	g.write(s, who+" "+owedName(e.at-endCreate)+" the retry of "+fireName(f), step(f, e.id), func(t *state, a answer) {
-		x := of(t)
-		switch {
-		case a == unknown: // again
-		case a == throttled:
-			*x = ender{}
-		case next == endIdle:
-			*x = ender{}
-		default:
-			x.at = next
-		}
-	}, late{})
-}
-
-func owedName(step uint8) string { return [...]string{"creates", "sends", "notes"}[step] }
-
 // create is F2; condition: no item.
-func (g *gen) create(f int, id uint8) func(*state) bool {
+func (g *gen) create(f int, _, id uint8) func(*state) bool {
 	return func(s *state) bool {
 		r := &s.runs[f]
 		if r.retries&(1<<id) != 0 {
@@ -241,7 +210,7 @@ func (g *gen) create(f int, id uint8) func(*state) bool {
 }
 
 // sendOwed is F3.
-func (g *gen) sendOwed(f int, _ uint8) func(*state) bool {
+func (g *gen) sendOwed(f int, _, _ uint8) func(*state) bool {
 	return func(s *state) bool {
 		s.runs[f].sent = 1
 		return true
@@ -249,7 +218,7 @@ func (g *gen) sendOwed(f int, _ uint8) func(*state) bool {
 }
 
 // noteOwed is F4; condition: closed.
-func (g *gen) noteOwed(f int, _ uint8) func(*state) bool {
+func (g *gen) noteOwed(f int, _, _ uint8) func(*state) bool {
 	return func(s *state) bool {
 		r := &s.runs[f]
 		if r.retries == 0 || r.sent == 0 {
@@ -326,30 +295,6 @@ func (g *gen) closeFailed(s state, k, f int) {
 	}, late{})
 }
 
-// owe makes steps F2 to F4 by a dispatcher, for its own close or for a pending follow-up that it finds.
-func (g *gen) owe(s state, k, f int) {
-	i, r := &s.disp[k].of[f], &s.runs[f]
-	if r.owes == 0 {
-		i.is = done
-		g.emit(&s, false, "%s finds that %s owes nothing", dispName(k), fireName(f))
-		return
-	}
-	is := i.is
-	step := [...]func(int, uint8) func(*state) bool{g.create, g.sendOwed, g.noteOwed}[is-owing2]
-	g.write(s, dispName(k)+" "+owedName(is-owing2)+" the retry of "+fireName(f), step(f, r.owes), func(t *state, a answer) {
-		i := &t.disp[k].of[f]
-		switch {
-		case a == unknown:
-		case a == throttled:
-			i.is = isLeft
-		case is == owing4:
-			i.is = done
-		default:
-			i.is++
-		}
-	}, late{})
-}
-
 // chainGoesOn moves a fixed delay on after this dispatcher recorded a skip; the tick repairs a
 // failure here.
 func (g *gen) chainGoesOn(s state, k, f int) {
@@ -358,5 +303,5 @@ func (g *gen) chainGoesOn(s state, k, f int) {
 }
 
 func runName(is uint8) string {
-	return [...]string{"absent", "open", "failed", "skipped", "lost", "killed"}[is]
+	return [...]string{"absent", "open", "failed", "skipped", "lost", "killed", "planned", "succeeded"}[is]
 }

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // unnamed finds an open run that breaks promise 1 of section 7: no message, no
 // journal, no check, no entry and no invocation that holds its message names it.
 func (w *World) unnamed(s *state) (f int, found bool) {
@@ -10,30 +12,20 @@ func (w *World) unnamed(s *state) (f int, found bool) {
 		if w.Kind == FixedDelay && s.job.tail == uint8(f+1) {
 			continue // the tick looks at the tail
 		}
-		if !w.named(s, uint8(1)<<f) {
+		if !s.onRing(f) && !s.busy(f) && !slices.ContainsFunc(s.people[:], func(p person) bool { return p.at == toSendTrigger }) {
 			return f, true
 		}
 	}
 	return 0, false
 }
 
-func (w *World) named(s *state, bit uint8) bool {
-	for i := range s.ring {
-		if s.ring[i].at == onRing && s.ring[i].fires&bit != 0 {
-			return true
-		}
-	}
-	for k := range s.disp {
-		if s.disp[k].at != unborn && s.disp[k].fires&bit != 0 {
-			return true
-		}
-	}
-	for k := range s.people {
-		if s.people[k].at == toSendTrigger {
-			return true
-		}
-	}
-	return false
+// busy reports whether an invocation holds a fire.
+func (s *state) busy(f int) bool {
+	return slices.ContainsFunc(s.disp[:], func(d invocation) bool { return d.at != unborn && d.fires&(1<<f) != 0 })
+}
+
+func (s *state) onRing(f int) bool {
+	return slices.ContainsFunc(s.ring[:], func(m message) bool { return m.at == onRing && m.fires&(1<<f) != 0 })
 }
 
 func (w *World) rest(s *state) (far int, why string) {

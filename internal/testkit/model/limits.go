@@ -405,7 +405,7 @@ func (g *limiting) step(s lined, k int) {
 
 func (g *limiting) lookAtRun(s lined, k, i int) {
 	h, r := &s.hands[k], &s.runs[i]
-	words := limitedState(r.is)
+	words := runName(r.is)
 	switch {
 	case r.is == absent, r.is == planned:
 		h.at, h.step, h.saw = limitsAsk, 0, r.is
@@ -874,10 +874,6 @@ func (h limiter) key() uint64 {
 func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }
 
 func limitedName(i int) string { return [...]string{"r1", "r2", "r3", "r4"}[i] }
-
-func limitedState(is uint8) string {
-	return [...]string{"absent", "open", "failed", "skipped", "lost", "killed", "planned", "succeeded"}[is]
-}
 
 func itemName(j int) string { return [...]string{"L1", "L2", "L3", "the app's limit"}[j] }
 

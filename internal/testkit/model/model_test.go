@@ -3,6 +3,7 @@ package model
 import (
 	"flag"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,19 +29,19 @@ func searched(t *testing.T, w searchable, most int) Report {
 
 // bounded are the worlds of every test run.
 var bounded = []named{
-	{"a fire", World{Fires: 1, Tickers: 2}},
+	{"a fire", &World{Fires: 1, Tickers: 2}},
 	{"crashes", one(World{Crashes: 2, All: 2, Few: true})},
 	{"a fault", one(World{Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1})},
 	{"a late write", one(World{Crashes: 1, Writes: 1, All: 2, Late: true, Few: true})},
 	{"a slow owner", one(World{Slow: 1, All: 1, BetweenCheckAndSend: true})},
 	{"a check", one(World{Writes: 2, All: 2, Checks: true, Few: true})},
-	{"two fires", World{Fires: 2, Tickers: 1, Few: true}},
+	{"two fires", &World{Fires: 2, Tickers: 1, Few: true}},
 	{"a change", one(World{Due: -1, Changes: 1, Allowed: edit | pause, Crashes: 1, All: 1, Few: true})},
 	{"two changes", one(World{Due: -1, Changes: 2, Allowed: edit | pause | resume, EndsBy: true, Few: true})},
 	{"two people", one(World{People: 2, Changes: 2, Allowed: edit | pause, Few: true})},
 	{"a trigger", one(World{Kind: Trigger, Crashes: 1, Busy: 1, All: 1, Few: true})},
 	{"a changed trigger", one(World{Kind: Trigger, Changes: 1, Few: true})},
-	{"a chain", World{Kind: FixedDelay, Fires: 2, Tickers: 1, Few: true}},
+	{"a chain", &World{Kind: FixedDelay, Fires: 2, Tickers: 1, Few: true}},
 	{"a chain, a crash", one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})},
 	{"a changed chain", one(World{Kind: FixedDelay, Changes: 1, Allowed: edit, Crashes: 1, All: 1, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, All: 1, Few: true})},
@@ -58,27 +59,27 @@ var bounded = []named{
 
 // longer lists the worlds of the first table in README.md.
 var longer = []named{
-	{"crashes, writes", World{Fires: 1, Tickers: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2}},
+	{"crashes, writes", &World{Fires: 1, Tickers: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2}},
 	{"three faults", one(World{Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 3})},
 	{"slow owners", one(World{Crashes: 1, Writes: 1, Slow: 1, Seconds: 1, All: 2, BetweenCheckAndSend: true})},
 	{"a late write", one(World{Crashes: 1, Writes: 2, Busy: 1, Seconds: 1, All: 2, Late: true})},
 	{"a check", one(World{Crashes: 1, Writes: 2, Seconds: 1, All: 3, Checks: true})},
-	{"two fires", World{Fires: 2, Tickers: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
-	{"an edit", World{Fires: 1, Tickers: 2, Due: -1, Changes: 1, Allowed: edit, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1}},
-	{"a pause", World{Fires: 1, Tickers: 2, Due: -1, Changes: 1, Allowed: pause, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1}},
+	{"two fires", &World{Fires: 2, Tickers: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
+	{"an edit", &World{Fires: 1, Tickers: 2, Due: -1, Changes: 1, Allowed: edit, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1}},
+	{"a pause", &World{Fires: 1, Tickers: 2, Due: -1, Changes: 1, Allowed: pause, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1}},
 	{"a change, two faults",
 		one(World{Due: -1, Changes: 1, Allowed: edit | pause, Crashes: 2, Writes: 1, Busy: 1, Seconds: 1, All: 2, Few: true})},
-	{"two fires, a change between", World{Fires: 2, Tickers: 1, Due: 1, Changes: 1, Allowed: edit | pause, Few: true}},
-	{"the same, a crash", World{Fires: 2, Tickers: 1, Due: 1, Changes: 1, Allowed: edit | pause, Crashes: 1, All: 1, Few: true}},
+	{"two fires, a change between", &World{Fires: 2, Tickers: 1, Due: 1, Changes: 1, Allowed: edit | pause, Few: true}},
+	{"the same, a crash", &World{Fires: 2, Tickers: 1, Due: 1, Changes: 1, Allowed: edit | pause, Crashes: 1, All: 1, Few: true}},
 	{"two changes", one(World{Due: -1, Changes: 2, Allowed: edit | pause | resume, EndsBy: true, Crashes: 1, All: 1, Few: true})},
-	{"two fires, two changes", World{Fires: 2, Tickers: 1, Due: 1, Changes: 2, Allowed: edit | pause | resume, EndsBy: true, Few: true}},
+	{"two fires, two changes", &World{Fires: 2, Tickers: 1, Due: 1, Changes: 2, Allowed: edit | pause | resume, EndsBy: true, Few: true}},
 	{"two people", one(World{People: 2, Due: -1, Changes: 2, Allowed: edit | pause | resume, Few: true})},
 	{"a changed trigger", one(World{Kind: Trigger, Changes: 1, Crashes: 1, Busy: 1, All: 1, Few: true})},
 	{"a trigger, changed twice", one(World{Kind: Trigger, Changes: 2, Few: true})},
 	{"a paused trigger", one(World{Kind: Trigger, Changes: 2, AppPauses: true, Few: true})},
-	{"a chain", World{Kind: FixedDelay, Fires: 2, Tickers: 1, Crashes: 1, Writes: 1, Busy: 1, All: 1, Few: true}},
+	{"a chain", &World{Kind: FixedDelay, Fires: 2, Tickers: 1, Crashes: 1, Writes: 1, Busy: 1, All: 1, Few: true}},
 	{"a changed chain", one(World{Kind: FixedDelay, Due: -1, Changes: 1, Allowed: edit | pause, Crashes: 1, Busy: 1, All: 1, Few: true})},
-	{"a changed chain, two fires", World{Kind: FixedDelay, Fires: 2, Tickers: 1, Changes: 1, Allowed: edit | pause, Few: true}},
+	{"a changed chain, two fires", &World{Kind: FixedDelay, Fires: 2, Tickers: 1, Changes: 1, Allowed: edit | pause, Few: true}},
 	{"a chain, two changes", one(World{Kind: FixedDelay, Changes: 2, Allowed: edit | pause | resume, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
 	{"a timeout, and a kill", one(World{Timeouts: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
@@ -88,26 +89,24 @@ var longer = []named{
 }
 
 // one is a world with one fire and one ticker.
-func one(w World) World {
+func one(w World) *World {
 	w.Fires, w.Tickers = 1, 1
-	return w
+	return &w
 }
 
 type named struct {
 	name string
-	w    World
+	w    searchable
 }
 
 // searchable is any kind of world.
-type searchable interface{ Search(most int) Report }
-
-type limitsWorld struct {
-	name string
-	w    *Limits
+type searchable interface {
+	Search(most int) Report
+	mayReach(window string) bool
 }
 
 // limitsWorlds are worlds of two limits.
-var limitsWorlds = []limitsWorld{
+var limitsWorlds = []named{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed})},
 	{"two limits, a fault", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1})},
 	{"two limits, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, All: 2, Late: true})},
@@ -118,7 +117,7 @@ var limitsWorlds = []limitsWorld{
 }
 
 // longerLimits lists the worlds of the second table in README.md.
-var longerLimits = []limitsWorld{
+var longerLimits = []named{
 	{"two limits", limits(Limits{Runs: 3, Of: keyed, Crashes: 2, Writes: 2, Seconds: 1, All: 2})},
 	{"two limits, a late write", limits(Limits{Runs: 3, Of: keyed, Crashes: 1, Writes: 1, Seconds: 1, All: 2, Late: true})},
 	{"two limits, a slow owner, a late write", limits(Limits{Runs: 2, Crashes: 1, Writes: 1, Slow: 1, All: 3, Late: true})},
@@ -149,49 +148,28 @@ func limits(w Limits) *Limits {
 	return &w
 }
 
-// TestLimitsHold is TestProtocolHolds for two limits.
-func TestLimitsHold(t *testing.T) {
-	worlds, most := limitsWorlds, 3_000_000
-	if *long {
-		worlds, most = longerLimits, *states
-	}
-	if testing.Short() {
-		worlds = worlds[:1]
-	}
-	for _, c := range worlds {
-		t.Run(c.name, func(t *testing.T) { holds(t, c.w, most) })
-	}
-}
-
-// holds searches a world, in which no promise may be broken.
-func holds(t *testing.T, w searchable, most int) Report {
-	t.Helper()
-	r := searched(t, w, most)
-	if r.Broken != nil {
-		t.Errorf("broken: %v", r.Broken)
-	}
-	if r.Stuck != nil {
-		t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
-	}
-	if !r.Complete && *all {
-		t.Error("not complete")
-	}
-	return r
-}
-
 // TestProtocolHolds: no promise is broken, every state can end well, and no send
 // goes outside the promises but through a window that the page names.
 func TestProtocolHolds(t *testing.T) {
-	worlds, most := bounded, 3_000_000
+	worlds, most := slices.Concat(bounded, limitsWorlds), 3_000_000
 	if *long {
-		worlds, most = longer, *states
+		worlds, most = slices.Concat(longer, longerLimits), *states
 	}
 	if testing.Short() {
-		worlds = worlds[:2]
+		worlds = []named{bounded[0], bounded[1], limitsWorlds[0]}
 	}
 	for _, c := range worlds {
 		t.Run(c.name, func(t *testing.T) {
-			r := holds(t, &c.w, most)
+			r := searched(t, c.w, most)
+			if r.Broken != nil {
+				t.Errorf("broken: %v", r.Broken)
+			}
+			if r.Stuck != nil {
+				t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
+			}
+			if !r.Complete && *all {
+				t.Error("not complete")
+			}
 			for window := range r.Windows {
 				if !c.w.mayReach(window) {
 					t.Errorf("the window %q was reached", window)
@@ -215,6 +193,8 @@ func (w *World) mayReach(window string) bool {
 	}
 	return false
 }
+
+func (*Limits) mayReach(string) bool { return false }
 
 // TestEachLimitsRuleIsNeeded is TestEachRuleIsNeeded for two limits.
 func TestEachLimitsRuleIsNeeded(t *testing.T) {
@@ -322,7 +302,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules Rules
-		w     World
+		w     *World
 		steps int
 		why   string
 	}{
@@ -355,7 +335,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"advance", Rules{AdvanceIgnoresRev: true}, one(World{Changes: 1, Allowed: edit, Few: true}), 3, noRecord},
 		{"entry first", Rules{EntryRemovedFirst: true}, with(trigger, World{Crashes: 1, All: 1}), 3, unnamedRun},
 		{"entry blindly", Rules{EntryRemovedBlindly: true}, with(trigger, World{Changes: 1, Crashes: 1, All: 1}), 12, unnamedRun},
-		{"chain's tail", Rules{ChainIgnoresTail: true}, World{Kind: FixedDelay, Fires: 2, Tickers: 1, Few: true},
+		{"chain's tail", Rules{ChainIgnoresTail: true}, &World{Kind: FixedDelay, Fires: 2, Tickers: 1, Few: true},
 			18, "a job leaves a chain that has not ended"},
 		{"look at tail", Rules{NoLookAtTail: true}, fixed, 11, "the schedule is not planned to its end"},
 		{"claimed tail", Rules{ClaimedTailIsOut: true}, with(fixed, World{Changes: 1, Allowed: edit}), 9, "f1 is open"},
@@ -382,16 +362,17 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		addRules(broken, c.rules)
 		t.Run(c.name, func(t *testing.T) {
 			c.w.Rules = c.rules
-			wantFound(t, &c.w, c.steps, c.why)
+			wantFound(t, c.w, c.steps, c.why)
 		})
 	}
 	wantAll(t, broken)
 }
 
-func with(w, more World) World {
+func with(base *World, more World) *World {
+	w := *base
 	w.Changes, w.Allowed, w.AppPauses, w.Strangers = more.Changes, more.Allowed, more.AppPauses, more.Strangers
 	if more.All > 0 {
 		w.Crashes, w.Busy, w.All = more.Crashes, more.Busy, more.All
 	}
-	return w
+	return &w
 }

@@ -196,11 +196,7 @@ func (g *gen) sendTrigger(s state, k int) {
 	if g.w.EntryRemovedFirst && s.entry == slot+1 {
 		s.entry = 0
 	}
-	g.write(s, personName(k)+" sends the trigger", func(t *state) bool {
-		i, _ := t.freeMessage()
-		t.ring[i] = message{fires: 1, slot: slot, at: onRing}
-		return true
-	}, func(t *state, a answer) {
+	g.write(s, personName(k)+" sends the trigger", putMessage(message{fires: 1, slot: slot, at: onRing}), func(t *state, a answer) {
 		t.people[k] = person{}
 		if a == ok {
 			t.people[k] = person{at: toRemoveEntry, slot: slot}

@@ -79,11 +79,7 @@ func (g *gen) enqueue(s state, k int) {
 		return
 	}
 	m := message{fires: fires, rev: x.rev, at: onRing}
-	g.write(s, tickName(k)+" puts "+firesName(fires)+" on the ring", func(t *state) bool {
-		i, _ := t.freeMessage()
-		t.ring[i] = m
-		return true
-	}, func(t *state, a answer) {
+	g.write(s, tickName(k)+" puts "+firesName(fires)+" on the ring", putMessage(m), func(t *state, a answer) {
 		t.tickers[k].at = tickSent
 		if a != ok {
 			t.tickers[k] = ticker{}
@@ -179,11 +175,7 @@ func (g *gen) enqueueEntry(s state, k int) {
 		return
 	}
 	m := message{fires: 1, slot: s.tickers[k].slot - 1, at: onRing}
-	g.write(s, tickName(k)+" sends the trigger", func(t *state) bool {
-		i, _ := t.freeMessage()
-		t.ring[i] = m
-		return true
-	}, func(t *state, a answer) {
+	g.write(s, tickName(k)+" sends the trigger", putMessage(m), func(t *state, a answer) {
 		t.tickers[k].at = tickEntrySent
 		if a != ok {
 			t.tickers[k] = ticker{}

@@ -31,14 +31,14 @@ func (g *gen) watch(s *state) {
 // whether the watchdog reads the run.
 func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 	r, m := &s.runs[f], &s.seen[f]
-	if m.known == 0 || m.exec == running || m.reports == 1 || g.busy(s, f) || s.changing(f) {
+	if m.known == 0 || m.exec == running || m.reports == 1 || s.busy(f) || s.changing(f) {
 		return 0, false
 	}
 	switch {
 	case r.is != open:
 		return endLost, r.owes != 0 || r.place != 0
 	case m.known&knownSettled != 0, g.w.BegunIsJudged:
-	case m.known&knownLeft == 0, g.onRing(s, f):
+	case m.known&knownLeft == 0, s.onRing(f):
 		return 0, false
 	case !s.paused() && s.job.next <= uint8(f) && g.w.Kind != Trigger:
 		return 0, false // a message of the new revision may be on its way
@@ -75,15 +75,6 @@ func (g *gen) giveUp(s state, who string, of func(*state) *ender) {
 	g.emit(&s, false, "%s tells the executor to end %s", who, fireName(f))
 }
 
-func (g *gen) busy(s *state, f int) bool {
-	for k := range s.disp {
-		if s.disp[k].at != unborn && s.disp[k].fires&(1<<f) != 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // changing reports whether a change with a revAt before a fire's instant is being stored: no
 // such write takes as long as the minutes after which the watchdog comes.
 func (s *state) changing(f int) bool {
@@ -94,15 +85,6 @@ func (s *state) changing(f int) bool {
 	}
 	for i := range s.tickers {
 		if x := &s.tickers[i]; x.at == tickResume && int(x.slot) <= f {
-			return true
-		}
-	}
-	return false
-}
-
-func (g *gen) onRing(s *state, f int) bool {
-	for i := range s.ring {
-		if s.ring[i].at == onRing && s.ring[i].fires&(1<<f) != 0 {
 			return true
 		}
 	}

@@ -299,6 +299,15 @@ func (s *state) freeMessage() (i int, found bool) {
 	return i, found && n < maxMessages-1
 }
 
+// putMessage puts a message in a free place.
+func putMessage(m message) func(*state) bool {
+	return func(s *state) bool {
+		i, _ := s.freeMessage()
+		s.ring[i] = m
+		return true
+	}
+}
+
 func fireName(f int) string      { return [...]string{"f1", "f2"}[f] }
 func addressName(a uint8) string { return [...]string{"none", "A", "B"}[a] }
 func firesName(m uint8) string {

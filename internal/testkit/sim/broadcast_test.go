@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/wire"
 )
 
 // lateClose makes the first of some closes arrive 35 s later, and throttles the others for as long.
@@ -49,9 +48,7 @@ func broadcastByHand() []manage.JobSpec {
 // A user cancels a broadcast that waits, and the write arrives when its shards run: it does nothing.
 func TestCancelOfABroadcastComesLate(t *testing.T) {
 	r := directed(t, Config{For: 2 * time.Minute, Jobs: broadcastByHand(), Script: lateClose(func(c Call) bool { return c.Process == "user" }),
-		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			return endsAfter(w, sh, 50*time.Second, wire.CallbackItem{Code: 200})
-		},
+		Behave: succeeds(50 * time.Second),
 		Act: func(w *World) {
 			trigger("alpha/one")(w)
 			kill(w)

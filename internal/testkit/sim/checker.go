@@ -36,9 +36,7 @@ func (w *World) judge() {
 		paused = append(paused, manage.Target{App: a.Name})
 	}
 	for _, t := range paused {
-		if _, err := w.people.Resume(bg, god, t, ""); err != nil {
-			w.fail(0, "resume: %v", err)
-		}
+		w.resumes(t)
 	}
 	w.sleep(bg, 30*time.Second)
 	for w.truth.healing() { // which needs jobs that fire
@@ -140,9 +138,7 @@ func (w *World) chainsGoOn() {
 	w.eachJob(func(j *core.Job) {
 		if _, ok := j.Sched.Schedule.FixedDelay(); ok {
 			fixed = append(fixed, j.Name())
-			if _, err := w.people.Resume(bg, god, manage.Target{Job: j.Name()}, ""); err != nil {
-				w.fail(0, "resume %s: %v", j.Name(), err)
-			}
+			w.resumes(manage.Target{Job: j.Name()})
 		}
 	})
 	if len(fixed) == 0 {

@@ -50,10 +50,28 @@ func directed(t *testing.T, c Config) Report {
 	return r
 }
 
+// want asserts one count of a world, least that one is not lower.
 func (r Report) want(t *testing.T, what string, n int) {
 	t.Helper()
 	if r.Counts[what] != n {
 		t.Errorf("%s: %d, want %d", what, r.Counts[what], n)
+	}
+}
+
+func (r Report) least(t *testing.T, what string, n int) {
+	t.Helper()
+	if r.Counts[what] < n {
+		t.Errorf("%s: %d, want at least %d", what, r.Counts[what], n)
+	}
+}
+
+// during gives some calls of a span of time a fate.
+func during(from, to time.Duration, match func(Call) bool, f Fate) func(Call) Fate {
+	return func(c Call) Fate {
+		if c.At > from && c.At < to && match(c) {
+			return f
+		}
+		return Fine
 	}
 }
 
@@ -92,6 +110,41 @@ func endsAfter(w *World, sh *dispatch.SendRequest, after time.Duration, end wire
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
+// behaves is an executor of a world.
+type behaves = func(*World, *dispatch.SendRequest) (dispatch.Answer, bool)
+
+// ofApp has the executors of one app behave so.
+func ofApp(app string, so behaves) behaves {
+	return func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
+		if sh.Run.App != app {
+			return dispatch.Answer{}, false
+		}
+		return so(w, sh)
+	}
+}
+
+// well is an executor that answers each call with a success, after a time.
+func well(after time.Duration) behaves {
+	return func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
+		w.truth.arrives(sh)
+		w.sleep(bg, after)
+		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
+	}
+}
+
+// succeeds is an executor that accepts, and reports a success after a time.
+func succeeds(after time.Duration) behaves {
+	return func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
+		return endsAfter(w, sh, after, wire.CallbackItem{Code: 200})
+	}
+}
+
+// keeps is an executor that accepts, is busy with the run, and never ends it.
+func keeps(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
+	w.execs.takes(sh)
+	return neverEnds(w, sh)
+}
+
 // neverEnds is an executor that accepts and never reports.
 func neverEnds(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	w.truth.arrives(sh)
@@ -122,12 +175,7 @@ func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
 
 func TestJournalRefusedForAWholeInvocation(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
-		Script: func(c Call) Fate {
-			if c.Process == "dispatcher" && c.Op == "write journal" && c.At < 25*time.Second {
-				return Throttled
-			}
-			return Fine
-		}})
+		Script: during(0, 25*time.Second, is("dispatcher", "write journal"), Throttled)})
 	r.want(t, "re-send", 0)
 	r.want(t, "state lost", 1) // by the journal that the check carried
 }
@@ -219,12 +267,7 @@ func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
 
 func TestDeleteUnderABacklog(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))},
-		Script: func(c Call) Fate {
-			if c.Process == "dispatcher" && c.Op == "Jobs" && c.At > 5*time.Second && c.At < 20*time.Second {
-				return Throttled // nothing is dispatched
-			}
-			return Fine
-		},
+		Script: during(5*time.Second, 20*time.Second, is("dispatcher", "Jobs"), Throttled), // nothing is dispatched
 		Act: func(w *World) {
 			w.sleep(bg, 15*time.Second)
 			res, err := w.people.Delete(bg, god, "alpha/one", nil)
@@ -233,9 +276,7 @@ func TestDeleteUnderABacklog(t *testing.T) {
 			}
 			w.truth.acknowledged(res.ID, res.Rev)
 		}})
-	if n := r.Counts["state skipped"]; n < 5 {
-		t.Errorf("%d are skipped as deleted", n)
-	}
+	r.least(t, "state skipped", 5)
 	if r.Sent > 7 {
 		t.Errorf("%d sent", r.Sent)
 	}
@@ -367,19 +408,13 @@ func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
 	r := directed(t, Config{For: 3 * time.Minute, Jobs: jobs, Act: func(w *World) {
 		for _, all := range []manage.Target{{App: "alpha"}, {All: true}} {
 			w.sleep(bg, 10*time.Second)
-			if _, err := w.people.Pause(bg, god, all, manage.PauseRequest{}); err != nil {
-				w.fail(0, "pause: %v", err)
-			}
+			w.pauses(all, nil)
 			w.sleep(bg, 15*time.Second)
-			if _, err := w.people.Resume(bg, god, all, ""); err != nil {
-				w.fail(0, "resume: %v", err)
-			}
+			w.resumes(all)
 			w.sleep(bg, tailCheck)
 		}
 	}})
-	if n := r.Counts["state succeeded"]; n < 20 {
-		t.Errorf("%d runs in three minutes", n)
-	}
+	r.least(t, "state succeeded", 20)
 }
 
 // The advance of a fixed delay is lost after its fire was sent: the tick takes its run as the
@@ -388,18 +423,9 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 	job := jobOf("alpha", "one", fixedDelay(time.Second))
 	job.Misfire, job.Grace = core.MisfireSkip, 2*time.Second
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{job},
-		Script: func(c Call) Fate {
-			if c.Op == "Advance" && c.At > 10*time.Second && c.At < 20*time.Second {
-				return Throttled
-			}
-			return Fine
-		},
-		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			return endsAfter(w, sh, 12*time.Second, wire.CallbackItem{Code: 200})
-		}})
-	if n := r.Counts["state succeeded"]; n < 4 {
-		t.Errorf("%d runs in a minute", n)
-	}
+		Script: during(10*time.Second, 20*time.Second, func(c Call) bool { return c.Op == "Advance" }, Throttled),
+		Behave: succeeds(12 * time.Second)})
+	r.least(t, "state succeeded", 4)
 }
 
 // Each actor that ends a chain computes one and the same next instant: the dispatcher that
@@ -420,12 +446,8 @@ func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 			}
 			return Fine
 		},
-		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			return endsAfter(w, sh, 50*time.Second, wire.CallbackItem{Code: 200})
-		}})
-	if n := r.Counts["state succeeded"]; n < 3 {
-		t.Errorf("%d runs in three minutes", n)
-	}
+		Behave: succeeds(50 * time.Second)})
+	r.least(t, "state succeeded", 3)
 }
 
 // A journal is read after until has passed, never before: entries that the owner stores in its
@@ -579,9 +601,7 @@ func TestReceiptWithoutAnAnswer(t *testing.T) {
 			}
 			return f
 		}})
-	if r.Counts["receipt without an answer"] < 3 {
-		t.Errorf("%d messages were lost sight of", r.Counts["receipt without an answer"])
-	}
+	r.least(t, "receipt without an answer", 3)
 	visibility := r.w.deployed.visibility
 	for _, run := range r.runs[1] {
 		if late := run.SentAt.Sub(run.Slot.Time()); late > moment && (late < visibility-moment || late > 2*(visibility+moment)) {
@@ -597,19 +617,12 @@ func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 		return jobOf("alpha", "one", fixedDelay(d))
 	}
 	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{delay(2 * time.Second)},
-		Script: func(c Call) Fate {
-			if (c.Op == "Advance" || c.Op == "Enqueue") && c.At > 10*time.Second && c.At < 25*time.Second {
-				return Throttled
-			}
-			return Fine
-		},
+		Script: during(10*time.Second, 25*time.Second, func(c Call) bool { return c.Op == "Advance" || c.Op == "Enqueue" }, Throttled),
 		Act: func(w *World) {
 			w.sleep(bg, 20*time.Second)
 			w.saves(delay(5 * time.Second))
 		}})
-	if n := r.Counts["state succeeded"]; n < 8 {
-		t.Errorf("%d runs in a minute", n)
-	}
+	r.least(t, "state succeeded", 8)
 }
 
 // A job whose calls hang takes no place, and no gate, from the job of another app.
@@ -621,14 +634,11 @@ func TestHungCallsHoldUpNobody(t *testing.T) {
 		jobs = append(jobs, hang)
 	}
 	r := directed(t, Config{For: 90 * time.Second, Jobs: jobs,
-		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			if sh.Run.App != "gamma" {
-				return dispatch.Answer{}, false
-			}
+		Behave: ofApp("gamma", func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 			w.truth.arrives(sh)
 			w.sleep(bg, 10*time.Minute)
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
-		}})
+		})})
 	sent := 0
 	for _, run := range r.runs[1] {
 		if late := run.SentAt.Sub(run.Slot.Time()); !run.SentAt.IsZero() && late < time.Second {
@@ -650,14 +660,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	jobs = append(jobs, jobOf("gamma", "well", every(time.Second)))
-	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
-		bool) {
-		if sh.Run.App != "gamma" {
-			return dispatch.Answer{}, false
-		}
-		w.truth.arrives(sh)
-		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
-	}, Act: func(w *World) {
+	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: ofApp("gamma", well(0)), Act: func(w *World) {
 		w.execs.set(func(e *executor) { e.deaf = w.began.Add(time.Hour) }, apps[0].addresses...)
 		w.troubleAt("alpha", w.began, w.began.Add(3*time.Minute)) // a fire of its own may have to ask twice, and fires go on after For
 	}})
@@ -681,15 +684,8 @@ func TestLostFromTheRing(t *testing.T) {
 		jobs = append(jobs, jobOf("alpha", fmt.Sprint("lost-", i), every(20*time.Second)))
 	}
 	lost := 0
-	directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
-		bool) {
-		if sh.Run.App != "gamma" {
-			return dispatch.Answer{}, false
-		}
-		w.truth.arrives(sh)
-		w.sleep(bg, 2900*time.Millisecond)
-		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
-	}, Act: func(w *World) {
+	slow := ofApp("gamma", well(2900*time.Millisecond))
+	directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: slow, Act: func(w *World) {
 		w.sleep(bg, 2*time.Minute)
 		for range 4 {
 			lost += len(w.truth.lose(w.truth.healed(), "alpha", core.Planned, core.Queued))
@@ -724,12 +720,8 @@ func TestPurgeHeals(t *testing.T) {
 			t.Errorf("job %d has the runs %v", 7+n, runs)
 		}
 	}
-	if n := r.Counts["purged"]; n < 15 {
-		t.Errorf("only %d fires were purged", n)
-	}
-	if n := r.Counts["sent again after a loss"]; n < 10 {
-		t.Errorf("only %d were sent again", n)
-	}
+	r.least(t, "purged", 15)
+	r.least(t, "sent again after a loss", 10)
 }
 
 // Executors that died without a goodbye keep no living one out.
@@ -750,38 +742,20 @@ func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 			}
 		}
 	}})
-	if n := r.Counts["state succeeded"]; n < 24 {
-		t.Errorf("%d runs of 30 had an executor", n)
-	}
+	r.least(t, "state succeeded", 24)
 }
 
 // A fire that arrives after its app was paused twice is not sent, because it lies in the first
 // of the pauses.
 func TestFireOfThePauseBeforeTheLast(t *testing.T) {
 	pause := func(w *World, d time.Duration) {
-		for _, do := range []func() (manage.StateResult, error){
-			func() (manage.StateResult, error) {
-				return w.people.Pause(bg, god, manage.Target{App: "alpha"}, manage.PauseRequest{})
-			},
-			func() (manage.StateResult, error) {
-				return w.people.Resume(bg, god, manage.Target{App: "alpha"}, "")
-			},
-		} {
-			s, err := do()
-			if err != nil {
-				w.fail(0, "pause or resume: %v", err)
-			}
-			w.stateAcknowledged(manage.Target{App: "alpha"}, s)
-			w.sleep(bg, d)
-		}
+		w.pauses(manage.Target{App: "alpha"}, nil)
+		w.sleep(bg, d)
+		w.resumes(manage.Target{App: "alpha"})
+		w.sleep(bg, d)
 	}
 	r := directed(t, Config{For: 2 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(2*time.Second))},
-		Script: func(c Call) Fate {
-			if c.Process == "dispatcher" && c.Op == "Jobs" && c.At > 10*time.Second && c.At < time.Minute {
-				return Throttled // nothing is dispatched
-			}
-			return Fine
-		},
+		Script: during(10*time.Second, time.Minute, is("dispatcher", "Jobs"), Throttled), // nothing is dispatched
 		Act: func(w *World) {
 			w.sleep(bg, 12*time.Second)
 			pause(w, 15*time.Second)
@@ -849,15 +823,9 @@ func TestPauseEndsInTime(t *testing.T) {
 		Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Act: func(w *World) {
 			w.sleep(bg, time.Minute)
 			until := w.began.Add(10*time.Minute + 7*time.Second) // just after a wake-up
-			if s, err := w.people.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until}); err != nil {
-				w.fail(0, "pause: %v", err)
-			} else {
-				w.stateAcknowledged(manage.Target{Job: "alpha/one"}, s)
-			}
+			w.pauses(manage.Target{Job: "alpha/one"}, &until)
 		}})
-	if n := r.Counts["state succeeded"]; n < 60 {
-		t.Errorf("%d runs in the eleven minutes without a pause", n)
-	}
+	r.least(t, "state succeeded", 60)
 }
 
 // A fire's processes die twice, once at any step and once before its claim. This costs the fire
@@ -893,9 +861,7 @@ func TestTwoDeathsAreNoMisfire(t *testing.T) {
 						t.Errorf("%d deaths", kills)
 					}
 					r.want(t, "state skipped", 0)
-					if n := r.Counts["state succeeded"]; n < 2*5-1 {
-						t.Errorf("%d runs", n)
-					}
+					r.least(t, "state succeeded", 2*5-1)
 				})
 			}
 		}
@@ -938,9 +904,7 @@ func TestScarceTables(t *testing.T) {
 		Request: func(time.Duration, fakeaws.Call) fakeaws.Fault {
 			return fakeaws.Fault{Capacity: 0.005} // 20 writes a second of a table, 5 of a partition
 		}})
-	if r.Counts["request: no room"] == 0 {
-		t.Error("there was room for all of it")
-	}
+	r.least(t, "request: no room", 1)
 	if n := r.Counts["state succeeded"]; n < 20*30 || r.Skipped > 0 {
 		t.Errorf("%d runs have succeeded, %d are skipped", n, r.Skipped)
 	}

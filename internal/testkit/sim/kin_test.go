@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 )
 
@@ -17,12 +16,6 @@ func afterAll(name string, when core.ParentCondition, parents ...string) manage.
 		s.Def.After = append(s.Def.After, core.Parent{Job: "gamma/" + p, When: when})
 	}
 	return s
-}
-
-// well answers each call with a success, at once.
-func well(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-	w.truth.arrives(sh)
-	return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 }
 
 // TestKilledOnTheWayToChildren: the actor that closes a run is killed, or gets no answer, at
@@ -42,7 +35,7 @@ func TestLongChain(t *testing.T) {
 	for i := 1; i < n; i++ {
 		jobs = append(jobs, afterAll(fmt.Sprintf("j-%d", i), core.UponSuccess, fmt.Sprintf("j-%d", i-1)))
 	}
-	r := directed(t, Config{Jobs: jobs, Act: trigger("gamma/j-0"), Behave: well})
+	r := directed(t, Config{Jobs: jobs, Act: trigger("gamma/j-0"), Behave: well(0)})
 	r.want(t, "child", n-1)
 	r.want(t, "state succeeded", n)
 }
@@ -59,7 +52,7 @@ func TestWideFanOut(t *testing.T) {
 		}
 	}
 	jobs = append(jobs, afterAll("last", core.UponClose, twenty...))
-	r := directed(t, Config{Jobs: jobs, Act: trigger("gamma/root"), Behave: well, For: time.Minute})
+	r := directed(t, Config{Jobs: jobs, Act: trigger("gamma/root"), Behave: well(0), For: time.Minute})
 	r.want(t, "child", core.MaxChildren+core.MaxParents)
 	r.want(t, "state succeeded", 1+core.MaxChildren+core.MaxParents)
 }

@@ -85,12 +85,7 @@ func TestDeafForHours(t *testing.T) {
 	jobs = append(jobs, byHand("alpha", "well"))
 	const hours = 4 * time.Hour
 	var gone time.Time
-	r := directed(t, Config{Far: true, Deployed: true, For: hours, Jobs: jobs, Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer,
-		bool) {
-		w.truth.arrives(sh)
-		w.execs.takes(sh) // and never ends it
-		return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
-	}, Act: func(w *World) {
+	r := directed(t, Config{Far: true, Deployed: true, For: hours, Jobs: jobs, Behave: keeps, Act: func(w *World) {
 		trigger(refs...)(w)
 		w.sleep(bg, time.Minute)
 		w.execs.set(func(e *executor) { e.deaf = w.began.Add(hours) }, apps[1].addresses...)

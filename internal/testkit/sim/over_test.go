@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/wire"
 )
@@ -42,11 +41,7 @@ func TestTimeoutsThatKill(t *testing.T) {
 					w.report(wire.CallbackItem{LogID: int64(last.run), Code: 200})
 				}
 			}
-			c.Behave = func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-				w.truth.arrives(sh)
-				w.execs.takes(sh)
-				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
-			}
+			c.Behave = keeps
 			c.Act = func(w *World) {
 				trigger("alpha/alone", "alpha/several", "alpha/other")(w)
 				for range 2 {

@@ -539,6 +539,23 @@ func (w *World) triggers(ref string, at *time.Time) {
 	}
 }
 
+// pauses pauses a job, an app or everything without faults, resumes ends the pause.
+func (w *World) pauses(t manage.Target, until *time.Time) {
+	s, err := w.people.Pause(bg, god, t, manage.PauseRequest{Until: until})
+	if err != nil {
+		w.fail(0, "pause %+v: %v", t, err)
+	}
+	w.stateAcknowledged(t, s)
+}
+
+func (w *World) resumes(t manage.Target) {
+	s, err := w.people.Resume(bg, god, t, "")
+	if err != nil {
+		w.fail(0, "resume %+v: %v", t, err)
+	}
+	w.stateAcknowledged(t, s)
+}
+
 // saves stores a job without faults.
 func (w *World) saves(spec manage.JobSpec) {
 	r := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
