@@ -2,7 +2,6 @@ package manage_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
 var program = core.Actor{Name: "code-of-shop"}
@@ -28,118 +26,6 @@ func (f *fixture) giveBack(name string) manage.SaveResult {
 	r, err := f.M.GiveBack(ctx, ann, "shop", name)
 	check.OK(f.T, err)
 	return r
-}
-
-func (f *fixture) withheld() []string {
-	f.T.Helper()
-	a, err := f.M.App(ctx, "shop")
-	check.OK(f.T, err)
-	return a.Withheld
-}
-
-// TestDeclared: code creates and changes its declared job. It never overrides a user's change or
-// deletion of any age, since the state does not depend on change records.
-func TestDeclared(t *testing.T) {
-	f := newFixture(t)
-	is := func(params string, d core.Declared) {
-		t.Helper()
-		if j := f.Job("shop/clean"); j.Def.Params != params || j.Def.Declared != d {
-			t.Errorf("params %q, declared %q, want %q and %q", j.Def.Params, j.Def.Declared, params, d)
-		}
-	}
-	changes := func(params, want string) {
-		t.Helper()
-		if r := f.declare(params); r.Change != want || r.Err != nil {
-			t.Errorf("declared with %s: %+v, want %s", params, r, want)
-		}
-	}
-	texts := golden.New(t)
-	left := func(params, why string) {
-		t.Helper()
-		r := f.declare(params)
-		if r.Change != manage.Refused || core.CodeOf(r.Err) != core.CodeConflict {
-			t.Errorf("declared with %s: %+v, want a conflict", params, r)
-		}
-		texts.Equal(t, why, fmt.Sprint(r.Err))
-	}
-	changes("one", manage.Created)
-	changes("one", manage.Unchanged)
-	changes("two", manage.Updated)
-	is("two", core.DeclaredCode)
-
-	// A pause is not a change, and neither is saving an equal job.
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}))
-	same := spec("clean", every(time.Hour))
-	same.Def.Params = "two"
-	if r := f.Save(same)[0]; r.Change != manage.Unchanged {
-		t.Fatalf("%+v", r)
-	}
-	changes("three", manage.Updated)
-
-	// A new schedule alone is a change.
-	hers := spec("clean", every(2*time.Hour))
-	hers.Def.Params = "three"
-	if r := f.Save(hers)[0]; r.Change != manage.Updated {
-		t.Fatalf("%+v", r)
-	}
-	is("three", core.DeclaredTaken)
-	left("four", "changed by a user")
-	f.giveBack("clean")
-	is("three", core.DeclaredCode)
-	if r := f.giveBack("clean"); r.Change != manage.Unchanged {
-		t.Errorf("given back twice: %+v", r)
-	}
-	changes("four", manage.Updated)
-
-	// A deleted job stays deleted, also if a user changed it before, or created and deleted a job
-	// with this name.
-	hers.Def.Params = "hers"
-	f.Save(hers)
-	for range 2 {
-		check.Call(t)(f.M.Delete(ctx, ann, "shop/clean", nil))
-		left("five", "deleted by a user")
-		f.Create(hers)
-		left("five", "changed by a user")
-	}
-	if w := f.withheld(); !slices.Equal(w, []string{"clean"}) {
-		t.Errorf("withheld: %v", w)
-	}
-	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "The shop"}))
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/clean", nil))
-	left("five", "deleted by a user")
-	f.giveBack("clean")
-	changes("five", manage.Created)
-	if w := f.withheld(); len(w) != 0 {
-		t.Errorf("suppressed after it was returned: %v", w)
-	}
-}
-
-// TestGiveBack: the deletion of a job that no code declared is not suppressed. A user's job is
-// returned to code on request; a job of a manifest is not.
-func TestGiveBack(t *testing.T) {
-	f := newFixture(t)
-	f.Create(spec("clean", every(time.Minute)))
-	if r := f.declare("code's"); core.CodeOf(r.Err) != core.CodeConflict {
-		t.Errorf("%+v", r)
-	}
-	f.giveBack("clean")
-	if r := f.declare("code's"); r.Change != manage.Updated {
-		t.Errorf("%+v", r)
-	}
-	f.Create(spec("other", every(time.Minute)))
-	check.Call(t)(f.M.Delete(ctx, ann, "shop/other", nil))
-	if w := f.withheld(); len(w) != 0 {
-		t.Errorf("withheld: %v", w)
-	}
-	set := spec("listed", every(time.Minute))
-	set.Def.Set = "prod"
-	f.Create(set)
-	for name, want := range map[string]core.Code{"other": core.CodeNotFound, "listed": core.CodeRefused} {
-		if _, err := f.M.GiveBack(ctx, ann, "shop", name); core.CodeOf(err) != want {
-			t.Errorf("%s: %v, want %s", name, err, want)
-		}
-	}
-	fails(t, core.CodeNotFound, "no app")(f.M.GiveBack(ctx, ann, "nobody", "x"))
 }
 
 // TestWithheldIsBounded: the list of suppressed jobs is limited, and never drops an entry

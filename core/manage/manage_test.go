@@ -10,24 +10,12 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 )
-
-// TestRevisionsGrow: a revision is later than the one before, even if the clock stands still.
-func TestRevisionsGrow(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", every(10*time.Second)))
-	check.Equal(t, j.Sched.Rev, core.Millis(start))
-	s := spec("sweep", every(10*time.Second))
-	s.Def.Params = "day"
-	check.Equal(t, f.Save(s)[0].Rev, j.Sched.Rev+1)
-	check.Equal(t, f.Job("shop/sweep").Def.Created, j.Def.Created)
-}
 
 // TestChangePlansTheRestByTick: a change plans the due runs of some passes; the tick plans the
 // rest.
@@ -53,32 +41,6 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 	}
 	if !at || !beyond {
 		t.Errorf("planned to the bound %t, beyond it %t", at, beyond)
-	}
-}
-
-func TestSavePlansAtOnce(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", every(time.Second)))
-	fires := f.Fires()
-	if len(fires) == 0 || fires[0].At != core.InstantOf(start)+1 || fires[0].Rev != j.Sched.Rev {
-		t.Fatalf("fires: %+v", fires)
-	}
-	if last := fires[len(fires)-1].At; j.Sched.Next != last+1 || j.Sched.PlanAt <= core.InstantOf(f.Clock) {
-		t.Errorf("next %s after fires up to %s, planAt %s", j.Sched.Next, last, j.Sched.PlanAt)
-	}
-}
-
-// TestSaveNeedsACaller: a change without a caller, or by a user with the name of a run, is rejected. TestStories in api has the other
-// reasons.
-func TestSaveNeedsACaller(t *testing.T) {
-	f := newFixture(t)
-	for _, name := range []string{"", "run 858"} { // reserved for a run that replaces another
-		r := f.M.Save(ctx, core.Actor{Name: name}, []manage.JobSpec{spec("b", every(time.Minute))})
-		check.Equal(t, code(r[0].Err), core.CodeInvalid, "%q: %v", name, r[0].Err)
-	}
-	page, err := f.M.Jobs(ctx, query.JobFilter{})
-	if err != nil || len(page.Jobs) != 0 {
-		t.Errorf("%d jobs, %v", len(page.Jobs), err)
 	}
 }
 
@@ -176,136 +138,6 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestPauseOfAJob(t *testing.T) {
-	f := newFixture(t)
-	j := f.Create(spec("sweep", every(10*time.Second)))
-	until := start.Add(time.Hour)
-	job := manage.Target{Job: "shop/sweep"}
-	r, err := f.M.Pause(ctx, ann, job, manage.PauseRequest{Why: "db", Until: &until})
-	if err != nil || !r.Changed || r.State != core.Paused || !r.Until.Equal(core.Ceil(until).Time()) {
-		t.Fatalf("%+v %v", r, err)
-	}
-	s := f.Job("shop/sweep").Sched
-	if s.PlanAt != core.Ceil(until) || s.PauseUntil != s.PlanAt || s.Next != 0 || s.PauseWhy != "db" || s.PauseBy != "ann" ||
-		s.Rev <= j.Sched.Rev {
-		t.Errorf("paused: %+v", s)
-	}
-	if r, err := f.M.Pause(ctx, ann, job, manage.PauseRequest{Why: "db", Until: &until}); err != nil || r.Changed {
-		t.Errorf("again: %+v %v", r, err)
-	}
-	if r, err := f.M.Pause(ctx, ann, job, manage.PauseRequest{}); err != nil || !r.Changed || f.Job("shop/sweep").Sched.PlanAt != 0 {
-		t.Errorf("for ever: %+v %v", r, err)
-	}
-	f.Fires()
-	f.Clock = f.Clock.Add(30 * time.Minute)
-	if r, err := f.M.Resume(ctx, ann, job, "ok"); err != nil || !r.Changed || r.State != core.Started {
-		t.Errorf("resume: %+v %v", r, err)
-	}
-	for _, fire := range f.Fires() {
-		if fire.At <= core.InstantOf(f.Clock) {
-			t.Errorf("resume runs what passed: %s", fire.At)
-		}
-	}
-	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records of instants inside the pause")
-	if r, err := f.M.Resume(ctx, ann, job, ""); err != nil || r.Changed {
-		t.Errorf("resume again: %+v %v", r, err)
-	}
-	past := start
-	for _, bad := range []struct {
-		t manage.Target
-		r manage.PauseRequest
-	}{{manage.Target{}, manage.PauseRequest{}}, {manage.Target{Job: "shop/sweep", All: true}, manage.PauseRequest{}},
-		{job, manage.PauseRequest{Until: &past}}, {job, manage.PauseRequest{Why: strings.Repeat("x", 1001)}}} {
-		fails(t, core.CodeInvalid, "%+v", bad)(f.M.Pause(ctx, ann, bad.t, bad.r))
-	}
-	fails(t, core.CodeNotFound, "no job")(f.M.Pause(ctx, ann, manage.Target{Job: "shop/none"}, manage.PauseRequest{}))
-}
-
-// TestFixedDelayKeepsItsTail: an edit, and a pause and resume, of a fixed delay keep its open
-// chain. Its fire is sent again with its ID under the new revision.
-func TestFixedDelayKeepsItsTail(t *testing.T) {
-	f := newFixture(t)
-	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
-	s := spec("poll", delay)
-	f.Create(s)
-	f.Clock = f.Clock.Add(time.Second)
-	first := f.Fires()
-	if len(first) != 1 {
-		t.Fatalf("fires: %+v", first)
-	}
-	tail := f.Job("shop/poll").Sched.Tail
-	if tail != first[0].Run {
-		t.Fatalf("tail %d, fire %+v", tail, first[0])
-	}
-	s.Def.Params = "x"
-	f.Save(s)
-	j := f.Job("shop/poll")
-	if again := f.Fires(); len(again) != 1 || again[0].Run != tail || again[0].Rev != j.Sched.Rev || j.Sched.Tail != tail {
-		t.Errorf("after an edit: %+v, %+v", again, j.Sched)
-	}
-	check.Call(t)(f.M.Pause(ctx, ann, manage.Target{Job: "shop/poll"}, manage.PauseRequest{}))
-	f.Clock = f.Clock.Add(time.Minute)
-	check.Call(t)(f.M.Resume(ctx, ann, manage.Target{Job: "shop/poll"}, ""))
-	j = f.Job("shop/poll")
-	if again := f.Fires(); len(again) != 1 || again[0].Run != tail || again[0].Rev != j.Sched.Rev || j.Sched.Tail != tail {
-		t.Errorf("after a resume: %+v, %+v", again, j.Sched)
-	}
-	check.Equal(t, len(f.Skips(j.Def.ID)), 0, "records")
-	// A fire in transit is not sent again.
-	run := core.Run{ID: tail, App: "shop", State: core.Running, Cause: core.CauseSchedule, Owner: "me", At: first[0].At, Slot: first[0].Slot,
-		First: tail, Attempt: 1, FixedDelay: true, SentAt: f.Clock}
-	check.OK(t, f.E.CreateRuns(ctx, []core.Run{run})[0])
-	s.Def.Params = "y"
-	f.Save(s)
-	if again := f.Fires(); len(again) != 0 || f.Job("shop/poll").Sched.Tail != tail {
-		t.Errorf("a running tail was sent again: %+v", again)
-	}
-}
-
-func TestDeleteAndPrune(t *testing.T) {
-	f := newFixture(t)
-	check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "old", Set: "ours"}))
-	for _, name := range []string{"a", "b", "c"} {
-		s := spec(name, every(time.Hour))
-		s.Def.Set = "ours"
-		if name == "c" {
-			s.Def.Set = "theirs"
-		}
-		f.Create(s)
-	}
-	at := start.Add(time.Hour)
-	waiting, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/b", At: &at})
-	if err != nil || !waiting.Waiting {
-		t.Fatal(waiting, err)
-	}
-	row := core.Permits{Name: "row/" + waiting.Run.ID.Job().String(), V: 1, Limit: 100, Holders: []core.Holder{{First: 1, Until: start}}}
-	check.OK(t, f.E.PutPermits(ctx, []core.Permits{row})[0])
-	req := manage.PruneRequest{Set: "ours", Stay: map[string]core.Notify{"shop/a": {}}, DryRun: true}
-	dry, err := f.M.Prune(ctx, ann, req)
-	if err != nil || len(dry.Jobs) != 1 || dry.Jobs[0].Name != "b" || len(dry.Apps) != 1 || f.Job("shop/b").Def.Set != "ours" {
-		t.Fatalf("%+v %v", dry, err)
-	}
-	req.DryRun = false
-	if res, err := f.M.Prune(ctx, ann, req); err != nil || len(res.Jobs) != 1 || res.Jobs[0].Err != nil || res.Apps[0].Err != nil {
-		t.Fatalf("%+v %v", res, err)
-	}
-	fails(t, core.CodeNotFound, "b")(f.M.Job(ctx, "shop/b"))
-	if p, err := f.E.Permits(ctx, []string{row.Name}); err != nil || len(p[row.Name].Holders) > 0 {
-		t.Errorf("its failures in a row: %+v, %v", p, err)
-	}
-	if v, err := f.M.Run(ctx, waiting.Run.ID.String()); err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonDeleted {
-		t.Errorf("its trigger: %+v %v", v, err)
-	}
-	fails(t, core.CodeNotFound, "app")(f.M.App(ctx, "old"))
-	f.Job("shop/c")
-	fails(t, core.CodeRefused, "app with jobs")(f.M.DeleteApp(ctx, ann, "shop"))
-	fails(t, core.CodeInvalid, "no set")(f.M.Prune(ctx, ann, manage.PruneRequest{}))
-	if r, err := f.M.Delete(ctx, ann, "shop/a", nil); err != nil || r.Change != manage.Deleted {
-		t.Errorf("%+v %v", r, err)
-	}
-	fails(t, core.CodeNotFound, "again")(f.M.Delete(ctx, ann, "shop/a", nil))
 }
 
 // reads counts the jobs in lists.

@@ -103,22 +103,6 @@ func TestPauseEndedThenChanged(t *testing.T) {
 	}
 }
 
-// TestPauseEndedByAClockSetBack: a pause ends before the job's last change. Its end does not set
-// the revision back, so runs expected before that change stay decided.
-func TestPauseEndedByAClockSetBack(t *testing.T) {
-	f := newFixture(t)
-	before := f.Create(spec("sweep", every(time.Minute))).Sched
-	f.Clock = start.Add(-time.Hour)
-	until := start.Add(-50 * time.Minute)
-	target := manage.Target{Job: "shop/sweep"}
-	check.Call(t)(f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}))
-	f.Clock = start.Add(-45 * time.Minute)
-	check.Call(t)(f.M.Resume(ctx, ann, target, ""))
-	if s := f.Job("shop/sweep").Sched; s.State != core.Started || s.RevAt.Before(before.RevAt) || s.Next <= core.InstantOf(before.RevAt) {
-		t.Errorf("%s since %s, next %s; it was changed at %s", s.State, s.RevAt, s.Next, before.RevAt)
-	}
-}
-
 // TestPauseWithALostAnswer: a pause or resume of an app or of everything is changed once, even if
 // its answer was lost.
 func TestPauseWithALostAnswer(t *testing.T) {

@@ -58,8 +58,8 @@ func TestAudits(t *testing.T) {
 			pause shop; resume shop; +744h; ` + pauses(core.MaxPast-1) + "sweep; next 1 +1592h; audit 0s now; " + pauses(1) +
 			"sweep; next 1 +1592h; audit 0s now",
 		// An item by an earlier version has only the last pause. It gets older ones from the change records.
-		"early file, pauses of an app":        early("shop"),
-		"early file, pauses of everything":    early("all"),
+		"early file, pauses of an app":     early("shop"),
+		"early file, pauses of everything": early("all"),
 		"a pause that ended before its begin": `quiet; job sweep every=1m; empty; +1861s; pause shop; -20m; pause shop; +599s; resume shop
 			+2395s; next 1 +61m; audit 59s +60m`,
 		// An old message excuses later runs for some minutes only. Unplanned and unsent runs become overdue.

@@ -61,8 +61,8 @@ func (s *Stage) Result(of any, err error, without ...string) {
 	s.Failed(err)
 }
 
-// job saves a job as a user does: "sweep every=1h params=x". A second one of the name replaces the first.
-func (s *Stage) job(args string) {
+// Job returns the job of a text: "sweep every=1h params=x".
+func (s *Stage) Job(args string) manage.JobSpec {
 	name, rest, _ := strings.Cut(args, " ")
 	j := Spec(name, core.Schedule{})
 	kinds := struct {
@@ -77,8 +77,17 @@ func (s *Stage) job(args string) {
 	case kinds.Cron != "":
 		j.Schedule.Any = []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}
 	}
+	return j
+}
+
+// Seen shows the runs of a job, and what else belongs to it.
+func (s *Stage) Seen(name string) { s.Jobs[s.F.Job(name).Def.ID] = true }
+
+// job saves a job as a user does. A second one of the name replaces the first.
+func (s *Stage) job(args string) {
+	j := s.Job(args)
 	check.OK(s.T, s.F.Save(j)[0].Err)
-	s.Jobs[s.F.Job(j.Def.App+"/"+name).Def.ID] = true
+	s.Seen(j.Def.App + "/" + j.Def.Name)
 }
 
 // app saves an app as a user does: the app of the fixture, or "NAME FIELDS".
@@ -145,11 +154,11 @@ func target(name string) manage.Target {
 	return manage.Target{App: name}
 }
 
-// pauses pauses a job, an app or all: "shop/sweep until=+1h why=flood".
+// pauses pauses a job, an app or all: "shop/sweep until=+1h why=flood". A $long reason is too long by one byte.
 func (s *Stage) pauses(args string) {
 	of, rest, _ := strings.Cut(args, " ")
 	var r manage.PauseRequest
-	s.Set(rest, &r)
+	s.Set(strings.ReplaceAll(rest, "$long", strings.Repeat("x", 1001)), &r)
 	_, err := s.F.M.Pause(Ctx, s.Actor, target(of), r)
 	s.Failed(err)
 }
