@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
@@ -18,7 +19,7 @@ import (
 // Manage changes jobs, apps, channels and settings for users. Several Manage values can share one store.
 type Manage struct {
 	store  *store.Store
-	finish Finisher
+	finish *finish.Finish
 	ask    *query.Queries
 	plans  plan.Options
 	o      Options
@@ -31,6 +32,15 @@ type Manage struct {
 func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 	now := m.ask.Stamp()
 	return actor.Did(core.Change{ID: max(core.Millis(now), rev+1), At: now, Verb: verb})
+}
+
+// record stores the record of a change of the global item, which is already stored. It tries budget.Tries times.
+func (m *Manage) record(ctx context.Context, c core.Change) {
+	for range budget.Tries {
+		if m.store.PutChanges(ctx, []core.Change{c}) == nil || ctx.Err() != nil {
+			return
+		}
+	}
 }
 
 // Options configures a Manage. A zero field means the default.
@@ -49,7 +59,7 @@ type Options struct {
 
 // New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's
 // options in plans.
-func New(s *store.Store, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
+func New(s *store.Store, f *finish.Finish, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	if o.Command == nil {
@@ -216,11 +226,4 @@ type Notifier interface {
 	Takes(ctx context.Context, ch core.Channel) error
 	// Test sends one test message without a retry. If the send fails, the error is a *core.Undelivered.
 	Test(ctx context.Context, ch core.Channel) error
-}
-
-// Finisher closes runs that were not sent. *finish.Finish implements the interface.
-type Finisher interface {
-	End(ctx context.Context, results []finish.Result) []error
-	// EndRow deletes the counted consecutive failures of a job up to the time upTo.
-	EndRow(ctx context.Context, job core.JobID, upTo time.Time) error
 }
