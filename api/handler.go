@@ -284,13 +284,20 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		s.fail(w, r, err)
-	case v != nil:
-		write(w, http.StatusOK, v)
+		return
 	}
+	if text, is := v.(yamlText); is {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Write(text)
+		return
+	}
+	write(w, http.StatusOK, v)
 }
+
+// yamlText is an answer in YAML. All other answers are JSON.
+type yamlText []byte
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -304,13 +311,11 @@ func write(w http.ResponseWriter, status int, v any) {
 // format.
 func Document() []byte { return document }
 
-func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error) {
-	w.Header().Set("Content-Type", "application/yaml")
-	w.Write(document)
-	return nil, nil
+func (s *server) GetOpenAPI(r *http.Request) (any, error) {
+	return yamlText(document), nil
 }
 
-func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetStatus(r *http.Request) (any, error) {
 	var status client.Status
 	if s.o.Status != nil {
 		status = s.o.Status()
