@@ -27,7 +27,7 @@ type applying struct {
 	refused  bool
 }
 
-func (s *server) Apply(w http.ResponseWriter, r *http.Request, body client.ApplyRequest) (any, error) {
+func (s *server) Apply(r *http.Request, body client.ApplyRequest) (any, error) {
 	if err := mayApply(r, &body); err != nil {
 		return nil, err
 	}

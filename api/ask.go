@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params client.ListUpcomingParams) (any, error) {
+func (s *server) ListUpcoming(r *http.Request, params client.ListUpcomingParams) (any, error) {
 	span, err := parseDuration("for", params.For)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func comingOf(c query.Coming) client.Coming {
 	return out
 }
 
-func (s *server) Preview(w http.ResponseWriter, r *http.Request, body client.PreviewRequest) (any, error) {
+func (s *server) Preview(r *http.Request, body client.PreviewRequest) (any, error) {
 	sched, err := coreSchedule(body.Schedule)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request, body client.Pre
 
 // ListChanges returns the change records that the caller may see. A caller who cannot see all apps gets only the
 // records of visible apps.
-func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params client.ListChangesParams) (any, error) {
+func (s *server) ListChanges(r *http.Request, params client.ListChangesParams) (any, error) {
 	if _, err := s.sift(r, params.Job, params.App); err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params clie
 	return out, err
 }
 
-func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.AuditParams) (any, error) {
+func (s *server) Audit(r *http.Request, params client.AuditParams) (any, error) {
 	sees, err := s.sift(r, params.Job, "")
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params client.Aud
 	return out, err
 }
 
-func (s *server) Replan(w http.ResponseWriter, r *http.Request, body client.ReplanRequest) (any, error) {
+func (s *server) Replan(r *http.Request, body client.ReplanRequest) (any, error) {
 	if err := s.mayThese(r, access.Operate, body.Job, ""); err != nil {
 		return nil, err
 	}

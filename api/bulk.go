@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-func (s *server) Bulk(w http.ResponseWriter, r *http.Request, body client.BulkRequest) (any, error) {
+func (s *server) Bulk(r *http.Request, body client.BulkRequest) (any, error) {
 	sees, err := s.mayBulk(r, &body)
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func ManageChannel(s client.ChannelSpec) (manage.ChannelSpec, error) {
 	return out, nil
 }
 
-func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) ListChannels(r *http.Request) (any, error) {
 	list, err := s.m.Channels(r.Context())
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *server) ListChannels(w http.ResponseWriter, r *http.Request) (any, erro
 	return out, err
 }
 
-func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) GetChannel(r *http.Request, name string) (any, error) {
 	c, err := s.m.Channel(r.Context(), name)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *server) GetChannel(w http.ResponseWriter, r *http.Request, name string)
 	return out, err
 }
 
-func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string, body client.ChannelSpec) (any, error) {
+func (s *server) PutChannel(r *http.Request, name string, body client.ChannelSpec) (any, error) {
 	if err := asInPath("name", &body.Name, name); err != nil {
 		return nil, err
 	}
@@ -129,12 +129,12 @@ func (s *server) PutChannel(w http.ResponseWriter, r *http.Request, name string,
 	return client.ChannelResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err
 }
 
-func (s *server) DeleteChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) DeleteChannel(r *http.Request, name string) (any, error) {
 	err := s.m.DeleteChannel(r.Context(), actor(r), name)
 	return client.ChannelResult{Name: name, Change: manage.Deleted}, err
 }
 
-func (s *server) TestChannel(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) TestChannel(r *http.Request, name string) (any, error) {
 	res, err := s.m.TestChannel(r.Context(), actor(r), name)
 	return client.ChannelTest{Sent: res.Sent, Reason: res.Why, Permanent: res.Permanent, After: orNone(res.After),
 		TookMs: res.Took.Milliseconds()}, err

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 )
 
-func (s *server) Clean(w http.ResponseWriter, r *http.Request, body client.CleanRequest) (any, error) {
+func (s *server) Clean(r *http.Request, body client.CleanRequest) (any, error) {
 	if err := s.mayThese(r, unless(body.DryRun, access.Edit), body.Job, body.App); err != nil {
 		return nil, err
 	}

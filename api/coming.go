@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-func (s *server) GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, params client.GetUpcomingHistogramParams) (any, error) {
+func (s *server) GetUpcomingHistogram(r *http.Request, params client.GetUpcomingHistogramParams) (any, error) {
 	a := query.ComingAsk{From: params.From, For: 24 * time.Hour, Buckets: params.Buckets, JobFilter: query.JobFilter{App: params.App}}
 	var err error
 	if params.For != "" {

@@ -92,19 +92,10 @@ func coreNotify(n client.Notify) (core.Notify, error) {
 			return out, core.Invalid("notify."+list.field, "[]", "the list is empty: name at least one value, or leave the field out")
 		}
 	}
-	for _, d := range []struct {
-		field, text string
-		to          *time.Duration
-	}{
-		{"late", n.Late, &out.Late}, {"slow", n.Slow, &out.Slow}, {"quiet", n.Quiet, &out.Quiet}, {"overdue.within", n.Overdue.Within,
-			&out.Overdue.Within},
-	} {
-		var err error
-		if *d.to, err = parseDuration("notify."+d.field, d.text); err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	return out, parseDurations([]durationField{
+		{"notify.late", n.Late, &out.Late}, {"notify.slow", n.Slow, &out.Slow}, {"notify.quiet", n.Quiet, &out.Quiet},
+		{"notify.overdue.within", n.Overdue.Within, &out.Overdue.Within},
+	})
 }
 
 // JobSpecOf converts the settings of a job from package manage to the form in the API.
@@ -135,10 +126,7 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}
-	for _, d := range []struct {
-		field, text string
-		to          *time.Duration
-	}{
+	err := parseDurations([]durationField{
 		{"grace", j.Grace, &spec.Grace},
 		{"deadline", j.Deadline, &spec.Deadline},
 		{"timeout", j.Timeout, &spec.Def.Timeout},
@@ -147,13 +135,10 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 		{"within", j.Within, &spec.Def.Within},
 		{"retry.delay", j.Retry.Delay, &spec.Def.Retry.Delay},
 		{"retry.maxDelay", j.Retry.MaxDelay, &spec.Def.Retry.MaxDelay},
-	} {
-		var err error
-		if *d.to, err = parseDuration(d.field, d.text); err != nil {
-			return spec, err
-		}
+	})
+	if err != nil {
+		return spec, err
 	}
-	var err error
 	if spec.Def.Keep, err = coreKeep(j.Retention); err != nil {
 		return spec, err
 	}

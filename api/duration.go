@@ -94,6 +94,22 @@ func parseDuration(field, text string) (time.Duration, error) {
 	return 0, core.Invalid(field, text, "write a duration as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 }
 
+// durationField is a field with a duration, and the variable for its value.
+type durationField struct {
+	field, text string
+	to          *time.Duration
+}
+
+// parseDurations parses the fields in order, up to the first that is invalid.
+func parseDurations(list []durationField) (err error) {
+	for _, d := range list {
+		if *d.to, err = parseDuration(d.field, d.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // orNil returns nil for the zero time.
 func orNil(t *time.Time) *time.Time {
 	if t.IsZero() {

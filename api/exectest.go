@@ -21,7 +21,7 @@ const testFor = 5 * time.Second
 
 // TestExecutor sends a heartbeat request to an executor and returns its answer. The request contains the token of the
 // app, so the address must be an executor of the app.
-func (s *server) TestExecutor(w http.ResponseWriter, r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
+func (s *server) TestExecutor(r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
 	body.Address = core.NormalAddress(body.Address)
 	beats, can := s.logs.(Beats)
 	if !can {

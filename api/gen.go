@@ -15,247 +15,247 @@ import (
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// reply writes what an operation returns. An operation that returns nil and no error has replied itself.
+	// reply writes what an operation returns.
 	reply(w http.ResponseWriter, r *http.Request, v any, err error)
 	// body reads the body of an operation into v.
 	body(w http.ResponseWriter, r *http.Request, required bool, v any) error
 	// Apply Create or update many apps and jobs at once.
 	// (POST /v1/apply)
-	Apply(w http.ResponseWriter, r *http.Request, body ApplyRequest) (any, error)
+	Apply(r *http.Request, body ApplyRequest) (any, error)
 	// ListApps List all apps by name.
 	// (GET /v1/apps)
-	ListApps(w http.ResponseWriter, r *http.Request) (any, error)
+	ListApps(r *http.Request) (any, error)
 	// DeleteApp Delete an app that has no jobs.
 	// (DELETE /v1/apps/{app})
-	DeleteApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	DeleteApp(r *http.Request, app PathApp) (any, error)
 	// GetApp Get an app.
 	// (GET /v1/apps/{app})
-	GetApp(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	GetApp(r *http.Request, app PathApp) (any, error)
 	// PutApp Create an app, or replace its settings.
 	// (PUT /v1/apps/{app})
-	PutApp(w http.ResponseWriter, r *http.Request, app PathApp, body AppSpec) (any, error)
+	PutApp(r *http.Request, app PathApp, body AppSpec) (any, error)
 	// ListExecutors List the executors of an app, live or not.
 	// (GET /v1/apps/{app}/executors)
-	ListExecutors(w http.ResponseWriter, r *http.Request, app PathApp) (any, error)
+	ListExecutors(r *http.Request, app PathApp) (any, error)
 	// RemoveExecutor Remove the registration of an executor that is gone. An executor that sends heartbeats, or a fixed address of the app, is rejected.
 	// (POST /v1/apps/{app}/executors/remove)
-	RemoveExecutor(w http.ResponseWriter, r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
+	RemoveExecutor(r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
 	// TestExecutor Check once whether an executor of the app is available. The address must belong to the app. The timeout is 5 s.
 	// (POST /v1/apps/{app}/executors/test)
-	TestExecutor(w http.ResponseWriter, r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
+	TestExecutor(r *http.Request, app PathApp, body ExecutorTestRequest) (any, error)
 	// PauseApp Pause all jobs of an app.
 	// (POST /v1/apps/{app}/pause)
-	PauseApp(w http.ResponseWriter, r *http.Request, app PathApp, body PauseRequest) (any, error)
+	PauseApp(r *http.Request, app PathApp, body PauseRequest) (any, error)
 	// ResumeApp Resume an app. Missed runs do not run later.
 	// (POST /v1/apps/{app}/resume)
-	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp, body ResumeRequest) (any, error)
+	ResumeApp(r *http.Request, app PathApp, body ResumeRequest) (any, error)
 	// Audit Count the expected runs of one job or all jobs after from and up to to, by their results. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (GET /v1/audit)
-	Audit(w http.ResponseWriter, r *http.Request, params AuditParams) (any, error)
+	Audit(r *http.Request, params AuditParams) (any, error)
 	// Bulk Run a bulk operation on many jobs, named one by one or found by a filter. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/bulk)
-	Bulk(w http.ResponseWriter, r *http.Request, body BulkRequest) (any, error)
+	Bulk(r *http.Request, body BulkRequest) (any, error)
 	// ListChanges Show the audit log of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
-	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) (any, error)
+	ListChanges(r *http.Request, params ListChangesParams) (any, error)
 	// ListChannels List all notification channels by name.
 	// (GET /v1/channels)
-	ListChannels(w http.ResponseWriter, r *http.Request) (any, error)
+	ListChannels(r *http.Request) (any, error)
 	// DeleteChannel Delete a channel. Notifications that wait for it are not delivered.
 	// (DELETE /v1/channels/{channel})
-	DeleteChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
+	DeleteChannel(r *http.Request, channel PathChannel) (any, error)
 	// GetChannel Get a channel.
 	// (GET /v1/channels/{channel})
-	GetChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
+	GetChannel(r *http.Request, channel PathChannel) (any, error)
 	// PutChannel Create a channel, or replace its settings.
 	// (PUT /v1/channels/{channel})
-	PutChannel(w http.ResponseWriter, r *http.Request, channel PathChannel, body ChannelSpec) (any, error)
+	PutChannel(r *http.Request, channel PathChannel, body ChannelSpec) (any, error)
 	// TestChannel Send one test message to a channel.
 	// (POST /v1/channels/{channel}/test)
-	TestChannel(w http.ResponseWriter, r *http.Request, channel PathChannel) (any, error)
+	TestChannel(r *http.Request, channel PathChannel) (any, error)
 	// Clean Delete records of finished runs of a job, or of the jobs of an app. Records that are still in use are kept, and so are reports. One call handles some of the records. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/clean)
-	Clean(w http.ResponseWriter, r *http.Request, body CleanRequest) (any, error)
+	Clean(r *http.Request, body CleanRequest) (any, error)
 	// GetFacts Get the facts of the deployment for tickring doctor. Facts that could not be read are missing.
 	// (GET /v1/facts)
-	GetFacts(w http.ResponseWriter, r *http.Request) (any, error)
+	GetFacts(r *http.Request) (any, error)
 	// GetJobFacts List jobs without an executor and failing jobs for tickring doctor. The scan ends after about 10 s or 10,000 jobs.
 	// (GET /v1/facts/jobs)
-	GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error)
+	GetJobFacts(r *http.Request) (any, error)
 	// Fence Block all deployments from this data until a restore or takeover. Operations in progress end within 30 s.
 	// (POST /v1/fence)
-	Fence(w http.ResponseWriter, r *http.Request) (any, error)
+	Fence(r *http.Request) (any, error)
 	// ListJobs List jobs by number or by status.
 	// (GET /v1/jobs)
-	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) (any, error)
+	ListJobs(r *http.Request, params ListJobsParams) (any, error)
 	// DeleteJob Delete a job. Its runs are kept.
 	// (DELETE /v1/jobs/{app}/{name})
-	DeleteJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params DeleteJobParams) (any, error)
+	DeleteJob(r *http.Request, app PathApp, name PathName, params DeleteJobParams) (any, error)
 	// GetJob Get a job.
 	// (GET /v1/jobs/{app}/{name})
-	GetJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	GetJob(r *http.Request, app PathApp, name PathName) (any, error)
 	// PutJob Create a job, or replace its settings. Fields that are missing get their defaults.
 	// (PUT /v1/jobs/{app}/{name})
-	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body JobSpec) (any, error)
+	PutJob(r *http.Request, app PathApp, name PathName, body JobSpec) (any, error)
 	// KillJob Kill the open runs of a job and cancel its pending retries. The schedule and triggers that are due later are not affected. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/jobs/{app}/{name}/kill)
-	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
+	KillJob(r *http.Request, app PathApp, name PathName, params KillJobParams) (any, error)
 	// PauseJob Pause a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
-	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body PauseRequest) (any, error)
+	PauseJob(r *http.Request, app PathApp, name PathName, body PauseRequest) (any, error)
 	// ResumeJob Resume a job. Missed runs do not run later.
 	// (POST /v1/jobs/{app}/{name}/resume)
-	ResumeJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body ResumeRequest) (any, error)
+	ResumeJob(r *http.Request, app PathApp, name PathName, body ResumeRequest) (any, error)
 	// ReturnJobToCode Return a job to the code that declares it, so that the code can create or update it again.
 	// (POST /v1/jobs/{app}/{name}/return-to-code)
-	ReturnJobToCode(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	ReturnJobToCode(r *http.Request, app PathApp, name PathName) (any, error)
 	// GetRunAt Get the run of one scheduled time, or the recorded skip.
 	// (GET /v1/jobs/{app}/{name}/runs/{at})
-	GetRunAt(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, at string) (any, error)
+	GetRunAt(r *http.Request, app PathApp, name PathName, at string) (any, error)
 	// PutScript Store a new version of a job's script, or restore an earlier version. If source and kind are unchanged, no version is created and only the note is updated.
 	// (PUT /v1/jobs/{app}/{name}/script)
-	PutScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body ScriptChange) (any, error)
+	PutScript(r *http.Request, app PathApp, name PathName, body ScriptChange) (any, error)
 	// ListScripts List the stored versions of a job's script, newest first, without their sources.
 	// (GET /v1/jobs/{app}/{name}/scripts)
-	ListScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName) (any, error)
+	ListScripts(r *http.Request, app PathApp, name PathName) (any, error)
 	// GetScript Get a version of a job's script, with its source.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version})
-	GetScript(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion) (any, error)
+	GetScript(r *http.Request, app PathApp, name PathName, version PathVersion) (any, error)
 	// DiffScripts Compare two versions of a job's script.
 	// (GET /v1/jobs/{app}/{name}/scripts/{version}/diff)
-	DiffScripts(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (any, error)
+	DiffScripts(r *http.Request, app PathApp, name PathName, version PathVersion, params DiffScriptsParams) (any, error)
 	// TriggerJob Trigger one run, now or at a given time.
 	// (POST /v1/jobs/{app}/{name}/trigger)
-	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, body TriggerRequest) (any, error)
+	TriggerJob(r *http.Request, app PathApp, name PathName, body TriggerRequest) (any, error)
 	// ListWaiting List waiting triggers and retries of a job.
 	// (GET /v1/jobs/{app}/{name}/waiting)
-	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams) (any, error)
+	ListWaiting(r *http.Request, app PathApp, name PathName, params ListWaitingParams) (any, error)
 	// CancelByKey Cancel a waiting trigger.
 	// (DELETE /v1/jobs/{app}/{name}/waiting/{key})
-	CancelByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
+	CancelByKey(r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// GetRunByKey Get the run that a trigger with this key created.
 	// (GET /v1/jobs/{app}/{name}/waiting/{key})
-	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string) (any, error)
+	GetRunByKey(r *http.Request, app PathApp, name PathName, key string) (any, error)
 	// ChangeByKey Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/jobs/{app}/{name}/waiting/{key})
-	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string, body TriggerChange) (any, error)
+	ChangeByKey(r *http.Request, app PathApp, name PathName, key string, body TriggerChange) (any, error)
 	// GetJobByNumber Get a job by its number.
 	// (GET /v1/jobs/{id})
-	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error)
+	GetJobByNumber(r *http.Request, id string) (any, error)
 	// GetLateness Show how late the runs that began in a period were sent, in the same buckets as the histogram of runs: in total, or by app or job.
 	// (GET /v1/lateness)
-	GetLateness(w http.ResponseWriter, r *http.Request, params GetLatenessParams) (any, error)
+	GetLateness(r *http.Request, params GetLatenessParams) (any, error)
 	// GetMe Show your user, with its sessions and tokens.
 	// (GET /v1/me)
-	GetMe(w http.ResponseWriter, r *http.Request) (any, error)
+	GetMe(r *http.Request) (any, error)
 	// ChangePassword Change your password. All other sessions end.
 	// (POST /v1/me/password)
-	ChangePassword(w http.ResponseWriter, r *http.Request, body NewPassword) (any, error)
+	ChangePassword(r *http.Request, body NewPassword) (any, error)
 	// EndSessions End all your other sessions.
 	// (DELETE /v1/me/sessions)
-	EndSessions(w http.ResponseWriter, r *http.Request) (any, error)
+	EndSessions(r *http.Request) (any, error)
 	// EndSession End one of your sessions.
 	// (DELETE /v1/me/sessions/{session})
-	EndSession(w http.ResponseWriter, r *http.Request, session string) (any, error)
+	EndSession(r *http.Request, session string) (any, error)
 	// PutSettings Set your language and time zone.
 	// (PUT /v1/me/settings)
-	PutSettings(w http.ResponseWriter, r *http.Request, body UserSettings) (any, error)
+	PutSettings(r *http.Request, body UserSettings) (any, error)
 	// CreateToken Create a token. Only this answer contains its secret.
 	// (POST /v1/me/tokens)
-	CreateToken(w http.ResponseWriter, r *http.Request, body NewTokenSpec) (any, error)
+	CreateToken(r *http.Request, body NewTokenSpec) (any, error)
 	// RevokeToken Revoke one of your tokens.
 	// (DELETE /v1/me/tokens/{token})
-	RevokeToken(w http.ResponseWriter, r *http.Request, token PathToken) (any, error)
+	RevokeToken(r *http.Request, token PathToken) (any, error)
 	// DeleteView Delete a saved view.
 	// (DELETE /v1/me/views)
-	DeleteView(w http.ResponseWriter, r *http.Request, params DeleteViewParams) (any, error)
+	DeleteView(r *http.Request, params DeleteViewParams) (any, error)
 	// ListViews List your saved console views and the shared views.
 	// (GET /v1/me/views)
-	ListViews(w http.ResponseWriter, r *http.Request) (any, error)
+	ListViews(r *http.Request) (any, error)
 	// PutView Save a console view under a name.
 	// (PUT /v1/me/views)
-	PutView(w http.ResponseWriter, r *http.Request, body SavedView) (any, error)
+	PutView(r *http.Request, body SavedView) (any, error)
 	// GetOpenAPI Get this document.
 	// (GET /v1/openapi.yaml)
-	GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error)
+	GetOpenAPI(r *http.Request) (any, error)
 	// GetOverview Show problems and the near future: jobs that fail, are late, run long or have no executor, jobs that fire within 15 minutes, and the status of the scheduler.
 	// (GET /v1/overview)
-	GetOverview(w http.ResponseWriter, r *http.Request) (any, error)
+	GetOverview(r *http.Request) (any, error)
 	// PauseAll Pause all schedules.
 	// (POST /v1/pause)
-	PauseAll(w http.ResponseWriter, r *http.Request, body PauseRequest) (any, error)
+	PauseAll(r *http.Request, body PauseRequest) (any, error)
 	// Preview Explain a schedule without creating a job.
 	// (POST /v1/preview)
-	Preview(w http.ResponseWriter, r *http.Request, body PreviewRequest) (any, error)
+	Preview(r *http.Request, body PreviewRequest) (any, error)
 	// Prove Prove that the server has a token. No token is needed.
 	// (GET /v1/proof)
-	Prove(w http.ResponseWriter, r *http.Request, params ProveParams) (any, error)
+	Prove(r *http.Request, params ProveParams) (any, error)
 	// Redrive List dead-letter messages, and resend their runs where this is still possible. Other messages stay, with the reason.
 	// (POST /v1/redrive)
-	Redrive(w http.ResponseWriter, r *http.Request, body RedriveRequest) (any, error)
+	Redrive(r *http.Request, body RedriveRequest) (any, error)
 	// Replan Resend runs that an audit of the period reports as unaccounted for. Without to, runs that may still be on their way are sent too. Scheduled times that have a run or a recorded skip are not touched. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/replan)
-	Replan(w http.ResponseWriter, r *http.Request, body ReplanRequest) (any, error)
+	Replan(r *http.Request, body ReplanRequest) (any, error)
 	// GetReport Show run statistics of a period by hour or day: results, durations and lateness. Reports are kept longer than runs.
 	// (GET /v1/reports)
-	GetReport(w http.ResponseWriter, r *http.Request, params GetReportParams) (any, error)
+	GetReport(r *http.Request, params GetReportParams) (any, error)
 	// Rerun Rerun finished runs: one run, or a page of the runs that match a filter. Each new run has the scheduled time and params of the original.
 	// (POST /v1/rerun)
-	Rerun(w http.ResponseWriter, r *http.Request, body RerunRequest) (any, error)
+	Rerun(r *http.Request, body RerunRequest) (any, error)
 	// Restore Take over a copy or a replica of the data for this deployment. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is 0.
 	// (POST /v1/restore)
-	Restore(w http.ResponseWriter, r *http.Request, body RestoreRequest) (any, error)
+	Restore(r *http.Request, body RestoreRequest) (any, error)
 	// ResumeAll Resume everything. Missed runs do not run later.
 	// (POST /v1/resume)
-	ResumeAll(w http.ResponseWriter, r *http.Request, body ResumeRequest) (any, error)
+	ResumeAll(r *http.Request, body ResumeRequest) (any, error)
 	// RotateKey Encrypt the stored secrets with a new key. An interrupted rotation continues. One call handles some of the secrets. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/rotate-key)
-	RotateKey(w http.ResponseWriter, r *http.Request, params RotateKeyParams) (any, error)
+	RotateKey(r *http.Request, params RotateKeyParams) (any, error)
 	// ListRuns List runs, newest first.
 	// (GET /v1/runs)
-	ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) (any, error)
+	ListRuns(r *http.Request, params ListRunsParams) (any, error)
 	// GetHistogram Show the results of the runs that began in a period, in at most 120 buckets of equal width. Whole hours come from reports; shorter buckets from a limited scan of runs, newest first.
 	// (GET /v1/runs/histogram)
-	GetHistogram(w http.ResponseWriter, r *http.Request, params GetHistogramParams) (any, error)
+	GetHistogram(r *http.Request, params GetHistogramParams) (any, error)
 	// GetRun Get a run.
 	// (GET /v1/runs/{run})
-	GetRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
+	GetRun(r *http.Request, run PathRun) (any, error)
 	// ChangeRun Change a waiting trigger. Missing fields stay unchanged. The request is rejected once the run was sent.
 	// (PATCH /v1/runs/{run})
-	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun, body TriggerChange) (any, error)
+	ChangeRun(r *http.Request, run PathRun, body TriggerChange) (any, error)
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
-	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun) (any, error)
+	CancelRun(r *http.Request, run PathRun) (any, error)
 	// KillRun Kill a run. An xxl-job executor ends all runs of the job at its address. One call handles some of the runs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (POST /v1/runs/{run}/kill)
-	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams) (any, error)
+	KillRun(r *http.Request, run PathRun, params KillRunParams) (any, error)
 	// GetLog Get the log of a run from its executor.
 	// (GET /v1/runs/{run}/log)
-	GetLog(w http.ResponseWriter, r *http.Request, run PathRun, params GetLogParams) (any, error)
+	GetLog(r *http.Request, run PathRun, params GetLogParams) (any, error)
 	// GetStatus Show the version and status of the server.
 	// (GET /v1/status)
-	GetStatus(w http.ResponseWriter, r *http.Request) (any, error)
+	GetStatus(r *http.Request) (any, error)
 	// ListUpcoming List upcoming runs, earliest first. One call handles some of the jobs. Repeat the call with `after` set to the `next` of the answer, until `next` is missing.
 	// (GET /v1/upcoming)
-	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) (any, error)
+	ListUpcoming(r *http.Request, params ListUpcomingParams) (any, error)
 	// GetUpcomingHistogram Show how many runs are scheduled in a period, in at most 288 buckets of equal width for each app. Frequent jobs are summed up separately. The seconds in which the most jobs fire are listed.
 	// (GET /v1/upcoming/histogram)
-	GetUpcomingHistogram(w http.ResponseWriter, r *http.Request, params GetUpcomingHistogramParams) (any, error)
+	GetUpcomingHistogram(r *http.Request, params GetUpcomingHistogramParams) (any, error)
 	// ListUsers List all users by name.
 	// (GET /v1/users)
-	ListUsers(w http.ResponseWriter, r *http.Request) (any, error)
+	ListUsers(r *http.Request) (any, error)
 	// DeleteUser Delete a user, with all sessions, tokens and views of the user.
 	// (DELETE /v1/users/{user})
-	DeleteUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	DeleteUser(r *http.Request, user PathUser) (any, error)
 	// GetUser Get a user.
 	// (GET /v1/users/{user})
-	GetUser(w http.ResponseWriter, r *http.Request, user PathUser) (any, error)
+	GetUser(r *http.Request, user PathUser) (any, error)
 	// PutUser Create or update a user. Missing fields stay unchanged.
 	// (PUT /v1/users/{user})
-	PutUser(w http.ResponseWriter, r *http.Request, user PathUser, body UserSpec) (any, error)
+	PutUser(r *http.Request, user PathUser, body UserSpec) (any, error)
 	// RevokeUserToken Revoke a token of a user.
 	// (DELETE /v1/users/{user}/tokens/{token})
-	RevokeUserToken(w http.ResponseWriter, r *http.Request, user PathUser, token PathToken) (any, error)
+	RevokeUserToken(r *http.Request, user PathUser, token PathToken) (any, error)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -278,7 +278,7 @@ func (siw *ServerInterfaceWrapper) Apply(w http.ResponseWriter, r *http.Request)
 			return
 		}
 
-		v, err := siw.Handler.Apply(w, r, body)
+		v, err := siw.Handler.Apply(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -294,7 +294,7 @@ func (siw *ServerInterfaceWrapper) ListApps(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListApps(w, r)
+		v, err := siw.Handler.ListApps(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -322,7 +322,7 @@ func (siw *ServerInterfaceWrapper) DeleteApp(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DeleteApp(w, r, app)
+		v, err := siw.Handler.DeleteApp(r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -350,7 +350,7 @@ func (siw *ServerInterfaceWrapper) GetApp(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetApp(w, r, app)
+		v, err := siw.Handler.GetApp(r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -384,7 +384,7 @@ func (siw *ServerInterfaceWrapper) PutApp(w http.ResponseWriter, r *http.Request
 			return
 		}
 
-		v, err := siw.Handler.PutApp(w, r, app, body)
+		v, err := siw.Handler.PutApp(r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -412,7 +412,7 @@ func (siw *ServerInterfaceWrapper) ListExecutors(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListExecutors(w, r, app)
+		v, err := siw.Handler.ListExecutors(r, app)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -446,7 +446,7 @@ func (siw *ServerInterfaceWrapper) RemoveExecutor(w http.ResponseWriter, r *http
 			return
 		}
 
-		v, err := siw.Handler.RemoveExecutor(w, r, app, body)
+		v, err := siw.Handler.RemoveExecutor(r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -480,7 +480,7 @@ func (siw *ServerInterfaceWrapper) TestExecutor(w http.ResponseWriter, r *http.R
 			return
 		}
 
-		v, err := siw.Handler.TestExecutor(w, r, app, body)
+		v, err := siw.Handler.TestExecutor(r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -514,7 +514,7 @@ func (siw *ServerInterfaceWrapper) PauseApp(w http.ResponseWriter, r *http.Reque
 			return
 		}
 
-		v, err := siw.Handler.PauseApp(w, r, app, body)
+		v, err := siw.Handler.PauseApp(r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -548,7 +548,7 @@ func (siw *ServerInterfaceWrapper) ResumeApp(w http.ResponseWriter, r *http.Requ
 			return
 		}
 
-		v, err := siw.Handler.ResumeApp(w, r, app, body)
+		v, err := siw.Handler.ResumeApp(r, app, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -622,7 +622,7 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.Audit(w, r, params)
+		v, err := siw.Handler.Audit(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -644,7 +644,7 @@ func (siw *ServerInterfaceWrapper) Bulk(w http.ResponseWriter, r *http.Request) 
 			return
 		}
 
-		v, err := siw.Handler.Bulk(w, r, body)
+		v, err := siw.Handler.Bulk(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -809,7 +809,7 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListChanges(w, r, params)
+		v, err := siw.Handler.ListChanges(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -825,7 +825,7 @@ func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListChannels(w, r)
+		v, err := siw.Handler.ListChannels(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -853,7 +853,7 @@ func (siw *ServerInterfaceWrapper) DeleteChannel(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DeleteChannel(w, r, channel)
+		v, err := siw.Handler.DeleteChannel(r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -881,7 +881,7 @@ func (siw *ServerInterfaceWrapper) GetChannel(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetChannel(w, r, channel)
+		v, err := siw.Handler.GetChannel(r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -915,7 +915,7 @@ func (siw *ServerInterfaceWrapper) PutChannel(w http.ResponseWriter, r *http.Req
 			return
 		}
 
-		v, err := siw.Handler.PutChannel(w, r, channel, body)
+		v, err := siw.Handler.PutChannel(r, channel, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -943,7 +943,7 @@ func (siw *ServerInterfaceWrapper) TestChannel(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.TestChannel(w, r, channel)
+		v, err := siw.Handler.TestChannel(r, channel)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -965,7 +965,7 @@ func (siw *ServerInterfaceWrapper) Clean(w http.ResponseWriter, r *http.Request)
 			return
 		}
 
-		v, err := siw.Handler.Clean(w, r, body)
+		v, err := siw.Handler.Clean(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -981,7 +981,7 @@ func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetFacts(w, r)
+		v, err := siw.Handler.GetFacts(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -997,7 +997,7 @@ func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetJobFacts(w, r)
+		v, err := siw.Handler.GetJobFacts(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1013,7 +1013,7 @@ func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.Fence(w, r)
+		v, err := siw.Handler.Fence(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1217,7 +1217,7 @@ func (siw *ServerInterfaceWrapper) ListJobs(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListJobs(w, r, params)
+		v, err := siw.Handler.ListJobs(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1270,7 +1270,7 @@ func (siw *ServerInterfaceWrapper) DeleteJob(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DeleteJob(w, r, app, name, params)
+		v, err := siw.Handler.DeleteJob(r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1307,7 +1307,7 @@ func (siw *ServerInterfaceWrapper) GetJob(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetJob(w, r, app, name)
+		v, err := siw.Handler.GetJob(r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1350,7 +1350,7 @@ func (siw *ServerInterfaceWrapper) PutJob(w http.ResponseWriter, r *http.Request
 			return
 		}
 
-		v, err := siw.Handler.PutJob(w, r, app, name, body)
+		v, err := siw.Handler.PutJob(r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1403,7 +1403,7 @@ func (siw *ServerInterfaceWrapper) KillJob(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.KillJob(w, r, app, name, params)
+		v, err := siw.Handler.KillJob(r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1446,7 +1446,7 @@ func (siw *ServerInterfaceWrapper) PauseJob(w http.ResponseWriter, r *http.Reque
 			return
 		}
 
-		v, err := siw.Handler.PauseJob(w, r, app, name, body)
+		v, err := siw.Handler.PauseJob(r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1489,7 +1489,7 @@ func (siw *ServerInterfaceWrapper) ResumeJob(w http.ResponseWriter, r *http.Requ
 			return
 		}
 
-		v, err := siw.Handler.ResumeJob(w, r, app, name, body)
+		v, err := siw.Handler.ResumeJob(r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1526,7 +1526,7 @@ func (siw *ServerInterfaceWrapper) ReturnJobToCode(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ReturnJobToCode(w, r, app, name)
+		v, err := siw.Handler.ReturnJobToCode(r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1572,7 +1572,7 @@ func (siw *ServerInterfaceWrapper) GetRunAt(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetRunAt(w, r, app, name, at)
+		v, err := siw.Handler.GetRunAt(r, app, name, at)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1615,7 +1615,7 @@ func (siw *ServerInterfaceWrapper) PutScript(w http.ResponseWriter, r *http.Requ
 			return
 		}
 
-		v, err := siw.Handler.PutScript(w, r, app, name, body)
+		v, err := siw.Handler.PutScript(r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1652,7 +1652,7 @@ func (siw *ServerInterfaceWrapper) ListScripts(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListScripts(w, r, app, name)
+		v, err := siw.Handler.ListScripts(r, app, name)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1698,7 +1698,7 @@ func (siw *ServerInterfaceWrapper) GetScript(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetScript(w, r, app, name, version)
+		v, err := siw.Handler.GetScript(r, app, name, version)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1760,7 +1760,7 @@ func (siw *ServerInterfaceWrapper) DiffScripts(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DiffScripts(w, r, app, name, version, params)
+		v, err := siw.Handler.DiffScripts(r, app, name, version, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1803,7 +1803,7 @@ func (siw *ServerInterfaceWrapper) TriggerJob(w http.ResponseWriter, r *http.Req
 			return
 		}
 
-		v, err := siw.Handler.TriggerJob(w, r, app, name, body)
+		v, err := siw.Handler.TriggerJob(r, app, name, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1856,7 +1856,7 @@ func (siw *ServerInterfaceWrapper) ListWaiting(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListWaiting(w, r, app, name, params)
+		v, err := siw.Handler.ListWaiting(r, app, name, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1902,7 +1902,7 @@ func (siw *ServerInterfaceWrapper) CancelByKey(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.CancelByKey(w, r, app, name, key)
+		v, err := siw.Handler.CancelByKey(r, app, name, key)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -1948,7 +1948,7 @@ func (siw *ServerInterfaceWrapper) GetRunByKey(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetRunByKey(w, r, app, name, key)
+		v, err := siw.Handler.GetRunByKey(r, app, name, key)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2000,7 +2000,7 @@ func (siw *ServerInterfaceWrapper) ChangeByKey(w http.ResponseWriter, r *http.Re
 			return
 		}
 
-		v, err := siw.Handler.ChangeByKey(w, r, app, name, key, body)
+		v, err := siw.Handler.ChangeByKey(r, app, name, key, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2028,7 +2028,7 @@ func (siw *ServerInterfaceWrapper) GetJobByNumber(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetJobByNumber(w, r, id)
+		v, err := siw.Handler.GetJobByNumber(r, id)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2128,7 +2128,7 @@ func (siw *ServerInterfaceWrapper) GetLateness(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetLateness(w, r, params)
+		v, err := siw.Handler.GetLateness(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2144,7 +2144,7 @@ func (siw *ServerInterfaceWrapper) GetMe(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetMe(w, r)
+		v, err := siw.Handler.GetMe(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2166,7 +2166,7 @@ func (siw *ServerInterfaceWrapper) ChangePassword(w http.ResponseWriter, r *http
 			return
 		}
 
-		v, err := siw.Handler.ChangePassword(w, r, body)
+		v, err := siw.Handler.ChangePassword(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2182,7 +2182,7 @@ func (siw *ServerInterfaceWrapper) EndSessions(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.EndSessions(w, r)
+		v, err := siw.Handler.EndSessions(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2210,7 +2210,7 @@ func (siw *ServerInterfaceWrapper) EndSession(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.EndSession(w, r, session)
+		v, err := siw.Handler.EndSession(r, session)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2232,7 +2232,7 @@ func (siw *ServerInterfaceWrapper) PutSettings(w http.ResponseWriter, r *http.Re
 			return
 		}
 
-		v, err := siw.Handler.PutSettings(w, r, body)
+		v, err := siw.Handler.PutSettings(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2254,7 +2254,7 @@ func (siw *ServerInterfaceWrapper) CreateToken(w http.ResponseWriter, r *http.Re
 			return
 		}
 
-		v, err := siw.Handler.CreateToken(w, r, body)
+		v, err := siw.Handler.CreateToken(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2282,7 +2282,7 @@ func (siw *ServerInterfaceWrapper) RevokeToken(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.RevokeToken(w, r, token)
+		v, err := siw.Handler.RevokeToken(r, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2330,7 +2330,7 @@ func (siw *ServerInterfaceWrapper) DeleteView(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DeleteView(w, r, params)
+		v, err := siw.Handler.DeleteView(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2346,7 +2346,7 @@ func (siw *ServerInterfaceWrapper) ListViews(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListViews(w, r)
+		v, err := siw.Handler.ListViews(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2368,7 +2368,7 @@ func (siw *ServerInterfaceWrapper) PutView(w http.ResponseWriter, r *http.Reques
 			return
 		}
 
-		v, err := siw.Handler.PutView(w, r, body)
+		v, err := siw.Handler.PutView(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2384,7 +2384,7 @@ func (siw *ServerInterfaceWrapper) GetOpenAPI(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetOpenAPI(w, r)
+		v, err := siw.Handler.GetOpenAPI(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2400,7 +2400,7 @@ func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetOverview(w, r)
+		v, err := siw.Handler.GetOverview(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2422,7 +2422,7 @@ func (siw *ServerInterfaceWrapper) PauseAll(w http.ResponseWriter, r *http.Reque
 			return
 		}
 
-		v, err := siw.Handler.PauseAll(w, r, body)
+		v, err := siw.Handler.PauseAll(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2444,7 +2444,7 @@ func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Reques
 			return
 		}
 
-		v, err := siw.Handler.Preview(w, r, body)
+		v, err := siw.Handler.Preview(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2492,7 +2492,7 @@ func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request)
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.Prove(w, r, params)
+		v, err := siw.Handler.Prove(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2514,7 +2514,7 @@ func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Reques
 			return
 		}
 
-		v, err := siw.Handler.Redrive(w, r, body)
+		v, err := siw.Handler.Redrive(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2536,7 +2536,7 @@ func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request
 			return
 		}
 
-		v, err := siw.Handler.Replan(w, r, body)
+		v, err := siw.Handler.Replan(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2675,7 +2675,7 @@ func (siw *ServerInterfaceWrapper) GetReport(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetReport(w, r, params)
+		v, err := siw.Handler.GetReport(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2697,7 +2697,7 @@ func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request)
 			return
 		}
 
-		v, err := siw.Handler.Rerun(w, r, body)
+		v, err := siw.Handler.Rerun(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2719,7 +2719,7 @@ func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Reques
 			return
 		}
 
-		v, err := siw.Handler.Restore(w, r, body)
+		v, err := siw.Handler.Restore(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2741,7 +2741,7 @@ func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Requ
 			return
 		}
 
-		v, err := siw.Handler.ResumeAll(w, r, body)
+		v, err := siw.Handler.ResumeAll(r, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2776,7 +2776,7 @@ func (siw *ServerInterfaceWrapper) RotateKey(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.RotateKey(w, r, params)
+		v, err := siw.Handler.RotateKey(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -2980,7 +2980,7 @@ func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListRuns(w, r, params)
+		v, err := siw.Handler.ListRuns(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3080,7 +3080,7 @@ func (siw *ServerInterfaceWrapper) GetHistogram(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetHistogram(w, r, params)
+		v, err := siw.Handler.GetHistogram(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3108,7 +3108,7 @@ func (siw *ServerInterfaceWrapper) GetRun(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetRun(w, r, run)
+		v, err := siw.Handler.GetRun(r, run)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3142,7 +3142,7 @@ func (siw *ServerInterfaceWrapper) ChangeRun(w http.ResponseWriter, r *http.Requ
 			return
 		}
 
-		v, err := siw.Handler.ChangeRun(w, r, run, body)
+		v, err := siw.Handler.ChangeRun(r, run, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3170,7 +3170,7 @@ func (siw *ServerInterfaceWrapper) CancelRun(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.CancelRun(w, r, run)
+		v, err := siw.Handler.CancelRun(r, run)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3214,7 +3214,7 @@ func (siw *ServerInterfaceWrapper) KillRun(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.KillRun(w, r, run, params)
+		v, err := siw.Handler.KillRun(r, run, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3271,7 +3271,7 @@ func (siw *ServerInterfaceWrapper) GetLog(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetLog(w, r, run, params)
+		v, err := siw.Handler.GetLog(r, run, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3287,7 +3287,7 @@ func (siw *ServerInterfaceWrapper) GetStatus(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetStatus(w, r)
+		v, err := siw.Handler.GetStatus(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3387,7 +3387,7 @@ func (siw *ServerInterfaceWrapper) ListUpcoming(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListUpcoming(w, r, params)
+		v, err := siw.Handler.ListUpcoming(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3461,7 +3461,7 @@ func (siw *ServerInterfaceWrapper) GetUpcomingHistogram(w http.ResponseWriter, r
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetUpcomingHistogram(w, r, params)
+		v, err := siw.Handler.GetUpcomingHistogram(r, params)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3477,7 +3477,7 @@ func (siw *ServerInterfaceWrapper) ListUsers(w http.ResponseWriter, r *http.Requ
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.ListUsers(w, r)
+		v, err := siw.Handler.ListUsers(r)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3505,7 +3505,7 @@ func (siw *ServerInterfaceWrapper) DeleteUser(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.DeleteUser(w, r, user)
+		v, err := siw.Handler.DeleteUser(r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3533,7 +3533,7 @@ func (siw *ServerInterfaceWrapper) GetUser(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.GetUser(w, r, user)
+		v, err := siw.Handler.GetUser(r, user)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3567,7 +3567,7 @@ func (siw *ServerInterfaceWrapper) PutUser(w http.ResponseWriter, r *http.Reques
 			return
 		}
 
-		v, err := siw.Handler.PutUser(w, r, user, body)
+		v, err := siw.Handler.PutUser(r, user, body)
 		siw.Handler.reply(w, r, v, err)
 	}))
 
@@ -3604,7 +3604,7 @@ func (siw *ServerInterfaceWrapper) RevokeUserToken(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
-		v, err := siw.Handler.RevokeUserToken(w, r, user, token)
+		v, err := siw.Handler.RevokeUserToken(r, user, token)
 		siw.Handler.reply(w, r, v, err)
 	}))
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/probe"
 	"github.com/tickring/tickring/core/report"
 	"github.com/tickring/tickring/internal/fairsem"
@@ -28,13 +29,6 @@ import (
 
 //go:embed openapi.yaml
 var document []byte
-
-// Logs reads the logs of runs from their executors. *send.Sender implements Logs.
-type Logs interface {
-	// Log returns lines of the log, starting with line number fromLine; the first line is 1. It also returns the
-	// number of the line to continue with, and whether the log has ended.
-	Log(ctx context.Context, app *core.App, run *core.Run, fromLine int) (text string, nextLine int, end bool, err error)
-}
 
 // Answer returns the last response of an executor address of an app. The second result is false if no response is
 // recorded.
@@ -84,7 +78,7 @@ var statuses = map[core.Code]int{
 }
 
 // NewHandler returns a handler for the paths below /v1. If logs is nil, runs have no logs.
-func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
+func NewHandler(m *people.People, logs postrun.Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -97,7 +91,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 
 type server struct {
 	m            *people.People
-	logs         Logs
+	logs         postrun.Logs
 	o            Options
 	known        []known
 	long         *fairsem.Semaphore // long bodies
@@ -290,13 +284,20 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		s.fail(w, r, err)
-	case v != nil:
-		write(w, http.StatusOK, v)
+		return
 	}
+	if text, is := v.(yamlText); is {
+		w.Header().Set("Content-Type", "application/yaml")
+		w.Write(text)
+		return
+	}
+	write(w, http.StatusOK, v)
 }
+
+// yamlText is an answer in YAML. All other answers are JSON.
+type yamlText []byte
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -310,13 +311,11 @@ func write(w http.ResponseWriter, status int, v any) {
 // format.
 func Document() []byte { return document }
 
-func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) (any, error) {
-	w.Header().Set("Content-Type", "application/yaml")
-	w.Write(document)
-	return nil, nil
+func (s *server) GetOpenAPI(r *http.Request) (any, error) {
+	return yamlText(document), nil
 }
 
-func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetStatus(r *http.Request) (any, error) {
 	var status client.Status
 	if s.o.Status != nil {
 		status = s.o.Status()

@@ -39,7 +39,7 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 	return s.o.Reports.Shape(r.Context(), q)
 }
 
-func (s *server) GetHistogram(w http.ResponseWriter, r *http.Request, params client.GetHistogramParams) (any, error) {
+func (s *server) GetHistogram(r *http.Request, params client.GetHistogramParams) (any, error) {
 	late := time.Minute
 	if params.Late != "" {
 		var err error
@@ -73,7 +73,7 @@ func (s *server) partial(a *report.Shape) bool {
 	return a.CountedFrom > a.From || a.CountedTo < min(a.To, core.InstantOf(s.m.Now()))
 }
 
-func (s *server) GetLateness(w http.ResponseWriter, r *http.Request, params client.GetLatenessParams) (any, error) {
+func (s *server) GetLateness(r *http.Request, params client.GetLatenessParams) (any, error) {
 	each := report.Each(params.Each)
 	if !slices.Contains([]report.Each{report.EachAll, report.EachApp, report.EachJob}, each) {
 		return nil, core.Invalid("each", params.Each, "allowed values: app and job")

@@ -21,7 +21,7 @@ import (
 // nextShown is the number of next scheduled times in the answer for a single job.
 const nextShown = 5
 
-func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.ListJobsParams) (any, error) {
+func (s *server) ListJobs(r *http.Request, params client.ListJobsParams) (any, error) {
 	sees, err := s.sift(r, "", params.App)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params client.
 	f := query.JobFilter{Sees: sees, App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
 		Last: params.Last, States: as[core.JobState](params.State), Labels: labelsOf(params.Label)}
 	if len(params.Status) > 0 || params.Sort != "" || params.Reverse || params.Runs != 0 || params.Counts || params.Cursor != "" {
-		return s.jobsNow(w, r, &params, f)
+		return s.jobsNow(r, &params, f)
 	}
 	page, err := s.m.Jobs(r.Context(), f)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *pauses) last(r *core.Run, j *core.Job) *client.Run {
 	return &run
 }
 
-func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, error) {
+func (s *server) job(r *http.Request, ref string) (any, error) {
 	j, err := s.m.Job(r.Context(), ref)
 	if err != nil {
 		return nil, err
@@ -109,18 +109,18 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) (any, e
 	return out, err
 }
 
-func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
-	return s.job(w, r, app+"/"+name)
+func (s *server) GetJob(r *http.Request, app, name string) (any, error) {
+	return s.job(r, app+"/"+name)
 }
 
-func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+func (s *server) GetJobByNumber(r *http.Request, id string) (any, error) {
 	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
 		return nil, core.Invalid("id", id, "a job number is 1 to 2147483647; to name the job, use /v1/jobs/APP/NAME")
 	}
-	return s.job(w, r, id)
+	return s.job(r, id)
 }
 
-func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string, body client.JobSpec) (any, error) {
+func (s *server) PutJob(r *http.Request, app, name string, body client.JobSpec) (any, error) {
 	if err := cmp.Or(asInPath("app", &body.App, app), asInPath("name", &body.Name, name)); err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ func jobResult(r manage.SaveResult) client.JobResult {
 	return client.JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change, Withheld: r.Withheld}
 }
 
-func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params client.DeleteJobParams) (any, error) {
+func (s *server) DeleteJob(r *http.Request, app, name string, params client.DeleteJobParams) (any, error) {
 	res, err := s.m.Delete(r.Context(), actor(r), app+"/"+name, params.IfRev)
 	return jobResult(res), err
 }
 
-func (s *server) ReturnJobToCode(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+func (s *server) ReturnJobToCode(r *http.Request, app, name string) (any, error) {
 	res, err := s.m.GiveBack(r.Context(), actor(r), app, name)
 	return jobResult(res), err
 }
@@ -207,31 +207,31 @@ func stateResult(r manage.StateResult) client.StateResult {
 	return client.StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
 }
 
-func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string, body client.PauseRequest) (any, error) {
+func (s *server) PauseJob(r *http.Request, app, name string, body client.PauseRequest) (any, error) {
 	return s.pause(r, manage.Target{Job: app + "/" + name}, body)
 }
 
-func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string, body client.ResumeRequest) (any, error) {
+func (s *server) ResumeJob(r *http.Request, app, name string, body client.ResumeRequest) (any, error) {
 	return s.resume(r, manage.Target{Job: app + "/" + name}, body)
 }
 
-func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string, body client.PauseRequest) (any, error) {
+func (s *server) PauseApp(r *http.Request, app string, body client.PauseRequest) (any, error) {
 	return s.pause(r, manage.Target{App: app}, body)
 }
 
-func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string, body client.ResumeRequest) (any, error) {
+func (s *server) ResumeApp(r *http.Request, app string, body client.ResumeRequest) (any, error) {
 	return s.resume(r, manage.Target{App: app}, body)
 }
 
-func (s *server) PauseAll(w http.ResponseWriter, r *http.Request, body client.PauseRequest) (any, error) {
+func (s *server) PauseAll(r *http.Request, body client.PauseRequest) (any, error) {
 	return s.pause(r, manage.Target{All: true}, body)
 }
 
-func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request, body client.ResumeRequest) (any, error) {
+func (s *server) ResumeAll(r *http.Request, body client.ResumeRequest) (any, error) {
 	return s.resume(r, manage.Target{All: true}, body)
 }
 
-func (s *server) ListApps(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) ListApps(r *http.Request) (any, error) {
 	apps, bad, err := s.m.Apps(r.Context())
 	if sees := callerOf(r).Filter(); sees != nil {
 		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
@@ -247,12 +247,12 @@ func (s *server) ListApps(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) GetApp(r *http.Request, name string) (any, error) {
 	app, err := s.m.App(r.Context(), name)
 	return AppOf(&app), err
 }
 
-func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string, body client.AppSpec) (any, error) {
+func (s *server) PutApp(r *http.Request, name string, body client.AppSpec) (any, error) {
 	if err := asInPath("name", &body.Name, name); err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string, bod
 	return client.AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err
 }
 
-func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) DeleteApp(r *http.Request, name string) (any, error) {
 	err := s.mayDeleteApp(r, name)
 	if err == nil {
 		err = s.m.DeleteApp(r.Context(), actor(r), name)
@@ -309,12 +309,12 @@ func ExecutorOf(app string, v *query.ExecutorView, answer Answer) client.Executo
 	return x
 }
 
-func (s *server) RemoveExecutor(w http.ResponseWriter, r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
+func (s *server) RemoveExecutor(r *http.Request, app string, body client.ExecutorTestRequest) (any, error) {
 	body.Address = core.NormalAddress(body.Address)
 	return body, s.m.RemoveExecutor(r.Context(), actor(r), app, body.Address)
 }
 
-func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) (any, error) {
+func (s *server) ListExecutors(r *http.Request, app string) (any, error) {
 	views, err := s.m.Executors(r.Context(), app)
 	out := client.ExecutorList{Executors: make([]client.Executor, len(views))}
 	for i := range views {

@@ -22,7 +22,7 @@ func jobsAsk(p *client.ListJobsParams, f query.JobFilter) query.JobsAsk {
 }
 
 // jobsNow lists jobs with their current status.
-func (s *server) jobsNow(w http.ResponseWriter, r *http.Request, params *client.ListJobsParams, f query.JobFilter) (any, error) {
+func (s *server) jobsNow(r *http.Request, params *client.ListJobsParams, f query.JobFilter) (any, error) {
 	if params.After != 0 {
 		return nil, core.Invalid("after", r.URL.Query().Get("after"), "not allowed for this list: continue the list with "+
 			"`cursor`")

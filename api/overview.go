@@ -7,7 +7,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 )
 
-func (s *server) GetOverview(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetOverview(r *http.Request) (any, error) {
 	h, err := s.m.Home(r.Context(), callerOf(r).Filter())
 	if err != nil {
 		return nil, err

@@ -67,7 +67,7 @@ func personOf(a *access.Account) client.User {
 	return p
 }
 
-func (s *server) ListUsers(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) ListUsers(r *http.Request) (any, error) {
 	list, err := s.o.Access.People(r.Context(), callerOf(r).Who)
 	out := client.UserList{Users: make([]client.User, len(list))}
 	for i := range list {
@@ -76,12 +76,12 @@ func (s *server) ListUsers(w http.ResponseWriter, r *http.Request) (any, error) 
 	return out, err
 }
 
-func (s *server) GetUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) GetUser(r *http.Request, name string) (any, error) {
 	acc, err := s.o.Access.Person(r.Context(), callerOf(r).Who, name)
 	return personOf(&acc), err
 }
 
-func (s *server) PutUser(w http.ResponseWriter, r *http.Request, name string, body client.UserSpec) (any, error) {
+func (s *server) PutUser(r *http.Request, name string, body client.UserSpec) (any, error) {
 	spec := access.Spec{Name: name, Disabled: body.Disabled, Password: body.Password, Issuer: body.Issuer,
 		Subject: body.Subject, IfRev: body.IfRev}
 	if body.Grants != nil {
@@ -92,11 +92,11 @@ func (s *server) PutUser(w http.ResponseWriter, r *http.Request, name string, bo
 	return client.UserResult{Name: name, Rev: acc.Edited, Change: change}, err
 }
 
-func (s *server) DeleteUser(w http.ResponseWriter, r *http.Request, name string) (any, error) {
+func (s *server) DeleteUser(r *http.Request, name string) (any, error) {
 	return client.UserResult{Name: name, Change: access.Deleted}, s.o.Access.Delete(r.Context(), callerOf(r).Who, name)
 }
 
-func (s *server) RevokeUserToken(w http.ResponseWriter, r *http.Request, person, token string) (any, error) {
+func (s *server) RevokeUserToken(r *http.Request, person, token string) (any, error) {
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), callerOf(r).Who, person, token)
 }
 
@@ -104,7 +104,7 @@ func (s *server) RevokeUserToken(w http.ResponseWriter, r *http.Request, person,
 var kinds = map[access.Kind]string{access.AdminToken: "admin-token", access.ReadToken: "read-token", access.Person: "session",
 	access.PersonToken: "token"}
 
-func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetMe(r *http.Request) (any, error) {
 	who := callerOf(r).Who
 	out := client.Me{Name: who.Name, By: kinds[who.Kind], Grants: grantsOf(who.Grants), Within: grantsOf(who.Within),
 		MustChange: who.MustChange}
@@ -123,26 +123,26 @@ func (s *server) GetMe(w http.ResponseWriter, r *http.Request) (any, error) {
 	return out, err
 }
 
-func (s *server) PutSettings(w http.ResponseWriter, r *http.Request, body client.UserSettings) (any, error) {
+func (s *server) PutSettings(r *http.Request, body client.UserSettings) (any, error) {
 	if err := words.CheckLanguage(core.Language(body.Language)); err != nil {
 		return nil, err
 	}
 	return client.Done{Done: true}, s.o.Access.SetLook(r.Context(), callerOf(r).Who, core.Language(body.Language), body.Zone)
 }
 
-func (s *server) ChangePassword(w http.ResponseWriter, r *http.Request, body client.NewPassword) (any, error) {
+func (s *server) ChangePassword(r *http.Request, body client.NewPassword) (any, error) {
 	return client.Done{Done: true}, s.o.Access.ChangePassword(r.Context(), callerOf(r).Who, body.Old, body.Password)
 }
 
-func (s *server) EndSession(w http.ResponseWriter, r *http.Request, id string) (any, error) {
+func (s *server) EndSession(r *http.Request, id string) (any, error) {
 	return client.Done{Done: true}, s.o.Access.EndSession(r.Context(), callerOf(r).Who, id)
 }
 
-func (s *server) EndSessions(w http.ResponseWriter, r *http.Request) (any, error) {
-	return s.EndSession(w, r, "")
+func (s *server) EndSessions(r *http.Request) (any, error) {
+	return s.EndSession(r, "")
 }
 
-func (s *server) CreateToken(w http.ResponseWriter, r *http.Request, body client.NewTokenSpec) (any, error) {
+func (s *server) CreateToken(r *http.Request, body client.NewTokenSpec) (any, error) {
 	if body.Grants != nil && len(body.Grants) == 0 {
 		return nil, core.Invalid("grants", "[]", "name at least one role; without `grants`, the token has all your permissions")
 	}
@@ -151,12 +151,12 @@ func (s *server) CreateToken(w http.ResponseWriter, r *http.Request, body client
 	return client.NewToken{Token: tokenOf(&t), Secret: secret}, err
 }
 
-func (s *server) RevokeToken(w http.ResponseWriter, r *http.Request, token string) (any, error) {
+func (s *server) RevokeToken(r *http.Request, token string) (any, error) {
 	who := callerOf(r).Who
 	return client.Done{Done: true}, s.o.Access.EndToken(r.Context(), who, who.Name, token)
 }
 
-func (s *server) ListViews(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) ListViews(r *http.Request) (any, error) {
 	list, err := s.o.Access.Views(r.Context(), callerOf(r).Who)
 	out := client.SavedViews{Views: make([]client.SavedView, len(list))}
 	for i, v := range list {
@@ -165,11 +165,11 @@ func (s *server) ListViews(w http.ResponseWriter, r *http.Request) (any, error) 
 	return out, err
 }
 
-func (s *server) PutView(w http.ResponseWriter, r *http.Request, body client.SavedView) (any, error) {
+func (s *server) PutView(r *http.Request, body client.SavedView) (any, error) {
 	return client.Done{Done: true}, s.o.Access.SaveView(r.Context(), callerOf(r).Who, access.View{Name: body.Name, Page: body.Page,
 		Query: body.Query, Shared: body.Shared})
 }
 
-func (s *server) DeleteView(w http.ResponseWriter, r *http.Request, params client.DeleteViewParams) (any, error) {
+func (s *server) DeleteView(r *http.Request, params client.DeleteViewParams) (any, error) {
 	return client.Done{Done: true}, s.o.Access.DeleteView(r.Context(), callerOf(r).Who, params.Name, params.Shared)
 }

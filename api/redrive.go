@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-func (s *server) Redrive(w http.ResponseWriter, r *http.Request, q client.RedriveRequest) (any, error) {
+func (s *server) Redrive(r *http.Request, q client.RedriveRequest) (any, error) {
 	if err := may(r, unless(q.DryRun, access.Operate), ""); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-func (s *server) GetReport(w http.ResponseWriter, r *http.Request, params client.GetReportParams) (any, error) {
+func (s *server) GetReport(r *http.Request, params client.GetReportParams) (any, error) {
 	if s.o.Reports == nil {
 		return nil, core.Errorf(core.CodeRefused, "this deployment has no reports")
 	}
@@ -92,12 +92,10 @@ func (s *server) question(r *http.Request, params *client.GetReportParams) (q re
 
 func reportRow(r *report.Row) client.ReportRow {
 	out := client.ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open}
-	var took, late report.Histogram
 	for _, e := range r.Ends {
 		out.Ends = append(out.Ends, client.ReportEnd{State: string(e.State), Reason: string(e.Reason), Runs: e.N})
-		took.Merge(e.Took)
-		late.Merge(e.Late)
 	}
+	took, late := r.Times()
 	out.Took, out.Late = timesOfReport(&took), timesOfReport(&late)
 	return out
 }

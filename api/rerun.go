@@ -31,7 +31,7 @@ func (s *server) mayRerun(r *http.Request, q *client.RerunRequest) (each func(ap
 	return func(app string) error { return may(r, deed, app) }, nil
 }
 
-func (s *server) Rerun(w http.ResponseWriter, r *http.Request, q client.RerunRequest) (any, error) {
+func (s *server) Rerun(r *http.Request, q client.RerunRequest) (any, error) {
 	each, err := s.mayRerun(r, &q)
 	if err != nil {
 		return nil, err

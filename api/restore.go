@@ -34,7 +34,7 @@ var errOneMachine = core.Errorf(core.CodeRefused,
 	"a single server has no fence: stop the server, replace its data with the copy, and start the server once with: "+
 		"tickring serve --restored --start-now")
 
-func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) Fence(r *http.Request) (any, error) {
 	if s.o.Restore == nil {
 		return nil, errOneMachine
 	}
@@ -42,7 +42,7 @@ func (s *server) Fence(w http.ResponseWriter, r *http.Request) (any, error) {
 	return client.Generation{Generation: g.Generation, Holder: g.Holder}, err
 }
 
-func (s *server) Restore(w http.ResponseWriter, r *http.Request, q client.RestoreRequest) (any, error) {
+func (s *server) Restore(r *http.Request, q client.RestoreRequest) (any, error) {
 	if s.o.Restore == nil {
 		return nil, errOneMachine
 	}
@@ -56,7 +56,7 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request, q client.Restor
 	return out, err
 }
 
-func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetFacts(r *http.Request) (any, error) {
 	f := s.facts(r)
 	if f == nil {
 		return nil, core.Errorf(core.CodeRefused, "this server has no information about the deployment")
@@ -90,7 +90,7 @@ func (s *server) facts(r *http.Request) *client.Facts {
 	return &f
 }
 
-func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) (any, error) {
+func (s *server) GetJobFacts(r *http.Request) (any, error) {
 	t, err := s.m.Trouble(r.Context(), callerOf(r).Filter())
 	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
 	for _, d := range t.Deserted {

@@ -329,7 +329,7 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 // Prove returns one proof for each token and each host at which this server is reachable. Only a holder of the token
 // can compute the proof. A client checks the proof before it sends its token. A server that forwards the request has
 // another host, so its proof is invalid.
-func (s *server) Prove(w http.ResponseWriter, r *http.Request, params client.ProveParams) (any, error) {
+func (s *server) Prove(r *http.Request, params client.ProveParams) (any, error) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
 		return nil, core.Invalid("nonce", params.Nonce, "16 to 64 random characters are expected")
 	}

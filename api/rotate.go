@@ -7,7 +7,7 @@ import (
 	"github.com/tickring/tickring/core/rotate"
 )
 
-func (s *server) RotateKey(w http.ResponseWriter, r *http.Request, params client.RotateKeyParams) (any, error) {
+func (s *server) RotateKey(r *http.Request, params client.RotateKeyParams) (any, error) {
 	res, err := rotate.Key(r.Context(), s.o.Store, actor(r), params.After)
 	return client.RotateResult{Key: res.Key, Changed: res.Changed, Next: res.Next}, err
 }

@@ -37,14 +37,10 @@ func (s *server) runs(page *query.RunPage) client.RunPage {
 func runFilter(p *client.ListRunsParams) (query.RunFilter, error) {
 	f := query.RunFilter{Job: p.Job, App: p.App, Failed: p.Failed, Address: p.Address, Text: p.Text, From: p.From, To: p.To,
 		Limit: p.Limit, After: p.After, States: as[core.State](p.State), Causes: as[core.Cause](p.Cause)}
-	var errs [3]error
-	f.Longer, errs[0] = parseDuration("longer", p.Longer)
-	f.Shorter, errs[1] = parseDuration("shorter", p.Shorter)
-	f.Late, errs[2] = parseDuration("late", p.Late)
-	return f, cmp.Or(errs[:]...)
+	return f, parseDurations([]durationField{{"longer", p.Longer, &f.Longer}, {"shorter", p.Shorter, &f.Shorter}, {"late", p.Late, &f.Late}})
 }
 
-func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params client.ListRunsParams) (any, error) {
+func (s *server) ListRuns(r *http.Request, params client.ListRunsParams) (any, error) {
 	f, err := runFilter(&params)
 	if err == nil {
 		f.Sees, err = s.sift(r, params.Job, params.App)
@@ -56,12 +52,12 @@ func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params client.
 	return s.runs(&page), err
 }
 
-func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params client.ListWaitingParams) (any, error) {
+func (s *server) ListWaiting(r *http.Request, app, name string, params client.ListWaitingParams) (any, error) {
 	page, err := s.m.Waiting(r.Context(), app+"/"+name, params.After)
 	return s.runs(&page), err
 }
 
-func (s *server) run(w http.ResponseWriter, r *http.Request, ref query.RunRef) (any, error) {
+func (s *server) run(r *http.Request, ref query.RunRef) (any, error) {
 	v, err := s.m.Run(r.Context(), ref)
 	if err != nil {
 		return nil, err
@@ -130,22 +126,22 @@ func (s *server) ofSeen(ctx context.Context, sees func(app string) bool, holders
 	return list, err
 }
 
-func (s *server) GetRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
+func (s *server) GetRun(r *http.Request, run string) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
-	return s.run(w, r, run)
+	return s.run(r, run)
 }
 
-func (s *server) GetRunAt(w http.ResponseWriter, r *http.Request, app, name, at string) (any, error) {
-	return s.run(w, r, app+"/"+name+"@"+at)
+func (s *server) GetRunAt(r *http.Request, app, name, at string) (any, error) {
+	return s.run(r, app+"/"+name+"@"+at)
 }
 
-func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
-	return s.run(w, r, app+"/"+name+"#"+key)
+func (s *server) GetRunByKey(r *http.Request, app, name, key string) (any, error) {
+	return s.run(r, app+"/"+name+"#"+key)
 }
 
-func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params client.GetLogParams) (any, error) {
+func (s *server) GetLog(r *http.Request, run string, params client.GetLogParams) (any, error) {
 	if params.From < 0 || params.From > math.MaxInt32 { // executors use 32 bits
 		return nil, core.Invalid("from", r.URL.Query().Get("from"), "line numbers from 1 to %d are allowed", math.MaxInt32)
 	}
@@ -273,7 +269,7 @@ func (s *server) kept(r *http.Request, run *core.Run, live *client.Log, from int
 	return log, true
 }
 
-func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string, body client.TriggerRequest) (any, error) {
+func (s *server) TriggerJob(r *http.Request, app, name string, body client.TriggerRequest) (any, error) {
 	if len(body.Addresses) > 0 {
 		if err := may(r, access.Direct, app); err != nil {
 			return nil, err
@@ -288,21 +284,21 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		return nil, core.Invalid("cause", body.Cause, "allowed values: manual, api")
 	}
 	res, err := s.m.Trigger(r.Context(), actor(r), t)
-	return s.triggered(w, r, res, err)
+	return s.triggered(r, res, err)
 }
 
-func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string, body client.TriggerChange) (any, error) {
+func (s *server) ChangeRun(r *http.Request, run string, body client.TriggerChange) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
-	return s.change(w, r, run, body)
+	return s.change(r, run, body)
 }
 
-func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string, body client.TriggerChange) (any, error) {
-	return s.change(w, r, app+"/"+name+"#"+key, body)
+func (s *server) ChangeByKey(r *http.Request, app, name, key string, body client.TriggerChange) (any, error) {
+	return s.change(r, app+"/"+name+"#"+key, body)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef, body client.TriggerChange) (any, error) {
+func (s *server) change(r *http.Request, ref query.RunRef, body client.TriggerChange) (any, error) {
 	if body.Addresses != nil {
 		if err := s.mayRun(r.Context(), callerOf(r).Who, access.Direct, ref); err != nil {
 			return nil, err
@@ -311,10 +307,10 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref query.RunRef
 	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses, At: orNil(&body.At),
 		Direct: func(app string) error { return may(r, access.Direct, app) }}
 	res, err := s.m.ChangeTrigger(r.Context(), actor(r), ref, c)
-	return s.triggered(w, r, res, err)
+	return s.triggered(r, res, err)
 }
 
-func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.TriggerResult, err error) (any, error) {
+func (s *server) triggered(r *http.Request, res operate.TriggerResult, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +327,7 @@ func (s *server) jobOrNone(ctx context.Context, id core.JobID) (*core.Job, error
 	return &j, err
 }
 
-func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopResult, err error) (any, error) {
+func (s *server) stop(r *http.Request, res operate.StopResult, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -350,28 +346,28 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopRe
 	return out, nil
 }
 
-func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params client.KillJobParams) (any, error) {
+func (s *server) KillJob(r *http.Request, app, name string, params client.KillJobParams) (any, error) {
 	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name, params.After)
-	return s.stop(w, r, res, err)
+	return s.stop(r, res, err)
 }
 
-func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params client.KillRunParams) (any, error) {
+func (s *server) KillRun(r *http.Request, run string, params client.KillRunParams) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
 	res, err := s.m.KillRun(r.Context(), actor(r), run, params.After)
-	return s.stop(w, r, res, err)
+	return s.stop(r, res, err)
 }
 
-func (s *server) CancelRun(w http.ResponseWriter, r *http.Request, run string) (any, error) {
+func (s *server) CancelRun(r *http.Request, run string) (any, error) {
 	if _, err := core.ParseRunID(run); err != nil {
 		return nil, err
 	}
 	res, err := s.m.Cancel(r.Context(), actor(r), run)
-	return s.stop(w, r, res, err)
+	return s.stop(r, res, err)
 }
 
-func (s *server) CancelByKey(w http.ResponseWriter, r *http.Request, app, name, key string) (any, error) {
+func (s *server) CancelByKey(r *http.Request, app, name, key string) (any, error) {
 	res, err := s.m.Cancel(r.Context(), actor(r), app+"/"+name+"#"+key)
-	return s.stop(w, r, res, err)
+	return s.stop(r, res, err)
 }

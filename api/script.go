@@ -41,7 +41,7 @@ func coreScript(s client.ScriptSpec) (*core.Script, error) {
 	return out, nil
 }
 
-func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name string, body client.ScriptChange) (any, error) {
+func (s *server) PutScript(r *http.Request, app, name string, body client.ScriptChange) (any, error) {
 	err := core.CheckSource("source", body.Source)
 	switch {
 	case body.Source == "" && body.Version > 0:
@@ -59,7 +59,7 @@ func (s *server) PutScript(w http.ResponseWriter, r *http.Request, app, name str
 	return jobResult(res), err
 }
 
-func (s *server) ListScripts(w http.ResponseWriter, r *http.Request, app, name string) (any, error) {
+func (s *server) ListScripts(r *http.Request, app, name string) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *server) version(r *http.Request, j *core.Job, version int) (client.Scri
 	return scriptOf(&v, source), err
 }
 
-func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion) (any, error) {
+func (s *server) GetScript(r *http.Request, app, name string, version client.PathVersion) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *server) GetScript(w http.ResponseWriter, r *http.Request, app, name str
 	return out, err
 }
 
-func (s *server) DiffScripts(w http.ResponseWriter, r *http.Request, app, name string, version client.PathVersion,
+func (s *server) DiffScripts(r *http.Request, app, name string, version client.PathVersion,
 	params client.DiffScriptsParams) (any, error) {
 	j, err := s.m.Job(r.Context(), app+"/"+name)
 	if err != nil {

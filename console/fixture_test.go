@@ -52,7 +52,7 @@ type site struct {
 	log     func(run *core.Run, from int) (text string, next int, end bool, err error) // the logs that executors return
 }
 
-// Log implements api.Logs.
+// Log implements postrun.Logs.
 func (s *site) Log(ctx context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	if s.log == nil {
 		return "", from, true, core.Errorf(core.CodeUnavailable, "the executor at %s did not return the log: %v", run.Address, "refused")

@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -28,9 +29,6 @@ type Options struct {
 	Passwords Passwords
 	// Admin reports whether a token is the admin token; nil: the deployment has no admin token.
 	Admin func(token string) bool
-	// Idle is how long an unused session stays valid; 0: 7 days. Longest is the maximum lifetime of a session; 0: 30
-	// days.
-	Idle, Longest time.Duration
 	// Answer is the minimum duration of a failed login, so that the duration does not reveal the reason; 0: 500 ms.
 	Answer time.Duration
 	// Claims maps the claims of an identity provider to a user name and grants.
@@ -55,14 +53,7 @@ type Access struct {
 
 // New returns an Access with defaults for unset options.
 func New(s *store.Store, o Options) *Access {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&o.Idle, 7*24*time.Hour)
-	def(&o.Longest, 30*24*time.Hour)
-	def(&o.Answer, 500*time.Millisecond)
+	o.Answer = cmp.Or(o.Answer, 500*time.Millisecond)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -261,7 +252,7 @@ func (a *Access) session(ctx context.Context, secret string) (acc Account, i int
 	}
 	hash := hashOf(secret)
 	i = slices.IndexFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) })
-	if !found || acc.Disabled || i < 0 || a.over(&acc.Sessions[i], a.now()) {
+	if !found || acc.Disabled || i < 0 || acc.Sessions[i].over(a.now()) {
 		return acc, 0, errUnknown
 	}
 	return acc, i, nil
@@ -310,9 +301,14 @@ func (a *Access) Session(ctx context.Context, secret string) (Who, error) {
 	return who, nil
 }
 
-// over reports whether a session has expired.
-func (a *Access) over(s *Session, now time.Time) bool {
-	return now.Sub(s.Seen) > a.o.Idle || now.Sub(s.Created) > a.o.Longest
+const (
+	idleFor        = 7 * 24 * time.Hour  // time for which an unused session stays valid
+	longestSession = 30 * 24 * time.Hour // maximum lifetime of a session
+)
+
+// over reports whether the session has expired.
+func (s *Session) over(now time.Time) bool {
+	return now.Sub(s.Seen) > idleFor || now.Sub(s.Created) > longestSession
 }
 
 // Account returns the caller's own account, without hashes of secrets.
@@ -322,7 +318,7 @@ func (a *Access) Account(ctx context.Context, who Who) (Account, error) {
 	}
 	acc, err := a.account(ctx, who.Name)
 	now := a.now()
-	acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return a.over(&s, now) })
+	acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return s.over(now) })
 	return acc.Shown(), err
 }
 

@@ -155,7 +155,7 @@ func (a *Access) begin(ctx context.Context, name string, from Origin, edit func(
 			return false, err
 		}
 		acc.LastSeen = now
-		acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) || a.over(&s, now) })
+		acc.Sessions = slices.DeleteFunc(acc.Sessions, func(s Session) bool { return sameHash(s.Hash, hash) || s.over(now) })
 		if len(acc.Sessions) >= MaxSessions {
 			slices.SortStableFunc(acc.Sessions, func(x, y Session) int { return y.Seen.Compare(x.Seen) })
 			acc.Sessions = acc.Sessions[:MaxSessions-1]

@@ -155,8 +155,11 @@ type ChannelTest struct {
 	Took      time.Duration
 }
 
+// testEvery is the minimum time between two tests of one channel.
+const testEvery = 10 * time.Second
+
 // TestChannel sends one test message to a channel. It returns an error if a user tested the channel less than
-// Options.TestEvery ago.
+// testEvery ago.
 func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string) (ChannelTest, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelTest{}, err
@@ -194,7 +197,7 @@ func (m *Manage) beginTest(ctx context.Context, actor core.Actor, name string) (
 			return true, nil
 		}
 		now := m.ask.Stamp()
-		if wait := old.Tested.Add(m.o.TestEvery).Sub(now); !old.Tested.IsZero() && wait > 0 && wait <= m.o.TestEvery {
+		if wait := old.Tested.Add(testEvery).Sub(now); !old.Tested.IsZero() && wait > 0 && wait <= testEvery {
 			return false, core.Errorf(core.CodeRefused, "channel %s was tested a moment ago: try again in %d s", name, int(wait/time.Second)+1)
 		}
 		next := old

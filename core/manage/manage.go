@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
@@ -18,7 +19,7 @@ import (
 // Manage changes jobs, apps, channels and settings for users. Several Manage values can share one store.
 type Manage struct {
 	store  *store.Store
-	finish Finisher
+	finish *finish.Finish
 	ask    *query.Queries
 	plans  plan.Options
 	o      Options
@@ -33,28 +34,33 @@ func (m *Manage) change(actor core.Actor, verb string, rev int64) core.Change {
 	return actor.Did(core.Change{ID: max(core.Millis(now), rev+1), At: now, Verb: verb})
 }
 
+// record stores the record of a change of the global item, which is already stored. It tries budget.Tries times.
+func (m *Manage) record(ctx context.Context, c core.Change) {
+	for range budget.Tries {
+		if m.store.PutChanges(ctx, []core.Change{c}) == nil || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
 // Options configures a Manage. A zero field means the default.
 type Options struct {
 	// ResumeAhead is the delay from a user's resume of an app, or of all jobs, until the pause ends. A fifth of
 	// ResumeAhead is the time limit for the store, and the rest allows for clock skew. Default: 5 s.
 	ResumeAhead time.Duration
-	// Room is how long a save waits for an overloaded store; default: 10 s. If the store accepts some jobs, the save
-	// waits for at most twice Room in total. Backoff is the maximum of the first wait; default: 100 ms. The maximum
-	// doubles with each wait, up to a tenth of Room.
-	Room, Backoff time.Duration
+	// Backoff is the maximum of the first wait of a save for an overloaded store; default: 100 ms. The maximum doubles
+	// with each wait, up to a tenth of saveRoom.
+	Backoff time.Duration
 	// Command returns an error if the server cannot run a command. A nil function rejects all commands.
 	Command func(*core.Command) error
 	// Notifier sends test messages to channels; nil: all channels are rejected.
 	Notifier Notifier
-	// TestEvery is the minimum time between two tests of one channel. Default: 10 s.
-	TestEvery time.Duration
 }
 
 // New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's
 // options in plans.
-func New(s *store.Store, f Finisher, q *query.Queries, plans plan.Options, o Options) *Manage {
+func New(s *store.Store, f *finish.Finish, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
-	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	if o.Command == nil {
 		o.Command = func(*core.Command) error {
@@ -62,7 +68,6 @@ func New(s *store.Store, f Finisher, q *query.Queries, plans plan.Options, o Opt
 				"on your own machine, as a handler of `tickring exec`")
 		}
 	}
-	o.TestEvery = cmp.Or(o.TestEvery, 10*time.Second)
 	return &Manage{store: s, finish: f, ask: q, plans: plans, o: o,
 		declared: declared{of: map[string]counted{}}}
 }
@@ -221,11 +226,4 @@ type Notifier interface {
 	Takes(ctx context.Context, ch core.Channel) error
 	// Test sends one test message without a retry. If the send fails, the error is a *core.Undelivered.
 	Test(ctx context.Context, ch core.Channel) error
-}
-
-// Finisher closes runs that were not sent. *finish.Finish implements the interface.
-type Finisher interface {
-	End(ctx context.Context, results []finish.Result) []error
-	// EndRow deletes the counted consecutive failures of a job up to the time upTo.
-	EndRow(ctx context.Context, job core.JobID, upTo time.Time) error
 }

@@ -45,6 +45,16 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	if err := actor.Validate(); err != nil {
 		return NotifyResult{}, err
 	}
+	return m.saveNotify(ctx, actor, n, nil, true)
+}
+
+// CheckNotify returns the result that SaveNotify would return, and changes nothing. The channels in made count as
+// existing.
+func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
+	return m.saveNotify(ctx, core.Actor{}, n, made, false)
+}
+
+func (m *Manage) saveNotify(ctx context.Context, actor core.Actor, n core.Notify, made []string, write bool) (NotifyResult, error) {
 	n = n.Normal()
 	if err := n.Validate("notify"); err != nil {
 		return NotifyResult{}, err
@@ -53,9 +63,7 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	var attempts []core.Change
 	noted := func(c core.Change) {
 		res.Change, res.Rev = Updated, c.ID
-		for try := 0; try < budget.Tries && m.store.PutChanges(ctx, []core.Change{c}) != nil && ctx.Err() == nil; {
-			try++
-		}
+		m.record(ctx, c)
 	}
 	unclear := core.Say("could not confirm that the settings for notifications without a job were stored: reload the settings " +
 		"and try again")
@@ -74,8 +82,12 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 			res = NotifyResult{Rev: old.Rev, Change: Unchanged, Old: old.Notify}
 			return true, nil
 		}
-		if err := m.known(ctx, n); err != nil {
+		if err := m.known(ctx, n, made...); err != nil {
 			return false, err
+		}
+		if !write {
+			res = NotifyResult{Rev: old.Rev, Change: Updated, Old: old.Notify}
+			return true, nil
 		}
 		c, want := m.change(actor, core.VerbUpdated, old.Rev), old
 		want.Notify, want.Rev = n, c.ID
@@ -129,28 +141,6 @@ func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.
 		maps.Copy(found, list)
 	}
 	return found, nil
-}
-
-// CheckNotify returns the result that SaveNotify would return, and changes nothing. The channels in made count as
-// existing.
-func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
-	n = n.Normal()
-	if err := n.Validate("notify"); err != nil {
-		return NotifyResult{}, err
-	}
-	old, err := m.ask.Global(ctx)
-	if err != nil {
-		return NotifyResult{}, err
-	}
-	res := NotifyResult{Rev: old.Rev, Change: Updated, Old: old.Notify}
-	if old.Notify.Equal(n) {
-		res.Change = Unchanged
-		return res, nil
-	}
-	if err := m.known(ctx, n, made...); err != nil {
-		return NotifyResult{}, err
-	}
-	return res, nil
 }
 
 // known rejects unknown channels with the field that names one. The channels in made count as

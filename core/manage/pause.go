@@ -314,8 +314,8 @@ func (m *Manage) editPause(
 			near = a.pause
 			return false
 		}
-		for try := 0; a.c.App == "" && try < budget.Tries && m.store.PutChanges(ctx, []core.Change{a.c}) != nil && ctx.Err() == nil; {
-			try++
+		if a.c.App == "" {
+			m.record(ctx, a.c)
 		}
 		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
 		return true

@@ -102,7 +102,7 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			beside[s.job.Name()] = s.job.Def.After
 		}
 	}
-	w := m.newWaits()
+	w := &waits{most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now(), end: time.Now().Add(2 * saveRoom)}
 	for _, level := range levels(todo) {
 		for part := range budget.Chunks(level, budget.AtOnce) {
 			for len(part) > 0 {
@@ -136,19 +136,19 @@ func (m *Manage) checkSpec(s *saving) error {
 	return m.o.Command(command)
 }
 
+// saveRoom is how long a save waits for an overloaded store. If the store accepts some jobs, the save waits for at most
+// twice saveRoom in total.
+const saveRoom = 10 * time.Second
+
 // waits limits how long a save waits for a throttled store.
 type waits struct {
-	room, most time.Duration
-	wait       time.Duration // limit of the next wait
-	moved      time.Time     // when a job was last stored or rejected
-	end        time.Time
+	most  time.Duration // limit of the first wait after progress
+	wait  time.Duration // limit of the next wait
+	moved time.Time     // when a job was last stored or rejected
+	end   time.Time
 }
 
-func (m *Manage) newWaits() *waits {
-	return &waits{room: m.o.Room, most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now(), end: time.Now().Add(2 * m.o.Room)}
-}
-
-func (w *waits) over() bool { return time.Since(w.moved) >= w.room || !time.Now().Before(w.end) }
+func (w *waits) over() bool { return time.Since(w.moved) >= saveRoom || !time.Now().Before(w.end) }
 
 // again returns the savings to try again, after a wait if the store was throttled. The wait is
 // random, since other saves wait too. It rejects the others.
@@ -164,7 +164,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 		case <-t.C:
 		case <-ctx.Done():
 		}
-		w.wait = min(2*w.wait, max(w.room/10, w.most))
+		w.wait = min(2*w.wait, max(saveRoom/10, w.most))
 	}
 	over := ctx.Err() != nil || w.over()
 	return slices.DeleteFunc(left, func(s *saving) bool {

@@ -16,7 +16,7 @@ import (
 // Operate performs operations on runs. Operate has no goroutines and no state, so any number of Operates can share a store.
 type Operate struct {
 	store  *store.Store
-	finish Finisher
+	finish *finish.Finish
 	killer Killer
 	ask    *query.Queries
 	counts Reports
@@ -24,7 +24,7 @@ type Operate struct {
 }
 
 // New returns an Operate. The parameter counts may be nil if Clean is never called.
-func New(s *store.Store, f Finisher, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
+func New(s *store.Store, f *finish.Finish, killer Killer, q *query.Queries, counts Reports, plans plan.Options) *Operate {
 	return &Operate{store: s, finish: f, killer: killer, ask: q, counts: counts, plans: plans}
 }
 
@@ -80,15 +80,6 @@ type KillAnswer struct {
 type Reports interface {
 	// Counted returns a time. Runs that ended earlier are finally counted in the reports.
 	Counted(ctx context.Context) (core.Instant, error)
-}
-
-// A Finisher ends runs that were not sent. *finish.Finish implements it.
-type Finisher interface {
-	End(ctx context.Context, results []finish.Result) []error
-	// SkipShards records shards of a broadcast that no dispatcher has claimed as cancelled.
-	SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error
-	// Mend closes a broadcast if all its shards have ended.
-	Mend(ctx context.Context, whole *core.Run) error
 }
 
 // A Killer asks executors to end runs.

@@ -45,31 +45,34 @@ var Outcomes = []Outcome{Kept, None, Failed}
 type Options struct {
 	Now func() time.Time
 	Log *slog.Logger
-	// AtOnce is the maximum number of messages to handle concurrently, OfApp the maximum for one app, and OfAddress for one
-	// address. Defaults: 16, 8 and 4.
-	AtOnce, OfApp, OfAddress int
 	// Timeout is the timeout for the work of one message. Default: 20 s.
 	Timeout time.Duration
 	// Waits are the delays before the second and each further attempt to read a log. After the last attempt, the reason is
 	// stored instead of the log. Default: 10 s, 1 min, 5 min, 14 min.
 	Waits []time.Duration
-	// Longest is the maximum age of a message; the work of an older message is dropped. Default: 2 h.
-	Longest time.Duration
-	// SilentAfter is the number of consecutive requests without a response after which an address is not used for SilentFor.
-	// Defaults: 2 and 30 s.
-	SilentAfter int
-	SilentFor   time.Duration
-	// Room is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
-	// delay of Room. Default: 2 s. Each later delay is a quarter of the message's age, at most RoomMost. Default: 1 min. Each
-	// delay is shortened by a random part of up to a half.
-	Room, RoomMost time.Duration
-	// NoticeBy is the age at which a notification is sent without waiting for the log. Default: 30 s.
-	NoticeBy time.Duration
+	// SilentFor is how long an address is not used after several consecutive requests without a response. Default: 30 s.
+	SilentFor time.Duration
 	// Made is called with the outcome of each log. The function must not block. nil: no call.
 	Made func(r *core.Run, o Outcome)
 	// Notices handles the messages that request notifications. nil: these messages fail and are delivered again.
 	Notices Notices
 }
+
+const (
+	// atOnce is the maximum number of messages to handle concurrently, ofApp the maximum for one app, and ofAddress for one
+	// address.
+	atOnce, ofApp, ofAddress = 16, 8, 4
+	// longest is the maximum age of a message; the work of an older message is dropped.
+	longest = 2 * time.Hour
+	// silentAfter is the number of consecutive requests without a response after which an address is silent.
+	silentAfter = 2
+	// roomFor is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
+	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost. Each delay is shortened by a
+	// random part of up to a half.
+	roomFor, roomMost = 2 * time.Second, time.Minute
+	// noticeBy is the age at which a notification is sent without waiting for the log.
+	noticeBy = 30 * time.Second
+)
 
 // A Worker does the pending post-run work of runs.
 type Worker struct {
@@ -86,14 +89,11 @@ func New(s *store.Store, logs Logs, o Options) *Worker {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	o.AtOnce, o.OfApp, o.OfAddress = cmp.Or(o.AtOnce, 16), cmp.Or(o.OfApp, 8), cmp.Or(o.OfAddress, 4)
-	o.Timeout, o.Longest = cmp.Or(o.Timeout, 20*time.Second), cmp.Or(o.Longest, 2*time.Hour)
-	o.SilentAfter, o.SilentFor = cmp.Or(o.SilentAfter, 2), cmp.Or(o.SilentFor, 30*time.Second)
-	o.Room, o.RoomMost, o.NoticeBy = cmp.Or(o.Room, 2*time.Second), cmp.Or(o.RoomMost, time.Minute), cmp.Or(o.NoticeBy, 30*time.Second)
+	o.Timeout, o.SilentFor = cmp.Or(o.Timeout, 20*time.Second), cmp.Or(o.SilentFor, 30*time.Second)
 	if o.Waits == nil {
 		o.Waits = []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 14 * time.Minute}
 	}
-	return &Worker{s: s, logs: logs, o: o, places: make(chan struct{}, o.AtOnce),
+	return &Worker{s: s, logs: logs, o: o, places: make(chan struct{}, atOnce),
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
@@ -181,12 +181,12 @@ func (l *Worker) putBack(ctx context.Context, m ring.Message, wait time.Duration
 func (l *Worker) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slot.Time()) }
 
 // late reports whether the notification must not wait for the log any longer.
-func (l *Worker) late(m *ring.Message) bool { return m.PostRun.Notice && l.age(m) >= l.o.NoticeBy }
+func (l *Worker) late(m *ring.Message) bool { return m.PostRun.Notice && l.age(m) >= noticeBy }
 
 // enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
 // rest of the batch and its notifications.
 func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
-	t := time.NewTimer(l.o.Room)
+	t := time.NewTimer(roomFor)
 	defer t.Stop()
 	select {
 	case l.places <- struct{}{}:
@@ -213,7 +213,7 @@ func (l *Worker) noPlace(ctx context.Context, m *ring.Message) error {
 // room returns the delay of a message without a place. It is random, because otherwise all would return at
 // the same time.
 func (l *Worker) room(m *ring.Message) time.Duration {
-	d := max(l.o.Room, min(l.age(m)/4, l.o.RoomMost))
+	d := max(roomFor, min(l.age(m)/4, roomMost))
 	return d - rand.N(d/2+1)
 }
 
@@ -284,7 +284,7 @@ func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
 		d = max(d, l.o.Waits[m.Try])
 	}
 	d = min(d, ring.Farthest)
-	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= l.o.Longest
+	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= longest
 }
 
 // read reads the end of a run's log from its executor, or returns when to retry.
@@ -297,7 +297,7 @@ func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome
 	if !known { // use the executor without a token
 		app = core.App{Name: run.App}
 	}
-	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), &l.o)
+	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), l.o.SilentFor)
 	switch is {
 	case full:
 		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
@@ -352,7 +352,7 @@ type place struct {
 const mostPlaces = 10_000
 
 // enter takes a place. The caller frees it with leave and passes whether there was an answer.
-func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func(answered bool, now time.Time), is state) {
+func (g *gate) enter(app, address string, now time.Time, silentFor time.Duration) (leave func(answered bool, now time.Time), is state) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.at[address]
@@ -368,9 +368,9 @@ func (g *gate) enter(app, address string, now time.Time, o *Options) (leave func
 		g.at[address] = p
 	}
 	switch {
-	case p.failed >= o.SilentAfter && now.Sub(p.last) < o.SilentFor:
+	case p.failed >= silentAfter && now.Sub(p.last) < silentFor:
 		return nil, silent
-	case p.n >= o.OfAddress, g.of[app] >= o.OfApp:
+	case p.n >= ofAddress, g.of[app] >= ofApp:
 		return nil, full
 	}
 	p.n++

@@ -59,8 +59,8 @@ type AuditCount struct {
 	Worst    time.Duration
 	Skipped  map[core.Reason]int64
 	Pending  int64
-	// Overdue counts runs that have been pending for longer than Options.Patience, because no executor received them
-	// or the ticker did not plan them.
+	// Overdue counts runs that have been pending for longer than 15 minutes, because no executor received them or the
+	// ticker did not plan them.
 	Overdue int64
 	// OutOfReach counts scheduled times without a run or record that are so old that both may have been removed.
 	OutOfReach  int64
@@ -479,7 +479,7 @@ func (w *walk) toPlan(at core.Instant) bool {
 // for planning, and a tick updates it last.
 func (w *walk) planning(at core.Instant) bool {
 	due := w.now.PlanAt.Time()
-	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-w.q.o.Patience)) && !w.slot(at).After(w.a.now.Add(w.a.window))
+	return due.Before(w.a.now.Add(tooYoung)) && due.After(w.a.now.Add(-patience)) && !w.slot(at).After(w.a.now.Add(w.a.window))
 }
 
 // run counts a scheduled time that has a run.
@@ -536,7 +536,7 @@ func (a *auditing) held(ctx context.Context, q *Queries, r *core.Run) (bool, err
 }
 
 // inTime reports whether a holder's chain is open and, if it was sent, within the job's timeout plus
-// Options.Patience.
+// patience.
 func (a *auditing) inTime(ctx context.Context, q *Queries, holders []core.Holder) (bool, error) {
 	firsts := make([]core.RunID, len(holders))
 	for i := range holders {
@@ -557,8 +557,8 @@ func (a *auditing) inTime(ctx context.Context, q *Queries, holders []core.Holder
 			if holders[i].Until.After(a.now) {
 				return true, nil
 			}
-		case !r.State.Open(), !r.Sent() && job == nil && r.Slot.Time().Add(q.o.Patience).Before(a.now): // it cannot be sent
-		case r.Sent() && job != nil && job.Def.Timeout > 0 && r.SentAt.Add(job.Def.Timeout+q.o.Patience).Before(a.now):
+		case !r.State.Open(), !r.Sent() && job == nil && r.Slot.Time().Add(patience).Before(a.now): // it cannot be sent
+		case r.Sent() && job != nil && job.Def.Timeout > 0 && r.SentAt.Add(job.Def.Timeout+patience).Before(a.now):
 		default:
 			return true, nil
 		}
@@ -568,7 +568,7 @@ func (a *auditing) inTime(ctx context.Context, q *Queries, holders []core.Holder
 
 // pending counts a scheduled time that is still to be planned, or to be sent at due.
 func (w *walk) pending(at core.Instant, due time.Time) {
-	if due.After(w.a.now.Add(-w.q.o.Patience)) {
+	if due.After(w.a.now.Add(-patience)) {
 		w.rep.Pending++
 		return
 	}
@@ -587,7 +587,7 @@ func (w *walk) slot(at core.Instant) time.Time {
 }
 
 // without counts a planned scheduled time without a run or record. It is pending if it is new, or if its message may
-// still be in the delay queue and Options.Patience is not over. It is out of reach if run and record may have been
+// still be in the delay queue and patience is not over. It is out of reach if run and record may have been
 // removed.
 func (w *walk) without(at core.Instant) {
 	slot := w.slot(at)
@@ -595,7 +595,7 @@ func (w *walk) without(at core.Instant) {
 	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
 	case w.a.ahead && at > w.reach(): // messages that may be on their way are sent again too
-	case slot.After(w.a.now.Add(-tooYoung)), behind && slot.After(w.a.now.Add(-w.q.o.Patience)):
+	case slot.After(w.a.now.Add(-tooYoung)), behind && slot.After(w.a.now.Add(-patience)):
 		w.rep.Pending++
 		return
 	case at <= w.reach():

@@ -28,8 +28,6 @@ type Options struct {
 	Reachable func(address string) error
 	// Expiry is how long an executor stays live after a heartbeat; 0: core.BeatExpiry.
 	Expiry time.Duration
-	// Patience is the time after which a run that is due but not sent counts as overdue; 0: 15 minutes.
-	Patience time.Duration
 	// PageFor is how long a query over many jobs works on one page; 0: 10 s. The default keeps answers below the 29 s
 	// limit of an AWS HTTP API, even if the last store calls are slow.
 	PageFor time.Duration
@@ -39,6 +37,9 @@ type Options struct {
 	KeepRuns time.Duration
 }
 
+// patience is the time after which a run that is due but not sent counts as overdue.
+const patience = 15 * time.Minute
+
 func New(s *store.Store, o Options) *Queries {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -47,7 +48,6 @@ func New(s *store.Store, o Options) *Queries {
 		o.Reachable = func(string) error { return nil }
 	}
 	o.Expiry = cmp.Or(o.Expiry, core.BeatExpiry)
-	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
 	o.PageFor = cmp.Or(o.PageFor, 10*time.Second)
 	o.Together = cmp.Or(o.Together, 16)
 	return &Queries{store: s, o: o, lately: lately{turn: make(chan struct{}, 1)}}

@@ -615,7 +615,7 @@ func (q *Queries) unplanned(job *core.Job, at core.Instant) core.Text {
 	switch {
 	case at > core.InstantOf(now):
 		return core.Say("the scheduled time is in the future")
-	case now.Sub(at.Time()) < q.o.Patience:
+	case now.Sub(at.Time()) < patience:
 		return core.Say("the run is pending")
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return core.Say("the job could not be planned: %s", s.PlanError)

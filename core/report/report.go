@@ -31,8 +31,6 @@ type Options struct {
 	Log *slog.Logger
 	// Zone is the time zone of days. Default: UTC.
 	Zone *time.Location
-	// Behind is how long after its end an hour is first counted. Default: 5 min.
-	Behind time.Duration
 	// Hours is how long hourly reports are kept. Default: 366 days.
 	Hours time.Duration
 	// PassFor is the time limit of one pass. Default: 10 s.
@@ -61,7 +59,6 @@ func New(s *store.Store, o Options) *Reports {
 		o.Zone = time.UTC
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
-	o.Behind = cmp.Or(o.Behind, 5*time.Minute)
 	o.Hours = cmp.Or(o.Hours, 366*24*time.Hour)
 	o.PassFor = cmp.Or(o.PassFor, 10*time.Second)
 	o.LiveFor = cmp.Or(o.LiveFor, 100*time.Millisecond)
@@ -76,8 +73,10 @@ func Zone(name string) (*time.Location, error) {
 	return time.LoadLocation(name) // empty is UTC
 }
 
-// hour is the length of an hour in seconds.
-const hour = 3600
+const (
+	hour       = 3600            // length of an hour in seconds
+	countAfter = 5 * time.Minute // time after the end of an hour at which the hour is first counted
+)
 
 // shiftOf returns the offset of a zone's hours from UTC hours, taken on 1 January 2020. On Lord Howe
 // Island, clocks shift by half an hour, so days begin at the first such hour.
@@ -192,7 +191,7 @@ func (r *Reports) writeState(ctx context.Context, v int64, s *state) error {
 
 // Counted returns the time before which ended runs are finally counted, so that they can be deleted. Runs that began before
 // the first report are never counted. If no report exists, Counted returns the start of the current hour, minus
-// Options.Behind.
+// countAfter.
 func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 	v, s, err := r.readState(ctx)
 	if err != nil {
@@ -206,7 +205,7 @@ func (r *Reports) Counted(ctx context.Context) (core.Instant, error) {
 		at = min(at, s.Open[i].Taken)
 	}
 	// The end of a run is stored with a delay, and clocks differ, as for an hour that is over.
-	return at - core.Instant(r.o.Behind/time.Second), nil
+	return at - core.Instant(countAfter/time.Second), nil
 }
 
 // Health is the status of the reports.

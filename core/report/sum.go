@@ -82,7 +82,7 @@ func (r *Reports) due(s *state) core.Instant { return r.floor(s.Done + hour) }
 
 // next returns when work is due next.
 func (r *Reports) next(s *state) time.Time {
-	at := []time.Time{r.due(s).Time().Add(r.o.Behind)}
+	at := []time.Time{r.due(s).Time().Add(countAfter)}
 	for _, l := range s.Open {
 		at = append(at, l.Next)
 	}
@@ -100,7 +100,7 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 	now := r.o.Now()
 	for ctx.Err() == nil {
 		end := r.due(s)
-		if now.Before(end.Time().Add(r.o.Behind)) {
+		if now.Before(end.Time().Add(countAfter)) {
 			break
 		}
 		over, err := r.sum(ctx, s, end)

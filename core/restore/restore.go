@@ -29,9 +29,10 @@ type Options struct {
 	Now        func() time.Time
 	// Budget is how long one call of Do starts new work. Default: 10 s.
 	Budget time.Duration
-	// Back is how long before the copy an open run may have been due to be found, unless the run waits. Default: 48 h.
-	Back time.Duration
 }
+
+// openRunsSince is how long before the copy an open run may have been due to be found, unless the run waits.
+const openRunsSince = 48 * time.Hour
 
 type Restorer struct {
 	s *store.Store
@@ -45,9 +46,6 @@ func New(s *store.Store, o Options) *Restorer {
 	}
 	if o.Budget == 0 {
 		o.Budget = 10 * time.Second
-	}
-	if o.Back == 0 {
-		o.Back = 48 * time.Hour
 	}
 	return &Restorer{s: s, o: o}
 }
@@ -297,7 +295,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 			break
 		}
 	}
-	since := core.InstantOf(res.From.Add(-r.o.Back))
+	since := core.InstantOf(res.From.Add(-openRunsSince))
 	lo, hi := core.RunRange(id, since, core.Horizon)
 	for lo <= hi {
 		runs, err := r.s.Runs.Span(ctx, lo, hi, page)
