@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -161,8 +160,7 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 	s := newConsole(t)
 	over, writes := make(chan struct{}), uint64(7)
 	close(over)
-	s.h = console.New(console.Options{API: s.api, Access: s.access, Log: slog.New(slog.DiscardHandler), Done: over,
-		Writes: func() uint64 { return writes }})
+	s.remade(func(o *console.Options) { o.Done, o.Writes = over, func() uint64 { return writes } })
 	tag := func() string {
 		r := httptest.NewRequest("GET", "http://console.test/console/keys", nil)
 		r.Header.Set("HX-Request", "true")
@@ -184,8 +182,9 @@ func TestNothingIsMissedBeforeListening(t *testing.T) {
 func TestPollIsAnsweredBeforeAPageIsMade(t *testing.T) {
 	s := newConsole(t)
 	newest := core.JournalKey{Minute: s.Clock.Unix()/60 - 5, Nonce: "a"}
-	s.h = console.New(console.Options{API: s.api, Access: s.access, Now: func() time.Time { return s.Clock },
-		Log: slog.New(slog.DiscardHandler), Newest: func(context.Context) (core.JournalKey, error) { return newest, nil }})
+	s.remade(func(o *console.Options) {
+		o.Newest = func(context.Context) (core.JournalKey, error) { return newest, nil }
+	})
 	since := cutOut(s.get("/console/keys").Body.String(), `data-since="`, `"`)
 	poll := func(what string, want int) int {
 		t.Helper()

@@ -12,6 +12,9 @@
 //	c.page("GET /console/jobs", "jobs", (*ask).jobs)     // pages/jobs.html, in the menu as jobs
 //	c.form("POST /console/jobs/bulk", access.Operate, (*ask).bulk) // returns the next page
 //
+// If a form is rejected, onPage shows the page of the form again. Its template gets the error from {{$.Wrong}}, and the
+// input from {{$.Or "name" "default"}}.
+//
 // A call that fails ends its page: must.Get returns the result of a call, or shows the error in place of the page.
 //
 // A template gets a view. The field .Data is the result of the page's function. The methods of ask format values for

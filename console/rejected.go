@@ -11,7 +11,8 @@ import (
 	"github.com/tickring/tickring/internal/must"
 )
 
-// A rejected form or filter: its page is shown again, with the error and the input.
+// A rejected form or filter: the function of its page runs again, and the page shows the error and the input. The URL of
+// a form names its panel, so that the same panel is open.
 
 // onPage returns the function of a form that do handles. If do fails, the page that get returns shows its open panel
 // with the error and the input.
