@@ -172,10 +172,11 @@ func (a Actor) Did(c Change) Change {
 // Says returns a text that distinguishes change records with equal ID, app and job. If a record is stored again, its
 // text does not change. The text contains the name only if the change is not about a job.
 func (c *Change) Says() string {
-	if c.Job != 0 {
-		return c.Verb + " " + c.New
+	text := c.Verb + " " + c.New + " " + c.Why
+	if c.Job == 0 {
+		text += " " + c.Name
 	}
-	return c.Verb + " " + c.New + " " + c.Name
+	return text
 }
 
 // ActRecord is the content of Change.New in the change record about a whole bulk operation.

@@ -195,7 +195,7 @@ func TestAskedIsInHand(t *testing.T) {
 	})
 }
 
-// TestBusyoverAtOnce: of several runs at once, each goes to an idle address. Where only one is idle, the second run waits for a
+// TestBusyoverAtOnce: of several runs at once, each goes to an idle address. If only one is idle, the second run waits for a
 // new answer.
 func TestBusyoverAtOnce(t *testing.T) {
 	const a, b, c = "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"

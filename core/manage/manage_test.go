@@ -208,3 +208,24 @@ func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestExecutorsRemovedAtOnce: executors of an app that are removed within one millisecond have an entry each in the audit log.
+func TestExecutorsRemovedAtOnce(t *testing.T) {
+	f := newFixture(t)
+	addresses := []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999"}
+	for _, address := range addresses {
+		check.OK(t, f.E.PutExecutor(ctx, core.Executor{App: "shop", Address: address, Beat: f.Clock.Add(-time.Hour)}))
+	}
+	for _, address := range addresses {
+		check.OK(t, f.M.RemoveExecutor(ctx, ann, "shop", address))
+	}
+	list, err := f.Changes("shop", "", 10)
+	check.OK(t, err)
+	n := 0
+	for _, c := range list {
+		if c.Verb == core.VerbRemoved {
+			n++
+		}
+	}
+	check.Equal(t, n, 2)
+}

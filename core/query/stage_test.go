@@ -76,7 +76,7 @@ func (s *stage) deleteApp(name string) { check.OK(s.T, s.F.M.DeleteApp(ctx, ann,
 
 // ---- questions
 
-// audit reports the audit of all jobs, which is that of job 1 if there is no other.
+// audit reports the audit of all jobs.
 func (s *stage) audit(args string) {
 	from, to, _ := strings.Cut(args, " ")
 	all, err := s.F.M.AuditAll(ctx, core.InstantOf(s.Time(from)), core.InstantOf(s.Time(to)))
@@ -147,7 +147,7 @@ func (s *stage) at(args string) {
 	s.shows(strings.Join(words[1:], " "))
 }
 
-// home shows the home page, as it is for a user who sees no app with the word nobody.
+// home shows the home page, as a user sees it. The word nobody stands for a user who sees no app.
 func (s *stage) home(who string) {
 	var sees func(string) bool
 	if who == "nobody" {

@@ -72,7 +72,7 @@ func TestAudits(t *testing.T) {
 	}, newStage)
 }
 
-// TestShown: what is shown of the run of a scheduled time.
+// TestShown: a scheduled time is shown with its run.
 func TestShown(t *testing.T) {
 	story.Play(t, map[string]string{
 		// A time is one of the job's zone. The clock there shows 02:30 twice on 25 October, and skips it on 29 March.
