@@ -76,9 +76,7 @@ func damage(t *testing.T, dir, with string, args ...any) {
 	check.OK(t, sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: args}))
 }
 
-func BenchmarkEngine(b *testing.B) {
-	storetest.Benchmarks(b, func(b *testing.B) *store.Store { return openDir(b, b.TempDir(), sqlite.Options{}) })
-}
+func BenchmarkFire(b *testing.B) { storetest.BenchFire(b, openDir(b, b.TempDir(), sqlite.Options{})) }
 
 // BenchmarkMillion creates a million sleeping jobs, or a million waiting runs, first, which takes a while. Neither must change
 // the cost of a tick.

@@ -15,60 +15,6 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// Benchmarks measures a store's calls on the path of a scheduled run.
-func Benchmarks(b *testing.B, open func(b *testing.B) *store.Store) {
-	for _, n := range []int{500, 1000} {
-		b.Run(fmt.Sprintf("Create%d", n), func(b *testing.B) {
-			s, list := open(b), benchRuns(n*b.N)
-			b.ResetTimer()
-			for batch := range slices.Chunk(list, n) {
-				ok(b, s.CreateRuns(b.Context(), batch)...)
-			}
-			perRow(b, n)
-		})
-	}
-	b.Run("CloseRuns500", func(b *testing.B) {
-		s, list := open(b), benchRuns(500*b.N)
-		for batch := range slices.Chunk(list, 500) {
-			ok(b, s.CreateRuns(b.Context(), batch)...)
-		}
-		ends := benchEnds(list)
-		b.ResetTimer()
-		for batch := range slices.Chunk(ends, 500) {
-			ok(b, s.ChangeRuns(b.Context(), batch)...)
-		}
-		perRow(b, 500)
-	})
-	b.Run("Runs500", func(b *testing.B) {
-		s, list := open(b), benchRuns(500*40)
-		for batch := range slices.Chunk(list, 500) {
-			ok(b, s.CreateRuns(b.Context(), batch)...)
-		}
-		ids := runIDs(list[500*20 : 500*21])
-		for b.Loop() {
-			if found, err := s.Runs.Get(b.Context(), ids); err != nil || len(found) != len(ids) {
-				b.Fatal(len(found), err)
-			}
-		}
-		perRow(b, 500)
-	})
-	for _, n := range []int{1000, 100000} {
-		s := open(b)
-		Sleeping(b, s, n)
-		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) { BenchDue(b, s) })
-		b.Run(fmt.Sprintf("Jobs1000Of%d", n), func(b *testing.B) {
-			for b.Loop() {
-				if found, err := s.Jobs.Get(b.Context(), store.Whole, jobIDs(1000)); err != nil || len(found) != 1000 {
-					b.Fatal(len(found), err)
-				}
-			}
-			perRow(b, 1000)
-		})
-		b.Run(fmt.Sprintf("Advance500Of%d", n), func(b *testing.B) { benchAdvance(b, s, 500) })
-	}
-	b.Run("Fire", func(b *testing.B) { benchFire(b, open(b)) })
-}
-
 // perRow reports the time of one of n rows of an operation.
 func perRow(b *testing.B, n int) {
 	ns := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(n)
@@ -81,14 +27,6 @@ const benchJobCount = 1000
 
 func benchRun(i int) core.Run {
 	return run(core.PlannedRun(core.JobID(i%benchJobCount+1), at(i/benchJobCount)))
-}
-
-func benchRuns(n int) []core.Run {
-	list := make([]core.Run, n)
-	for i := range list {
-		list[i] = benchRun(i)
-	}
-	return list
 }
 
 func benchEnds(runs []core.Run) []core.RunPut {
@@ -144,29 +82,9 @@ func BenchDue(b *testing.B, s *store.Store) {
 	}
 }
 
-func benchAdvance(b *testing.B, s *store.Store, n int) {
-	got, err := s.Jobs.Get(b.Context(), store.Planning, jobIDs(n))
-	ok(b, err)
-	scheds, moves := make([]core.Sched, n), make([]core.Advance, n)
-	for i, id := range jobIDs(n) {
-		scheds[i] = got[id].Is.Sched
-	}
-	for b.Loop() {
-		for i := range scheds {
-			a := scheds[i].Stay()
-			a.NewNext++
-			a.NewPlanAt++
-			a.NewSeq++
-			moves[i], scheds[i] = a, scheds[i].Moved(a)
-		}
-		ok(b, s.Advance(b.Context(), moves)...)
-	}
-	perRow(b, n)
-}
-
-// benchFire makes the calls of a scheduled run from plan to end: 1/5 advance, 1/50 message, receipt, journal and ack, one claim,
+// BenchFire makes the calls of a scheduled run from plan to end: 1/5 advance, 1/50 message, receipt, journal and ack, one claim,
 // and reading and closing it in batches of 50. Eight drivers do it at a time.
-func benchFire(b *testing.B, s *store.Store) {
+func BenchFire(b *testing.B, s *store.Store) {
 	Sleeping(b, s, 1000)
 	const n, drivers = 500, 8
 	var turn atomic.Int64
@@ -186,7 +104,7 @@ func benchFire(b *testing.B, s *store.Store) {
 	perRow(b, n)
 }
 
-// fires is one round of benchFire; rounds differ in their jobs or times.
+// fires is one round of BenchFire; rounds differ in their jobs or times.
 func fires(ctx context.Context, s *store.Store, k, n int) error {
 	runs, jobs := make([]core.Run, n), make([]core.JobID, n)
 	for i := range runs {

@@ -39,7 +39,6 @@ type options struct {
 	jobs    int
 	apply   int
 	dollars float64
-	keep    bool
 	clean   bool
 }
 
@@ -81,7 +80,6 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.jobs, "jobs", 1000, "jobs that fire each minute, each at a second of its own")
 	f.IntVar(&o.apply, "apply", 10_000, "jobs of the file that is applied at once, which then fire in one second")
 	f.Float64Var(&o.dollars, "dollars", 10, "it does not begin if it may cost more than this")
-	f.BoolVar(&o.keep, "keep", false, "leave the stacks there at the end; the command clean removes them")
 	if len(args) > 0 && args[0] == "clean" {
 		o.clean, args = true, args[1:]
 	}

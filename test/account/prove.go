@@ -74,10 +74,6 @@ func prove(ctx context.Context, o options) (held bool, err error) {
 		err = fmt.Errorf("%w (%w)", err, cause)
 	}
 	p.report.print(os.Stdout)
-	if o.keep {
-		p.logf("the stacks stay, and cost: the command clean removes them")
-		return p.report.held(), err
-	}
 	return p.report.held(), errors.Join(err, p.clean())
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -517,23 +516,4 @@ func TestYoungTable(t *testing.T) {
 			check.Equal(t, x.served(500, alone), c.want, "%d N were served in a second", i)
 		}
 	})
-}
-
-// Each fault is drawn about as often as its chance, and none that is off.
-func TestChances(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
-	a := fakeaws.Account{Throttled: 0.2}
-	n := 0
-	for range 1000 {
-		f := a.Fault(fakeaws.Call{Op: "BatchGetItem", N: 10}, r)
-		if f.Before != nil {
-			n++
-		}
-		if f.After != nil || f.Part != nil || f.Between != nil || f.Wait+f.Late > 0 {
-			t.Fatalf("%+v", f)
-		}
-	}
-	if n < 150 || n > 250 {
-		t.Errorf("%d of 1000", n)
-	}
 }

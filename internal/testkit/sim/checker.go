@@ -612,8 +612,6 @@ func (w *World) report0() Report {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"],
-		Retries: w.counts["retries"],
-		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults,
-		w: w, runs: runs}
+	return Report{Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults),
+		Broken: len(refused) + t.nfaults, w: w, runs: runs}
 }

@@ -87,18 +87,14 @@ type Config struct {
 
 // Report has the results of a simulation.
 type Report struct {
-	Seed    uint64
-	Fires   int // number of expected scheduled times, retries and triggers
-	Sent    int
-	Skipped int
-	Retries int
 	Virtual time.Duration
-	Wall    time.Duration
-	Counts  map[string]int
-	Faults  []string                  // descriptions of broken promises, at most 20
-	Broken  int                       // number of broken promises
-	w       *World                    // as it was in the end
-	runs    map[core.JobID][]core.Run // of the nth job of Config.Jobs, from 1; planned runs first
+	// Counts has the number of scheduled times and triggers ("fires"), of runs that were "sent" or "skipped", of
+	// "retries", and of each kind of fault and event.
+	Counts map[string]int
+	Faults []string                  // descriptions of broken promises, at most 20
+	Broken int                       // number of broken promises
+	w      *World                    // as it was in the end
+	runs   map[core.JobID][]core.Run // of the nth job of Config.Jobs, from 1; planned runs first
 }
 
 // World is one simulated deployment.
