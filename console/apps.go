@@ -86,7 +86,7 @@ func (f appForm) into(spec *client.AppSpec) {
 }
 
 // differs returns the differences between the stored app and the form.
-func (f appForm) differs(now client.App) []difference {
+func (f appForm) differs(now client.App) []manifest.FieldChange {
 	spec, mine := specOf(now), now
 	f.into(&spec) // valid, or there would be no conflict
 	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
@@ -94,7 +94,7 @@ func (f appForm) differs(now client.App) []difference {
 	if spec.Token != nil {
 		mine.HasToken = *spec.Token != ""
 	}
-	return differences(manifest.DiffApp(&now, &mine))
+	return manifest.DiffApp(&now, &mine)
 }
 
 func number(n int) string {

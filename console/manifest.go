@@ -201,15 +201,15 @@ func (a *ask) shownAsForm(spec *manage.JobSpec, rev int64) (string, core.Text, e
 // A clash describes the changes by others since a form was shown.
 type clash struct {
 	Changes []change
-	Differs []difference // differences between the stored job and the input
+	Differs []manifest.FieldChange // differences between the stored job and the input
 }
 
 // clash returns the changes of a job after a revision, and the differences from the stored job to the input.
 func (a *ask) clash(now *client.Job, since int64, typed *client.Job) *clash {
 	list := must.Get(a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50}))
-	c := &clash{Differs: differences(manifest.Diff(now, typed))}
+	c := &clash{Differs: manifest.Diff(now, typed)}
 	for i := range list.Changes {
-		one := a.changeOf(&list.Changes[i])
+		one := changeOf(&list.Changes[i])
 		if one.Rev > since {
 			c.Changes = append(c.Changes, one)
 		}

@@ -174,14 +174,14 @@ func (f channelForm) spec() (client.ChannelSpec, error) {
 }
 
 // differs returns the differences between the stored channel and the form, except for secrets.
-func (f channelForm) differs(now client.Channel) []difference {
+func (f channelForm) differs(now client.Channel) []manifest.FieldChange {
 	f.Name = now.Name
 	spec, _ := f.spec() // valid, or there would be no conflict
 	what, _ := api.ManageChannel(spec)
 	what.Channel = what.Channel.Normal()
 	mine := api.ChannelOf(&what.Channel)
 	mine.Set = now.Set
-	return differences(manifest.DiffChannel(&now, &mine))
+	return manifest.DiffChannel(&now, &mine)
 }
 
 // notificationsDo creates a channel, or sets the channels for events without a job.

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/must"
+	"github.com/tickring/tickring/manifest"
 )
 
 // peopleDeed is the permission for the page of users; the API checks it too.
@@ -61,33 +62,10 @@ func personFormOf(one client.User) personForm {
 }
 
 // differs returns the differences between the stored user and the form.
-func (f personForm) differs(now client.User) []difference {
+func (f personForm) differs(now client.User) []manifest.FieldChange {
 	mine := now
 	mine.Grants, mine.Issuer, mine.Subject, mine.Disabled = api.ParseGrants(strings.Fields(f.Roles)), f.Issuer, f.Subject, f.Disabled
-	return personDiffers(&now, &mine)
-}
-
-// personDiffers returns the differences between two versions of a user.
-func personDiffers(was, is *client.User) (list []difference) {
-	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
-	tokens := func(p *client.User) string {
-		names := make([]string, len(p.Tokens))
-		for i, t := range p.Tokens {
-			names[i] = t.Name
-		}
-		return strings.Join(names, ", ")
-	}
-	for _, d := range []difference{
-		{"roles", api.FormatGrants(was.Grants), api.FormatGrants(is.Grants)},
-		{"disabled", set(was.Disabled, "true"), set(is.Disabled, "true")},
-		{"password", set(was.HasPassword, "(set)"), set(is.HasPassword, "(set)")},
-		{"issuer", was.Issuer, is.Issuer}, {"subject", was.Subject, is.Subject}, {"tokens", tokens(was), tokens(is)},
-	} {
-		if d.Old != d.New {
-			list = append(list, d)
-		}
-	}
-	return list
+	return manifest.DiffUser(&now, &mine)
 }
 
 func (a *ask) personForm() personForm {
