@@ -2,14 +2,12 @@ package console
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/must"
@@ -52,76 +50,15 @@ func (p *changesPage) Command() string {
 
 type change struct {
 	client.Change
-	Rev     int64 // revision of the job that the change created; 0: none
-	Fields  []manifest.FieldChange
+	manifest.ChangeRecord
 	Restore bool     // whether the job before the change is known
-	Runs    []string // runs that the change created
-	Cleaned int64    // number of runs that the change removed
 	Jobs    []string // further jobs of a bulk operation
 }
 
-func (a *ask) changeOf(c *client.Change) change {
-	out := change{Change: *c}
-	if c.Job == "" && c.JobID == 0 {
-		switch {
-		case c.User != "":
-			was, _ := recordedPerson(c.Old) // a new user has no earlier record
-			if is, ok := recordedPerson(c.New); ok {
-				out.Fields = personDiffers(was, is)
-			}
-		case c.Verb != core.VerbUpdated:
-		case c.Channel != "":
-			out.Fields = manifest.DiffChannel(recordedChannel(c.Old), recordedChannel(c.New))
-		case c.App != "":
-			out.Fields = manifest.DiffApp(manifest.RecordedApp(c.Old), manifest.RecordedApp(c.New))
-		}
-		return out
-	}
-	old, _ := manifest.Recorded(c.Old)
-	now, rev := manifest.Recorded(c.New)
-	out.Rev = rev
-	out.Restore = old != nil && rev != 0 && (c.Verb == core.VerbUpdated || c.Verb == core.VerbDeleted)
-	if old != nil && now != nil && c.Verb == core.VerbUpdated {
-		out.Fields = manifest.Diff(old, now)
-	}
-	var made struct {
-		Run     string
-		Runs    []string
-		Cleaned int64
-	}
-	if rev == 0 && json.Unmarshal(c.New, &made) == nil {
-		if out.Runs, out.Cleaned = made.Runs, made.Cleaned; made.Run != "" {
-			out.Runs = append(out.Runs, made.Run)
-		}
-	}
+func changeOf(c *client.Change) change {
+	out := change{Change: *c, ChangeRecord: manifest.ReadChange(c)}
+	out.Restore = out.Before != nil && out.Rev != 0 && (c.Verb == core.VerbUpdated || c.Verb == core.VerbDeleted)
 	return out
-}
-
-// recordedChannel returns the channel in a record, without its secrets; nil if there is none.
-func recordedChannel(record json.RawMessage) *client.Channel {
-	var c core.Channel
-	if json.Unmarshal(record, &c) != nil || c.Name == "" {
-		return nil
-	}
-	out := api.ChannelOf(&c)
-	return &out
-}
-
-// recordedPerson returns the user in a record, or the zero value if the record has none; false means that it cannot
-// be read.
-func recordedPerson(record json.RawMessage) (*client.User, bool) {
-	var p struct {
-		Disabled, HasPassword bool
-		Issuer, Subject       string
-		Grants                []client.Grant
-		Tokens                []struct{ Name string }
-	}
-	err := json.Unmarshal(record, &p)
-	out := client.User{Disabled: p.Disabled, HasPassword: p.HasPassword, Issuer: p.Issuer, Subject: p.Subject, Grants: p.Grants}
-	for _, t := range p.Tokens {
-		out.Tokens = append(out.Tokens, client.UserToken{Name: t.Name})
-	}
-	return &out, err == nil
 }
 
 const (
@@ -160,8 +97,7 @@ func (a *ask) auditLog() (any, error) {
 		return p, nil
 	}
 	must.Get(now, err)
-	old, _ := manifest.Recorded(p.Open.Old)
-	p.NowRev, p.Back = now.Rev, manifest.Diff(&now, old)
+	p.NowRev, p.Back = now.Rev, manifest.Diff(&now, p.Open.Before)
 	return p, nil
 }
 
@@ -180,7 +116,7 @@ func (a *ask) findChanges(p *changesPage) {
 				one.Jobs = append(one.Jobs, c.Job)
 				continue
 			}
-			p.Changes = append(p.Changes, a.changeOf(c))
+			p.Changes = append(p.Changes, changeOf(c))
 		}
 		f.After, p.Next, p.Looked = list.Next, "", list.ScannedTo
 		if list.Next != "" {
@@ -274,13 +210,12 @@ func (p *changesPage) open(rev string) {
 			continue
 		}
 		p.Open = c
-		p.Diff = diffOf(recordText(c.Old), recordText(c.New))
+		p.Diff = diffOf(jobText(c.Before), jobText(c.After))
 	}
 }
 
-// recordText returns the manifest of the job in a record; a script is shown as its hash.
-func recordText(record json.RawMessage) string {
-	j, _ := manifest.Recorded(record)
+// jobText returns the manifest of a job; a script is shown as its hash.
+func jobText(j *client.Job) string {
 	if j == nil {
 		return ""
 	}
@@ -300,12 +235,11 @@ func (a *ask) restoreJob() (string, core.Text, error) {
 	f := client.ListChangesParams{Job: a.ref(), To: madeBy(rev), Limit: changesShown}
 	list := must.Get(a.ListChanges(a.Ctx(), f))
 	for i := range list.Changes {
-		c := a.changeOf(&list.Changes[i])
+		c := changeOf(&list.Changes[i])
 		if !c.Restore || itoa(c.Rev) != rev {
 			continue
 		}
-		old, _ := manifest.Recorded(c.Old)
-		spec := sameSpec(old)
+		spec := sameSpec(c.Before)
 		now, err := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
 		rev := now.Rev
 		if err != nil && status(err) != http.StatusNotFound {

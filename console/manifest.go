@@ -209,7 +209,7 @@ func (a *ask) clash(now *client.Job, since int64, typed *client.Job) *clash {
 	list := must.Get(a.ListChanges(a.Ctx(), client.ListChangesParams{Job: now.App + "/" + now.Name, Limit: 50}))
 	c := &clash{Differs: manifest.Diff(now, typed)}
 	for i := range list.Changes {
-		one := a.changeOf(&list.Changes[i])
+		one := changeOf(&list.Changes[i])
 		if one.Rev > since {
 			c.Changes = append(c.Changes, one)
 		}

@@ -56,7 +56,7 @@ func (a *ask) users() (any, error) {
 		mine := now
 		mine.Grants, mine.Disabled = api.ParseGrants(strings.Fields(p.Form.Get("roles"))), p.Form.Get("disabled") != ""
 		mine.Issuer, mine.Subject = p.Form.Get("issuer"), p.Form.Get("subject")
-		p.Clash, a.wrong, p.Tokens = &clash{Differs: personDiffers(&now, &mine)}, "", now.Tokens
+		p.Clash, a.wrong, p.Tokens = &clash{Differs: manifest.DiffUser(&now, &mine)}, "", now.Tokens
 		p.Form.Set("rev", itoa(now.Rev))
 		mark(p.Form, "haspassword", now.HasPassword)
 	}
@@ -70,31 +70,6 @@ func personForm(one client.User) url.Values {
 	mark(f, "disabled", one.Disabled)
 	mark(f, "haspassword", one.HasPassword)
 	return f
-}
-
-// personDiffers returns the differences between two versions of a user.
-func personDiffers(was, is *client.User) (list []manifest.FieldChange) {
-	set := func(is bool, word string) string { return map[bool]string{true: word}[is] }
-	tokens := func(p *client.User) string {
-		names := make([]string, len(p.Tokens))
-		for i, t := range p.Tokens {
-			names[i] = t.Name
-		}
-		return strings.Join(names, ", ")
-	}
-	for _, d := range []manifest.FieldChange{
-		{Path: "roles", Old: api.FormatGrants(was.Grants), New: api.FormatGrants(is.Grants)},
-		{Path: "disabled", Old: set(was.Disabled, "true"), New: set(is.Disabled, "true")},
-		{Path: "password", Old: set(was.HasPassword, "(set)"), New: set(is.HasPassword, "(set)")},
-		{Path: "issuer", Old: was.Issuer, New: is.Issuer},
-		{Path: "subject", Old: was.Subject, New: is.Subject},
-		{Path: "tokens", Old: tokens(was), New: tokens(is)},
-	} {
-		if d.Old != d.New {
-			list = append(list, d)
-		}
-	}
-	return list
 }
 
 func (a *ask) usersDo() (to string, said core.Text, err error) {

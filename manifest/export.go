@@ -285,29 +285,6 @@ func Diff(old, new *client.Job) []FieldChange {
 	return compare("ManifestJob", old, new, func(j *client.Job) object { return jobForm(withText(j), all) })
 }
 
-// Recorded returns the job in the field Old or New of a change record, and the revision of the job. It returns nil if
-// the record has no job definition.
-func Recorded(record []byte) (*client.Job, int64) {
-	r, ok := core.ParseJobRecord(string(record))
-	if !ok || r.Def == nil {
-		return nil, r.Rev
-	}
-	j := api.JobOf(&core.Job{Def: *r.Def, Sched: core.Sched{ID: r.Def.ID, App: r.Def.App, Rev: r.Rev, State: r.State,
-		Schedule: r.Schedule, Misfire: r.Misfire, Grace: r.Grace, Deadline: r.Deadline}})
-	return &j, r.Rev
-}
-
-func RecordedApp(record []byte) *client.App {
-	r, ok := core.ParseAppRecord(string(record))
-	if !ok {
-		return nil
-	}
-	a := api.AppOf(&core.App{Name: r.Name, Title: r.Title, Set: r.Set, Rev: r.Rev, Executors: r.Executors, Allow: r.Allow,
-		WaitForExecutor: r.WaitForExecutor, Overlap: r.Overlap, Limits: r.Limits, Call: r.Call, Notify: r.Notify})
-	a.HasToken = r.HasToken
-	return &a
-}
-
 // DiffApp returns the differences between two apps. For the token, it shows only whether a token is set.
 func DiffApp(old, new *client.App) []FieldChange {
 	token := func(a *client.App) string {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -181,12 +180,10 @@ func undo(job string, change int64) string {
 // before is the job as it was before a change, and the number of that; 0 where the
 // change was of something else.
 func before(c *client.Change) (*client.Job, int64) {
-	old, _ := manifest.Recorded(c.Old)
-	_, number := manifest.Recorded(c.New)
-	if old == nil || number == 0 {
-		return nil, 0
+	if r := manifest.ReadChange(c); r.Before != nil && r.Rev != 0 {
+		return r.Before, r.Rev
 	}
-	return old, number
+	return nil, 0
 }
 
 func (c *changeCmd) restore(e *conn) error {
@@ -216,45 +213,14 @@ func (c *changeCmd) restore(e *conn) error {
 	return e.applyText(fmt.Sprintf("%s/%s before change %d", job.App, job.Name, c.Restore), data, nil)
 }
 
-// changed describes the difference between the records of a change: old and new values if the records hold them, otherwise the
-// names of the fields; for removed runs, their number.
+// changed describes the content of a change: the old and new values of fields, or the number of removed runs.
 func (e *Env) changed(c *client.Change) []string {
-	if n, is := fields(c.New)["cleaned"].(float64); is && c.Verb == core.VerbCleaned {
-		return []string{fmt.Sprintf("%.0f runs", n)}
+	switch r := manifest.ReadChange(c); {
+	case r.Cleaned != 0:
+		return []string{fmt.Sprintf("%d runs", r.Cleaned)}
+	case c.Verb == core.VerbUpdated && c.Reason == "" && (r.Before != nil || c.JobID == 0):
+		return e.updated(r.Fields)
+	default:
+		return e.diffLines(r.Fields)
 	}
-	if c.Verb != core.VerbUpdated {
-		return nil
-	}
-	before, _ := manifest.Recorded(c.Old)
-	after, _ := manifest.Recorded(c.New)
-	if before != nil && after != nil {
-		if diff := manifest.Diff(before, after); len(diff) > 0 {
-			return e.diffLines(diff)
-		}
-	}
-	old, want := fields(c.Old), fields(c.New)
-	if old == nil || want == nil {
-		return nil
-	}
-	all := maps.Clone(old)
-	maps.Copy(all, want)
-	maps.DeleteFunc(all, func(key string, _ any) bool {
-		return key == "rev" || key == "revAt" || reflect.DeepEqual(old[key], want[key])
-	})
-	if len(all) == 0 {
-		return nil
-	}
-	return []string{strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
-}
-
-// fields returns the fields of a record together with those in its "def"; it returns nil if record is not an object.
-func fields(record json.RawMessage) map[string]any {
-	var all map[string]any
-	if json.Unmarshal(record, &all) != nil {
-		return nil
-	}
-	def, _ := all["def"].(map[string]any)
-	maps.Copy(all, def)
-	delete(all, "def")
-	return all
 }
