@@ -288,16 +288,16 @@ func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error)
 		s.fail(w, r, err)
 		return
 	}
-	if text, is := v.(yamlText); is {
+	if _, is := v.(openAPI); is {
 		w.Header().Set("Content-Type", "application/yaml")
-		w.Write(text)
+		w.Write(document)
 		return
 	}
 	write(w, http.StatusOK, v)
 }
 
-// yamlText is an answer in YAML. All other answers are JSON.
-type yamlText []byte
+// openAPI stands for the OpenAPI document, the only answer that is not JSON.
+type openAPI struct{}
 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -312,7 +312,7 @@ func write(w http.ResponseWriter, status int, v any) {
 func Document() []byte { return document }
 
 func (s *server) GetOpenAPI(r *http.Request) (any, error) {
-	return yamlText(document), nil
+	return openAPI{}, nil
 }
 
 func (s *server) GetStatus(r *http.Request) (any, error) {

@@ -268,7 +268,7 @@ func (e *Executor) Start() error {
 	now := time.Now()
 	e.mu.Lock()
 	for _, p := range was.past {
-		e.past.add(p.id, p.at, now)
+		e.past.add(p.ID, p.At, now)
 	}
 	e.mu.Unlock()
 	// Before servers learn that these runs have ended, or callers submit them again.

@@ -72,9 +72,9 @@ type flush struct {
 	err  error
 }
 
-// A remembered run has ended; at is when, in ms.
+// A remembered run has ended; At is when, in ms.
 type remembered struct {
-	id, at int64
+	ID, At int64
 }
 
 // found is the content of a journal when it was opened.
@@ -266,13 +266,9 @@ func (j *journal) begin() error {
 		j.lock = f
 	}
 	past := j.past()
-	var head, rec []byte
+	var head []byte
 	for chunk := range slices.Chunk(past, 10_000) {
-		rec = rec[:0]
-		for _, p := range chunk {
-			rec = binary.AppendVarint(binary.AppendVarint(rec, p.id), p.at)
-		}
-		head = frame(head, recPast, rec)
+		head = frameJSON(head, recPast, chunk)
 	}
 	j.mu.Lock()
 	for _, e := range j.sorted() {
@@ -435,15 +431,11 @@ func sizeOf(it *wire.CallbackItem) int64 { return int64(200 + len(it.Msg) + len(
 func (j *journal) taken(ids ...int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var rec []byte
 	for _, id := range ids {
 		j.forget(id)
-		if j.dir != "" {
-			rec = binary.AppendVarint(rec, id)
-		}
 	}
 	if j.dir != "" {
-		j.buf = frame(j.buf, recTaken, rec)
+		j.buf = frameJSON(j.buf, recTaken, ids)
 	}
 	j.wakeSoon()
 }
@@ -554,29 +546,19 @@ func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 			past = append(past, remembered{r.LogID, r.At})
 		}
 	case recTaken:
-		for _, id := range numbers(rec) {
-			j.forget(id)
+		var ids []int64
+		if json.Unmarshal(rec, &ids) == nil {
+			for _, id := range ids {
+				j.forget(id)
+			}
 		}
 	case recPast:
-		for pair := range slices.Chunk(numbers(rec), 2) {
-			if len(pair) == 2 {
-				past = append(past, remembered{pair[0], pair[1]})
-			}
+		var ended []remembered
+		if json.Unmarshal(rec, &ended) == nil {
+			past = append(past, ended...)
 		}
 	}
 	return past
-}
-
-// numbers reads the numbers of a record.
-func numbers(rec []byte) (list []int64) {
-	for len(rec) > 0 {
-		v, n := binary.Varint(rec)
-		if n <= 0 {
-			break
-		}
-		list, rec = append(list, v), rec[n:]
-	}
-	return list
 }
 
 const headLen = 8

@@ -293,7 +293,7 @@ func TestJournalLargerThanAFile(t *testing.T) {
 
 func FuzzJournal(f *testing.F) {
 	run := order(1, 1, "h")
-	f.Add(frame(frame(nil, recAccept, wire.AppendRun(nil, &run)), recTaken, []byte{2}))
+	f.Add(frameJSON(frame(nil, recAccept, wire.AppendRun(nil, &run)), recTaken, []int64{1}))
 	f.Add([]byte{0xff, 0xff, 0xff, 0x03, 0, 0, 0, 0, 1})
 	f.Add(frameJSON(nil, recEnd, endRecord{wire.CallbackItem{LogID: 7, Code: 500, Msg: "m", Data: "d", RetryAfter: 60}, 1}))
 	f.Add(frameJSON(nil, recGroup, groupRecord{7, group{Pid: 5, Session: 1, Mark: "m"}}))

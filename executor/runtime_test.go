@@ -417,7 +417,7 @@ func TestMemory(t *testing.T) {
 	if m.has(0, now) || m.has(1, now) || !m.has(2, now) || !m.has(4, now) || len(m.at) != 3 {
 		t.Errorf("%+v", m)
 	}
-	if l := m.list(now); len(l) != 3 || l[0].id != 2 || l[2].id != 4 {
+	if l := m.list(now); len(l) != 3 || l[0].ID != 2 || l[2].ID != 4 {
 		t.Errorf("%v", l)
 	}
 	// If the clock jumps back, no run is forgotten early. If it jumps ahead, a forgotten run starts only if the scheduler

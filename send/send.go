@@ -32,8 +32,6 @@ type Options struct {
 	Timeout time.Duration // default: 3 s
 	// CallTimeout is the timeout of a call to a plain HTTP endpoint if its job has no timeout.
 	CallTimeout time.Duration // default: 60 s
-	// MaxConns is the maximum number of connections to one address.
-	MaxConns int // default: 512
 	// ReportURL is the base URL to which results are reported by `call:` executors that responded with 202, by functions and
 	// by queue consumers.
 	ReportURL string
@@ -102,6 +100,9 @@ type Sender struct {
 	places atomic.Int64
 }
 
+// maxConns is the maximum number of connections to one address.
+const maxConns = 512
+
 // maxPaths limits paths. A send to an address without an entry can cost two calls.
 const maxPaths = 10_000
 
@@ -119,15 +120,12 @@ func New(o Options) *Sender {
 	if o.CallTimeout == 0 {
 		o.CallTimeout = time.Minute
 	}
-	if o.MaxConns == 0 {
-		o.MaxConns = 512
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return &Sender{
 		o:     o,
-		wire:  wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: o.MaxConns}),
+		wire:  wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: maxConns}),
 		call:  newCaller(o),
 		paths: map[string]wire.Dialect{},
 	}

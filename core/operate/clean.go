@@ -103,9 +103,9 @@ func (op *Operate) Clean(ctx context.Context, actor core.Actor, q CleanRequest) 
 			return CleanResult{}, err
 		}
 	}
-	oldest, err := op.ask.OldestMessage(ctx)
+	oldest, err := op.store.Queue.Oldest(ctx)
 	if err != nil {
-		return CleanResult{}, err
+		return CleanResult{}, core.Retryable(err)
 	}
 	counted, err := op.counts.Counted(ctx)
 	if err != nil {

@@ -212,9 +212,9 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 			continue
 		}
 		if at, planned := f.Run.Planned(); run == nil && planned {
-			cleaned, err := op.ask.Cleaned(ctx, f.Run.Job())
+			cleaned, err := op.store.Cleaned(ctx, f.Run.Job())
 			if err != nil {
-				return nil, err
+				return nil, core.Retryable(err)
 			}
 			if at <= cleaned {
 				r.Why, r.final = core.Say("records of the job's runs were deleted: whether this run started is unknown"), true

@@ -2,7 +2,6 @@ package postrun
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,18 +13,6 @@ import (
 // Notices handles messages that request notifications. Messages returns an error for each message.
 type Notices interface {
 	Messages(ctx context.Context, list []ring.Message) []error
-}
-
-// tell passes messages to Notices.
-func (l *Worker) tell(ctx context.Context, list []ring.Message) []error {
-	if l.o.Notices != nil {
-		return l.o.Notices.Messages(ctx, list)
-	}
-	errs := make([]error, len(list))
-	for i := range errs {
-		errs[i] = errors.New("this deployment sends no notifications")
-	}
-	return errs
 }
 
 // passOn requests the pending notification of a run with its own message. It comes after the log was tried or

@@ -54,7 +54,7 @@ type Options struct {
 	SilentFor time.Duration
 	// Made is called with the outcome of each log. The function must not block. nil: no call.
 	Made func(r *core.Run, o Outcome)
-	// Notices handles the messages that request notifications. nil: these messages fail and are delivered again.
+	// Notices handles the messages that request notifications. Required.
 	Notices Notices
 }
 
@@ -119,7 +119,7 @@ func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
 		all.Go(func() { errs[i] = l.handle(ctx, &list[i]) })
 	}
 	if len(notices) > 0 {
-		for k, err := range l.tell(ctx, notices) {
+		for k, err := range l.o.Notices.Messages(ctx, notices) {
 			errs[of[k]] = err
 		}
 	}

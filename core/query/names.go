@@ -6,22 +6,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
-
-// Cleaned returns the scheduled time up to which users may have removed planned runs of a job; 0: no runs were
-// removed.
-func (q *Queries) Cleaned(ctx context.Context, job core.JobID) (core.Instant, error) {
-	at, err := q.store.Cleaned(ctx, job)
-	return at, core.Retryable(err)
-}
-
-// OldestMessage returns the due time, possibly estimated, of the oldest message in the delay queue.
-func (q *Queries) OldestMessage(ctx context.Context) (ring.Oldest, error) {
-	oldest, err := q.store.Queue.Oldest(ctx)
-	return oldest, core.Retryable(err)
-}
 
 // Names maps each job number to app/name. Deleted jobs are included until their records are removed.
 func (q *Queries) Names(ctx context.Context, jobs []core.JobID) (map[core.JobID]string, error) {
