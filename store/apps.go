@@ -13,11 +13,7 @@ const KindApp = "app"
 var apps = Sealed(Table[core.App]{Kind: KindApp,
 	Name:    func(a *core.App) string { return a.Name },
 	Version: func(a *core.App) int64 { return a.Rev },
-	Decode: func(r *Record) (a core.App, err error) {
-		err = json.Unmarshal(r.Body, &a)
-		a.Name, a.Rev = r.Name, r.V
-		return a, err
-	}})
+	Fill:    func(a *core.App, r *Record) { a.Name, a.Rev = r.Name, r.V }})
 
 // Apps reads apps by name. Apps that do not exist are not in the result.
 func (s *Store) Apps(ctx context.Context, names ...string) (map[string]Value[core.App], error) {
@@ -42,8 +38,8 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	milli(&a.Pause.From, &a.Pause.To, &a.Created)
 	a.Past = core.PauseHistory{}
 	if rec.V != 0 {
-		was, err := apps.Decode(&rec)
-		if err != nil {
+		var was core.App
+		if err := json.Unmarshal(rec.Body, &was); err != nil {
 			return err
 		}
 		a.Past = was.Past.After(was.Pause, a.Pause)

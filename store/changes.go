@@ -31,7 +31,7 @@ func ChangeWrites(c *core.Change, expires time.Time) []Write {
 	says.Write([]byte(c.Says()))
 	name := fmt.Sprintf("%s#%010d#%016x", ChangesUpTo(c.ID), c.Job, says.Sum64())
 	head := storedChange{*c, uint(len(c.Old))}
-	head.At = core.FromMillis(core.Millis(c.At))
+	milli(&head.At)
 	body, err := EncodeHead(head, []byte(c.Old+c.New))
 	if err != nil {
 		panic(fmt.Sprintf("a type of strings, numbers and a time has no JSON: %v", err))

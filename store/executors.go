@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -17,11 +16,7 @@ func executorsOf(app string) Table[core.Executor] {
 	return Table[core.Executor]{Kind: KindExecutors(app),
 		Name:    func(e *core.Executor) string { return e.Address },
 		Version: func(e *core.Executor) int64 { return core.Millis(e.Beat) + 1 },
-		Decode: func(r *Record) (e core.Executor, err error) {
-			err = json.Unmarshal(r.Body, &e)
-			e.App, e.Address, e.Beat = app, r.Name, core.FromMillis(r.V-1)
-			return e, err
-		}}
+		Fill:    func(e *core.Executor, r *Record) { e.App, e.Address, e.Beat = app, r.Name, core.FromMillis(r.V-1) }}
 }
 
 // KindExecutors is the kind of the records of an app's executors.

@@ -20,7 +20,7 @@ func JobName(id core.JobID) string { return fmt.Sprintf("%010d", id) }
 
 // Bury returns the write of a tombstone.
 func Bury(t core.Tombstone) (Write, error) {
-	t.RevAt = core.FromMillis(core.Millis(t.RevAt))
+	milli(&t.RevAt)
 	return tombstones.Put(nil, t, Any)
 }
 

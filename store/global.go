@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 
 	"github.com/tickring/tickring/core"
 )
@@ -13,11 +12,7 @@ const globalName = "-"
 var globals = Table[core.Global]{Kind: "global",
 	Name:    func(*core.Global) string { return globalName },
 	Version: func(g *core.Global) int64 { return g.Rev },
-	Decode: func(r *Record) (g core.Global, err error) {
-		err = json.Unmarshal(r.Body, &g)
-		g.Rev = r.V
-		return g, err
-	}}
+	Fill:    func(g *core.Global, r *Record) { g.Rev = r.V }}
 
 // Global returns the item with the state of the whole deployment, zero before the first PutGlobal. It returns an error if the
 // data belongs to another deployment.

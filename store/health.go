@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -19,11 +18,7 @@ const keepHealth = 24 * time.Hour
 var healths = Table[core.Health]{Kind: KindHealth,
 	Name:    func(h *core.Health) string { return h.Of },
 	Version: func(h *core.Health) int64 { return core.Millis(h.At) },
-	Decode: func(r *Record) (h core.Health, err error) {
-		err = json.Unmarshal(r.Body, &h)
-		h.Of, h.At = r.Name, core.FromMillis(r.V)
-		return h, err
-	}}
+	Fill:    func(h *core.Health, r *Record) { h.Of, h.At = r.Name, core.FromMillis(r.V) }}
 
 func (s *Store) Healths(ctx context.Context) ([]core.Health, error) { return healths.ReadAll(ctx, s) }
 
@@ -37,11 +32,7 @@ const keepUses = 48 * time.Hour
 var uses = Table[core.Uses]{Kind: "uses", Spread: true,
 	Name:    func(u *core.Uses) string { return u.Job.String() },
 	Version: func(u *core.Uses) int64 { return core.Millis(u.Since) }, // no write has a condition
-	Decode: func(r *Record) (u core.Uses, err error) {
-		err = json.Unmarshal(r.Body, &u)
-		u.Since = core.FromMillis(r.V)
-		return u, err
-	}}
+	Fill:    func(u *core.Uses, r *Record) { u.Since = core.FromMillis(r.V) }}
 
 func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
 	names := make([]string, len(jobs))

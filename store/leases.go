@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/tickring/tickring/core"
 )
@@ -10,11 +9,7 @@ import (
 var leases = Table[core.Lease]{Kind: "lease",
 	Name:    func(l *core.Lease) string { return l.Name },
 	Version: leaseVersion,
-	Decode: func(r *Record) (l core.Lease, err error) {
-		err = json.Unmarshal(r.Body, &l)
-		l.Name, l.Epoch = r.Name, r.V/2
-		return l, err
-	}}
+	Fill:    func(l *core.Lease, r *Record) { l.Name, l.Epoch = r.Name, r.V/2 }}
 
 // leaseVersion grows when a lease is taken and when it is released. A renewal keeps it, because Until is no condition.
 func leaseVersion(l *core.Lease) int64 {

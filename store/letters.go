@@ -25,12 +25,12 @@ var letters = Table[core.Letter]{Kind: KindLetter,
 	Name:    func(l *core.Letter) string { return l.ID },
 	Version: func(l *core.Letter) int64 { return core.Millis(l.At) },
 	Encode:  func(l *core.Letter) ([]byte, error) { return EncodeHead(l, []byte(l.Body)) },
-	Decode: func(r *Record) (core.Letter, error) {
-		l := core.Letter{ID: r.Name}
+	Decode: func(r *Record) (l core.Letter, err error) {
 		body, err := DecodeHead(r.Body, &l)
 		l.Body = string(body)
 		return l, err
-	}}
+	},
+	Fill: func(l *core.Letter, r *Record) { l.ID = r.Name }}
 
 // LetterID returns the ID of a dead-letter message. IDs sort by the time of the message, newest first.
 func LetterID(at time.Time, message string) string {

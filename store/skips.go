@@ -26,7 +26,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	groups := make([]Group, len(skips))
 	for i, keep := range s.Keep(ctx, jobs...) {
 		skip := skips[i]
-		skip.Made = core.FromMillis(core.Millis(skip.Made))
+		milli(&skip.Made)
 		w, err := skipsOf(jobs[i]).Put(nil, skip, Lower)
 		if err != nil {
 			return slices.Repeat([]error{err}, len(skips))

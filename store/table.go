@@ -24,6 +24,8 @@ type Table[T any] struct {
 	// Encode returns the body of a value, and Decode the value of a record; nil means JSON.
 	Encode func(*T) ([]byte, error)
 	Decode func(*Record) (T, error)
+	// Fill sets the fields of a decoded value that only the name and the version of its record have; nil: there are none.
+	Fill func(*T, *Record)
 	// Seal and Open encrypt and decrypt the secrets of a value; nil means that it has none.
 	Seal, Open func(*secretbox.Box, T) (T, error)
 }
@@ -161,6 +163,9 @@ func (t Table[T]) Value(rec *Record, box *secretbox.Box) (v Value[T]) {
 		v.Is, v.Err = t.Decode(rec)
 	default:
 		v.Err = json.Unmarshal(rec.Body, &v.Is)
+	}
+	if t.Fill != nil {
+		t.Fill(&v.Is, rec)
 	}
 	if v.Err == nil && t.Open != nil {
 		v.Is, v.Err = t.Open(box, v.Is)

@@ -2,7 +2,6 @@ package notification
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -36,11 +35,7 @@ const keepStates = 48 * time.Hour
 var states = store.Table[State]{Kind: "notice",
 	Name:    func(s *State) string { return s.Name },
 	Version: func(s *State) int64 { return s.V },
-	Decode: func(r *store.Record) (v State, err error) {
-		err = json.Unmarshal(r.Body, &v)
-		v.Name, v.V = r.Name, r.V
-		return v, err
-	}}
+	Fill:    func(s *State, r *store.Record) { s.Name, s.V = r.Name, r.V }}
 
 // States reads the notifications of jobs and channels, by the names of JobName and ChannelName. States that are not stored are
 // not in the result.

@@ -16,7 +16,7 @@ import (
 const keepWaiting = 400 * 24 * time.Hour
 
 // waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
-// records list the waiting runs of a job, in descending order.
+// records list the waiting runs of a job. Their names sort by ID, highest first.
 func waitingKey(id core.RunID) store.Key {
 	return store.Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", math.MaxInt64-int64(id))}
 }
