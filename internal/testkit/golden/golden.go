@@ -115,7 +115,7 @@ func Replay(t *testing.T, play func(t *testing.T, text string) (played string)) 
 }
 
 // differs fails t at the first line in which the played lines differ from the lines of the file.
-func differs(t *testing.T, file string, want, got []string) {
+func differs(t testing.TB, file string, want, got []string) {
 	t.Helper()
 	for i := range max(len(want), len(got)) {
 		w, g := "no line", "no line"
