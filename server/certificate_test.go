@@ -46,6 +46,7 @@ func writePair(t *testing.T, cert, key string, serial int64, ip net.IP, names ..
 // TestTLS: the server speaks TLS with the files as they are now; new ones that cannot
 // be used leave the old ones in use.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	roots := x509.NewCertPool()

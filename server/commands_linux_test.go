@@ -116,6 +116,7 @@ func gone(t *testing.T, group string) {
 // TestCommands: the run reports how each kind of command ends, and no command affects anything else.
 func TestCommands(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	s, dir := commanding(t, Options{})
 	check.OK(t, os.Symlink("/", filepath.Join(dir, "out")))
 	type is struct {
@@ -207,6 +208,7 @@ func TestCommands(t *testing.T) {
 
 // TestCommandLog: a log can be read while its command runs, and afterwards.
 func TestCommandLog(t *testing.T) {
+	t.Parallel()
 	s, dir := commanding(t, Options{})
 	commandJob(t, s, "log", core.Command{Line: "echo begun; echo > begun; until [ -e go ]; do sleep 0.01; done; echo over"})
 	id := trigger(t, s, "log")
@@ -353,7 +355,7 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
 	long := trigger(t, s, "long")
 	waitFor(t, filepath.Join(dir, "begun"))
-	at := core.InstantOf(time.Now()) + 5
+	at := core.InstantOf(time.Now()) + 3
 	commandJob(t, s, "late", core.Command{Line: "echo > late"}, func(j *manage.JobSpec) {
 		j.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: at}}}
 		j.Deadline = 5 * time.Second
@@ -434,7 +436,7 @@ func TestCommandsStop(t *testing.T) {
 func TestCommandThatMayHaveBegun(t *testing.T) {
 	t.Parallel()
 	data, dir := t.TempDir(), realDir(t)
-	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir)}
+	o := Options{Dir: data, CommandsMost: 1, Commands: allowed(t, dir), Drain: 2 * time.Second}
 	s, _ := commanding(t, o)
 	commandJob(t, s, "long", core.Command{Line: "echo > begun; until [ -e go ]; do sleep 0.01; done"})
 	commandJob(t, s, "taken", core.Command{Line: "echo > taken"})
@@ -459,6 +461,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 // TestCommandsRefused: commands that are not allowed are rejected when they are saved, and again when they are sent.
 func TestCommandsRefused(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	u, err := user.Current()
 	check.OK(t, err)
 	data, dir := t.TempDir(), realDir(t)

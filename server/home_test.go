@@ -177,6 +177,7 @@ func TestForeignHostNamesAreRejected(t *testing.T) {
 		{Options{Provider: oidc.Settings{Issuer: "https://id.example", ClientID: "c", URL: "https://jobs.example"}},
 			[]string{"$", "jobs.example"}, []string{"evil.example"}},
 	} {
+		c.o.RefusedWait = time.Nanosecond
 		s := start(t, c.o)
 		check.Equal(t, s.AsksTokens(), true, "others can come by its URL: it asks for tokens")
 		at := s.ln.Addr().String()

@@ -139,6 +139,7 @@ func TestLostLogs(t *testing.T) {
 // the message was cut.
 func TestMessageForLog(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	s := start(t, Options{})
 	var reports sync.WaitGroup
 	defer reports.Wait()

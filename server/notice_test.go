@@ -96,6 +96,7 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 // TestNoticeOfNoJob: a dead-letter message without a readable job notifies the channels in the manifest's defaults, after apply has
 // stored these. Before that it notifies none, and afterwards the channel stays.
 func TestNoticeOfNoJob(t *testing.T) {
+	t.Parallel()
 	h := newHook(t)
 	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
 	cl := s.client(t)

@@ -62,6 +62,7 @@ func TestFewWaitToBeRefused(t *testing.T) {
 // TestWhoIsRefusedLeavesATrace: the server logs executors that it rejects for their token, and counts rejections by endpoint.
 func TestWhoIsRefusedLeavesATrace(t *testing.T) {
 	texts := golden.New(t)
+	t.Parallel()
 	var log lines
 	s := start(t, Options{RefusedWait: time.Nanosecond, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	shop, pay := "secret-of-shop", "secret-of-pay"

@@ -30,9 +30,9 @@ func TestRestored(t *testing.T) {
 	t.Parallel()
 	dir, copied := t.TempDir(), t.TempDir()
 	jobs, runs := map[core.JobID]string{}, map[core.RunID]string{}
-	work := func(s *running, when string) {
+	work := func(s *running, when string) *miniexec.Executor {
 		t.Helper()
-		startExecutor(t, miniexec.Options{App: "web", Admin: s.URL()})
+		exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL()})
 		save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "made-" + when, Handler: "work"}})
 		j, err := s.Manage().Job(t.Context(), "web/made-"+when)
 		check.OK(t, err)
@@ -47,15 +47,17 @@ func TestRestored(t *testing.T) {
 			}
 			runs[id] = when
 		}
+		return exec
 	}
 	s := start(t, Options{Dir: dir})
 	from := core.InstantOf(time.Now()) + 1
-	work(s, "before")
+	exec := work(s, "before")
 	eventually(t, 30*time.Second, func() error { return ran(s, 2) })
+	exec.Close() // while the server takes its reports
 	s.stop()
 	check.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	s = start(t, Options{Dir: dir})
-	work(s, "between")
+	work(s, "between").Close()
 	s.stop()
 
 	out := &lines{}

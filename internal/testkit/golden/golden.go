@@ -15,7 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 )
 
@@ -104,14 +103,32 @@ func Replay(t *testing.T, play func(t *testing.T, text string) (played string)) 
 		section := &archive.Files[i]
 		t.Run(section.Name, func(t *testing.T) {
 			played := play(t, string(section.Data))
-			if d := cmp.Diff(string(section.Data), played); d != "" && !*update {
-				t.Errorf("%s differs (-file +played):\n%s", file, d)
+			if !*update {
+				differs(t, file, strings.Split(string(section.Data), "\n"), strings.Split(played, "\n"))
 			}
 			section.Data = []byte(played)
 		})
 	}
 	if *update {
 		File(t, file, txtar.Format(archive))
+	}
+}
+
+// differs fails t at the first line in which the played lines differ from the lines of the file.
+func differs(t testing.TB, file string, want, got []string) {
+	t.Helper()
+	for i := range max(len(want), len(got)) {
+		w, g := "no line", "no line"
+		if i < len(want) {
+			w = want[i]
+		}
+		if i < len(got) {
+			g = got[i]
+		}
+		if w != g {
+			t.Errorf("after %q is\n%s\n%s has\n%s", want[max(0, min(i, len(want))-1)], g, file, w)
+			return
+		}
 	}
 }
 

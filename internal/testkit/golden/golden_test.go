@@ -47,3 +47,14 @@ func TestTextsFail(t *testing.T) {
 		})
 	}
 }
+
+func TestReplayNamesTheFirstDifference(t *testing.T) {
+	for played, failure := range map[string]string{"ask answer ask": "", "ask other ask": `after "ask" is`, "ask answer": "no line",
+		"ask answer ask more": `after "ask" is`} {
+		r := &recorder{TB: t}
+		differs(r, "file", []string{"ask", "answer", "ask"}, strings.Fields(played))
+		if all := strings.Join(r.failures, "\n"); (all == "") != (failure == "") || !strings.Contains(all, failure) {
+			t.Errorf("%s: failures are %q, not %q", played, all, failure)
+		}
+	}
+}
