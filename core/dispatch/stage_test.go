@@ -483,9 +483,11 @@ func (st *stage) comes(args string) {
 	if name, is := strings.CutPrefix(args, "without "); is {
 		lost = st.Run(name)
 	}
-	for got := st.s.Due(ring.KindFires); got != nil; got = st.s.Due(ring.KindFires) {
-		if m := got[0].Message; m.Fires[0].Run == lost || st.handle(st.d, []ring.Message{m})[0].Ack {
-			st.s.Ack(got...)
+	for due, _ := st.s.Depth(ring.KindFires); due > 0; due, _ = st.s.Depth(ring.KindFires) {
+		for _, x := range st.s.Receive(ring.KindFires, 10) {
+			if m := x.Message; m.Fires[0].Run == lost || st.handle(st.d, []ring.Message{m})[0].Ack {
+				st.s.Ack(x)
+			}
 		}
 	}
 }

@@ -185,6 +185,17 @@ func TestSends(t *testing.T) {
 	}, newStage)
 }
 
+// TestWaitsForExecutor: a run waits for an executor as long as its job says.
+func TestWaitsForExecutor(t *testing.T) {
+	const away = "app executors=; job 7 waitforexecutor="
+	story.Play(t, map[string]string{
+		// A queue that rounds times down to seconds does not deliver the last check repeatedly until the wait is over.
+		"less than a second": away + "500ms; fire 7@0s; +900ms; come; +1s; come",
+		// A trigger got a later due time. An old message that arrives after that time does not shorten its wait.
+		"since its due time": away + "10m; run 7#1 state=queued owner= cause=api at=0s slot=0s; +1s; fire 7#1 slot=-15m",
+	}, newStage)
+}
+
 // TestUnreadable: a run that cannot be read is not claimed, and the others of its message are handled.
 func TestUnreadable(t *testing.T) {
 	story.Play(t, map[string]string{

@@ -236,35 +236,3 @@ func TestWakesByPlan(t *testing.T) {
 		}
 	})
 }
-
-// TestLastLookIsASecondAhead: a queue that rounds times down to seconds does not deliver the last check repeatedly
-// until the wait is over.
-func TestLastLookIsASecondAhead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 500 * time.Millisecond })
-		if r := w.after(900 * time.Millisecond); r.State != core.Queued {
-			t.Errorf("within a second: %s %s", r.State, r.Reason)
-		}
-		if r := w.after(time.Second); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
-			t.Errorf("then: %s %s", r.State, r.Reason)
-		}
-	})
-}
-
-// TestWaitIsOfTheSlotOfTheRun: a trigger got a later due time. An old message that arrives after that time does not
-// shorten its wait.
-func TestWaitIsOfTheSlotOfTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, nil)
-		trigger := fixture.Trigger("away", core.NumberedRun(7, 1), w.at)
-		trigger.State = core.Queued
-		w.s.Create(trigger)
-		w.run = trigger.ID
-		old := trigger.Fire()
-		old.Slot -= 900
-		w.enqueue(old)
-		if r := w.after(time.Second); r.State != core.Queued {
-			t.Errorf("%s %s while it may wait", r.State, r.Reason)
-		}
-	})
-}

@@ -67,32 +67,3 @@ func TestWithheldFirst(t *testing.T) {
 	f.M = f.Fresh(&faults{})
 	f.Job("shop/clean")
 }
-
-// TestMostDeclared: code cannot declare more jobs of an app than the maximum. Jobs of users do
-// not count, and a deleted job makes room.
-func TestMostDeclared(t *testing.T) {
-	f := newFixture(t)
-	make := func(name string, most int) error {
-		s := spec(name, every(time.Hour))
-		s.Declared, s.MostDeclared = true, most
-		return f.M.Save(ctx, program, []manage.JobSpec{s})[0].Err
-	}
-	for i := range 3 {
-		check.OK(t, f.M.Save(ctx, ann, []manage.JobSpec{spec(fmt.Sprintf("hers-%d", i), every(time.Hour))})[0].Err)
-	}
-	for i := range 6 {
-		if err := make(fmt.Sprintf("its-%d", i), 5); (i == 5) != (core.CodeOf(err) == core.CodeTooLarge) {
-			t.Errorf("job %d: %v", i, err)
-		}
-	}
-	if err := make("its-6", 0); err != nil {
-		t.Errorf("without a bound: %v", err)
-	}
-	for _, name := range []string{"shop/its-1", "shop/its-2"} {
-		check.Call(t)(f.M.Delete(ctx, program, name, nil))
-	}
-	f.Clock = f.Clock.Add(time.Minute)
-	if err := make("its-7", 5); err != nil {
-		t.Errorf("with room again: %v", err)
-	}
-}

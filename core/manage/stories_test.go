@@ -10,8 +10,9 @@ import (
 func TestSaves(t *testing.T) {
 	story.Play(t, map[string]string{
 		// A revision is later than the one before, even if the clock stands still.
-		"revisions": "save sweep every=10s; save sweep every=10s; save sweep every=10s params=day",
-		"no caller": "by; save b every=1m; by run 858; save b every=1m", // reserved for a run that replaces another
+		"revisions":       "save sweep every=10s; save sweep every=10s; save sweep every=10s params=day",
+		"planned at once": "save sweep every=1s",
+		"no caller":       "by; save b every=1m; by run 858; save b every=1m", // reserved for a run that replaces another
 		// An edit, and a pause and resume, of a fixed delay keep its open chain. Its run is sent again with its ID under the new
 		// revision, unless it is on its way.
 		"fixed delay": `save poll delay=1s; +1s; save poll delay=1s params=x; pause shop/poll; +1m; resume shop/poll
@@ -53,6 +54,10 @@ func TestDeclarations(t *testing.T) {
 		// A deleted job stays deleted, also if a user changed it before, or created and deleted a job with this name.
 		"deleted": taken + `remove clean; declare clean every=1h; save clean every=2h; declare clean every=1h; remove clean; declare clean every=1h
 			app title=The_shop; declare clean every=1h; give-back clean; declare clean every=1h`,
+		// Code declares no more jobs of an app than the maximum. Jobs of users do not count, and a deleted job makes room.
+		"maximum": `save hers every=1h; declare a every=1h mostdeclared=2; declare b every=1h mostdeclared=2
+			declare c every=1h mostdeclared=2; declare d every=1h; by code-of-shop; remove a; remove b; +1m
+			declare e every=1h mostdeclared=2; declare f every=1h mostdeclared=2`,
 		// A user's job is given to code on request; a job of a manifest is not. The deletion of a job that no code declared is not
 		// suppressed.
 		"a user's": `save clean every=1m; declare clean every=1h; give-back clean; declare clean every=1h; save other every=1m; remove other

@@ -84,7 +84,7 @@ func TestChangesFilter(t *testing.T) {
 				want[all[i].New] = true
 			}
 		}
-		for _, limit := range []int{1000, 37, 1} {
+		for _, limit := range []int{1000, 37, 7} {
 			got := map[string]bool{}
 			list := f.read(c.filter, limit)
 			for i := range list {

@@ -41,7 +41,8 @@ type Stage struct {
 	seen map[string][]string
 }
 
-// Play plays stories, each in a bubble of testing/synctest and on its own stage. The golden file has a section for each.
+// Play plays stories, each in a bubble of testing/synctest and on its own stage. The golden file has a section for each: the
+// steps, and below each step that does something its results.
 func Play(t *testing.T, stories map[string]string, stage func(*testing.T) *Stage) {
 	texts := golden.New(t)
 	for name, text := range stories {
@@ -51,12 +52,20 @@ func Play(t *testing.T, stories map[string]string, stage func(*testing.T) *Stage
 				s := stage(t)
 				s.seen = s.See()
 				var page strings.Builder
+				var steps []string // whose results are not shown yet
 				for _, step := range split(text) {
-					fmt.Fprintln(&page, step)
-					for _, line := range s.play(step) {
+					lines := s.play(step)
+					steps = append(steps, step)
+					if verb, _, _ := strings.Cut(step, " "); s.Do[verb] == nil && len(lines) == 0 {
+						continue
+					}
+					fmt.Fprintln(&page, strings.Join(steps, "; "))
+					for _, line := range lines {
 						fmt.Fprintln(&page, "   ", line)
 					}
+					steps = nil
 				}
+				fmt.Fprintln(&page, strings.Join(steps, "; "))
 				texts.Equal(t, name, numbers.ReplaceAllStringFunc(page.String(), func(digits string) string {
 					n, _ := strconv.ParseInt(digits, 10, 64)
 					for _, at := range []time.Time{time.UnixMilli(n), time.Unix(n, 0)} {
