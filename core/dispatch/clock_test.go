@@ -302,6 +302,64 @@ func TestNothingBegunPastUntil(t *testing.T) {
 	})
 }
 
+// TestNothingAskedPastUntil: between the two asks of a run, the clock passes the end of its claim, and another dispatcher takes
+// the run out of both limits. The run does not get its app's slot: it would keep it while it waits for its job's, whose holder
+// waits for the app's.
+func TestNothingAskedPastUntil(t *testing.T) {
+	for name, besideCall := range map[string]bool{"alone": false, "beside a long call": true} {
+		fixture.Bubble(t, name, func(t *testing.T) {
+			c := newClocked(t)
+			other := c.s.dispatcher(c, dispatch.Options{})
+			c.s.SaveApp(core.App{Name: "a", Executors: []string{"http://10.0.0.1:1"}, Rev: 1, Limits: core.Limits{InFlight: 1}})
+			_, late := c.job(7, func(j *core.Job) { j.Def.App, j.Def.Overlap.Limit = "a", 1 })
+			next := planned(7, late.At+1)
+			fires := []core.Fire{late}
+			if _, call := c.job(8, nil); besideCall {
+				fires = append(fires, call)
+			}
+			holds := func(name string, id core.RunID) bool {
+				p := c.s.PermitsOf(name)
+				return p.Holds(id)
+			}
+			c.send = func(s dispatch.SendRequest) dispatch.Answer {
+				if s.Job.Def.ID == 8 {
+					wait(10 * time.Minute)
+				} else if !holds("job/7", s.Run.ID) || !holds("app/a", s.Run.ID) {
+					t.Errorf("run %d was sent without its slots", s.Run.ID)
+				}
+				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
+			}
+			var slept, taken atomic.Bool
+			c.s.read = func(ctx context.Context, k store.Key) error {
+				switch held := holds("job/7", late.Run); {
+				case k.Kind != "permit#app/a":
+				case held && slept.CompareAndSwap(false, true):
+					c.set(time.Minute)
+					go other.Handle(t.Context(), []ring.Message{messageOf(next)})
+					wait(500 * time.Millisecond)
+				case slept.Load() && !held && taken.CompareAndSwap(false, true): // the other one has its job's slot, and asks for its app's
+					wait(time.Second)
+					if holds("app/a", late.Run) {
+						t.Error("a run got a slot after its claim had expired")
+					}
+					c.d.Handle(t.Context(), []ring.Message{messageOf(late)}) // its message comes again
+				}
+				return nil
+			}
+			c.enqueue(fires...)
+			go c.deliver()
+			for range 60 {
+				wait(time.Second)
+				c.deliver()
+			}
+			if !taken.Load() || c.times(late.Run) != 1 || c.times(next.Run) != 1 {
+				t.Errorf("taken out: %t; sent: %v", taken.Load(), c.sent)
+			}
+			wait(time.Hour)
+		})
+	}
+}
+
 // TestNotBegunBesideLongCall: a run whose send cannot start because the clock passed until is retried at once. It does
 // not wait for a call in its batch.
 func TestNotBegunBesideLongCall(t *testing.T) {

@@ -18,7 +18,10 @@ import (
 // permitWait is how long a run without a deadline waits for a permit.
 const permitWait = 366 * 24 * time.Hour
 
-var errNoPermit = errors.New("the limit of concurrent runs is reached")
+var (
+	errNoPermit = errors.New("the limit of concurrent runs is reached")
+	errAskLate  = errors.New("no concurrency slot was requested in time")
+)
 
 // A permitAsk is a write that claims a run which counts against limits.
 type permitAsk struct {
@@ -212,7 +215,14 @@ func (a *permitAsk) tell() {
 	}
 }
 
-// ask asks for one permit for each run in list.
+// askLate reports whether it is too late to ask: the claim that an ask is for has expired, or is about to. Others may take
+// its run out of all limits. If it then got its app's permit, it would keep that one while it waits for its job's.
+func (b *batch) askLate(a *permitAsk) bool {
+	claim, _ := a.claim()
+	return !b.owns(0) || !b.now().Before(claim.Until.Add(-untilAfter))
+}
+
+// ask asks for one permit for each run in list. If it is too late for one of them, it asks for none.
 func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	slices.SortFunc(list, func(x, y *permitAsk) int {
 		return cmp.Or(cmp.Compare(x.run.Slot, y.run.Slot), cmp.Compare(x.run.First, y.run.First))
@@ -222,6 +232,9 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		inHand[i], a.it.asked = a.run.First, a.run.Permit
 	}
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
+		if slices.ContainsFunc(list, b.askLate) {
+			return false, errAskLate
+		}
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
 		// No run may wait or be skipped because of a finished run. The first in the queue checks for finished runs. The
