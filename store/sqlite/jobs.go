@@ -44,11 +44,12 @@ const (
 		"pause_by = iif(?13, ?15, pause_by), pause_why = iif(?13, ?16, pause_why) WHERE id = ?1 AND rev = ?2 AND next = ?3 AND tail = ?4"
 	// The jobs of the second of `after`, the later jobs, and the entries. A job comes before its entries of the same second, so all
 	// jobs after (PlanAt, Job) follow after. SQLite searches from the first lower bound: plan_at > 0, which only names the index,
-	// comes last. SQLite compiles a statement with a plain ? as the partition or the limit again for each call (35 µs).
-	dueItems = "SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 + 0 AND plan_at = ?3 AND id > ?4 " +
+	// comes last. SQLite compiles a statement with a plain ? as the limit, or for a column of a partial index, again for each call
+	// (35 µs).
+	dueItems = "SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 + 0 AND plan_at = ?3 + 0 AND id > ?4 " +
 		"AND ?3 <= ?2 AND plan_at > 0 UNION ALL " +
-		"SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 + 0 AND plan_at > ?3 AND plan_at <= ?2 " +
-		"AND plan_at > 0 UNION ALL SELECT plan_at, job, run FROM entries WHERE partition = ?1 + 0 AND plan_at <= ?2 " +
+		"SELECT plan_at, id, 0 FROM sched INDEXED BY sched_due WHERE partition = ?1 + 0 AND plan_at > ?3 + 0 AND plan_at <= ?2 + 0 " +
+		"AND plan_at > 0 UNION ALL SELECT plan_at, job, run FROM entries WHERE partition = ?1 + 0 AND plan_at <= ?2 + 0 " +
 		"AND (plan_at, job, run) > (?3, ?4, ?5) ORDER BY 1, 2, 3 LIMIT ?6 + 0"
 )
 
