@@ -19,7 +19,7 @@ type ChangeRecord struct {
 	Cleaned       int64         // number of runs that the change removed
 }
 
-// ReadChange returns the content of a change's records. It leaves out what it cannot read.
+// ReadChange returns the content of a change's records. It leaves out records that it cannot read.
 func ReadChange(c *client.Change) (out ChangeRecord) {
 	updated := c.Verb == core.VerbUpdated
 	switch {

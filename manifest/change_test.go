@@ -10,8 +10,8 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// TestReadChange: a change has the fields that differ in its records, also those of no manifest, and nothing that cannot
-// be read.
+// TestReadChange: a change has the fields that differ in its records, also fields that no manifest has. A record that cannot
+// be read adds nothing.
 func TestReadChange(t *testing.T) {
 	record := func(declared core.Declared) json.RawMessage {
 		def := core.Def{ID: 1, App: "a", Name: "b", Declared: declared}

@@ -185,7 +185,7 @@ func TestSends(t *testing.T) {
 	}, newStage)
 }
 
-// TestWaitsForExecutor: a run waits for an executor as long as its job says.
+// TestWaitsForExecutor: a run waits for an executor as long as the setting of its job.
 func TestWaitsForExecutor(t *testing.T) {
 	const away = "app executors=; job 7 waitforexecutor="
 	story.Play(t, map[string]string{

@@ -32,7 +32,7 @@ func TestPauses(t *testing.T) {
 	}, newStage)
 }
 
-// TestDeletions: what is deleted is gone, and triggers that wait are skipped.
+// TestDeletions: a deleted object is gone, and its waiting triggers are skipped.
 func TestDeletions(t *testing.T) {
 	const jobs = "app old set=ours; job a every=1h set=ours; job b every=1h set=ours; job c every=1h set=theirs; "
 	story.Play(t, map[string]string{

@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
-// stage is the operations on runs, with what they send.
+// stage has the operations on runs, and records the messages and kills that they send.
 type stage struct {
 	*usecasetest.Stage
 	told  int // kills that the executors got in earlier steps
@@ -84,7 +84,7 @@ func (s *stage) torn(string) {
 	s.F.M = s.F.Fresh(&faults{Store: hook.Over(&with, s.tell)})
 }
 
-// fault lets the calls of an operation fail: those of a run, "put 1#7", or those from the nth on, "open 2". Without either it
+// fault lets the calls of an operation fail: the calls for one run, "put 1#7", or all calls from the nth on, "open 2". Without either it
 // fails no more.
 func (s *stage) fault(args string) {
 	op, which, _ := strings.Cut(args, " ")

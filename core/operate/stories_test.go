@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/story"
 )
 
-// TestTriggers: what a trigger, its change and its cancellation store and send.
+// TestTriggers: the records and messages of a trigger, its change and its cancellation.
 func TestTriggers(t *testing.T) {
 	const first = "trigger shop/sweep key=k params=a addresses=http://10.0.0.1:9999 retries=2 at=+1h; "
 	story.Play(t, map[string]string{

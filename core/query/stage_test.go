@@ -147,7 +147,7 @@ func (s *stage) at(args string) {
 	s.shows(strings.Join(words[1:], " "))
 }
 
-// home shows the home page, as a user sees it. The word nobody stands for a user who sees no app.
+// home shows the home page, as a user sees it, or as a user who sees no app.
 func (s *stage) home(who string) {
 	var sees func(string) bool
 	if who == "nobody" {

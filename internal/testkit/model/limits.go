@@ -298,7 +298,7 @@ func (s *lined) leave(k int) {
 	s.hands[k] = limiter{}
 }
 
-// drop takes the claims of a hand out of all untils and owners: those that no other live actor
+// drop takes the claims of a hand out of all untils and owners: the ones that no other live actor
 // has become then.
 func (s *lined) drop(k int, then uint8) {
 	bit := uint8(1) << k

@@ -53,7 +53,7 @@ func newReceiver() *receiver {
 		crowd: crowd{groups: map[string]*crowded{}, after: newArrivals()}}
 }
 
-// handle executes a run. A run whose params name a group takes some time, and a parent takes as long as its job's number says.
+// handle executes a run. A run whose params name a group takes some time, and a parent takes a time that its job's number sets.
 func (x *receiver) handle(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
 	switch instant, planned := core.RunID(r.LogID).Planned(); {
 	case r.Params == "" || !planned:

@@ -117,7 +117,7 @@ func (r *rig) executor(o miniexec.Options) error {
 	return err
 }
 
-// usage returns what the server has used.
+// usage returns the resources that the server has used.
 func (r *rig) usage() usage { return usageOf(r.server.Process.Pid) }
 
 func (r *rig) stop() {
