@@ -19,7 +19,7 @@ func (e ended) freesFirst() bool {
 	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
 }
 
-// plain reports whether mend has nothing to do: the run has no follow-up except its permit and its post-run work.
+// plain reports whether the run has no follow-up except its permit and its post-run work.
 func (e ended) plain() bool {
 	r := e.run
 	return e.freesFirst() && !r.OwesChildren() && !r.FixedDelay && !r.EndsRow() && !r.ShardEnded()
