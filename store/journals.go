@@ -1,15 +1,11 @@
 package store
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -89,40 +85,12 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 }
 
 // kindRevisits is the kind of the journals that the watchdog reads again at a minute. Such a record is only its name.
-func kindRevisits(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
+func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(minute, 10) }
 
-// keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
-func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	var old []Key
-	for _, k := range keys {
-		if s.KeepJournals > 0 && time.Duration(minute-k.Minute)*time.Minute >= s.KeepJournals/2 {
-			old = append(old, JournalKey(k))
-		}
-	}
-	if len(old) == 0 {
-		return nil
-	}
-	found, err := s.Records.Get(ctx, old...)
-	var groups []Group
-	for _, k := range old {
-		if r, is := found[k]; is {
-			err, r.Expires = cmp.Or(err, r.Err), expires(s.Now(), s.KeepJournals)
-			groups = append(groups, Group{Writes: []Write{{Record: r, Was: r.V}}})
-		}
-	}
-	if err != nil {
-		return err
-	}
-	errs := slices.DeleteFunc(s.Records.Write(ctx, groups...), func(err error) bool {
-		return errors.Is(err, core.ErrRefused) // it no longer exists, or was written with a new expiry
-	})
-	return errors.Join(errs...)
-}
+// KindRevisit is the start of the kinds of revisits, before the minute.
+const KindRevisit = "revisit#"
 
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	if err := s.keepJournals(ctx, minute, keys); err != nil {
-		return err
-	}
 	records := make([]Record, len(keys))
 	for i, k := range keys {
 		records[i] = Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,

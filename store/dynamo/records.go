@@ -138,6 +138,9 @@ func (s *Store) list(ctx context.Context, kind, after, before string, limit int)
 // Write implements store.Records. A group of one record is a plain write, which costs half of a transaction; such records
 // without conditions are written 25 at a time. So are change records alone: a repeated write completes them.
 func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
+	if err := s.keepJournals(ctx, groups); err != nil {
+		return slices.Repeat([]error{err}, len(groups))
+	}
 	errs := make([]error, len(groups))
 	var free []store.Write
 	var of, bound []int // indices of groups

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -398,4 +400,33 @@ func once[T any](ctx context.Context, name string, read func() (T, error)) (is T
 		is = v.(T)
 	}
 	return is, err
+}
+
+// keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
+func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
+	var old []store.Key
+	for i := range groups {
+		for k := range groups[i].Writes {
+			w := &groups[i].Writes[k]
+			at, is := strings.CutPrefix(w.Kind, store.KindRevisit)
+			if !is || w.Delete {
+				continue
+			}
+			minute, _ := strconv.ParseInt(at, 10, 64)
+			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= keepJournals/2 {
+				old = append(old, store.JournalKey(key))
+			}
+		}
+	}
+	errs := make([]error, len(old))
+	store.AtOnce(len(old), func(i int) {
+		e := &expr{}
+		e.exists("v")
+		e.set("expires", number(s.o.Now().Add(keepJournals).Unix()))
+		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
+		if errors.Is(errs[i], core.ErrRefused) {
+			errs[i] = nil // it no longer exists
+		}
+	})
+	return errors.Join(errs...)
 }
