@@ -266,20 +266,20 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, rest
 	return again
 }
 
-// list names in a journal the runs that were never claimed, and that no dispatcher recorded within the last hour. Their
-// closes set that journal, so that lists have each of them once, even if its message never comes. list returns the closes to
-// write: a run whose journal is not stored stays open, with its error in errs. at has the places of the closes in errs.
+// list names in a journal the runs that were never claimed. The dispatcher that recorded such a run may have died before it
+// stored its journal, and the message of the run may be lost. The closes set the new journal, so that lists have each run
+// once. list returns the closes to write: a run whose journal is not stored stays open, with its error in errs. at has the
+// places of the closes in errs.
 func (f *Finish) list(ctx context.Context, closes []core.RunPut, at []int, errs []error) (listed []core.RunPut, places []int) {
 	if !f.s.ByJournal {
 		return closes, at
 	}
-	minute := f.o.Now().Unix() / 60
 	unlisted := []int{} // places in closes
 	for k := range closes {
-		if c := &closes[k]; c.Seen.SentAt.IsZero() && minute-c.Seen.Journal.Minute > core.EndedWithin {
+		if closes[k].Seen.SentAt.IsZero() {
 			unlisted = append(unlisted, k)
 		} else {
-			listed, places = append(listed, *c), append(places, at[k])
+			listed, places = append(listed, closes[k]), append(places, at[k])
 		}
 	}
 	for some := range slices.Chunk(unlisted, inJournal) {

@@ -420,8 +420,7 @@ func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
 	}
 	errs := make([]error, len(old))
 	store.AtOnce(len(old), func(i int) {
-		e := &expr{}
-		e.exists("v")
+		e := when(where("v", "exists"))
 		e.set("expires", number(s.o.Now().Add(keepJournals).Unix()))
 		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
 		if errors.Is(errs[i], core.ErrRefused) {
