@@ -69,7 +69,8 @@ var referring = map[string]func(stack awscdk.Stack, p *infra.Props){
 	},
 }
 
-// TestTemplates compares the template of the default deployment with the golden file, and also the changes that each other deployment makes to it.
+// TestTemplates compares the template of the default deployment with the golden file, and also the changes that each other
+// deployment makes to it.
 func TestTemplates(t *testing.T) {
 	texts := golden.New(t)
 	templateOf := func(p infra.Props, refer func(awscdk.Stack, *infra.Props)) []string {
