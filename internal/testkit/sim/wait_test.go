@@ -65,7 +65,8 @@ func TestExecutorsComeBack(t *testing.T) {
 						if late := st.decided.Sub(due); late < 0 || late > within+50*time.Millisecond {
 							t.Errorf("run %d of %s, %s %s: decided %s after its time", run.ID, jobs[i].Def.Name, run.State, run.Reason, late)
 						}
-						if sent := until.After(back); sent != (st.sends == 1) || !sent && st.sends > 0 {
+						// A run whose wait ends before the next check may be sent or not.
+						if st.sends > 1 || st.sends > 0 && !until.After(back) || st.sends == 0 && until.After(back.Add(c.within)) {
 							t.Errorf("run %d of %s was sent %d times", run.ID, jobs[i].Def.Name, st.sends)
 						}
 						of[run.State]++
