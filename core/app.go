@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// App is a named group of executors that run the same code and share an access token. The JSON of the types
-// in this file is their stored form.
+// App is a named group of executors that run the same code and share an access token. The JSON of the types in this
+// file is their stored form.
 type App struct {
 	Name  string `json:"-"`
 	Title string `json:"title,omitempty"`

@@ -67,9 +67,9 @@ func (o Outcome) Settled() bool { return o == Accepted || o == Unconfirmed || o 
 // stores can list runs by journal.
 func (o Outcome) Watched() bool { return o != Done && o != Recorded }
 
-// EndedWithin is the maximum time, in minutes, between the journal of an unclaimed run and the end of the run. If an
-// unclaimed run ends later, a new journal lists the run. So reports find a run by a journal that is not much older
-// than the end of the run.
+// EndedWithin is the maximum time, in minutes, between the journal that an unclaimed run names and the end of the run. A
+// dispatcher that ends such a run names its own journal, and all others store a new one. So reports find a run by a journal
+// that is not much older than the end of the run.
 const EndedWithin = 60
 
 // Journal lists the runs that one dispatcher invocation handled, with the address and the outcome of each run. V

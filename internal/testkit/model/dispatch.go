@@ -267,12 +267,12 @@ func (g *gen) noOwner(s state, k, f int) {
 	switch {
 	case i.falls == sends:
 		i.is = toTake
-		g.emit(&s, false, "%s looks at %s: nobody's", who, fireName(f))
+		g.emit(&s, false, "%s looks at %s: no owner", who, fireName(f))
 	case r.maybeSent == 0:
 		g.skipUnsent(s, k, f)
 	default:
 		i.is = isLeft
-		g.emit(&s, false, "%s looks at %s: nobody's, and it falls: left", who, fireName(f))
+		g.emit(&s, false, "%s looks at %s: no owner, and it falls: left", who, fireName(f))
 	}
 }
 
@@ -282,7 +282,7 @@ func (g *gen) skipUnsent(s state, k, f int) {
 	i := &s.disp[k].of[f]
 	if g.w.Kind == Trigger && i.is != toTake {
 		i.is = toTake
-		g.emit(&s, false, "%s looks at %s: nobody's, and it falls", dispName(k), fireName(f))
+		g.emit(&s, false, "%s looks at %s: no owner, and it falls", dispName(k), fireName(f))
 		return
 	}
 	until, params, slot := i.until, i.params, i.slot
@@ -292,7 +292,7 @@ func (g *gen) skipUnsent(s state, k, f int) {
 			return false
 		}
 		if r.params != params || r.slot != slot {
-			g.breaks("a trigger is skipped by what it was before its change")
+			g.breaks("a trigger is skipped by its values before its change")
 		}
 		r.is = skipped
 		return true
@@ -358,7 +358,7 @@ func (g *gen) settled(says uint8) bool {
 	return says == accepted || says == unconfirmed && !g.w.UnconfirmedIsNotDone
 }
 
-// says returns a run's entry in the journal of an owner.
+// says returns the entry of a run in the journal of an owner.
 func (s *state) says(f int, owner uint8) uint8 {
 	if k, is := s.alive(owner); is {
 		return s.disp[k].of[f].stored
@@ -455,7 +455,7 @@ func (g *gen) compareOwnUntil(s state, k, f int) {
 	}
 	if d.of[f].address == 0 {
 		d.of[f].is = failing
-		g.emit(&s, false, "%s finds nobody to send %s to", dispName(k), fireName(f))
+		g.emit(&s, false, "%s finds no executor for %s", dispName(k), fireName(f))
 		return
 	}
 	t := s
@@ -498,7 +498,7 @@ func (g *gen) sent(s state, k, f int, arrives bool, then uint8, words string) {
 		g.breaks("4: a send by one who read another revision")
 	}
 	if g.w.Kind == Scheduled && d.rev > 1 && uint8(f) < s.changes[d.rev-2].due {
-		g.breaks("4: a revision sends what was due before it")
+		g.breaks("4: a revision sends a run that was due before it")
 	}
 	if arrives {
 		g.arrive(&s, k, f)
@@ -522,7 +522,7 @@ func (g *gen) arrive(s *state, k, f int) {
 	case i.maybeSent == 0:
 		g.breaks("3: a second send without a take-over")
 	case m.recorded&recordedInTime != 0:
-		g.breaks("3: a re-send of what a stored journal says was answered")
+		g.breaks("3: a second send of a run with an answer in a stored journal")
 	case r.is != open:
 		g.window = windowCallback
 	case m.recorded&recordedLate != 0:

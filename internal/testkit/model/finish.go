@@ -31,7 +31,7 @@ func (g *gen) callbacks(s *state) {
 		if r := &s.runs[f]; g.w.Strangers && r.is == open && r.owner == 0 && r.maybeSent == 0 {
 			t = *s
 			t.callback = ender{at: endRead, fire: uint8(f), what: endStranger, id: 1}
-			g.emit(&t, true, "somebody who knows the ID reports the end of %s, which nobody has", fireName(f))
+			g.emit(&t, true, "a sender that knows the ID reports the end of %s, which no owner has", fireName(f))
 		}
 		if m.reports == 1 {
 			t = *s
@@ -87,9 +87,9 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		*e, words = ender{}, "it is closed"
 	case e.unsent(r) && !g.w.ReportEndsUnsent:
 		if e.what != endStranger {
-			g.breaks("5: the end of what was sent is not taken, for nobody has it")
+			g.breaks("5: the result of a sent run is not accepted, because no owner has the run")
 		}
-		*e, words = ender{}, "nobody has it, so that is not its end"
+		*e, words = ender{}, "no owner has it, so this is not its end"
 	case e.what == endKilled && r.maybeSent == 1 && r.kill == 0 && !g.w.KilledCloses:
 		*e, words = ender{}, "it may have been sent twice, so this is not its end"
 	default:
@@ -122,16 +122,16 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 			return false
 		}
 		if r.kill != 0 && e.word(g.w) != 0 {
-			g.breaks("5: what was killed, or is past its timeout, ends as its handler says")
+			g.breaks("5: a run that was killed, or is past its timeout, ends with the result of its handler")
 		}
 		if e.unsent(r) {
-			g.breaks("5: a report ends what nobody has")
+			g.breaks("5: a report ends a run that no owner has")
 		}
 		if owes != 0 && r.kill == 1 {
-			g.breaks("5: a retry of what a person killed")
+			g.breaks("5: a retry of a run that a user killed")
 		}
 		if is == killed && r.kill == 2 {
-			g.breaks("5: what is past its timeout ends as killed")
+			g.breaks("5: a run past its timeout ends as killed")
 		}
 		if is == killed && r.kill == 0 && t.seen[f].exec == running {
 			g.breaks("5: a 'killed' of our own making closes a run that runs")
@@ -200,7 +200,7 @@ func (g *gen) create(f int, _, id uint8) func(*state) bool {
 		}
 		r.retries |= 1 << id
 		if r.is > open && !g.w.triedAgain(r) {
-			g.breaks("5: a retry of what was not to be tried again")
+			g.breaks("5: a retry of a run that must not be retried")
 		}
 		if r.retries&(r.retries-1) != 0 {
 			g.breaks("5: two retries of one run")

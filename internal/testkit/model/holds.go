@@ -77,7 +77,7 @@ func (w *World) lacks(s *state, f int) string {
 	case r.is > open && w.lacksChild(r):
 		return "lacks a child"
 	case r.is == lost && s.seen[f].tried == 0 && w.stillDemanded(s, f):
-		return "was demanded, and closed as lost though nobody tried to send it"
+		return "was demanded, and closed as lost without an attempt to send it"
 	}
 	return ""
 }

@@ -556,9 +556,9 @@ func (g *limiting) ask(s lined, k, i int) {
 			}
 			switch {
 			case h.saw == open:
-				g.breaks("9: what may be at work is skipped")
+				g.breaks("9: a run that is possibly running is skipped")
 			case g.neverStored(t, &t.items[j], 0) != 0:
-				g.breaks("9: a run is skipped for what is over")
+				g.breaks("9: a run is skipped because of a run that has ended")
 			}
 		case h.saw == absent:
 			x.at = limitsQueue
@@ -686,7 +686,7 @@ func (g *limiting) send(s lined, k, i int) {
 				}
 			}
 			if n > g.bound(j).Limit {
-				g.breaks("8: more are at work than the limit says")
+				g.breaks("8: more runs are running than the limit allows")
 			}
 		}
 	}
@@ -818,7 +818,7 @@ func (g *limiting) fill(l *line, j int) {
 // rest: each run has ended.
 func (w *Limits) rest(s *lined) (far int, why string) {
 	if s.hands != [3]limiter{} || s.late.what != 0 {
-		return 0, "somebody is at work"
+		return 0, "an actor is active"
 	}
 	for i := range w.Runs {
 		if !closed(s.runs[i].is) {
@@ -871,7 +871,7 @@ func (h limiter) key() uint64 {
 	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4|h.past<<5)
 }
 
-func limitsWho(k int) string { return [...]string{"D1", "D2", "who ends runs"}[k] }
+func limitsWho(k int) string { return [...]string{"D1", "D2", "the actor that ends runs"}[k] }
 
 func limitedName(i int) string { return [...]string{"r1", "r2", "r3", "r4"}[i] }
 

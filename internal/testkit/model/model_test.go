@@ -12,7 +12,7 @@ import (
 var (
 	all    = flag.Bool("model.all", false, "search each world to its end, not only its first 60,000 states")
 	long   = flag.Bool("model.long", false, "search the worlds of the tables in README.md, of up to some ten million states each")
-	states = flag.Int("model.states", 40_000_000, "how many states of a long world are looked at")
+	states = flag.Int("model.states", 40_000_000, "maximum number of states of a long world that are searched")
 )
 
 func searched(t *testing.T, w searchable, most int) Report {
@@ -48,7 +48,7 @@ var bounded = []named{
 	{"a timeout, and a kill", one(World{Timeouts: true, Kills: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
 	{"children", one(World{Children: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
 	{"children, and a kill", one(World{Children: 1, Kills: 1, Few: true})},
-	{"children of what is refused", one(World{Children: 2, Crashes: 1, All: 1})},
+	{"children of rejected runs", one(World{Children: 2, Crashes: 1, All: 1})},
 	{"a word", one(World{Words: true, Spent: true, Kills: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
 	{"a word, and a timeout", one(World{Words: true, Timeouts: true, Crashes: 1, Seconds: 1, All: 1, Few: true})},
 	{"a wait", one(World{Waits: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true})},
@@ -202,7 +202,7 @@ func TestEachLimitsRuleIsNeeded(t *testing.T) {
 		t.Skip("the worlds of the other tests are searched the same way")
 	}
 	const (
-		tooMany = "8: more are at work than the limit says"
+		tooMany = "8: more runs are running than the limit allows"
 		noEnd   = " has not ended"
 	)
 	two := Bound{Limit: 2, Max: 2}
@@ -216,14 +216,14 @@ func TestEachLimitsRuleIsNeeded(t *testing.T) {
 		steps int
 		why   string
 	}{
-		{skips, LimitsRules{SkipsUnseen: true}, 6, "9: a run is skipped for what is over"},
+		{skips, LimitsRules{SkipsUnseen: true}, 6, "9: a run is skipped because of a run that has ended"},
 		{dies, LimitsRules{UntilKept: true}, 17, tooMany},
 		{dies, LimitsRules{StaysBehind: true}, 10, noEnd},
 		{retakes, LimitsRules{OnlyIfThere: true}, 13, noEnd},
 		{Limits{Runs: 3, App: two, Writes: 1, All: 1, Late: true}, LimitsRules{LateAsk: true}, 12, tooMany},
 		{Limits{Runs: 2, App: two, Writes: 1, All: 1}, LimitsRules{UnknownGranted: true}, 10, tooMany},
 		{retakes, LimitsRules{RetakeAsksNot: true}, 20, tooMany},
-		{skips, LimitsRules{RetakeSkipped: true}, 16, "9: what may be at work is skipped"},
+		{skips, LimitsRules{RetakeSkipped: true}, 16, "9: a run that is possibly running is skipped"},
 		{pair, LimitsRules{AppsFirst: true}, 4, noEnd},
 		{Limits{Runs: 2, Slow: 1, All: 1}, LimitsRules{PastUntil: true}, 13, tooMany},
 		{dies, LimitsRules{TimeFrees: true}, 12, tooMany},
@@ -291,11 +291,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	fixed := one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})
 	const (
 		noRecord      = "f1 was demanded, and has neither run nor record"
-		neverTried    = "f1 was demanded, and closed as lost though nobody tried to send it"
+		neverTried    = "f1 was demanded, and closed as lost without an attempt to send it"
 		unnamedRun    = "1: an open run that nothing names: f1"
-		answered      = "3: a re-send of what a stored journal says was answered"
+		answered      = "3: a second send of a run with an answer in a stored journal"
 		twoOfOneChild = "5: two runs of one child"
-		notAgain      = "5: a retry of what was not to be tried again"
+		notAgain      = "5: a retry of a run that must not be retried"
 		oldTrigger    = "a trigger is sent as it was before its change"
 	)
 	broken := map[string]bool{}
@@ -308,7 +308,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}{
 		{"V1", Rules{NoRangeAtChange: true}, one(World{Due: 1, Changes: 1, Allowed: edit, Few: true}), 2, noRecord},
 		{"V2", Rules{GiveBackForgets: true}, one(World{Crashes: 1, Busy: 1, All: 2, Few: true}), 19,
-			"5: the end of what was sent is not taken"},
+			"5: the result of a sent run is not accepted"},
 		{"V3", Rules{SilentFallIsDone: true}, one(World{Crashes: 1, All: 1, Changes: 1, Allowed: edit, Few: true}), 11, unnamedRun},
 		{"V6", Rules{FallTakesOver: true}, one(World{Due: 1, Crashes: 1, Writes: 1, All: 2, Changes: 1, Allowed: edit, Few: true}),
 			19, "4: a send by one who read another revision"},
@@ -327,11 +327,11 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"taken address", Rules{TakeIgnoresAddress: true}, one(World{Crashes: 2, Writes: 1, All: 3, Late: true}),
 			29, "3: two addresses"},
 		{"skip", Rules{SkipIgnoresUntil: true}, with(trigger, World{Changes: 2, AppPauses: true}),
-			9, "a trigger is skipped by what it was before its change"},
+			9, "a trigger is skipped by its values before its change"},
 		{"record", Rules{RecordBeforeWrite: true}, one(World{Changes: 2, EndsBy: true, Allowed: pause | resume, Few: true}),
 			5, "a change is on record that was never made"},
 		{"resume", Rules{ResumePlansAll: true}, one(World{Due: -1, Changes: 2, Allowed: edit | pause | resume, Few: true}),
-			11, "4: a revision sends what was due before it"},
+			11, "4: a revision sends a run that was due before it"},
 		{"advance", Rules{AdvanceIgnoresRev: true}, one(World{Changes: 1, Allowed: edit, Few: true}), 3, noRecord},
 		{"entry first", Rules{EntryRemovedFirst: true}, with(trigger, World{Crashes: 1, All: 1}), 3, unnamedRun},
 		{"entry blindly", Rules{EntryRemovedBlindly: true}, with(trigger, World{Changes: 1, Crashes: 1, All: 1}), 12, unnamedRun},
@@ -342,17 +342,17 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a wait", Rules{WaitIsDone: true}, one(World{Waits: true, Few: true}), 6, unnamedRun},
 		{"killed", Rules{KilledCloses: true}, one(World{CoverEarly: true, Crashes: 1, All: 1, Few: true}),
 			20, "5: a 'killed' of our own making closes a run that runs"},
-		{"a stranger", Rules{ReportEndsUnsent: true}, with(trigger, World{Strangers: true}), 3, "5: a report ends what nobody has"},
-		{"kill race", Rules{KillIsNotSeen: true}, one(World{Kills: 1, Few: true}), 12, "5: a retry of what a person killed"},
+		{"a stranger", Rules{ReportEndsUnsent: true}, with(trigger, World{Strangers: true}), 3, "5: a report ends a run that no owner has"},
+		{"kill race", Rules{KillIsNotSeen: true}, one(World{Kills: 1, Few: true}), 12, "5: a retry of a run that a user killed"},
 		{"a timeout is a kill", Rules{TimeoutIsAKill: true}, one(World{Timeouts: true, Few: true}), 12,
-			"5: what is past its timeout ends as killed"},
+			"5: a run past its timeout ends as killed"},
 		{"own IDs", Rules{OwnIDs: true}, one(World{Writes: 1, Seconds: 1, All: 2, Few: true}), 17, "5: two retries of one run"},
 		{"a child is noted unsent", Rules{NotedUnsent: true}, one(World{Children: 1, Few: true}), 13,
 			"5: a place is left, and its child is not on its way"},
 		{"a draw ignores the place", Rules{DrawIgnoresPlace: true}, one(World{Children: 1, Few: true}), 18, twoOfOneChild},
 		{"a note ignores the place", Rules{NoteIgnoresPlace: true}, one(World{Children: 2, Few: true}), 25, twoOfOneChild},
 		{"a word beats a kill", Rules{WordBeatsKill: true}, one(World{Words: true, Kills: 1, Few: true}), 12,
-			"5: what was killed, or is past its timeout, ends as its handler says"},
+			"5: a run that was killed, or is past its timeout, ends with the result of its handler"},
 		{"a word makes an attempt", Rules{WordMakesAttempt: true},
 			one(World{Words: true, Spent: true, Crashes: 1, Seconds: 1, All: 2, Few: true}), 15, notAgain},
 		{"a word needs retries", Rules{WordNeedsRetries: true}, one(World{Words: true, Spent: true, Few: true}), 10, "f1 has no retry"},
