@@ -27,6 +27,8 @@ const (
 	// endsWithin is how long the last fires may be under way. The emulator's queues
 	// are up to a second late by themselves.
 	endsWithin = 30 * time.Second
+	// drained is how long the messages of a minute without tables and queues may take, while another emulator uses the same processor.
+	drained = 5 * time.Minute
 )
 
 // seconds counts the runs of a job that fires each second, by their second.
