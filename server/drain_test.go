@@ -1,13 +1,17 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -59,5 +63,44 @@ func TestUnderWay(t *testing.T) {
 		u.calls.Store(c.calls)
 		u.reports.Store(c.reports)
 		check.Equal(t, u.String(), c.want)
+	}
+}
+
+type accepts struct{ dispatch.Sender }
+
+func (accepts) Send(context.Context, dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{} }
+
+// TestCallbacksYield checks how long a callback waits for sends.
+func TestCallbacksYield(t *testing.T) {
+	for name, c := range map[string]struct {
+		underWay int64
+		every    time.Duration // a send begins
+		dense    time.Duration // how long sends begin
+		want     time.Duration
+	}{
+		"no sends":       {0, time.Hour, 0, 0},
+		"a hanging send": {1, time.Hour, 0, yieldStep},
+		"few sends":      {1, time.Millisecond, time.Second, yieldStep},
+		"a burst":        {1, 100 * time.Microsecond, 23 * time.Millisecond, 30 * time.Millisecond},
+		"no end":         {1, 100 * time.Microsecond, time.Second, longestYield},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var u underWay
+				u.sends.Store(c.underWay)
+				sender := counted{accepts{}, &u, func(core.JobID, string) {}}
+				begun := time.Now()
+				var sends sync.WaitGroup
+				sends.Go(func() {
+					for time.Since(begun) < c.dense {
+						sender.Send(t.Context(), dispatch.SendRequest{Run: &core.Run{}})
+						time.Sleep(c.every)
+					}
+				})
+				u.yield(t.Context())
+				check.Equal(t, time.Since(begun), c.want)
+				sends.Wait()
+			})
+		})
 	}
 }

@@ -81,6 +81,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if counts(r) {
 		s.under.reports.Add(1)
 		defer s.under.reports.Add(-1)
+		s.under.yield(r.Context())
 	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }

@@ -401,7 +401,8 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 		// The server holds the lock on the directory, so leases of this name belong to a dead process or itself: it takes them at
 		// once.
 		ID: "serve", LeaseFor: o.LeaseFor})
-	p.disp = a.Dispatcher(s.traces.Sender(counted{asks{p.sender, p.probe}, &s.under}), dispatch.Options{
+	p.call = a.Callback(callback.Options{})
+	p.disp = a.Dispatcher(s.traces.Sender(counted{asks{p.sender, p.probe}, &s.under, p.call.Sent}), dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The server holds the lock on the directory: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
@@ -441,7 +442,6 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 		Waiting: waitingFor(connlimit.FromRlimit()),
 		Count:   func(endpoint, reason string) { s.m.refused.WithLabelValues(endpoint, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
-	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {
 		if err := s.restore(ctx, p, a.Restorer(restore.Options{})); err != nil {

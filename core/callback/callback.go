@@ -202,7 +202,12 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]st
 	}
 	now := c.o.Now()
 	if found, err = c.s.Apps(ctx, names...); err == nil {
-		c.known.note(runs, found, now)
+		c.known.note(found, now)
+		for id, r := range runs {
+			if r.Err == nil {
+				c.known.job(id.Job(), r.Is.App)
+			}
+		}
 	}
 	return found, err
 }

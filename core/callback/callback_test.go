@@ -321,6 +321,9 @@ func TestSuccessTakesNoRead(t *testing.T) {
 	reads("and then", 200, 0, 1)
 	d.now = d.now.Add(-time.Hour)
 	reads("after the clock was set back", 200, 0, 1)
+	d = newDoor(t, 1)
+	d.c.Sent(d.ids[0].Job(), "shop")
+	reads("the first of a job that this process sent", 200, 0, 1)
 }
 
 // TestTokenIsTakenAway checks that a revoked token works only while it is cached, and that the new one

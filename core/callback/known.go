@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// known caches the apps of jobs, and tokens, from earlier callbacks.
+// known caches the apps of jobs, from sends and earlier callbacks, and the tokens of apps.
 type known struct {
 	mu     sync.Mutex
 	apps   map[core.JobID]string
@@ -25,18 +25,23 @@ type token struct {
 // mostKnown is how many jobs and apps are cached; beyond it the cache is cleared.
 const mostKnown = 100_000
 
-// note caches the apps of the jobs of runs, and the tokens of apps; read is when their read began.
-func (k *known) note(runs map[core.RunID]store.Got[*core.Run], apps map[string]store.Value[core.App], read time.Time) {
+// Sent caches the app of a job whose run was sent. A success of the job then takes no read of its run.
+func (c *Callback) Sent(job core.JobID, app string) { c.known.job(job, app) }
+
+// job caches the app of a job.
+func (k *known) job(id core.JobID, app string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.apps)+len(runs) > mostKnown {
+	if len(k.apps) >= mostKnown {
 		clear(k.apps)
 	}
-	for id, r := range runs {
-		if r.Err == nil {
-			k.apps[id.Job()] = r.Is.App
-		}
-	}
+	k.apps[id] = app
+}
+
+// note caches the tokens of apps; read is when their read began.
+func (k *known) note(apps map[string]store.Value[core.App], read time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if len(k.tokens)+len(apps) > mostKnown {
 		clear(k.tokens)
 	}
@@ -89,7 +94,7 @@ func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, no
 	asked = slices.Compact(asked)
 	found, err := c.s.Apps(ctx, asked...)
 	if err == nil {
-		c.known.note(nil, found, now)
+		c.known.note(found, now)
 	}
 	for job, name := range may {
 		app, is := found[name]
