@@ -24,11 +24,8 @@ const (
 	// woken is how long a stack may take until its rule first wakes the tick
 	// and that has planned: the rule begins within its first two minutes.
 	woken = 3 * time.Minute
-	// endsWithin is how long the last fires may be under way. The emulator's queues
-	// are up to a second late by themselves.
-	endsWithin = 30 * time.Second
-	// drained is how long the messages of a minute without tables and queues may take, while another emulator uses the same processor.
-	drained = 5 * time.Minute
+	// endsWithin is how long the last runs may be under way, while another emulator uses the same processor.
+	endsWithin = 2 * time.Minute
 )
 
 // seconds counts the runs of a job that fires each second, by their second.

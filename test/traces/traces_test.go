@@ -87,7 +87,7 @@ func start(t *testing.T, s *harness.Server) *seen {
 	})
 	s.Execute(t, mux, sdk.Options{App: "golang", Token: "executors-token"}, nil)
 	s.OK(t, "", "trigger", "golang/twice")
-	check.OK(t, harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		saw.mu.Lock()
 		defer saw.mu.Unlock()
 		if len(saw.told) < 3 {
@@ -110,7 +110,7 @@ func TestSpansArrive(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	// The last one's end is a span, too.
-	check.OK(t, harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		if out := s.OK(t, "", "runs", "web/after", "-o", "json"); !strings.Contains(out, `"succeeded"`) {
 			return errors.New(out)
 		}
@@ -188,7 +188,7 @@ func TestCollectorHangs(t *testing.T) {
 	for what, parent := range saw.told {
 		check.Equal(t, len(parent), 55, "%s: traceparent %q", what, parent)
 	}
-	if err := harness.Eventually(20*time.Second, func() error {
+	if err := harness.Eventually(time.Minute, func() error {
 		resp, err := http.Get(s.URL + "/metrics")
 		if err != nil {
 			return err

@@ -281,7 +281,7 @@ func (b *stand) start(token ...string) {
 // registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
-	check.OK(t, harness.Eventually(30*time.Second, func() error {
+	check.OK(t, harness.Eventually(time.Minute, func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			err = c.Close()
@@ -300,7 +300,7 @@ func (b *stand) letGo(id string) {
 // running triggers a job and waits until its run is running.
 func (b *stand) running(job string) string {
 	id := b.s.Trigger(b.T, job)
-	b.s.WaitState(b.T, id, "running", 30*time.Second)
+	b.s.WaitState(b.T, id, "running", time.Minute)
 	return id
 }
 
@@ -374,7 +374,7 @@ var behaviors = []struct {
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
 		var runs struct{ Runs []harness.Run }
-		check.OK(b, harness.Eventually(10*time.Second, func() error {
+		check.OK(b, harness.Eventually(time.Minute, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
 				return err
 			}
@@ -413,7 +413,7 @@ var behaviors = []struct {
 		first := b.running("golang/serial")
 		second := b.s.Trigger(b.T, "golang/serial")
 		r := b.s.GetRun(b.T, second)
-		check.NoError(b, harness.Eventually(20*time.Second, func() error {
+		check.NoError(b, harness.Eventually(time.Minute, func() error {
 			if r = b.s.GetRun(b.T, second); r.State != "running" && r.State != "skipped" {
 				return fmt.Errorf("%+v", r)
 			}
@@ -469,7 +469,7 @@ var behaviors = []struct {
 		check.OK(b, err)
 		b.s = s
 		b.Cleanup(s.Kill)
-		check.OK(b, s.WaitReady(30*time.Second))
+		check.OK(b, s.WaitReady(time.Minute))
 		_, end := b.ends(id, b.limit("server away", 6*time.Second))
 		return end, end == "succeeded"
 	}},
@@ -495,7 +495,7 @@ var behaviors = []struct {
 			Executors []struct{ Address string }
 			Refused   []struct{ Address string }
 		}
-		err := harness.Eventually(40*time.Second, func() error {
+		err := harness.Eventually(time.Minute, func() error {
 			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "executors", "golang", "-o", "json")), &list); err != nil {
 				return err
 			}
@@ -661,7 +661,7 @@ func TestDeclaredJob(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
-		err = harness.Eventually(20*time.Second, func() error {
+		err = harness.Eventually(time.Minute, func() error {
 			out, _ := s.CLI(t, "", "get", name, "-o", "json")
 			return until(out)
 		})

@@ -100,7 +100,7 @@ func (b *stand) says(job, line string) string {
 // Until that end, the attempt, which has the newest version, would end a run of an older one at the executor.
 func (b *stand) triedTwice(job string) {
 	b.Helper()
-	check.NoError(b, harness.Eventually(10*time.Second, func() error {
+	check.NoError(b, harness.Eventually(time.Minute, func() error {
 		if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
 			return fmt.Errorf("%d attempts, want 2", n)
 		}
