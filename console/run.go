@@ -22,7 +22,7 @@ type runPage struct {
 	Of     string       // name of the job, or a description if the job was deleted
 	Chain  []client.Run // known attempts of the retry chain
 	Around []client.Run
-	Last   []Bar
+	Last   []client.Run
 	// Newest is the last known attempt of the retry chain, if this run was retried. Only the last attempt can be
 	// rerun.
 	Newest  string
@@ -172,9 +172,7 @@ func (a *ask) around(p *runPage) {
 		return
 	}
 	last := must.Get(page, err).Runs
-	for i := len(last) - 1; i >= 0; i-- {
-		p.Last = append(p.Last, a.barOf(&last[i]))
-	}
+	p.Last = last
 	at := slices.IndexFunc(last, func(r client.Run) bool {
 		return r.ID == p.Run.ID || p.Run.ID == "" && !r.ScheduledAt.After(p.Run.ScheduledAt)
 	})
