@@ -87,7 +87,7 @@ func (a *ask) runAt() (any, error) {
 }
 
 func (a *ask) runPage(r client.Run) *runPage {
-	p := &runPage{Run: r, Of: r.Job, Params: paramsOf(&r)}
+	p := &runPage{Run: r, Of: r.Job, Params: a.SentWith(&r)}
 	if p.Of == "" {
 		p.Of = a.goneJob(r.JobID)
 	}
@@ -124,8 +124,8 @@ func (a *ask) goneJob(id int32) string {
 	return of
 }
 
-// paramsOf returns the params that a run was sent with.
-func paramsOf(r *client.Run) string {
+// SentWith returns the params that a run was sent with.
+func (a *ask) SentWith(r *client.Run) string {
 	switch {
 	case r.Params != nil:
 		return *r.Params
@@ -134,8 +134,6 @@ func paramsOf(r *client.Run) string {
 	}
 	return ""
 }
-
-func (a *ask) SentWith(r *client.Run) string { return paramsOf(r) }
 
 func (a *ask) chain(r *client.Run) []client.Run {
 	list := []client.Run{}
@@ -312,7 +310,7 @@ func (a *ask) otherParams() (string, bool) {
 		return params, a.Form("with") == "other" || a.r.PostForm.Has("was")
 	}
 	r, _ := a.GetRun(a.Ctx(), a.Path("run")) // if that fails, so does the rerun
-	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
+	return keptText(a.Form("params"), a.SentWith(&r)), a.Form("with") == "other"
 }
 
 // onRun returns the function of a form with an action on the run in the path. If the action is rejected, its panel shows

@@ -60,10 +60,8 @@ func (a *ask) Subject(event, job string) string {
 }
 
 // Line returns the first line of foreign text, shortened.
-func (a *ask) Line(s string) string { return firstLine(s) }
-
-func firstLine(s string) string {
-	line, _, more := strings.Cut(strings.TrimSpace(plainText(s)), "\n")
+func (a *ask) Line(s string) string {
+	line, _, more := strings.Cut(strings.TrimSpace(a.Plain(s)), "\n")
 	if short := clip(line, 300); short != line {
 		return short
 	}
