@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
-// offers compares what a page offers to the logged-in user with the golden file: the texts of the page that match.
+// offers compares the offers of a page to the logged-in user, which are its texts that match, with the golden file.
 func (s *site) offers(who, path string, of *regexp.Regexp) {
 	s.t.Helper()
 	list := of.FindAllString(s.says(path), -1)
