@@ -11,16 +11,18 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
+// appInputs are the inputs of an app's form except the token.
+var appInputs = []input{{"title", "title", "text"}, {"executors", "executors", "lines"}, {"allow", "allow", "lines"},
+	{"wait", "waitForExecutor", "text"}, {"inflight", "limits.inFlight", "number"}, {"persecond", "limits.perSecond", "number"},
+	{"limit", "overlap.limit", "number"}, {"full", "overlap.whenFull", "raw"}, {"to", "notify.to", "words"}, {"on", "notify.on", "marks"},
+	{"quiet", "notify.quiet", "text"}, {"late", "notify.late", "text"}, {"slow", "notify.slow", "text"}}
+
 // appForm returns the values of an app's form. The form has the token only as input: the value token is what to do with
 // it (keep, set or none).
 func appForm(app client.App) url.Values {
-	f := url.Values{"name": {app.Name}, "rev": {itoa(app.Rev)}, "title": {app.Title}, "token": {"keep"},
-		"executors": {strings.Join(app.Executors, "\n")}, "allow": {strings.Join(app.Allow, "\n")}, "wait": {app.WaitForExecutor},
-		"inflight": {number(app.Limits.InFlight)}, "persecond": {number(app.Limits.PerSecond)},
-		"limit": {number(app.Overlap.Limit)}, "full": {app.Overlap.WhenFull},
-		"to": {strings.Join(app.Notify.To, " ")}, "on": app.Notify.On, "quiet": {app.Notify.Quiet}, "late": {app.Notify.Late},
-		"slow": {app.Notify.Slow}}
+	f := url.Values{"name": {app.Name}, "rev": {itoa(app.Rev)}, "token": {"keep"}}
 	mark(f, "hastoken", app.HasToken)
+	show(f, as[object](app), appInputs)
 	return f
 }
 
@@ -31,17 +33,17 @@ func mark(f url.Values, name string, is bool) {
 	}
 }
 
-func specOf(app client.App) client.AppSpec {
-	return client.AppSpec{Name: app.Name, Title: app.Title, Set: app.Set, Executors: app.Executors, Allow: app.Allow, Call: app.Call,
-		WaitForExecutor: app.WaitForExecutor, Overlap: app.Overlap, Limits: app.Limits, Notify: app.Notify}
-}
-
-// fillApp sets the values of a form in spec; the other fields of the app stay.
-func fillApp(spec *client.AppSpec, f url.Values) {
-	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	spec.Title, spec.WaitForExecutor = text("title"), text("wait")
-	if f.Has("executors") { // only users with the permission have these fields
-		spec.Executors, spec.Allow = strings.Fields(f.Get("executors")), strings.Fields(f.Get("allow"))
+// appSpec returns the app with the values of a form; the other fields of the app stay.
+func appSpec(app client.App, f url.Values) client.AppSpec {
+	o := as[object](app)
+	for _, in := range appInputs {
+		if in.name != "executors" && in.name != "allow" || f.Has("executors") { // only users with the permission have these fields
+			in.read(o, f, in.path)
+		}
+	}
+	spec := as[client.AppSpec](o)
+	if spec.Overlap.Limit == 0 {
+		spec.Overlap = client.Overlap{}
 	}
 	switch f.Get("token") {
 	case "set":
@@ -52,17 +54,10 @@ func fillApp(spec *client.AppSpec, f url.Values) {
 	case "none":
 		spec.Token = new(string)
 	}
-	spec.Notify.To, spec.Notify.On = strings.Fields(f.Get("to")), f["on"]
-	spec.Notify.Quiet, spec.Notify.Late, spec.Notify.Slow = text("quiet"), text("late"), text("slow")
-	spec.Limits.InFlight = wholeNumber("limits.inFlight", f.Get("inflight"))
-	spec.Limits.PerSecond = wholeNumber("limits.perSecond", f.Get("persecond"))
-	spec.Overlap.WhenFull = f.Get("full")
-	if spec.Overlap.Limit = wholeNumber("overlap.limit", f.Get("limit")); spec.Overlap.Limit == 0 {
-		spec.Overlap = client.Overlap{}
-	}
 	if f.Get("rev") != "" {
 		spec.IfRev = revisionIn(f)
 	}
+	return spec
 }
 
 // revisionIn returns the revision that a form changes.
@@ -76,21 +71,12 @@ func revisionIn(f url.Values) *int64 {
 
 // appDiffers returns the differences between the stored app and a form.
 func appDiffers(now client.App, f url.Values) []manifest.FieldChange {
-	spec, mine := specOf(now), now
-	fillApp(&spec, f) // valid, or there would be no conflict
-	mine.Title, mine.Executors, mine.Allow, mine.WaitForExecutor = spec.Title, spec.Executors, spec.Allow, spec.WaitForExecutor
-	mine.Overlap, mine.Limits, mine.Notify = spec.Overlap, spec.Limits, spec.Notify
-	if spec.Token != nil {
+	spec := appSpec(now, f) // valid, or there would be no conflict
+	mine := as[client.App](spec)
+	if mine.HasToken = now.HasToken; spec.Token != nil {
 		mine.HasToken = *spec.Token != ""
 	}
 	return manifest.DiffApp(&now, &mine)
-}
-
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.Itoa(n)
 }
 
 // wholeNumber parses an optional number; empty is 0.
@@ -109,5 +95,3 @@ func wholeNumber(name, text string) int {
 func (a *ask) pauseRequest() client.PauseRequest {
 	return client.PauseRequest{Reason: strings.TrimSpace(a.Form("reason")), Until: must.Get(a.when("until", a.Form("until"), a.typedBy()))}
 }
-
-func (a *ask) Events() []core.Event { return core.Events }

@@ -1,12 +1,10 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -241,32 +239,7 @@ func (a *ask) shown(status int, name string, data any) (string, core.Text, error
 	return "", core.Text{}, errShown
 }
 
-type recorder struct {
-	header http.Header
-	status int
-	wrote  bool
-	body   bytes.Buffer
-}
-
-func (w *recorder) Header() http.Header { return w.header }
-
-func (w *recorder) WriteHeader(status int) {
-	if !w.wrote {
-		w.status, w.wrote = status, true
-	}
-}
-
-func (w *recorder) Write(b []byte) (int, error) {
-	w.wrote = true
-	return w.body.Write(b)
-}
-
-func (w *recorder) response(r *http.Request) *http.Response {
-	return &http.Response{StatusCode: w.status, Status: http.StatusText(w.status), Header: w.header, Body: io.NopCloser(&w.body), Request: r,
-		ContentLength: int64(w.body.Len())}
-}
-
-func jobPath(job string) string {
+func (a *ask) JobPath(job string) string {
 	app, name, _ := strings.Cut(job, "/")
 	return Root + "jobs/" + url.PathEscape(app) + "/" + url.PathEscape(name)
 }

@@ -32,22 +32,6 @@ type changesPage struct {
 
 func (p *changesPage) Ref() string { return p.Filter.Job }
 
-// Fixed returns the filters for which the page has no input field, each with its name.
-func (p *changesPage) Fixed() (list [][2]string) {
-	for _, f := range [][2]string{{"operation", p.Filter.Operation}, {"channel", p.Filter.Channel}, {"user", p.Filter.User}} {
-		if f[1] != "" {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
-func (p *changesPage) Command() string {
-	f := &p.Filter
-	return "tickring changes" + word(cmp.Or(f.Job, f.App)) + flag("by", f.By) + flag("verb", f.Verb) + flag("operation", f.Operation) +
-		flag("channel", f.Channel) + flag("user", f.User) + rangeFlags(f.From, f.To)
-}
-
 type change struct {
 	client.Change
 	manifest.ChangeRecord
@@ -191,17 +175,6 @@ func (a *ask) Origin(from, via string) string {
 	return a.Say("from %s", from)
 }
 
-func (a *ask) FieldText(d manifest.FieldChange) string {
-	old, now := clip(d.Old, 100), clip(d.New, 100)
-	switch {
-	case d.Old == "":
-		return a.Say("%s set to %s", d.Path, now)
-	case d.New == "":
-		return a.Say("%s removed; previous value: %s", d.Path, old)
-	}
-	return a.Say("%s: changed from %s to %s", d.Path, old, now)
-}
-
 // open shows a change as a text difference of the job.
 func (p *changesPage) open(rev string) {
 	for i := range p.Changes {
@@ -250,7 +223,7 @@ func (a *ask) restoreJob() (string, core.Text, error) {
 			return "", core.Text{}, core.Errorf(core.CodeConflict, "%s was changed after you opened this page: review its changes again", a.ref())
 		}
 		must.Get(a.PutJob(a.Ctx(), spec.App, spec.Name, spec))
-		return jobPath(a.ref()), core.Say("%s is restored to its state before that change", a.ref()), nil
+		return a.JobPath(a.ref()), core.Say("%s is restored to its state before that change", a.ref()), nil
 	}
 	return "", core.Text{}, core.Errorf(core.CodeNotFound, "%s: the change was not found or cannot be restored", a.ref())
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bulk"
 	"github.com/tickring/tickring/internal/must"
-	"github.com/tickring/tickring/words"
 )
 
 // bulkPanel is the form of a bulk operation on the selected jobs, or on all jobs that match the filters of the list.
@@ -205,9 +204,3 @@ func addressOf(page string, q url.Values, names []string) string {
 	}
 	return withQuery(page, kept.Encode())
 }
-
-var bulkTitles = map[string]core.Text{"pause": core.Say("Pause jobs"), "resume": core.Say("Resume jobs"),
-	"trigger": core.Say("Run jobs now"), "kill": core.Say("Kill runs of jobs"), "label": core.Say("Label jobs"),
-	"delete": core.Say("Delete jobs")}
-
-func (a *ask) BulkTitle(verb string) string { return words.Say(a.Lang, bulkTitles[verb]) }

@@ -1,10 +1,8 @@
 package console
 
 import (
-	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,16 +121,4 @@ func (a *ask) cleanRuns() (string, core.Text, error) {
 	q.Set("done", strconv.FormatInt(p.Done, 10))
 	q.Set("held", strconv.FormatInt(p.Held, 10))
 	return a.shown(http.StatusOK, "clean", p)
-}
-
-func (a *ask) EndStates() []core.State {
-	return slices.DeleteFunc(slices.Clone(core.States), core.State.Open)
-}
-
-func (a *ask) CleanCli(p *cleanPage) template.HTML {
-	keep := ""
-	if p.Asked.Keep > 0 {
-		keep = strconv.Itoa(p.Asked.Keep)
-	}
-	return a.Cli("tickring clean " + p.Asked.Job + p.Asked.App + flag("older", p.Older) + flag("keep", keep) + flag("state", p.Asked.State...))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"path"
 	"runtime/debug"
@@ -113,6 +114,8 @@ type entry struct {
 	Path string
 	Text core.Text
 	Part int // number of the entry's group in the menu
+	// Command has the CLI commands with the function of the page.
+	Command string
 }
 
 // policy lets a page load and run only files of this server.
@@ -297,14 +300,14 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, err error) { c.
 type inside struct{ h http.Handler }
 
 func (t inside) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	w := httptest.NewRecorder()
 	r.RequestURI = r.URL.RequestURI()
 	r.RemoteAddr = "console"
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
 	t.h.ServeHTTP(w, r)
-	return w.response(r), nil
+	return w.Result(), nil
 }
 
 var _ http.RoundTripper = inside{}

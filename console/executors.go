@@ -331,19 +331,14 @@ func rowOf(x client.Executor, recent, running []client.Run) executorRow {
 	return row
 }
 
-func appPath(app string) string { return Root + "executors/" + url.PathEscape(app) }
-
-func (a *ask) AppPath(app string) string { return appPath(app) }
+func (a *ask) AppPath(app string) string { return Root + "executors/" + url.PathEscape(app) }
 
 func (a *ask) appDo() (to string, said core.Text, err error) {
 	ctx, name := a.Ctx(), a.Path("app")
-	to = appPath(name)
+	to = a.AppPath(name)
 	switch a.Form("do") {
 	case "edit":
-		app := must.Get(a.GetApp(ctx, name))
-		spec := specOf(app)
-		fillApp(&spec, a.r.PostForm)
-		res := must.Get(a.PutApp(ctx, name, spec))
+		res := must.Get(a.PutApp(ctx, name, appSpec(must.Get(a.GetApp(ctx, name)), a.r.PostForm)))
 		if res.Change == "unchanged" {
 			return to, core.Say("%s is unchanged", name), nil
 		}
@@ -368,11 +363,11 @@ func (a *ask) appDo() (to string, said core.Text, err error) {
 }
 
 func (a *ask) appNew() (string, core.Text, error) {
-	name, spec := strings.TrimSpace(a.Form("name")), client.AppSpec{IfRev: new(int64)}
-	fillApp(&spec, a.r.PostForm)
+	name, spec := strings.TrimSpace(a.Form("name")), appSpec(client.App{}, a.r.PostForm)
+	spec.IfRev = new(int64)
 	if name == "" {
 		return "", core.Text{}, core.Invalid("name", "", "an app needs a name")
 	}
 	must.Get(a.PutApp(a.Ctx(), name, spec))
-	return appPath(name), core.Say("%s is created; its executors can register now", name), nil
+	return a.AppPath(name), core.Say("%s is created; its executors can register now", name), nil
 }

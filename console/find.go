@@ -85,15 +85,15 @@ func (a *ask) found(text string) (list []hit) {
 	for _, j := range a.findJobs(rest) {
 		name := j.App + "/" + j.Name
 		if do == nil || !a.May(string(do.deed), j.App) {
-			list = append(list, hit{jobPath(name), name, j.Title, a.Say("job")})
+			list = append(list, hit{a.JobPath(name), name, j.Title, a.Say("job")})
 		} else {
-			list = append(list, hit{jobPath(name) + do.at, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
+			list = append(list, hit{a.JobPath(name) + do.at, words.Say(a.Lang, do.text) + " " + name, j.Title, a.Say("action")})
 		}
 	}
 	n := 0
 	for _, app := range must.Get(a.ListApps(a.Ctx())).Apps {
 		if n < findMany && (has(app.Name, text) || has(app.Title, text)) {
-			list = append(list, hit{appPath(app.Name), app.Name, app.Title, a.Say("app")})
+			list = append(list, hit{a.AppPath(app.Name), app.Name, app.Title, a.Say("app")})
 			n++
 		}
 	}
@@ -125,11 +125,11 @@ func (a *ask) exactly(text string) (list []hit) {
 			list = append(list, hit{a.RunPath(r.ID), r.ID, r.Job + " · " + a.StateName(r.State), a.Say("run")})
 		}
 		if j, err := a.GetJobByNumber(a.Ctx(), text); err == nil {
-			list = append(list, hit{jobPath(j.App + "/" + j.Name), j.App + "/" + j.Name, j.Title, a.Say("job")})
+			list = append(list, hit{a.JobPath(j.App + "/" + j.Name), j.App + "/" + j.Name, j.Title, a.Say("job")})
 		}
 	}
 	if job, at, ok := strings.Cut(text, "@"); ok && strings.Count(job, "/") == 1 {
-		list = append(list, hit{jobPath(job) + "/at/" + url.PathEscape(at), text, "", a.Say("run")})
+		list = append(list, hit{a.JobPath(job) + "/at/" + url.PathEscape(at), text, "", a.Say("run")})
 	}
 	return list
 }
@@ -208,14 +208,6 @@ func (a *ask) command(text string) (*command, string) {
 	}
 	return nil, text
 }
-
-// pageCommands has the CLI command with the function of each page.
-var pageCommands = map[string]string{"overview": "overview", "jobs": "get", "runs": "runs", "upcoming": "upcoming",
-	"executors": "executors", "lateness": "lateness", "reports": "report", "notifications": "get channels", "scripts": "script",
-	"audit-log": "changes", "users": "users", "system": "doctor, tickring audit, tickring redrive"}
-
-// CommandOf returns the CLI command of a menu entry.
-func (a *ask) CommandOf(e entry) string { return "tickring " + pageCommands[e.Name] }
 
 // Over reports whether the page is shown over another page, as a panel.
 func (a *ask) Over() bool { return a.r.Header.Get("X-Panel") != "" }

@@ -56,17 +56,16 @@ type jobForm struct {
 }
 
 type shownGroup struct {
-	Name   string
-	Title  string
+	group
 	Fields []shownField
 	Wrong  bool // whether a field of the group has an error
 	Said   bool // whether a field of the group has a value
 }
 
 type shownField struct {
-	Name, Kind, Label, Hint, Sample, For string
-	Options                              []option
-	Value, Error                         string
+	field
+	Options      []option
+	Value, Error string
 }
 
 // An option is a choice with its displayed text.
@@ -98,9 +97,6 @@ type shownPreview struct {
 
 // maxRules is the maximum number of schedules of a job.
 const maxRules = 16
-
-// Zones returns the time zones in the list of the form.
-func (a *ask) Zones() []string { return zones }
 
 // newJob shows the form of a new job; from names a job to copy.
 func (a *ask) newJob() (any, error) {
@@ -195,7 +191,7 @@ func (a *ask) saveJob() (string, core.Text, error) {
 	}
 	res, err := a.put(spec, of.Rev)
 	if err == nil {
-		return jobPath(res.App + "/" + res.Name), changedTo(res), nil
+		return a.JobPath(res.App + "/" + res.Name), changedTo(res), nil
 	}
 	if isConflict(err) && of.Ref != "" {
 		now, gone := a.GetJob(a.Ctx(), a.Path("app"), a.Path("name"))
@@ -341,8 +337,7 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 		f.What = "handler"
 	}
 	show := func(d field) shownField {
-		one := shownField{Name: d.Name, Kind: d.Kind, Label: words.Say(a.Lang, d.Label), Hint: words.Say(a.Lang, d.Hint), Sample: d.Sample,
-			For: d.For, Value: typedOf(v, d)}
+		one := shownField{field: d, Value: typedOf(v, d)}
 		chosen := []string{one.Value}
 		if d.Kind == "marks" {
 			chosen = strings.Fields(one.Value)
@@ -353,7 +348,7 @@ func (a *ask) filled(v url.Values, of subject) *jobForm {
 		return one
 	}
 	for _, g := range formGroups {
-		shown := shownGroup{Name: g.Name, Title: words.Say(a.Lang, g.Title)}
+		shown := shownGroup{group: g}
 		for _, d := range g.Fields {
 			one := show(d)
 			if one.Value != "" && (d.Kind != "choice" || one.Value != d.Options[0]) {
@@ -618,13 +613,11 @@ func valuesOf(o object) url.Values {
 			v.Set(d.Name, text)
 		}
 	}
-	switch {
-	case o["script"] != nil:
-		v.Set("what", "script")
-	case o["command"] != nil:
-		v.Set("what", "command")
-	default:
-		v.Set("what", "handler")
+	v.Set("what", "handler")
+	for _, what := range []string{"command", "script"} {
+		if o[what] != nil {
+			v.Set("what", what)
+		}
 	}
 	if o["script"] == nil { // hidden until the user selects a script
 		v.Set("script.source", templateOfKind(string(core.ScriptShell)))
@@ -641,12 +634,9 @@ func valuesOf(o object) url.Values {
 			v.Set("when."+strconv.Itoa(i), textOf("text", p["when"]))
 		}
 	}
-	var rules []any
-	switch s := o["schedule"].(type) {
-	case object:
-		rules = []any{s}
-	case []any:
-		rules = s
+	rules, several := o["schedule"].([]any)
+	if !several {
+		rules = []any{o["schedule"]}
 	}
 	n := 0
 	for _, r := range rules {

@@ -178,12 +178,12 @@ func (p *jobPage) FailingSince() (since time.Time) {
 // PauseText describes a pause: its author, the paused object, its end and its reason.
 func (a *ask) PauseText(p *client.Pause, zone string) template.HTML {
 	by := cmp.Or(p.By, "–")
-	note := a.Mark("paused by %s since %s", text(by), a.Time(p.From, zone))
+	note := a.Mark("paused by %s since %s", by, a.Time(p.From, zone))
 	switch p.Of {
 	case "app":
-		note = a.Mark("paused with its app by %s since %s", text(by), a.Time(p.From, zone))
+		note = a.Mark("paused with its app by %s since %s", by, a.Time(p.From, zone))
 	case "everything":
-		note = a.Mark("paused with everything by %s since %s", text(by), a.Time(p.From, zone))
+		note = a.Mark("paused with everything by %s since %s", by, a.Time(p.From, zone))
 	}
 	if !p.Until.IsZero() {
 		note = a.Mark("%s, until %s %s", note, a.Time(p.Until, zone), a.Rel(p.Until))
@@ -265,7 +265,7 @@ func (a *ask) Both(zone string) bool { return a.Mine() != a.ZoneName(zone) }
 
 func (a *ask) Location(name string) *time.Location { return locationOf(name) }
 
-func (a *ask) Lines(list []string) string { return strings.Join(list, "\n") }
+func (a *ask) Join(by string, list []string) string { return strings.Join(list, by) }
 
 // Beyond describes what happens to runs above the limit.
 func (a *ask) Beyond(o *client.Overlap) string {

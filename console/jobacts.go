@@ -169,9 +169,9 @@ func (a *ask) pauseJob() (string, core.Text, error) {
 		said = core.Say("%s was already paused", a.ref())
 	}
 	if a.Form("running") != "kill" {
-		return jobPath(a.ref()), said, nil
+		return a.JobPath(a.ref()), said, nil
 	}
-	return jobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
+	return a.JobPath(a.ref()), core.Say("%s; %s", said, a.killAll()), nil
 }
 
 // pausedSo reports whether the user has already paused the job in the path as the form requests. If the form has a
@@ -185,11 +185,11 @@ func (a *ask) pausedSo(until time.Time) bool {
 
 func (a *ask) resumeJob() (string, core.Text, error) {
 	must.Get(a.ResumeJob(a.Ctx(), a.Path("app"), a.Path("name"), client.ResumeRequest{Reason: a.Form("reason")}))
-	return jobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
+	return a.JobPath(a.ref()), core.Say("%s is resumed; missed runs do not run later", a.ref()), nil
 }
 
 func (a *ask) killJob() (string, core.Text, error) {
-	return jobPath(a.ref()), a.killAll(), nil
+	return a.JobPath(a.ref()), a.killAll(), nil
 }
 
 // maxKills is the maximum number of pages of runs that one form kills.
@@ -197,25 +197,20 @@ const maxKills = 20
 
 // killAll kills the unfinished runs of the job in the path, page by page.
 func (a *ask) killAll() core.Text {
-	killed, cancelled, after, problem := 0, 0, "", ""
-	for range maxKills {
-		res := must.Get(a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after}))
-		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
-		problem = cmp.Or(untold(res.Sent), problem)
-		if after = res.Next; after == "" {
-			break
-		}
-	}
+	res, more := stop(maxKills, func(after string) (client.StopResult, error) {
+		return a.KillJob(a.Ctx(), a.Path("app"), a.Path("name"), client.KillJobParams{After: after})
+	})
+	killed, cancelled, problem := len(res.Killed), len(res.Cancelled), untold(res.Sent)
 	said := core.Say("kills requested: %d; runs cancelled before they were sent: %d", killed, cancelled)
 	switch {
 	case problem != "" && cancelled > 0:
 		said = core.Say("runs cancelled before they were sent: %d; %s", cancelled, killedUntold(killed, problem))
 	case problem != "":
 		said = killedUntold(killed, problem)
-	case killed+cancelled == 0 && after == "":
+	case killed+cancelled == 0 && !more:
 		said = core.Say("no run of the job was in progress")
 	}
-	if after != "" {
+	if more {
 		said = core.Say("more runs of the job remain: repeat the kill; %s", said)
 	}
 	return said
@@ -226,20 +221,19 @@ func (a *ask) labelJob() (string, core.Text, error) {
 	labels := must.Get(pairsOf("labels", a.Form("labels")))
 	said := core.Say("the labels of %s are saved", a.ref())
 	if maps.Equal(labels, j.Labels) {
-		return jobPath(a.ref()), said, nil
+		return a.JobPath(a.ref()), said, nil
 	}
 	spec := sameSpec(&j)
 	spec.Labels, spec.IfRev = labels, cmp.Or(a.seen(), &j.Rev)
 	must.Get(a.PutJob(a.Ctx(), j.App, j.Name, spec))
-	return jobPath(a.ref()), said, nil
+	return a.JobPath(a.ref()), said, nil
 }
 
 // sameSpec returns the spec with which a PUT leaves a job unchanged; it has the hash of the script.
-func sameSpec(j *client.Job) (spec client.JobSpec) {
+func sameSpec(j *client.Job) client.JobSpec {
 	same := *j
 	same.Declared = "" // in a job it is the declared state, in a spec a request by code
-	must.Do(json.Unmarshal(must.Get(json.Marshal(same)), &spec))
-	return spec
+	return as[client.JobSpec](same)
 }
 
 // pairsOf parses key=value pairs, separated by line breaks or spaces.
@@ -273,5 +267,5 @@ func (a *ask) deleteJob() (string, core.Text, error) {
 
 func (a *ask) returnJobToCode() (string, core.Text, error) {
 	must.Get(a.ReturnJobToCode(a.Ctx(), a.Path("app"), a.Path("name")))
-	return jobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
+	return a.JobPath(a.ref()), core.Say("%s is returned to code: code that declares the job can change it", a.ref()), nil
 }

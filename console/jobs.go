@@ -14,11 +14,10 @@ import (
 type jobsPage struct {
 	client.JobPage
 	Next    string // URL of the next page
-	Stands  []stand
 	Columns []column
 	Apps    []string
 	Filter  bool // whether a filter is set
-	Command string
+	Asked   client.ListJobsParams
 	Panel   *bulkPanel
 }
 
@@ -31,15 +30,6 @@ func (p *jobsPage) Wide() bool {
 		}
 	}
 	return n > len(columnsShown)
-}
-
-// A stand is a status of jobs, as a filter with its count.
-type stand struct {
-	Label string
-	N     int // number of jobs with the status; -1: not counted
-	To    string
-	On    bool
-	Bad   bool
 }
 
 // A column is a column of the list; To sorts by it.
@@ -82,25 +72,10 @@ func (a *ask) jobsList(q url.Values) *jobsPage {
 	if page.Partial {
 		a.unsure()
 	}
-	out := &jobsPage{JobPage: page, Columns: columns, Apps: must.Get(a.appNames()), Filter: p.App+p.Text+is+q.Get("label") != "",
-		Command: "tickring get" + jobsFlags(p.App, p.Label, p.Status, p.Text) + flag("sort", p.Sort) + flagIf("reverse", p.Reverse)}
+	out := &jobsPage{JobPage: page, Columns: columns, Apps: must.Get(a.appNames()), Asked: p,
+		Filter: p.App+p.Text+is+q.Get("label") != ""}
 	if page.Cursor != "" {
 		out.Next = a.With("after", page.Cursor)
-	}
-	if n := page.Counts; n != nil {
-		stand := func(label, by string, n int) {
-			out.Stands = append(out.Stands, stand{label, n, a.With("status", by), is == by, by == "failing" && n > 0})
-		}
-		stand(a.Say("All"), "", n.All)
-		stand(a.Say("Failing"), "failing", n.Failing)
-		if n.Unread {
-			n.Late, n.NeverRan = -1, -1
-		}
-		stand(a.Say("Late"), "late", n.Late)
-		stand(a.Say("Started"), "started", n.Started)
-		stand(a.Say("Paused"), "paused", n.Paused)
-		stand(a.Say("Never ran"), "never-ran", n.NeverRan)
-		stand(a.Say("Finished"), "ended", n.Ended)
 	}
 	return out
 }

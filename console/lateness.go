@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/must"
-	"github.com/tickring/tickring/words"
 )
 
 type latenessPage struct {
@@ -41,19 +40,15 @@ type lateCell struct {
 	Due           bool
 }
 
-type degree struct {
-	below time.Duration
-	text  core.Text
-}
-
-// heats are the upper limits of lateness for each color, from light to dark.
-var heats = []degree{
-	{100 * time.Millisecond, core.Say("below 0.1 s")}, {time.Second, core.Say("below 1 s")}, {5 * time.Second, core.Say("below 5 s")},
-	{30 * time.Second, core.Say("below 30 s")}, {5 * time.Minute, core.Say("below 5 min")}, {1 << 62, core.Say("later")},
-}
+// heats are the upper limits of lateness for each color but the last, from light to dark. The legend has a text for each.
+var heats = []time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute}
 
 func heat(ms int64) int {
-	return slices.IndexFunc(heats, func(d degree) bool { return time.Duration(ms)*time.Millisecond < d.below })
+	n, at := slices.BinarySearch(heats, time.Duration(ms)*time.Millisecond)
+	if at { // a limit belongs to the darker color
+		n++
+	}
+	return n
 }
 
 // Limits of the heat map.
@@ -120,12 +115,10 @@ func (a *ask) late(p *latenessPage) {
 	}
 }
 
-func (a *ask) lateRuns(p *latenessPage, r *lateRow, at time.Time) string {
+// LateRuns returns the link to the runs of a row in the bucket that starts at a time.
+func (a *ask) LateRuns(p *latenessPage, r *lateRow, at time.Time) string {
 	return runsIn(jobIn(r.Job, r.JobID), cmp.Or(r.App, p.Asked.App), "", at, at.Add(p.Width))
 }
-
-// WorstRuns returns the link to the runs of the cell with the highest lateness.
-func (a *ask) WorstRuns(p *latenessPage) string { return a.lateRuns(p, p.Of, p.Worst.At) }
 
 // LateMap draws one row of the heat map, with a field for each bucket. A field is darker if its runs were later, empty
 // if no run was due, and crossed if a run was lost or skipped. Each field links to its runs.
@@ -148,7 +141,7 @@ func (a *ask) LateMap(p *latenessPage, r lateRow) template.HTML {
 			field += html(`<path class="cross" d="M%d 6l6 10m0-10l-6 10"/>`, i*8+1)
 			said += " " + a.Say("%d lost, %d skipped", c.Lost, c.Skipped)
 		}
-		b.add(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title>%s</a>`, a.lateRuns(p, &r, c.At), said, said, field)
+		b.add(`<a href="%s" tabindex="-1" aria-label="%s"><title>%s</title>%s</a>`, a.LateRuns(p, &r, c.At), said, said, field)
 	}
 	b.add(`<rect class="brush" x="0" y="0" width="0" height="22" hidden="hidden"/></svg>`)
 	return b.html()
@@ -167,33 +160,4 @@ func (a *ask) LateName(r lateRow) string {
 	return a.Say("all")
 }
 
-// LateOpen returns the link of a row. The row of an app links to its jobs, and the row of a job links to its runs.
-func (a *ask) LateOpen(p *latenessPage, r lateRow) string {
-	switch {
-	case r.Job != "" && p.Asked.Job == "":
-		return a.With("job", r.Job, "app", "", "each", "")
-	case r.Job != "":
-		return jobPath(r.Job)
-	case r.JobID == 0 && r.App != "":
-		return a.With("app", r.App, "job", "", "each", "job")
-	}
-	return a.lateRuns(p, &r, p.Answer.From)
-}
-
 func (a *ask) LateAxis(p *latenessPage) template.HTML { return a.axis(p.Answer.From, p.Answer.To) }
-
-// Heats returns the texts of the legend, from light to dark.
-func (a *ask) Heats() (list []string) {
-	for _, h := range heats {
-		list = append(list, words.Say(a.Lang, h.text))
-	}
-	return list
-}
-
-func (a *ask) LatenessCli(p *latenessPage) template.HTML {
-	each := p.Asked.Each
-	if p.Asked.Job != "" {
-		each = ""
-	}
-	return a.Cli("tickring lateness" + word(cmp.Or(p.Asked.Job, p.Asked.App)) + flag("each", each) + rangeFlags(p.Asked.From, time.Time{}))
-}

@@ -146,7 +146,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 			p.Note, p.Broken = a.keptNote(k, r.Timezone), k.Why != ""
 		}
 		if log.Text != "" {
-			p.Lines = strings.Split(strings.TrimSuffix(plainText(log.Text), "\n"), "\n")
+			p.Lines = strings.Split(strings.TrimSuffix(a.Plain(log.Text), "\n"), "\n")
 		}
 		p.End = p.End || len(p.Lines) == 0 && p.Next == from && !open
 	}
@@ -158,7 +158,7 @@ func (a *ask) logPiece(ctx context.Context, r *client.Run, from, tail int) logPi
 
 // keptNote describes the saved part of a log, and why it is shown.
 func (a *ask) keptNote(k *client.KeptLog, zone string) string {
-	live := firstLine(k.Live)
+	live := a.Line(k.Live)
 	if k.Message {
 		if k.More {
 			return a.Say("This text is the saved message of the run, not a log, cut at %d characters: %s", core.MessageMax, live)
@@ -260,9 +260,9 @@ func toneOf(line string) string {
 	return ""
 }
 
-// plainText returns foreign text without terminal sequences. Control characters and characters that change the text
+// Plain returns foreign text without terminal sequences. Control characters and characters that change the text
 // direction are shown as escapes.
-func plainText(s string) string {
+func (a *ask) Plain(s string) string {
 	if !strings.ContainsFunc(s, odd) {
 		return s
 	}
@@ -286,9 +286,6 @@ func odd(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
 		r == 0x2028 || r == 0x2029)
 }
-
-// Plain calls plainText, for templates.
-func (a *ask) Plain(s string) string { return plainText(s) }
 
 // LogText returns a log line with its line number, which links to the line on a page.
 func (a *ask) LogText(l logLine, page string) template.HTML {

@@ -139,7 +139,7 @@ func (a *ask) saveManifest() (string, core.Text, error) {
 	}
 	res, err := a.put(&spec, rev)
 	if err == nil {
-		return jobPath(ref), changedTo(res), nil
+		return a.JobPath(ref), changedTo(res), nil
 	}
 	p := a.problemOf(err)
 	if p.Status != http.StatusConflict || a.Path("name") == "" {

@@ -66,17 +66,17 @@ func (c *Console) pages() {
 	c.mux.HandleFunc("POST /console/settings", c.settings)
 
 	c.menu = []entry{
-		{"overview", Root, core.Say("Overview"), 0},
-		{"jobs", Root + "jobs", core.Say("Jobs"), 0},
-		{"runs", Root + "runs", core.Say("Runs"), 0},
-		{"upcoming", Root + "upcoming", core.Say("Upcoming"), 0},
-		{"executors", Root + "executors", core.Say("Executors"), 0},
-		{"lateness", Root + "lateness", core.Say("Lateness"), 1},
-		{"reports", Root + "reports", core.Say("Reports"), 1},
-		{"notifications", Root + "notifications", core.Say("Notifications"), 1},
-		{"scripts", Root + "scripts", core.Say("Scripts"), 1},
-		{"audit-log", Root + "audit-log", core.Say("Audit log"), 1},
-		{"users", Root + "users", core.Say("Users"), 2},
-		{"system", Root + "system", core.Say("System"), 2},
+		{"overview", Root, core.Say("Overview"), 0, "overview"},
+		{"jobs", Root + "jobs", core.Say("Jobs"), 0, "get"},
+		{"runs", Root + "runs", core.Say("Runs"), 0, "runs"},
+		{"upcoming", Root + "upcoming", core.Say("Upcoming"), 0, "upcoming"},
+		{"executors", Root + "executors", core.Say("Executors"), 0, "executors"},
+		{"lateness", Root + "lateness", core.Say("Lateness"), 1, "lateness"},
+		{"reports", Root + "reports", core.Say("Reports"), 1, "report"},
+		{"notifications", Root + "notifications", core.Say("Notifications"), 1, "get channels"},
+		{"scripts", Root + "scripts", core.Say("Scripts"), 1, "script"},
+		{"audit-log", Root + "audit-log", core.Say("Audit log"), 1, "changes"},
+		{"users", Root + "users", core.Say("Users"), 2, "users"},
+		{"system", Root + "system", core.Say("System"), 2, "doctor, tickring audit, tickring redrive"},
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/must"
 	"github.com/tickring/tickring/manifest"
-	"github.com/tickring/tickring/words"
 )
 
 type noticesPage struct {
@@ -86,67 +85,29 @@ func (a *ask) channelPage() *channelPage {
 
 func (a *ask) ChannelPath(name string) string { return Root + "notifications/" + url.PathEscape(name) }
 
-// channelForm returns the values of a channel's form, which has secrets only as input. A value such as hassecret reports
-// whether a secret is stored. The stored secret is kept if the input is empty.
+// channelInputs are the inputs of the form of a channel. Each kind of channel has some of them.
+var channelInputs = []input{{"url", "url", "secret"}, {"secret", "secret", "password"}, {"to", "to", "lines"}, {"from", "from", "text"},
+	{"host", "smtp.host", "text"}, {"port", "smtp.port", "number"}, {"user", "smtp.user", "raw"}, {"pass", "smtp.password", "password"},
+	{"tls", "smtp.tls", "raw"}, {"arn", "arn", "text"}}
+
+// channelForm returns the values of a channel's form.
 func channelForm(ch client.Channel) url.Values {
 	f := url.Values{"kind": {ch.Kind}, "language": {ch.Language}, "rev": {itoa(ch.Rev)}}
-	robot := func(r *client.ChannelRobot) {
-		mark(f, "hasurl", r.URL != "")
-		mark(f, "hassecret", r.Secret != "")
-	}
-	switch {
-	case ch.Webhook != nil:
-		mark(f, "hasurl", true)
-		mark(f, "hassecret", ch.Webhook.Secret != "")
-	case ch.Slack != nil, ch.Wecom != nil:
-		mark(f, "hasurl", true)
-	case ch.Feishu != nil:
-		robot(ch.Feishu)
-	case ch.Dingtalk != nil:
-		robot(ch.Dingtalk)
-	case ch.Email != nil:
-		m := ch.Email
-		f["to"], f["from"], f["host"] = []string{strings.Join(m.To, "\n")}, []string{m.From}, []string{m.SMTP.Host}
-		f["port"], f["user"], f["tls"] = []string{number(m.SMTP.Port)}, []string{m.SMTP.User}, []string{m.SMTP.TLS}
-		mark(f, "haspass", m.SMTP.Password != "")
-	case ch.Sns != nil:
-		f.Set("arn", ch.Sns.Arn)
-	}
+	what, _ := as[object](ch)[ch.Kind].(object)
+	show(f, what, channelInputs)
 	return f
 }
 
 // channelSpec returns the channel in a form, without its name and revision.
 func channelSpec(f url.Values) client.ChannelSpec {
-	text := func(name string) string { return strings.TrimSpace(f.Get(name)) }
-	kept := func(typed, has string) string { // a secret in the input, or the marker for the stored one
-		if typed == "" && f.Get(has) != "" {
-			return core.AsStored
-		}
-		return typed
-	}
-	s := client.ChannelSpec{Language: f.Get("language")}
-	secret, hook := kept(f.Get("secret"), "hassecret"), kept(text("url"), "hasurl")
-	switch kind := f.Get("kind"); core.ChannelKind(kind) {
-	case core.ChannelWebhook:
-		s.Webhook = &client.ChannelWebhook{URL: hook, Secret: secret}
-	case core.ChannelSlack:
-		s.Slack = &client.ChannelHook{URL: hook}
-	case core.ChannelWeCom:
-		s.Wecom = &client.ChannelHook{URL: hook}
-	case core.ChannelFeishu:
-		s.Feishu = &client.ChannelRobot{URL: hook, Secret: secret}
-	case core.ChannelDingTalk:
-		s.Dingtalk = &client.ChannelRobot{URL: hook, Secret: secret}
-	case core.ChannelEmail:
-		s.Email = &client.ChannelEmail{To: strings.Fields(f.Get("to")), From: text("from"), SMTP: client.ChannelSMTP{Host: text("host"),
-			Port: wholeNumber("email.smtp.port", f.Get("port")), User: f.Get("user"), Password: kept(f.Get("pass"), "haspass"),
-			TLS: f.Get("tls")}}
-	case core.ChannelSNS:
-		s.Sns = &client.ChannelTopic{Arn: text("arn")}
-	default:
+	kind, what := f.Get("kind"), object{}
+	if !slices.Contains(core.ChannelKinds, core.ChannelKind(kind)) {
 		must.Do(core.Invalid("kind", kind, "allowed values: %s", core.JoinAllowed(core.ChannelKinds)))
 	}
-	return s
+	for _, in := range channelInputs {
+		in.read(what, f, kind+"."+in.path)
+	}
+	return as[client.ChannelSpec](object{"language": f.Get("language"), kind: what})
 }
 
 // channelDiffers returns the differences between the stored channel and a form, except for secrets.
@@ -214,19 +175,3 @@ func (a *ask) channelDo() (to string, said core.Text, err error) {
 	}
 	return to, said, a.noForm()
 }
-
-// kindTexts has the names of the kinds whose name is not their value.
-var kindTexts = map[core.ChannelKind]core.Text{core.ChannelEmail: core.Say("mail"), core.ChannelFeishu: core.Say("Feishu"),
-	core.ChannelDingTalk: core.Say("DingTalk"), core.ChannelWeCom: core.Say("WeCom")}
-
-func (a *ask) KindName(kind string) string {
-	if text, is := kindTexts[core.ChannelKind(kind)]; is {
-		return words.Say(a.Lang, text)
-	}
-	return kind
-}
-
-func (a *ask) Kinds() []core.ChannelKind { return core.ChannelKinds }
-
-// TLS returns the choices for the encryption of SMTP connections.
-func (a *ask) TLS() []string { return []string{"starttls", "implicit", "none"} }

@@ -8,7 +8,8 @@ import (
 	"github.com/tickring/tickring/internal/oidc"
 )
 
-// ticketCookie keeps the login state while the browser is at the provider.
+// ticketCookie keeps the login state while the browser is at the provider. The browser sends it when a link from another
+// site opens the page, but not with a form or a frame.
 const ticketCookie = "tickring_oidc"
 
 // Provider returns the identity provider for single sign-on; nil if none is set.
@@ -22,7 +23,7 @@ func (c *Console) toProvider(w http.ResponseWriter, r *http.Request) {
 		c.enter(a, "", err, a.way(to))
 		return
 	}
-	http.SetCookie(w, a.ticket(kept, int(oidc.TicketFor.Seconds())))
+	http.SetCookie(w, a.cookie(ticketCookie, kept, int(oidc.TicketFor.Seconds())))
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, where, http.StatusSeeOther)
 }
@@ -33,7 +34,7 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 	if k, err := r.Cookie(ticketCookie); err == nil {
 		kept = k.Value
 	}
-	http.SetCookie(w, a.ticket("", -1)) // valid for one login
+	http.SetCookie(w, a.cookie(ticketCookie, "", -1)) // valid for one login
 	w.Header().Set("Cache-Control", "no-store")
 	undo := func() {}
 	who, to, err := c.o.Provider.Finish(r.Context(), kept, r.URL.Query(), func() (err error) {
@@ -50,11 +51,4 @@ func (c *Console) fromProvider(w http.ResponseWriter, r *http.Request) {
 		secret, err = c.o.Access.External(r.Context(), who.Issuer, who.Subject, who.Claims, from(r))
 	}
 	c.enter(a, secret, err, a.way(to))
-}
-
-// ticket returns the cookie of a login. The browser sends it when a link from another site opens the page, but not
-// with a form or a frame.
-func (a *ask) ticket(value string, maxAge int) *http.Cookie {
-	return &http.Cookie{Name: ticketCookie, Value: value, Path: Root + "oidc/", HttpOnly: true, Secure: a.secure(),
-		SameSite: http.SameSiteLaxMode, MaxAge: maxAge}
 }

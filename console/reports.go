@@ -204,31 +204,9 @@ func (a *ask) RowRuns(p *reportsPage, r reportRow, state string) string {
 	return a.runsOf(p, &r, state)
 }
 
-// Times formats the median, the 99th percentile and the maximum of a duration.
-func (a *ask) Times(t client.ReportTimes) string {
-	if t.Runs == 0 {
-		return ""
-	}
-	return a.Ms(t.P50Ms) + " · " + a.Ms(t.P99Ms) + " · " + a.Ms(t.MaxMs)
-}
-
-// ReportAt formats the start of an hour or day, in the time zone in which days begin and end.
-func (a *ask) ReportAt(p *reportsPage, t time.Time) string {
-	if p.Report.By == "day" {
-		return a.Weekday(t) + " " + t.Format("2006-01-02")
-	}
-	return t.Format("01-02 15:04")
-}
-
-func (a *ask) ReportsCli(p *reportsPage) template.HTML {
-	q := p.Asked
-	return a.Cli("tickring report" + word(cmp.Or(q.Job, q.App)) + flag("by", q.By) + flag("each", q.Each) + flag("state", q.State) +
-		flag("reason", q.Reason) + rangeFlags(q.From, q.To))
-}
-
 func (p *reportsPage) Sum() counts { return sumOf(p.Whole) }
 
 // Chip returns a filter button that sets one query value.
 func (a *ask) Chip(name, value, word string, on bool) template.HTML {
-	return a.chip(a.With(name, value), text(word), on)
+	return a.chip(a.With(name, value), word, on)
 }

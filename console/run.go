@@ -1,8 +1,6 @@
 package console
 
 import (
-	"cmp"
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,38 +13,32 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/must"
-	"github.com/tickring/tickring/words"
+	"github.com/tickring/tickring/internal/paging"
 )
 
 type runPage struct {
 	Run    client.Run
-	Job    *client.Job // the job of the run; nil: the job was deleted
-	Of     string      // name of the job, or a description if the job was deleted
-	Story  []event
-	Chain  int    // number of attempts in the retry chain
-	Next   string // the recommended next action
+	Job    *client.Job  // the job of the run; nil: the job was deleted
+	Of     string       // name of the job, or a description if the job was deleted
+	Chain  []client.Run // known attempts of the retry chain
 	Around []client.Run
-	Last   []Bar
+	Last   []client.Run
 	// Newest is the last known attempt of the retry chain, if this run was retried. Only the last attempt can be
 	// rerun.
 	Newest  string
 	RerunAs []string
 	None    string // the reason why a scheduled time has no run
-	Panel   string // name of the open panel
-	Wrong   string // error that the API returned for the panel's form
-	Key     string // idempotency key of a rerun
 	Params  string // params in the rerun form, or params of the run
 	Other   bool   // whether the rerun has other params than the run
-	Where   string // selected address in the rerun form
-	// Elsewhere has the addresses that the user typed into the rerun form.
-	Elsewhere string
-	Live      []client.Executor
+	Live    []client.Executor
 	// MoreLive is the number of live executors that the list leaves out.
 	MoreLive int
 }
 
 // Open reports whether the run can still change.
 func (p *runPage) Open() bool { return core.State(p.Run.State).Open() }
+
+func (a *ask) IsOpen(state string) bool { return core.State(state).Open() }
 
 // Logged reports whether the run can have a log.
 func (p *runPage) Logged() bool {
@@ -61,9 +53,7 @@ func (p *runPage) Told() bool {
 }
 
 // Deaf reports whether the executor cannot receive a kill request, because it is a function or an endpoint.
-func (p *runPage) Deaf() bool { return deaf(&p.Run) }
-
-func deaf(r *client.Run) bool {
+func (a *ask) Deaf(r *client.Run) bool {
 	scheme, _, _ := core.ParseAddress(r.Address)
 	return scheme == core.SchemeLambda || scheme == core.SchemeCall
 }
@@ -97,7 +87,7 @@ func (a *ask) runAt() (any, error) {
 }
 
 func (a *ask) runPage(r client.Run) *runPage {
-	p := &runPage{Run: r, Of: r.Job, Panel: a.Q("panel"), Params: paramsOf(&r)}
+	p := &runPage{Run: r, Of: r.Job, Params: a.SentWith(&r)}
 	if p.Of == "" {
 		p.Of = a.goneJob(r.JobID)
 	}
@@ -106,16 +96,20 @@ func (a *ask) runPage(r client.Run) *runPage {
 			p.Job = new(must.Get(job, err))
 		}
 	}
-	chain := a.chain(&r)
-	p.Chain, p.Story, p.Next = len(chain), a.story(&r, p.Job, chain), a.nextStep(&r)
-	if p.Newest = chain[len(chain)-1].ID; p.Newest == r.ID {
+	p.Chain = a.chain(&r)
+	if p.Newest = p.Final().ID; p.Newest == r.ID {
 		p.Newest = r.Then
 	}
 	a.around(p)
 	p.RerunAs = api.Reruns(a.Ctx(), a.Client, &r)
-	if p.Panel == "rerun" {
-		p.Key = "console-" + rand.Text()[:12]
-		p.Live, p.MoreLive = a.liveOf(r.App)
+	if a.Panel() != "rerun" {
+		return p
+	}
+	p.Live, p.MoreLive = a.liveOf(r.App)
+	if a.rejection != nil {
+		if params, other := a.otherParams(); other {
+			p.Params, p.Other = params, true
+		}
 	}
 	return p
 }
@@ -130,8 +124,8 @@ func (a *ask) goneJob(id int32) string {
 	return of
 }
 
-// paramsOf returns the params that a run was sent with.
-func paramsOf(r *client.Run) string {
+// SentWith returns the params that a run was sent with.
+func (a *ask) SentWith(r *client.Run) string {
 	switch {
 	case r.Params != nil:
 		return *r.Params
@@ -140,8 +134,6 @@ func paramsOf(r *client.Run) string {
 	}
 	return ""
 }
-
-func (a *ask) SentWith(r *client.Run) string { return paramsOf(r) }
 
 func (a *ask) chain(r *client.Run) []client.Run {
 	list := []client.Run{}
@@ -178,9 +170,7 @@ func (a *ask) around(p *runPage) {
 		return
 	}
 	last := must.Get(page, err).Runs
-	for i := len(last) - 1; i >= 0; i-- {
-		p.Last = append(p.Last, a.barOf(&last[i]))
-	}
+	p.Last = last
 	at := slices.IndexFunc(last, func(r client.Run) bool {
 		return r.ID == p.Run.ID || p.Run.ID == "" && !r.ScheduledAt.After(p.Run.ScheduledAt)
 	})
@@ -234,27 +224,30 @@ func (a *ask) liveOf(app string) (live []client.Executor, more int) {
 	return shown, len(live) - len(shown)
 }
 
-// killRun kills a run. Further calls continue if one call does not finish, up to a limit.
-func (a *ask) killRun() (string, core.Text, error) {
-	id, to := a.Path("run"), a.RunPath(a.Path("run"))
-	var killed, cancelled int
-	problem := ""
-	for after, n := "", 0; ; n++ {
-		res := must.Get(a.KillRun(a.Ctx(), id, client.KillRunParams{After: after}))
-		killed, cancelled = killed+len(res.Killed), cancelled+len(res.Cancelled)
-		problem = cmp.Or(untold(res.Sent), problem)
-		if after = res.Next; after == "" || n == 100 {
-			break
+// stop kills runs part by part, at most n parts; more reports whether runs remain.
+func stop(n int, kill func(after string) (client.StopResult, error)) (sum client.StopResult, more bool) {
+	for after := ""; n > 0; n-- {
+		res := must.Get(kill(after))
+		if after = paging.AddStop(&sum, &res); after == "" {
+			return sum, false
 		}
 	}
-	switch {
+	return sum, true
+}
+
+func (a *ask) killRun() (string, core.Text, error) {
+	id, to := a.Path("run"), a.RunPath(a.Path("run"))
+	res, _ := stop(100, func(after string) (client.StopResult, error) {
+		return a.KillRun(a.Ctx(), id, client.KillRunParams{After: after})
+	})
+	switch problem := untold(res.Sent); {
 	case problem != "":
-		return to, killedUntold(killed, problem), nil
-	case killed == 1:
+		return to, killedUntold(len(res.Killed), problem), nil
+	case len(res.Killed) == 1:
 		return to, core.Say("kill recorded and sent: the run ends when its executor confirms"), nil
-	case killed > 0:
-		return to, core.Say("kill recorded and sent for %d runs", killed), nil
-	case cancelled > 0:
+	case len(res.Killed) > 0:
+		return to, core.Say("kill recorded and sent for %d runs", len(res.Killed)), nil
+	case len(res.Cancelled) > 0:
 		return to, core.Say("the run was cancelled before it was sent"), nil
 	}
 	return to, core.Say("the run had already ended"), nil
@@ -317,34 +310,20 @@ func (a *ask) otherParams() (string, bool) {
 		return params, a.Form("with") == "other" || a.r.PostForm.Has("was")
 	}
 	r, _ := a.GetRun(a.Ctx(), a.Path("run")) // if that fails, so does the rerun
-	return keptText(a.Form("params"), paramsOf(&r)), a.Form("with") == "other"
+	return keptText(a.Form("params"), a.SentWith(&r)), a.Form("with") == "other"
 }
 
-// onRun returns the function of a form with an action on the run in the path. If the action is rejected, the page of the
-// run shows its panel with the error and the input.
+// onRun returns the function of a form with an action on the run in the path. If the action is rejected, its panel shows
+// the error and the input.
 func onRun(panel string, do formFunc) formFunc {
-	return orAgain(do, func(a *ask, err error) (string, core.Text, error) { return a.runAgain(panel, err) })
-}
-
-func (a *ask) runAgain(panel string, err error) (string, core.Text, error) {
-	r, gone := a.GetRun(a.Ctx(), a.Path("run"))
-	if gone != nil {
-		return "", core.Text{}, err
-	}
-	p := a.runPage(r)
-	p.Panel, p.Wrong = panel, a.problemOf(err).Message
-	if panel == "rerun" {
-		p.Key, p.Where, p.Elsewhere = a.Form("key"), a.Form("where"), a.Form("other")
-		p.Live, p.MoreLive = a.liveOf(r.App)
-		if params, other := a.otherParams(); other {
-			p.Params, p.Other = params, true
-		}
-	}
-	return a.again(err, "run", p)
+	return onPage("run", func(a *ask) (any, error) {
+		a.panel = panel
+		return a.runByID()
+	}, do)
 }
 
 func (a *ask) AtPath(job string, at time.Time) string {
-	return jobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
+	return a.JobPath(job) + "/at/" + url.PathEscape(at.UTC().Format(time.RFC3339))
 }
 
 // SkipPath returns the path of the page for a scheduled time that was skipped and has no run. If the job was deleted,
@@ -354,21 +333,4 @@ func (a *ask) SkipPath(job string, at time.Time) string {
 		return a.RunPath(core.PlannedRun(core.JobID(n), core.InstantOf(at)).String())
 	}
 	return a.AtPath(job, at)
-}
-
-// blocks describes each block policy: how an xxl-job executor handles a run while another run of the job is in
-// progress.
-var blocks = map[string]core.Text{
-	string(core.BlockSerial):       core.Say("If another run of the job is in progress on that executor, this run waits there."),
-	string(core.BlockDiscardLater): core.Say("If another run of the job is in progress on that executor, this run is rejected and skipped."),
-	string(core.BlockCoverEarly): core.Say("If another run of the job is in progress on that executor, that run is ended " +
-		"and this one starts."),
-}
-
-// BlockNote describes the effect of the job's setting `block`.
-func (a *ask) BlockNote(job *client.Job) string {
-	if job == nil {
-		return ""
-	}
-	return words.Say(a.Lang, blocks[cmp.Or(job.Block, string(core.BlockSerial))])
 }

@@ -70,7 +70,7 @@ func (a *ask) runs() (any, error) {
 func (a *ask) runFilter(q url.Values, s span) client.ListRunsParams {
 	f := client.ListRunsParams{Job: strings.TrimSpace(q.Get("job")), App: q.Get("app"), State: given(q, "state"),
 		Cause:  given(q, "cause"),
-		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.last(),
+		Failed: q.Get("failed") != "", Address: strings.TrimSpace(q.Get("address")), From: s.From, To: s.Last(),
 		Longer: strings.TrimSpace(q.Get("longer")), Shorter: strings.TrimSpace(q.Get("shorter")), Late: strings.TrimSpace(q.Get("late")),
 		Text: strings.TrimSpace(q.Get("text"))}
 	if f.Job != "" {
@@ -196,30 +196,6 @@ func (a *ask) Wider(p *runsPage) string {
 	return a.With("from", rfc(from.Add(-d)), "to", rfc(to), "when", "", "shape", "")
 }
 
-// RowNote returns the reason for the result of a run, or the reason why a run waits.
-func (a *ask) RowNote(r *client.Run) template.HTML {
-	switch {
-	case r.Then != "" && !r.ThenAt.IsZero():
-		return a.Mark("%s; retry at %s", text(a.ReasonName(r.Reason)), a.Time(r.ThenAt, r.Timezone))
-	case r.Reason != "":
-		return text(a.ReasonName(r.Reason) + "  " + firstLine(r.Message))
-	case r.State == string(core.Queued) && !r.WaitsUntil.IsZero():
-		return a.Mark("waits for an executor of app %s, until %s", text(r.App), a.Time(r.WaitsUntil, r.Timezone))
-	}
-	return ""
-}
-
-// RunSaid returns the full reason and message of a run that did not succeed.
-func (a *ask) RunSaid(r *client.Run) string {
-	if r.Reason == "" {
-		return ""
-	}
-	return strings.TrimSpace(a.ReasonName(r.Reason) + "\n" + firstLine(r.Message))
-}
-
-// Causes returns the values of the filter by cause.
-func (a *ask) Causes() []core.Cause { return core.Causes }
-
 // Has reports whether a list contains a text.
 func (a *ask) Has(list []string, word any) bool { return slices.Contains(list, fmt.Sprint(word)) }
 
@@ -237,7 +213,7 @@ func (a *ask) wouldRerun(p *runsPage) *rerunPanel {
 		out.Of.To = a.Now.Truncate(time.Second).Add(time.Second)
 	}
 	body := rerunRequest(p.Filter)
-	body.Key, body.DryRun, body.To = out.Key, true, out.Of.last()
+	body.Key, body.DryRun, body.To = out.Key, true, out.Of.Last()
 	for n := 1; ; n++ {
 		res := must.Get(a.Rerun(a.Ctx(), body))
 		for _, one := range res.Runs {

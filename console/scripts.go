@@ -153,7 +153,7 @@ func (a *ask) saveScript() (string, core.Text, error) {
 		}
 	}
 	rev, _ := strconv.ParseInt(a.Form("rev"), 10, 64)
-	to := jobPath(a.ref()) + "/script"
+	to := a.JobPath(a.ref()) + "/script"
 	change := client.ScriptChange{Kind: a.Form("kind"), Note: a.Form("note"), Source: source, IfRev: &rev}
 	if a.Form("version") != "" {
 		n, err := strconv.Atoi(a.Form("version"))

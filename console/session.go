@@ -170,23 +170,24 @@ func (a *ask) keep(secret string, shared bool) {
 
 // cookie returns a cookie of the console: scripts cannot read it, and forms of other sites do not send it.
 func (a *ask) cookie(name, value string, maxAge int) *http.Cookie {
-	path := Root
-	if strings.HasPrefix(name, "__Host-") { // the prefix requires it
-		path = "/"
+	k := &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode, MaxAge: maxAge}
+	switch {
+	case name == knownCookie:
+		k.Path, k.SameSite = Root+"login", http.SameSiteStrictMode
+	case name == ticketCookie:
+		k.Path = Root + "oidc/"
+	case strings.HasPrefix(name, "__Host-"): // the prefix requires it
+		k.Path = "/"
 	}
-	return &http.Cookie{Name: name, Value: value, Path: path, HttpOnly: true, Secure: a.secure(), SameSite: http.SameSiteLaxMode,
-		MaxAge: maxAge}
+	return k
 }
 
 // known marks a browser whose session began with a password. A failure matters only while unknown clients try that
 // name.
 func (a *ask) known(secret string) {
-	known, err := a.c.o.Access.TrustedBrowser(a.Ctx(), secret)
-	if err != nil || known == "" {
-		return
+	if known, err := a.c.o.Access.TrustedBrowser(a.Ctx(), secret); err == nil && known != "" {
+		http.SetCookie(a.w, a.cookie(knownCookie, known, int(access.KnownFor.Seconds())))
 	}
-	http.SetCookie(a.w, &http.Cookie{Name: knownCookie, Value: known, Path: Root + "login", HttpOnly: true, Secure: a.secure(),
-		SameSite: http.SameSiteStrictMode, MaxAge: int(access.KnownFor.Seconds())})
 }
 
 func (c *Console) logOut(w http.ResponseWriter, r *http.Request) {

@@ -93,9 +93,9 @@ func (a *ask) spanOf() (s span) {
 	return s
 }
 
-// last returns the last moment of a range. Counts exclude To, but lists include it, so it is just before To. For an
+// Last returns the last moment of a range. Counts exclude To, but lists include it, so it is just before To. For an
 // empty range it is To.
-func (s span) last() time.Time {
+func (s span) Last() time.Time {
 	if s.To.After(s.From) {
 		return s.To.Add(-1)
 	}
@@ -120,7 +120,7 @@ func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 	for _, p := range presets {
 		for _, name := range names {
 			if name == p.Name {
-				b.add("%s", a.chip(a.With("when", p.Name, "from", "", "to", ""), text(words.Say(a.Lang, p.Text)), s.When == p.Name))
+				b.add("%s", a.chip(a.With("when", p.Name, "from", "", "to", ""), words.Say(a.Lang, p.Text), s.When == p.Name))
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (a *ask) SpanLinks(s span, names ...string) template.HTML {
 }
 
 // chip returns a filter link, and marks it if it is on.
-func (a *ask) chip(to string, word template.HTML, on bool) template.HTML {
+func (a *ask) chip(to string, word any, on bool) template.HTML {
 	current := template.HTML("")
 	if on {
 		current = ` aria-current="true"`

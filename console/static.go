@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"io/fs"
 	"net/http"
 	"path"
 	"sync"
+
+	"github.com/tickring/tickring/internal/must"
 )
 
 // htmx (static/htmx.min.js, its license beside it) refreshes parts of open pages; app.js is ours.
@@ -18,15 +19,8 @@ var staticFiles embed.FS
 // statics are the files that pages load. Each path includes the file's hash, so that a browser loads it once.
 var statics = sync.OnceValue(func() map[string]static {
 	all := map[string]static{}
-	entries, err := fs.ReadDir(staticFiles, "static")
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range entries {
-		b, err := staticFiles.ReadFile("static/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
+	for _, e := range must.Get(staticFiles.ReadDir("static")) {
+		b := must.Get(staticFiles.ReadFile("static/" + e.Name()))
 		sum := sha256.Sum256(b)
 		all[e.Name()] = static{body: b, hash: hex.EncodeToString(sum[:6])}
 	}

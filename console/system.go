@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -140,10 +139,6 @@ func (a *ask) audit(p *operatingPage) {
 	}
 }
 
-func (p *operatingPage) AuditCommand() string {
-	return "tickring audit" + word(p.Job) + flag("from", cmp.Or(p.Span, "24h"))
-}
-
 func (a *ask) SkippedOf(skipped map[string]int64) string {
 	var all int64
 	var list []string
@@ -230,5 +225,3 @@ func (a *ask) Size(n int64) string {
 	}
 	return strconv.FormatInt(n>>10, 10) + " KB"
 }
-
-func (a *ask) AuditSpans() []string { return []string{"24h", "1h", "7d", "31d"} }

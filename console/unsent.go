@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/tickring/tickring/core"
@@ -46,8 +45,8 @@ func unsentOf(at, form string) (*unsent, error) {
 	return &unsent{At: at, Form: form}, nil
 }
 
-// pieces splits a text for a template, because escaping takes ten times the memory of each piece.
-func pieces(text string) (list []string) {
+// Pieces splits a text for a template, because escaping takes ten times the memory of each piece.
+func (a *ask) Pieces(text string) (list []string) {
 	const size = 8 << 10
 	for len(text) > size {
 		list, text = append(list, text[:size]), text[size:]
@@ -55,22 +54,10 @@ func pieces(text string) (list []string) {
 	return append(list, text)
 }
 
-func (k *unsent) Pieces() []string { return pieces(k.Form) }
-
-type unsentField struct{ Name, Value string }
-
-func (f unsentField) Pieces() []string { return pieces(f.Value) }
-
-func (k *unsent) Fields() []unsentField {
+// Values returns the values of the form by name.
+func (k *unsent) Values() url.Values {
 	values, _ := url.ParseQuery(k.Form) // unsentOf has parsed it
-	var list []unsentField
-	for name, all := range values {
-		for _, v := range all {
-			list = append(list, unsentField{name, v})
-		}
-	}
-	slices.SortStableFunc(list, func(x, y unsentField) int { return strings.Compare(x.Name, y.Name) })
-	return list
+	return values
 }
 
 // cameFrom returns the page with the form.

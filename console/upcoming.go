@@ -60,7 +60,7 @@ type upcomingPage struct {
 	// MoreApps is the number of paused apps that are not named on the page.
 	MoreApps int
 	held     []comeRow
-	jobs     map[string]*client.Job
+	Known    map[string]*client.Job // jobs of the rows, by name
 }
 
 type lane struct {
@@ -73,8 +73,6 @@ type lane struct {
 
 type comeRow struct {
 	client.Coming
-	Title string
-	Notes []string
 	Held  bool
 	Times int // number of runs of a frequent job; the last run is at Until
 	Until time.Time
@@ -84,7 +82,7 @@ type comeRow struct {
 const places24 = 288
 
 func (a *ask) upcoming() (any, error) {
-	p := &upcomingPage{Days: 1, From: a.Now.Truncate(time.Minute), jobs: map[string]*client.Job{}}
+	p := &upcomingPage{Days: 1, From: a.Now.Truncate(time.Minute), Known: map[string]*client.Job{}}
 	if a.Q("days") == "7" {
 		p.Days = 7
 	}
@@ -162,7 +160,7 @@ func (a *ask) drawn(p *upcomingPage) {
 		if j.Pause != nil && !j.Pause.Until.IsZero() && j.Pause.Until.Before(until) {
 			until = j.Pause.Until
 		}
-		p.jobs[j.App+"/"+j.Name] = j
+		p.Known[j.App+"/"+j.Name] = j
 		a.hold(p, j, until, memo)
 	}
 	some := must.Get(a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), Limit: comeWaits + 1}))
@@ -254,16 +252,13 @@ func (a *ask) firesOf(p *upcomingPage) {
 		p.Rows, p.MoreRows = p.Rows[:comeRows], true
 	}
 	a.know(p)
-	for i := range p.Rows {
-		a.note(&p.Rows[i], p.jobs[p.Rows[i].Job])
-	}
 }
 
 // know reads the jobs of the listed runs. A job that was deleted since has no notes.
 func (a *ask) know(p *upcomingPage) {
 	var missing []string
 	for i := range p.Rows {
-		if name := p.Rows[i].Job; p.jobs[name] == nil && !slices.Contains(missing, name) {
+		if name := p.Rows[i].Job; p.Known[name] == nil && !slices.Contains(missing, name) {
 			missing = append(missing, name)
 		}
 	}
@@ -271,7 +266,7 @@ func (a *ask) know(p *upcomingPage) {
 		for after := int32(0); ; {
 			page, err := a.ListJobs(a.Ctx(), client.ListJobsParams{App: a.Q("app"), After: after, Limit: comeAsked})
 			for i := range page.Jobs {
-				p.jobs[page.Jobs[i].App+"/"+page.Jobs[i].Name] = &page.Jobs[i]
+				p.Known[page.Jobs[i].App+"/"+page.Jobs[i].Name] = &page.Jobs[i]
 			}
 			if after = page.Next; err != nil || after == 0 {
 				return
@@ -286,7 +281,7 @@ func (a *ask) know(p *upcomingPage) {
 		}
 	})
 	for i, j := range jobs {
-		p.jobs[missing[i]] = j
+		p.Known[missing[i]] = j
 	}
 }
 
@@ -321,32 +316,6 @@ func (a *ask) comingIn(p *upcomingPage) (all []client.Coming) {
 			return all
 		}
 		from = next
-	}
-}
-
-// note adds the notes of an upcoming run.
-func (a *ask) note(r *comeRow, j *client.Job) {
-	add := func(text string) { r.Notes = append(r.Notes, text) }
-	if r.Cause != "" && r.Cause != string(core.CauseSchedule) {
-		add(a.CauseName(r.Cause))
-	}
-	if j == nil {
-		return
-	}
-	if r.Title = j.Title; r.Held && j.Pause != nil {
-		add(a.Say("at that time: %s", a.PauseNote(j.Pause)))
-	}
-	if j.Route != "" && j.Route != string(core.RouteFirst) {
-		add(a.Say("route %s", a.Choice("route", j.Route)))
-	}
-	if n := j.Overlap.Limit; n > 0 {
-		add(a.Say("concurrent runs: at most %d", n))
-	}
-	if j.WaitForExecutor != "" {
-		add(a.Say("waits up to %s for an executor", j.WaitForExecutor))
-	}
-	if j.Schedule.Jitter != "" {
-		add(a.Say("jitter %s", j.Schedule.Jitter))
 	}
 }
 
@@ -440,8 +409,4 @@ func short(text string, n int) string {
 		return text
 	}
 	return clip(text, n-1)
-}
-
-func (p *upcomingPage) UpcomingCommand() string {
-	return "tickring upcoming" + rangeFlags(p.At, p.End)
 }

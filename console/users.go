@@ -28,8 +28,6 @@ type peoplePage struct {
 	Clash  *clash
 }
 
-func (p *peoplePage) RoleNames() []access.Role { return access.Roles }
-
 // users shows the users that match the filters.
 func (a *ask) users() (any, error) {
 	list := must.Get(a.ListUsers(a.Ctx())).Users

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/words"
 )
 
@@ -42,18 +43,25 @@ func (m *markup) add(format string, args ...any) { m.WriteString(string(html(for
 
 func (m *markup) html() template.HTML { return template.HTML(m.String()) }
 
-// text and num convert data to markup for Mark.
-func text(s string) template.HTML          { return template.HTML(template.HTMLEscapeString(s)) }
-func num[N int | int64](n N) template.HTML { return template.HTML(fmt.Sprint(n)) }
+// HTML is html for templates.
+func (a *ask) HTML(format string, args ...any) template.HTML { return html(format, args...) }
 
-// Languages returns the languages in which the console is available.
-func (a *ask) Languages() []string { return namesOf(words.Languages) }
+// lists are the values of fields with a closed list, and suggestions for some others.
+var lists = map[string]any{"audit": []string{"24h", "1h", "7d", "31d"}, "causes": core.Causes, "channels": core.ChannelKinds,
+	"ends":   slices.DeleteFunc(slices.Clone(core.States), core.State.Open),
+	"events": core.Events, "languages": namesOf(words.Languages), "roles": access.Roles, "tls": []string{"starttls", "implicit", "none"},
+	"zones": zones}
+
+func (a *ask) List(name string) any { return lists[name] }
 
 // LanguageOf returns the name of a language in this language, such as "中文".
 func (a *ask) LanguageOf(l string) string { return words.Name(words.Language(l)) }
 
 // Say returns a sentence in the user's language.
 func (a *ask) Say(code string, args ...any) string { return words.Say(a.Lang, core.Say(code, args...)) }
+
+// Text returns a text in the user's language.
+func (a *ask) Text(t core.Text) string { return words.Say(a.Lang, t) }
 
 // zone is the user's choice of time zone.
 type zone struct {
@@ -212,8 +220,8 @@ func (a *ask) Span(d time.Duration) string {
 // Ms formats a duration that is given in milliseconds.
 func (a *ask) Ms(ms int64) string { return a.Span(time.Duration(ms) * time.Millisecond) }
 
-// Mark returns a sentence in which HTML markup replaces each %s.
-func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
+// Mark returns a sentence in which the arguments, which can be markup, replace each %s.
+func (a *ask) Mark(code string, args ...any) template.HTML {
 	places := make([]any, len(args))
 	for i := range args {
 		places[i] = fmt.Sprintf("\x00%d\x00", i) // no sentence has it, and no data is in the sentence yet
@@ -221,7 +229,7 @@ func (a *ask) Mark(code string, args ...template.HTML) template.HTML {
 	said := template.HTMLEscapeString(strings.ReplaceAll(a.Say(code, places...), "\x00", "\uE000"))
 	pairs := make([]string, 0, 2*len(args))
 	for i, arg := range args {
-		pairs = append(pairs, fmt.Sprintf("\uE000%d\uE000", i), string(arg))
+		pairs = append(pairs, fmt.Sprintf("\uE000%d\uE000", i), string(html("%v", arg)))
 	}
 	return template.HTML(strings.NewReplacer(pairs...).Replace(said)) // all at once, because inserted text can look like a place
 }
@@ -354,6 +362,9 @@ func (a *ask) PauseNote(p *client.Pause) string {
 	return text
 }
 
+// Clip shortens a text.
+func (a *ask) Clip(text string) string { return clip(text, 100) }
+
 func (a *ask) JobLink(job string) template.HTML {
 	if job == "" {
 		return html(`<span class=muted>%s</span>`, a.Say("a deleted job"))
@@ -361,10 +372,8 @@ func (a *ask) JobLink(job string) template.HTML {
 	if !strings.Contains(job, "/") { // only the number is known
 		return html(`<span class=muted>#%s</span>`, job)
 	}
-	return html(`<a class=job href="%s">%s</a>`, jobPath(job), job)
+	return html(`<a class=job href="%s">%s</a>`, a.JobPath(job), job)
 }
-
-func (a *ask) JobPath(job string) string { return jobPath(job) }
 
 func (a *ask) RunPath(id string) string { return Root + "runs/" + id }
 
@@ -376,8 +385,9 @@ func (a *ask) AppLink(app string) template.HTML {
 	return html(`<a href="%sexecutors/%s">%s</a>`, Root, url.PathEscape(app), app)
 }
 
-func (a *ask) Cli(command string) template.HTML {
-	return html(`<div class=cli tabindex=0>%s</div>`, command)
+// Cli shows a command, which is given in parts.
+func (a *ask) Cli(parts ...string) template.HTML {
+	return html(`<div class=cli tabindex=0>%s</div>`, strings.Join(parts, ""))
 }
 
 func (a *ask) Menu() (parts [][]entry) {
@@ -392,8 +402,6 @@ func (a *ask) Menu() (parts [][]entry) {
 	}
 	return parts
 }
-
-func (a *ask) Label(e entry) string { return words.Say(a.Lang, e.Text) }
 
 func (a *ask) Current(e entry) bool { return a.page == e.Name }
 

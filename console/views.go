@@ -74,14 +74,6 @@ func (r viewRow) Shown() bool { return r.Query != "" || len(r.Views) > 0 }
 // Panel returns the link that opens the panel for saving a view.
 func (r viewRow) Panel() string { return r.Ask.With("panel", "view") }
 
-func (r viewRow) Command() string {
-	text := "tickring views set 'NAME' " + r.Page
-	if r.Query != "" {
-		text += " '" + r.Query + "'" // url.Values has no quote
-	}
-	return text
-}
-
 func (r viewRow) Back() string { return withQuery(Root+r.Page, r.Query) }
 
 func (a *ask) viewsDo() (string, core.Text, error) {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/url"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,191 +99,92 @@ func each(t *testing.T, f func(t *testing.T, l core.Language, m Message, long bo
 	}
 }
 
-// TestSlack compares a message for Slack with its documentation:
-// https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks (text, blocks),
-// https://docs.slack.dev/reference/block-kit/blocks/header-block (plain_text, at most 150 characters),
-// https://docs.slack.dev/reference/block-kit/blocks/section-block (text, 1 to 3000 characters),
-// https://docs.slack.dev/reference/block-kit/blocks/rich-text-block (rich_text_section, rich_text_preformatted; text, link),
-// https://docs.slack.dev/messaging/formatting-message-text (& < > are escaped in text).
-func TestSlack(t *testing.T) {
-	type part struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-		URL  string `json:"url"`
-	}
-	type block struct {
-		Type string `json:"type"`
-		Text *struct {
-			Type  string `json:"type"`
-			Text  string `json:"text"`
-			Emoji *bool  `json:"emoji"`
-		} `json:"text"`
-		Elements []struct {
-			Type     string `json:"type"`
-			Elements []part `json:"elements"`
-		} `json:"elements"`
-	}
+// TestRequests compares the request for each service with the golden file, which was checked against the documentation of
+// the service. The request of an endless message respects the limits:
+//   - Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks (text, blocks),
+//     https://docs.slack.dev/reference/block-kit/blocks/header-block (plain_text, at most 150 characters),
+//     https://docs.slack.dev/reference/block-kit/blocks/section-block (text, 1 to 3000 characters),
+//     https://docs.slack.dev/reference/block-kit/blocks/rich-text-block (rich_text_section, rich_text_preformatted; text, link),
+//     https://docs.slack.dev/messaging/formatting-message-text (& < > are escaped in text).
+//   - Feishu: https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot (at most 20 KB; timestamp in seconds; sign:
+//     printf ” | openssl dgst -sha256 -hmac "$(printf '1795608000\ndemo-secret')" -binary | base64).
+//   - DingTalk: https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages (at most 20,000 bytes) and
+//     https://open.dingtalk.com/document/robots/customize-robot-security-settings (timestamp in milliseconds; sign:
+//     printf '1795608000000\nSECdemo' | openssl dgst -sha256 -hmac SECdemo -binary | base64).
+//   - WeCom: https://developer.work.weixin.qq.com/document/path/91770 (text.content of at most 2,048 bytes of UTF-8).
+//   - A webhook: Body, and docs/reference/notification-events.md.
+func TestRequests(t *testing.T) {
+	texts := golden.New(t)
+	secrets := map[core.ChannelKind]string{core.ChannelWebhook: "hook-secret", core.ChannelSlack: "", core.ChannelFeishu: "demo-secret",
+		core.ChannelDingTalk: "SECdemo", core.ChannelWeCom: ""}
 	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
-		m.Job = "a<!channel>b"
-		b := strict[struct {
-			Text   string  `json:"text"`
-			Blocks []block `json:"blocks"`
-		}](t, form(t, sender(t), channel(core.ChannelSlack, l), m).body)
-		if b.Text == "" || strings.ContainsAny(b.Text, "<>") || !strings.Contains(b.Text, "&lt;!channel&gt;") {
-			t.Errorf("markup in %q", b.Text)
-		}
-		var kinds []string
-		for _, x := range b.Blocks {
-			kinds = append(kinds, x.Type)
-			switch x.Type {
-			case "header", "section":
-				most := map[string]int{"header": 150, "section": 3000}[x.Type]
-				if n := utf8.RuneCountInString(x.Text.Text); x.Text.Type != "plain_text" || n == 0 || n > most || x.Elements != nil {
-					t.Errorf("%s: %d characters of %s", x.Type, n, x.Text.Type)
-				}
-			case "rich_text":
-				e := x.Elements[0]
-				if p := e.Elements[0]; e.Type == "rich_text_preformatted" && (p.Type != "text" || p.Text == "") ||
-					e.Type == "rich_text_section" && (p.Type != "link" || p.URL == "") || len(x.Elements) != 1 || x.Text != nil {
-					t.Errorf("%+v", x)
-				}
+		for kind, secret := range secrets {
+			ch, m := channel(kind, l), m
+			switch kind {
+			case core.ChannelWebhook:
+				ch.URL = "https://Hooks.example.com/t?x=1"
+			case core.ChannelSlack:
+				m.Job = "a<!channel>b"
+			}
+			plain := form(t, sender(t), ch, m)
+			ch.Secret = secret
+			r := form(t, sender(t), ch, m)
+			if long {
+				checkSize(t, kind, r)
+				continue
+			}
+			texts.Equal(t, fmt.Sprintf("%s %s", kind, l), shown(t, r))
+			if secret != "" {
+				texts.Equal(t, fmt.Sprintf("%s %s, not signed", kind, l), shown(t, plain))
+			}
+			// The code in examples/endpoint that verifies a call also verifies a webhook.
+			if kind == core.ChannelWebhook {
+				check.Equal(t, r.header.Get("Tickring-Signature"), send.Signature(secret, "POST", "hooks.example.com", "/t?x=1", r.header,
+					string(r.body)))
 			}
 		}
-		if want := []string{"header", "section", "rich_text", "rich_text"}; !slices.Equal(kinds, want) {
-			t.Errorf("blocks %v, want %v", kinds, want)
-		}
-		if lines := b.Blocks[2].Elements[0].Elements[0].Text; long != strings.HasPrefix(lines, "…") ||
-			long && !strings.HasSuffix(lines, "the last line") ||
-			!long && lines != "step 1\nstep 2 & <b>3</b>" {
-			t.Errorf("lines %q", lines)
-		}
 	})
 }
 
-// TestFeishu compares a message for Feishu with https://open.feishu.cn/document/client-docs/bot-v3/add-custom-bot: msg_type post,
-// content.post by language, title, content as lines of parts (tag text or a); timestamp in seconds and sign, the base64 HMAC-SHA256
-// of an empty text with the key timestamp, line feed, secret; a request has at most 20 KB.
-func TestFeishu(t *testing.T) {
-	type part struct {
-		Tag  string `json:"tag"`
-		Text string `json:"text"`
-		Href string `json:"href"`
+// shown formats a request.
+func shown(t *testing.T, r request) string {
+	t.Helper()
+	var b bytes.Buffer
+	fmt.Fprintln(&b, r.url)
+	check.OK(t, r.header.Write(&b))
+	check.OK(t, json.Indent(&b, r.body, "", " "))
+	return strings.ReplaceAll(b.String(), "\r\n", "\n")
+}
+
+// checkSize checks the size of the request for an endless message.
+func checkSize(t *testing.T, kind core.ChannelKind, r request) {
+	t.Helper()
+	var b struct {
+		Text   json.RawMessage
+		Blocks []struct {
+			Text     struct{ Text string }
+			Elements []struct{ Elements []struct{ Text string } }
+		}
 	}
-	each(t, func(t *testing.T, l core.Language, m Message, _ bool) {
-		ch := channel(core.ChannelFeishu, l)
-		ch.Secret = "demo-secret"
-		r := form(t, sender(t), ch, m)
-		if len(r.body) > 20_000 || r.url != ch.URL {
-			t.Errorf("%d bytes to %s", len(r.body), r.url)
+	check.OK(t, json.Unmarshal(r.body, &b))
+	most := map[core.ChannelKind]int{core.ChannelWebhook: 64 << 10, core.ChannelFeishu: 20_000, core.ChannelDingTalk: 20_000}[kind]
+	switch kind {
+	case core.ChannelSlack:
+		head, text := utf8.RuneCountInString(b.Blocks[0].Text.Text), utf8.RuneCountInString(b.Blocks[1].Text.Text)
+		if lines := b.Blocks[2].Elements[0].Elements[0].Text; head > 150 || text == 0 || text > 3000 || !strings.HasPrefix(lines, "…") ||
+			!strings.HasSuffix(lines, "the last line") {
+			t.Errorf("header of %d, text of %d, and %q", head, text, lines)
 		}
-		b := strict[struct {
-			Timestamp string `json:"timestamp"`
-			Sign      string `json:"sign"`
-			MsgType   string `json:"msg_type"`
-			Content   struct {
-				Post map[string]struct {
-					Title   string   `json:"title"`
-					Content [][]part `json:"content"`
-				} `json:"post"`
-			} `json:"content"`
-		}](t, r.body)
-		// printf '' | openssl dgst -sha256 -hmac "$(printf '1795608000\ndemo-secret')" -binary | base64
-		if b.Timestamp != "1795608000" || b.Sign != "eHJhH7ksRy7OgevH6gTwUBVflm35tc6jAsnR0bf9RjE=" {
-			t.Errorf("time %s, sign %s", b.Timestamp, b.Sign)
+	case core.ChannelWeCom:
+		content := strict[struct{ Content string }](t, b.Text).Content
+		if len(content) > 2048 || !strings.Contains(content, "reports/nightly") {
+			t.Errorf("%d bytes: %s", len(content), content)
 		}
-		post, ok := b.Content.Post[map[core.Language]string{core.English: "en_us", core.Chinese: "zh_cn"}[l]]
-		if b.MsgType != "post" || !ok || post.Title == "" || len(b.Content.Post) != 1 || len(post.Content) != 2 {
-			t.Fatalf("%+v", b)
+	default:
+		if len(r.body) > most {
+			t.Errorf("%s: %d bytes", kind, len(r.body))
 		}
-		text, a := post.Content[0][0], post.Content[1][0]
-		if text.Tag != "text" || text.Text == "" || a.Tag != "a" || a.Href == "" || a.Text == "" {
-			t.Errorf("%+v, %+v", text, a)
-		}
-		if ch.Secret = ""; bytes.Contains(form(t, sender(t), ch, m).body, []byte(`"sign"`)) {
-			t.Error("signed without a secret")
-		}
-	})
-}
-
-// TestDingTalk compares a message for DingTalk with https://open.dingtalk.com/document/orgapp/custom-robots-send-group-messages
-// (msgtype text, text.content; at most 20,000 bytes) and
-// https://open.dingtalk.com/document/robots/customize-robot-security-settings (timestamp in milliseconds and sign, the base64
-// HMAC-SHA256 of timestamp, line feed, secret with the key secret, in the query).
-func TestDingTalk(t *testing.T) {
-	each(t, func(t *testing.T, l core.Language, m Message, _ bool) {
-		ch := channel(core.ChannelDingTalk, l)
-		ch.Secret = "SECdemo"
-		r := form(t, sender(t), ch, m)
-		b := strict[struct {
-			MsgType string `json:"msgtype"`
-			Text    struct {
-				Content string `json:"content"`
-			} `json:"text"`
-		}](t, r.body)
-		if b.MsgType != "text" || b.Text.Content == "" || len(r.body) > 20_000 {
-			t.Errorf("%d bytes, %s", len(r.body), b.MsgType)
-		}
-		u, err := url.Parse(r.url)
-		check.OK(t, err)
-		// printf '1795608000000\nSECdemo' | openssl dgst -sha256 -hmac SECdemo -binary | base64
-		want := url.Values{"access_token": {"0123456789abcdef"}, "timestamp": {"1795608000000"},
-			"sign": {"syy32IPJ1F7ScJ7ECosbH4eJFcahqxhC90/x2RpIJXk="}}
-		if got := u.Query(); got.Encode() != want.Encode() {
-			t.Errorf("query %v, want %v", got, want)
-		}
-		if ch.Secret = ""; form(t, sender(t), ch, m).url != ch.URL {
-			t.Error("signed without a secret")
-		}
-	})
-}
-
-// TestWeCom compares a message for WeCom with https://developer.work.weixin.qq.com/document/path/91770: msgtype text, text.content
-// of at most 2,048 bytes of UTF-8.
-func TestWeCom(t *testing.T) {
-	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
-		b := strict[struct {
-			MsgType string `json:"msgtype"`
-			Text    struct {
-				Content string `json:"content"`
-			} `json:"text"`
-		}](t, form(t, sender(t), channel(core.ChannelWeCom, l), m).body)
-		if n := len(b.Text.Content); b.MsgType != "text" || n == 0 || n > 2048 {
-			t.Errorf("%d bytes, %s", n, b.MsgType)
-		}
-		if long && !strings.Contains(b.Text.Content, "reports/nightly") {
-			t.Errorf("the subject was left out: %s", b.Text.Content)
-		}
-	})
-}
-
-// TestWebhook checks a webhook's body against its schema, which is Body and in docs/reference/notification-events.md.
-func TestWebhook(t *testing.T) {
-	each(t, func(t *testing.T, l core.Language, m Message, long bool) {
-		ch := channel(core.ChannelWebhook, l)
-		ch.URL, ch.Secret = "https://Hooks.example.com/t?x=1", "hook-secret"
-		r := form(t, sender(t), ch, m)
-		b := strict[Body](t, r.body)
-		if len(r.body) > 64<<10 || b.Version != 1 || b.ID != m.ID || b.Event != "failed" || b.Language != string(l) || b.Count != 4 ||
-			b.Run.ID != "17179869185" || b.Run.State != "failed" || b.Run.Reason != "handler" || b.Run.Code != 500 || b.Job.App != "reports" ||
-			b.Job.Name != "nightly" || b.Deployment != "finance-prod" || !b.Run.ScheduledAt.Equal(time.Unix(1_790_000_000, 0)) {
-			t.Errorf("%d bytes: %+v, %+v", len(r.body), b, b.Run)
-		}
-		if !long && (b.Run.Message != m.Text || b.Run.Log != "step 1\nstep 2 & <b>3</b>") {
-			t.Errorf("%+v", b.Run)
-		}
-		if r.header.Get("Tickring-Event") != "failed" || r.header.Get("Tickring-Notice") != m.ID ||
-			r.header.Get("Tickring-Time") != "2026-11-25T12:00:00Z" {
-			t.Errorf("%v", r.header)
-		}
-		// The code in examples/endpoint that verifies a call also verifies a webhook.
-		if got, want := r.header.Get("Tickring-Signature"), send.Signature("hook-secret", "POST", "hooks.example.com", "/t?x=1", r.header,
-			string(r.body)); got != want || !strings.HasPrefix(got, "v2=") {
-			t.Errorf("signature %s, want %s", got, want)
-		}
-		if ch.Secret = ""; form(t, sender(t), ch, m).header.Get("Tickring-Signature") != "" {
-			t.Error("signed without a secret")
-		}
-	})
+	}
 }
 
 type topics struct{ subject, text string }
