@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,7 +154,12 @@ func TestUpcoming(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
 		s.ask("PUT", "/v1/jobs/shop/"+name, `{"handler": "x", "schedule": {"cron": "0 30 2-9 * * ?"}}`)
 	}
-	s.never(s.shows(".hint", "/console/upcoming"), `href="/console/jobs?status=paused"`)
+	page = s.shows(".hint", "/console/upcoming")
+	s.never(page, `href="/console/jobs?status=paused"`)
+	bar := regexp.MustCompile(`from=2026-11-21T(\d\d)[^"]*" tabindex="-1" aria-label="scheduled`)
+	if bars := bar.FindAllString(page, -1); len(bars) < 8 || !slices.IsSorted(bars) {
+		t.Errorf("the bars are not in the order of their times: %q", bars)
+	}
 	s.ask("POST", "/v1/jobs/pay/often/pause", `{}`)
 	s.shows(".hint", "/console/upcoming", `href="/console/jobs?status=paused"`)
 	for _, bad := range []url.Values{{"from": {"soon"}}, {"app": {"no app"}}, {"from": {"2990-01-01T00:00:00Z"}},

@@ -65,9 +65,9 @@ type upcomingPage struct {
 
 type lane struct {
 	App   string
-	Dense []string // whether frequent jobs are drawn as a band
-	Many  int      // number of runs of the frequent jobs
-	At    map[int]int
+	Dense []string          // whether frequent jobs are drawn as a band
+	Many  int               // number of runs of the frequent jobs
+	At    []int             // number of runs by place on the axis
 	peak  map[int]time.Time // by place on the axis: a time of a peak
 }
 
@@ -119,11 +119,9 @@ func (a *ask) drawn(p *upcomingPage) {
 	lanes := map[string]*lane{}
 	for i := range shape.Apps {
 		app := &shape.Apps[i]
-		l := &lane{App: app.App, At: map[int]int{}, peak: map[int]time.Time{}}
-		for place, n := range app.Fires {
-			if n > 0 {
-				l.At[place], p.Fires = n, p.Fires+n
-			}
+		l := &lane{App: app.App, At: app.Fires, peak: map[int]time.Time{}}
+		for _, n := range app.Fires {
+			p.Fires += n
 		}
 		if app.Frequent != nil {
 			l.Many, l.Dense, p.Fires = int(app.Frequent.Fires), app.Frequent.Names, p.Fires+int(app.Frequent.Fires)
@@ -355,6 +353,9 @@ func (a *ask) Axis(p *upcomingPage) template.HTML {
 				axisLeft, base-8, axisWidth, axisLeft+6, base-26, a.Say("%s: %d", names, l.Many))
 		}
 		for place, n := range l.At {
+			if n == 0 {
+				continue
+			}
 			from := p.From.Add(span / places24 * time.Duration(place))
 			to, class := from.Add(span/places24), "fire"
 			tall := min(26, 5+6*math.Log2(float64(n+1)))
