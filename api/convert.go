@@ -346,13 +346,6 @@ func AppOf(a *core.App) client.App {
 	return app
 }
 
-// AppSpecOf converts the settings of an app from package manage to the form in the API.
-func AppSpecOf(a manage.AppSpec) client.AppSpec {
-	return client.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
-		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
-}
-
 // ManageApp converts the settings of an app from the form in the API to package manage. An error names the invalid
 // field.
 func ManageApp(a client.AppSpec) (manage.AppSpec, error) {
