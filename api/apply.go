@@ -10,7 +10,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
-	"github.com/tickring/tickring/words"
 )
 
 // applying is one apply in progress.
@@ -63,9 +62,7 @@ func (a *applying) read(body *client.ApplyRequest) error {
 	}
 	seen := make(map[string]bool, len(body.Apps))
 	for i, app := range body.Apps {
-		if app.Set == "" {
-			app.Set = body.Set
-		}
+		app.Set = cmp.Or(app.Set, body.Set)
 		a.out.Apps[i] = client.AppResult{Name: app.Name, Change: manage.Unchanged}
 		spec, err := ManageApp(app)
 		a.apps = append(a.apps, spec)
@@ -86,9 +83,7 @@ func (a *applying) read(body *client.ApplyRequest) error {
 	}
 	named := make(map[string]bool, len(body.Channels))
 	for i, ch := range body.Channels {
-		if ch.Set == "" {
-			ch.Set = body.Set
-		}
+		ch.Set = cmp.Or(ch.Set, body.Set)
 		a.out.Channels[i] = client.ChannelResult{Name: ch.Name, Change: manage.Unchanged}
 		spec, err := ManageChannel(ch)
 		a.channels = append(a.channels, spec)
@@ -101,9 +96,7 @@ func (a *applying) read(body *client.ApplyRequest) error {
 		named[ch.Name] = true
 	}
 	for i, job := range body.Jobs {
-		if job.Set == "" {
-			job.Set = body.Set
-		}
+		job.Set = cmp.Or(job.Set, body.Set)
 		spec, err := ManageJob(job)
 		a.jobs = append(a.jobs, spec)
 		a.out.Jobs[i] = client.JobResult{App: job.App, Name: job.Name, Change: manage.Unchanged}
@@ -139,35 +132,26 @@ func (a *applying) refuseJob(i int, err error) {
 // check fills in the change that each item would make.
 func (a *applying) check() error {
 	ctx := a.r.Context()
-	if err := a.checkChannels(); err != nil {
-		return err
-	}
+	a.checkChannels()
 	a.checkNotify()
 	if err := a.checkTold(); err != nil {
 		return err
 	}
 	for i := range a.apps {
-		spec := &a.apps[i]
 		out := &a.out.Apps[i]
 		if out.Error != nil {
 			continue
 		}
-		res, err := a.s.m.CheckApp(ctx, *spec)
+		res, err := a.s.m.CheckApp(ctx, a.apps[i])
 		if err != nil {
 			a.refuseApp(i, err)
 			continue
 		}
-		out.Change, out.Rev = res.Change, res.Rev
-		if res.Change != manage.Updated {
-			continue
+		if out.Change, out.Rev = res.Change, res.Rev; res.Change == manage.Updated {
+			out.Old, out.New = new(AppOf(&res.Old)), new(AppOf(&res.New))
 		}
-		old, err := a.s.m.App(ctx, spec.Name)
-		if err != nil {
-			return err
-		}
-		before, after := AppOf(&old), appAfter(spec, old)
-		out.Old, out.New = &before, &after
 	}
+	l := language(a.r)
 	for i, res := range a.s.m.Check(ctx, a.jobs, a.beside, a.apps...) {
 		spec, out := &a.jobs[i], &a.out.Jobs[i]
 		if out.Error != nil {
@@ -181,29 +165,17 @@ func (a *applying) check() error {
 		if res.Change == manage.Unchanged {
 			continue
 		}
-		out.Warnings = a.traps(spec, res.ID)
+		if c, err := schedule.Compile(spec.Schedule, res.ID); err == nil {
+			out.Warnings = allSaid(l, c.Traps(core.InstantOf(time.Now())))
+		}
 		if res.Change != manage.Updated {
 			continue
 		}
-		old, err := a.s.m.Job(ctx, res.App+"/"+res.Name)
-		if err != nil {
-			return err
-		}
-		l := language(a.r)
-		before, after := jobIn(l, &old), jobAfter(l, spec, &old)
-		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: Wanted(spec, &old).Sched}, 1))
-		out.Old, out.New = &before, &after
+		wanted := Wanted(spec, res.Old)
+		out.Old, out.New = new(jobIn(l, res.Old)), new(jobIn(l, &wanted))
+		out.New.Next = timesOf(a.s.m.NextOf(&core.Job{Def: res.Old.Def, Sched: wanted.Sched}, 1))
 	}
 	return nil
-}
-
-// traps returns the warnings about the schedule of a job.
-func (a *applying) traps(spec *manage.JobSpec, id core.JobID) []string {
-	c, err := schedule.Compile(spec.Schedule, id)
-	if err != nil {
-		return nil
-	}
-	return allSaid(language(a.r), c.Traps(core.InstantOf(time.Now())))
 }
 
 // made returns the names of the channels in this apply.
@@ -260,7 +232,7 @@ func (a *applying) notified(res manage.NotifyResult) {
 	}
 }
 
-func (a *applying) checkChannels() error {
+func (a *applying) checkChannels() {
 	for i, spec := range a.channels {
 		out := &a.out.Channels[i]
 		if out.Error != nil {
@@ -271,22 +243,10 @@ func (a *applying) checkChannels() error {
 			a.refuseChannel(i, err)
 			continue
 		}
-		if out.Change, out.Rev = res.Change, res.Rev; res.Change != manage.Updated {
-			continue
+		if out.Change, out.Rev = res.Change, res.Rev; res.Change == manage.Updated {
+			out.Old, out.New = new(ChannelOf(&res.Old)), new(ChannelOf(&res.New))
 		}
-		old, err := a.s.m.Channel(a.r.Context(), spec.Channel.Name)
-		if err != nil {
-			return err
-		}
-		after := spec.Channel.Normal()
-		after.Set, after.Rev, after.Created, after.Tested = cmp.Or(after.Set, old.Set), old.Rev, old.Created, old.Tested
-		was, is := ChannelOf(&old), ChannelOf(&after)
-		if is.To == "" { // its URL stays as it is
-			is.To = was.To
-		}
-		out.Old, out.New = &was, &is
 	}
-	return nil
 }
 
 // Wanted returns the job that results when the settings spec replace the settings of the stored job old. If old is nil,
@@ -316,26 +276,6 @@ func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	}
 	j.Normalize()
 	return j
-}
-
-func jobAfter(l words.Language, spec *manage.JobSpec, old *core.Job) client.Job {
-	j := Wanted(spec, old)
-	return jobIn(l, &j)
-}
-
-func appAfter(spec *manage.AppSpec, old core.App) client.App {
-	after := AppOf(&old)
-	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
-	after.WaitForExecutor, after.Call = orNone(spec.WaitForExecutor), callOf(spec.Call.Shown())
-	after.Overlap, after.Limits = overlapOf(spec.Overlap.Normal()), limitsOf(spec.Limits)
-	after.Notify = NotifyOf(spec.Notify.Normal())
-	if spec.Set != "" {
-		after.Set = spec.Set
-	}
-	if spec.Token != nil {
-		after.HasToken = *spec.Token != ""
-	}
-	return after
 }
 
 // write stores the channels, the apps, then the jobs.

@@ -37,14 +37,10 @@ func (s *server) ListUpcoming(r *http.Request, params client.ListUpcomingParams)
 	if err != nil {
 		return nil, err
 	}
-	out := client.Upcoming{Upcoming: make([]client.Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
-	for i, c := range res.Coming {
-		out.Upcoming[i] = comingOf(c)
-	}
-	return out, nil
+	return client.Upcoming{Upcoming: each(res.Coming, comingOf), Partial: res.Partial, Next: int32(res.Next)}, nil
 }
 
-func comingOf(c query.Coming) client.Coming {
+func comingOf(c *query.Coming) client.Coming {
 	out := client.Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone,
 		Cause: string(c.Cause)}
 	if c.Run != 0 {
@@ -80,11 +76,7 @@ func (s *server) ListChanges(r *http.Request, params client.ListChangesParams) (
 		f.Apps = append([]string{}, apps...) // nil would be all
 	}
 	page, err := s.m.Changes(r.Context(), f)
-	out := client.ChangeList{Changes: make([]client.Change, len(page.Changes)), Next: page.Next, ScannedTo: page.LookedTo}
-	for i, c := range page.Changes {
-		out.Changes[i] = changeOf(c)
-	}
-	return out, err
+	return client.ChangeList{Changes: each(page.Changes, changeOf), Next: page.Next, ScannedTo: page.LookedTo}, err
 }
 
 func (s *server) Audit(r *http.Request, params client.AuditParams) (any, error) {
@@ -96,11 +88,8 @@ func (s *server) Audit(r *http.Request, params client.AuditParams) (any, error) 
 		To:    core.InstantOf(params.To),
 		After: params.After})
 	out := client.Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
-		Next: sum.Next}
+		Next: sum.Next, Missing: each(sum.Missing, jobAudit)}
 	fill(&out, countOf(&sum.AuditCount))
-	for _, m := range sum.Missing {
-		out.Missing = append(out.Missing, jobAudit(m))
-	}
 	return out, err
 }
 
@@ -127,7 +116,7 @@ func countOf(c *query.AuditCount) client.AuditCount {
 	return out
 }
 
-func jobAudit(r query.AuditReport) client.JobAudit {
+func jobAudit(r *query.AuditReport) client.JobAudit {
 	out := client.JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
 		Waiting: timesOf(r.Waiting)}
 	fill(&out, countOf(&r.AuditCount))

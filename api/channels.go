@@ -11,23 +11,9 @@ import (
 
 // ChannelOf converts a channel from package core to the form in the API, without its secrets.
 func ChannelOf(c *core.Channel) client.Channel {
-	out := client.Channel{Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev, CreatedAt: c.Created, TestedAt: c.Tested}
-	shown := c.Shown()
-	fill(&out, channelForm(&shown))
-	return out
-}
-
-// ChannelSpecOf converts the settings of a channel from package manage to the form in the API.
-func ChannelSpecOf(s manage.ChannelSpec) client.ChannelSpec {
-	out := client.ChannelSpec{Set: s.Channel.Set, IfRev: s.IfRev}
-	fill(&out, channelForm(&s.Channel))
-	return out
-}
-
-// channelForm converts the fields that a channel and its spec share.
-func channelForm(c *core.Channel) client.ChannelWhat {
-	out := client.ChannelWhat{Name: c.Name, Language: string(c.Language)}
-	switch c.Kind {
+	out := client.Channel{Name: c.Name, Language: string(c.Language), Kind: string(c.Kind), To: c.To(), Set: c.Set, Rev: c.Rev,
+		CreatedAt: c.Created, TestedAt: c.Tested}
+	switch c := c.Shown(); c.Kind {
 	case core.ChannelWebhook:
 		out.Webhook = &client.ChannelWebhook{URL: c.URL, Secret: c.Secret}
 	case core.ChannelSlack:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -71,6 +72,15 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 func NotifyOf(n core.Notify) client.Notify {
 	return client.Notify{To: n.To, On: as[string](n.On), Late: orNone(n.Late), Slow: orNone(n.Slow), Quiet: orNone(n.Quiet),
 		Overdue: client.Overdue{By: n.Overdue.By, Within: orNone(n.Overdue.Within)}}
+}
+
+// each converts the items of a list; the result is not nil, because an answer has an empty list as [].
+func each[From, To any](list []From, convert func(*From) To) []To {
+	out := make([]To, len(list))
+	for i := range list {
+		out[i] = convert(&list[i])
+	}
+	return out
 }
 
 // as converts the texts of a list to another type; the result is nil if there are none.
@@ -163,8 +173,7 @@ func ManageJob(j client.JobSpec) (manage.JobSpec, error) {
 func keepOf(k core.Keep) (out client.Retention) {
 	out.Log = string(cmp.Or(k.Log, core.KeepLogFailure))
 	if k.Days != 0 {
-		days := max(k.Days, 0)
-		out.Days = &days
+		out.Days = new(max(k.Days, 0))
 	}
 	return out
 }
@@ -218,8 +227,7 @@ func scheduleOf(s core.Schedule) client.Schedule {
 			panic("api: a rule has no field for the kind " + string(w.Kind))
 		}
 		if w.Offset != 0 || w.Aligned {
-			text := core.FormatDuration(w.Offset)
-			r.Offset = &text
+			r.Offset = new(core.FormatDuration(w.Offset))
 		}
 	}
 	if len(rules) == 1 {
@@ -334,17 +342,8 @@ func AppOf(a *core.App) client.App {
 	app := client.App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
 		Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits), Call: callOf(a.Call.Shown()), Notify: NotifyOf(a.Notify)}
-	for _, p := range a.Allow {
-		app.Allow = append(app.Allow, p.String())
-	}
+	app.Allow = each(a.Allow, (*netip.Prefix).String)
 	return app
-}
-
-// AppSpecOf converts the settings of an app from package manage to the form in the API.
-func AppSpecOf(a manage.AppSpec) client.AppSpec {
-	return client.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: orNone(a.WaitForExecutor), Overlap: overlapOf(a.Overlap), Limits: limitsOf(a.Limits),
-		Call: callOf(a.Call), Notify: NotifyOf(a.Notify), IfRev: a.IfRev}
 }
 
 // ManageApp converts the settings of an app from the form in the API to package manage. An error names the invalid
@@ -383,11 +382,9 @@ func permitOf(p *core.Permits, first core.RunID) *client.Permit {
 		return nil
 	}
 	limit, value := core.SplitPermit(p.Name)
-	out := &client.Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, Has: p.Holds(first), HeldBy: []string{},
-		Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
-	for _, h := range p.Holders {
-		out.HeldBy = append(out.HeldBy, h.First.String())
-	}
+	out := &client.Permit{Of: strings.Replace(limit, "/", " ", 1), Value: value, Limit: p.Limit, Has: p.Holds(first),
+		HeldBy: each(p.Holders, func(h *core.Holder) string { return h.First.String() }),
+		Place:  slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
 	if at := p.From(first); at != 0 {
 		out.Begins = at.Time()
 	}
@@ -432,8 +429,7 @@ func runOf(r *core.Run, job *core.Job) client.Run {
 		out.SentAt = r.SentAt
 	}
 	if r.HasLateness() {
-		late := r.Lateness().Milliseconds()
-		out.LatenessMs = &late
+		out.LatenessMs = new(r.Lateness().Milliseconds())
 	}
 	if job != nil {
 		out.Job, out.Timezone = job.Name(), job.Sched.Schedule.Timezone
@@ -441,10 +437,10 @@ func runOf(r *core.Run, job *core.Job) client.Run {
 	if r.Late != nil {
 		out.Late = &client.LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
 	}
-	for _, t := range r.Tries {
-		out.Tries = append(out.Tries, client.Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log,
-			By: string(t.By), Of: t.Of, From: t.From})
-	}
+	out.Tries = each(r.Tries, func(t *core.Try) client.Try {
+		return client.Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log, By: string(t.By),
+			Of: t.Of, From: t.From}
+	})
 	return out
 }
 
@@ -478,19 +474,15 @@ func first(list []string) string {
 	return list[0]
 }
 
-func skipOf(s core.Skip) client.Skip {
+func skipOf(s *core.Skip) client.Skip {
 	return client.Skip{FirstAt: s.First.Time(), LastAt: s.Last.Time(), Count: s.Count, Reason: string(s.Reason)}
 }
 
 func timesOf(instants []core.Instant) []time.Time {
-	times := make([]time.Time, len(instants))
-	for i, at := range instants {
-		times[i] = at.Time()
-	}
-	return times
+	return each(instants, func(at *core.Instant) time.Time { return at.Time() })
 }
 
-func changeOf(c core.Change) client.Change {
+func changeOf(c *core.Change) client.Change {
 	out := client.Change{At: c.At, By: c.By, From: c.From, Via: c.Via, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why,
 		Operation: c.Act, Old: rawOf(c.Old), New: rawOf(c.New)}
 	switch {
@@ -513,10 +505,4 @@ func rawOf(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-func runIDs(runs []core.RunID) []string {
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = r.String()
-	}
-	return ids
-}
+func runIDs(runs []core.RunID) []string { return each(runs, (*core.RunID).String) }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,54 +30,45 @@ const (
 	isNone     = "not a duration"
 )
 
+// spans matches a duration, with a number for each of core.Units.
+var (
+	spans = regexp.MustCompile(`^(?:([0-9]+)d)?(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?(?:([0-9]+)ms)?$`)
+	bare  = regexp.MustCompile(`^[0-9]+$`)
+	weeks = regexp.MustCompile(`([0-9]{1,9})w`)
+)
+
 // ReadDuration parses a duration in the format of ParseDuration, for callers that describe the allowed formats
 // themselves. If the text is invalid, why is the problem; otherwise why is the zero Text.
 func ReadDuration(text string) (d time.Duration, why core.Text) {
-	if text == "" {
+	numbers := spans.FindStringSubmatch(text)
+	switch {
+	case text == "":
 		return 0, core.Say(isEmpty)
-	}
-	if text[0] == '-' {
+	case text[0] == '-':
 		return 0, core.Say(isNegative)
+	case bare.MatchString(text):
+		return 0, core.Say("a number needs a unit: use %ss", text)
+	case strings.Contains(text, "."):
+		return 0, core.Say("use whole numbers, such as 1h30m")
+	case numbers == nil:
+		if w := weeks.FindStringSubmatch(text); w != nil {
+			n, _ := strconv.Atoi(w[1])
+			return 0, core.Say("the unit w is not supported: use %dd", 7*n)
+		}
+		return 0, core.Say(isNone)
 	}
-	var sum time.Duration
-	next := 0
-	for rest := text; rest != ""; {
-		n := 0
-		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-			n++
-		}
-		number := rest[:n]
-		rest = rest[n:]
-		n = 0
-		for n < len(rest) && rest[n] >= 'a' && rest[n] <= 'z' {
-			n++
-		}
-		unit := rest[:n]
-		rest = rest[n:]
-		switch {
-		case number != "" && unit == "" && rest == "" && next == 0:
-			return 0, core.Say("a number needs a unit: use %ss", number)
-		case strings.HasPrefix(rest, "."):
-			return 0, core.Say("use whole numbers, such as 1h30m")
-		}
-		u := next
-		for u < len(core.Units) && core.Units[u].Name != unit {
-			u++
-		}
-		if weeks, err := strconv.Atoi(number); err == nil && unit == "w" {
-			return 0, core.Say("the unit w is not supported: use %dd", 7*weeks)
-		}
-		if number == "" || u == len(core.Units) {
-			return 0, core.Say(isNone)
+	for i, number := range numbers[1:] {
+		if number == "" {
+			continue
 		}
 		v, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || v > math.MaxInt64/int64(core.Units[u].Size) || time.Duration(v)*core.Units[u].Size > math.MaxInt64-sum {
-			return 0, core.Say("too long; a duration has at most 292 years")
+		if size := core.Units[i].Size; err == nil && v <= int64((math.MaxInt64-d)/size) {
+			d += time.Duration(v) * size
+			continue
 		}
-		sum += time.Duration(v) * core.Units[u].Size
-		next = u + 1
+		return 0, core.Say("too long; a duration has at most 292 years")
 	}
-	return sum, core.Text{}
+	return d, core.Text{}
 }
 
 // parseDuration is ParseDuration for a field; an empty text is 0.

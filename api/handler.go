@@ -117,9 +117,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	said(w, r)
 	_, pattern := s.mux.Handler(r)
-	rule, known := rules[pattern]
+	deed, known := rules[pattern]
 	if !known {
-		rule.deed = access.Administer
+		deed = access.Administer
 	}
 	if pattern == "" {
 		if s.methods(r) == nil {
@@ -128,11 +128,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.fail(w, r, core.Errorf(core.CodeNotFound, "%s does not exist: see /v1/openapi.yaml", core.Truncate(r.URL.Path)))
 			return
 		}
-		rule = lists // the Allow header
+		deed = lists // the Allow header
 	}
-	who, err := s.whoSent(r, rule)
+	who, err := s.whoSent(r, deed)
 	if err == nil {
-		err = s.admit(r, who, rule)
+		err = s.admit(r, who, deed, pattern)
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
@@ -157,11 +157,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.lost(w, r)
 		return
 	}
-	if err := s.mux.check(pattern, r); err != nil {
-		s.fail(w, r, err)
-		return
+	err = s.mux.check(pattern, r)
+	if err == nil && strings.Contains(pattern, "{run}") { // the use cases also take other references to runs
+		_, err = core.ParseRunID(segment(r))
 	}
-	if err := s.open(r); err != nil {
+	if err == nil {
+		err = s.open(r)
+	}
+	if err != nil {
 		s.fail(w, r, err)
 		return
 	}

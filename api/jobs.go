@@ -237,12 +237,9 @@ func (s *server) ListApps(r *http.Request) (any, error) {
 		apps = slices.DeleteFunc(apps, func(a core.App) bool { return !sees(a.Name) })
 		maps.DeleteFunc(bad, func(name string, _ error) bool { return !sees(name) })
 	}
-	out := client.AppList{Apps: make([]client.App, len(apps))}
+	out := client.AppList{Apps: each(apps, AppOf)}
 	for _, name := range slices.Sorted(maps.Keys(bad)) {
 		out.Failed = append(out.Failed, client.UnreadableApp{Name: name, Message: bad[name].Error()})
-	}
-	for i := range apps {
-		out.Apps[i] = AppOf(&apps[i])
 	}
 	return out, err
 }
@@ -316,10 +313,6 @@ func (s *server) RemoveExecutor(r *http.Request, app string, body client.Executo
 
 func (s *server) ListExecutors(r *http.Request, app string) (any, error) {
 	views, err := s.m.Executors(r.Context(), app)
-	out := client.ExecutorList{Executors: make([]client.Executor, len(views))}
-	for i := range views {
-		out.Executors[i] = ExecutorOf(app, &views[i], s.o.Answer)
-	}
-	out.Refused = RefusedExecutors(s.o.Refused, app)
-	return out, err
+	list := each(views, func(v *query.ExecutorView) client.Executor { return ExecutorOf(app, v, s.o.Answer) })
+	return client.ExecutorList{Executors: list, Refused: RefusedExecutors(s.o.Refused, app)}, err
 }

@@ -71,9 +71,7 @@ func noticeOf(ctx context.Context, of *store.Store, r *core.Run) (*client.RunNot
 		return nil, nil
 	}
 	out := &client.RunNotification{Event: string(n.Event), Status: string(n.Stand), At: n.At}
-	for i := range n.Waiting {
-		out.Waiting = append(out.Waiting, waitingOf(&n.Waiting[i]))
-	}
+	out.Waiting = each(n.Waiting, waitingOf)
 	for _, g := range n.GivenUp {
 		out.GivenUp = append(out.GivenUp, client.UndeliveredNotification{Channel: g.Channel, At: g.When, Error: g.Error})
 	}
@@ -91,12 +89,9 @@ func noticesOf(ctx context.Context, of *store.Store, job core.JobID) (*client.Jo
 	if err != nil || len(st.Told)+len(st.Pending) == 0 {
 		return nil, err
 	}
-	out := &client.JobNotifications{}
+	out := &client.JobNotifications{Waiting: each(st.Pending, waitingOf)}
 	for _, t := range st.Told {
 		out.Sent = append(out.Sent, client.SentNotification{Event: string(t.Event), At: t.Sent, QuietUntil: t.Quiet, Count: t.Count})
-	}
-	for i := range st.Pending {
-		out.Waiting = append(out.Waiting, waitingOf(&st.Pending[i]))
 	}
 	slices.SortStableFunc(out.Sent, func(a, b client.SentNotification) int { return b.At.Compare(a.At) })
 	return out, nil

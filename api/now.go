@@ -11,10 +11,8 @@ import (
 
 // jobsAsk converts the parameters of a job list.
 func jobsAsk(p *client.ListJobsParams, f query.JobFilter) query.JobsAsk {
-	a := query.JobsAsk{JobFilter: f, By: query.Order(p.Sort), Down: p.Reverse, Cursor: p.Cursor, Recent: p.Runs}
-	for _, is := range p.Status {
-		a.Is = append(a.Is, query.Standing(is))
-	}
+	a := query.JobsAsk{JobFilter: f, Is: as[query.Standing](p.Status), By: query.Order(p.Sort), Down: p.Reverse, Cursor: p.Cursor,
+		Recent: p.Runs}
 	if p.Last {
 		a.Recent = max(a.Recent, 1)
 	}
@@ -65,12 +63,10 @@ func briefOf(r *core.Run, now time.Time) client.RunBrief {
 		if !r.State.Open() {
 			until = r.EndedAt
 		}
-		took := max(until.Sub(r.SentAt), 0).Milliseconds()
-		b.DurationMs = &took
+		b.DurationMs = new(max(until.Sub(r.SentAt), 0).Milliseconds())
 	}
 	if r.HasLateness() {
-		late := r.Lateness().Milliseconds()
-		b.LatenessMs = &late
+		b.LatenessMs = new(r.Lateness().Milliseconds())
 	}
 	return b
 }

@@ -13,34 +13,22 @@ func (s *server) GetOverview(r *http.Request) (any, error) {
 		return nil, err
 	}
 	jobs := func(count int, list []query.HomeJob) client.OverviewJobs {
-		out := client.OverviewJobs{Count: count, Jobs: []client.OverviewJob{}}
-		for i := range list {
-			j := client.OverviewJob{Job: list[i].Job.Name(), JobID: int32(list[i].Job.Def.ID), Title: list[i].Job.Def.Title}
-			if list[i].Last != nil {
-				last := runOf(list[i].Last, &list[i].Job)
-				j.Last = &last
+		return client.OverviewJobs{Count: count, Jobs: each(list, func(of *query.HomeJob) client.OverviewJob {
+			j := client.OverviewJob{Job: of.Job.Name(), JobID: int32(of.Job.Def.ID), Title: of.Job.Def.Title, ScheduledAt: of.Due.Time()}
+			if of.Last != nil {
+				j.Last = new(runOf(of.Last, &of.Job))
 			}
-			if list[i].Due != 0 {
-				j.ScheduledAt = list[i].Due.Time()
-			}
-			out.Jobs = append(out.Jobs, j)
-		}
-		return out
+			return j
+		})}
 	}
 	out := client.Overview{Now: s.m.Now().UTC(), Failing: jobs(h.Fail, h.Failing), Late: jobs(h.Delayed, h.Late), Partial: h.Partial,
-		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.OverviewRuns{Count: h.Linger, Runs: []client.OverviewRun{}},
-		Coming: client.OverviewComing{Jobs: h.Soon, First: []client.Coming{}}, AppsWithoutExecutor: []client.AppWithoutExecutor{},
+		Unread: h.Unread, Unchecked: h.Unchecked, Long: client.OverviewRuns{Count: h.Linger},
+		Coming: client.OverviewComing{Jobs: h.Soon, First: each(h.Coming, comingOf)}, AppsWithoutExecutor: each(h.Deserted, desertedOf),
 		AppsWithoutExecutorCount: h.Alone}
-	for _, l := range h.Long {
-		out.Long.Runs = append(out.Long.Runs, client.OverviewRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
-			UsualMs: l.Usual.Milliseconds()})
-	}
-	for _, c := range h.Coming {
-		out.Coming.First = append(out.Coming.First, comingOf(c))
-	}
-	for _, d := range h.Deserted {
-		out.AppsWithoutExecutor = append(out.AppsWithoutExecutor, client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First})
-	}
+	out.Long.Runs = each(h.Long, func(l *query.LongRun) client.OverviewRun {
+		return client.OverviewRun{Run: l.Run.String(), Job: l.Job.Name(), Title: l.Job.Def.Title, SentAt: l.Since,
+			UsualMs: l.Usual.Milliseconds()}
+	})
 	if out.Scheduler = s.facts(r); out.Scheduler != nil {
 		out.Scheduler.Executors = nil // the answer has its own list of them
 		out.Scheduler.Failing = &client.FailingCount{Jobs: h.Fail, Partial: h.Partial || h.Unchecked > 0}

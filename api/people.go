@@ -10,20 +10,12 @@ import (
 	"github.com/tickring/tickring/words"
 )
 
-func grantsOf(list []access.Grant) []client.Grant {
-	var out []client.Grant
-	for _, g := range list {
-		out = append(out, client.Grant{App: g.App, Role: string(g.Role), Rights: as[string](g.Rights)})
-	}
-	return out
+func grantOf(g *access.Grant) client.Grant {
+	return client.Grant{App: g.App, Role: string(g.Role), Rights: as[string](g.Rights)}
 }
 
-func coreGrants(list []client.Grant) []access.Grant {
-	out := make([]access.Grant, len(list))
-	for i, g := range list {
-		out[i] = access.Grant{App: g.App, Role: access.Role(g.Role), Rights: as[access.Right](g.Rights)}
-	}
-	return out
+func coreGrant(g *client.Grant) access.Grant {
+	return access.Grant{App: g.App, Role: access.Role(g.Role), Rights: as[access.Right](g.Rights)}
 }
 
 // FormatGrants formats grants in a short form, such as "viewer shop:editor+scripts".
@@ -55,25 +47,18 @@ func ParseGrants(words []string) []client.Grant {
 }
 
 func tokenOf(t *access.Token) client.UserToken {
-	return client.UserToken{Name: t.Name, Grants: grantsOf(t.Grants), CreatedAt: t.Created, EndsAt: t.End}
+	return client.UserToken{Name: t.Name, Grants: each(t.Grants, grantOf), CreatedAt: t.Created, EndsAt: t.End}
 }
 
 func personOf(a *access.Account) client.User {
-	p := client.User{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange,
-		Issuer: a.Issuer, Subject: a.Subject, Grants: grantsOf(a.Grants), Sessions: len(a.Sessions), LastSeenAt: a.LastSeen, CreatedAt: a.Created}
-	for i := range a.Tokens {
-		p.Tokens = append(p.Tokens, tokenOf(&a.Tokens[i]))
-	}
-	return p
+	return client.User{Name: a.Name, Rev: a.Edited, Disabled: a.Disabled, HasPassword: a.Password != "", MustChange: a.MustChange,
+		Issuer: a.Issuer, Subject: a.Subject, Grants: each(a.Grants, grantOf), Sessions: len(a.Sessions), LastSeenAt: a.LastSeen,
+		CreatedAt: a.Created, Tokens: each(a.Tokens, tokenOf)}
 }
 
 func (s *server) ListUsers(r *http.Request) (any, error) {
 	list, err := s.o.Access.People(r.Context(), callerOf(r).Who)
-	out := client.UserList{Users: make([]client.User, len(list))}
-	for i := range list {
-		out.Users[i] = personOf(&list[i])
-	}
-	return out, err
+	return client.UserList{Users: each(list, personOf)}, err
 }
 
 func (s *server) GetUser(r *http.Request, name string) (any, error) {
@@ -85,8 +70,7 @@ func (s *server) PutUser(r *http.Request, name string, body client.UserSpec) (an
 	spec := access.Spec{Name: name, Disabled: body.Disabled, Password: body.Password, Issuer: body.Issuer,
 		Subject: body.Subject, IfRev: body.IfRev}
 	if body.Grants != nil {
-		grants := coreGrants(*body.Grants)
-		spec.Grants = &grants
+		spec.Grants = new(each(*body.Grants, coreGrant))
 	}
 	acc, change, err := s.o.Access.Save(r.Context(), callerOf(r).Who, spec)
 	return client.UserResult{Name: name, Rev: acc.Edited, Change: change}, err
@@ -106,7 +90,7 @@ var kinds = map[access.Kind]string{access.AdminToken: "admin-token", access.Read
 
 func (s *server) GetMe(r *http.Request) (any, error) {
 	who := callerOf(r).Who
-	out := client.Me{Name: who.Name, By: kinds[who.Kind], Grants: grantsOf(who.Grants), Within: grantsOf(who.Within),
+	out := client.Me{Name: who.Name, By: kinds[who.Kind], Grants: each(who.Grants, grantOf), Within: each(who.Within, grantOf),
 		MustChange: who.MustChange}
 	if !who.IsPerson() {
 		return out, nil
@@ -117,9 +101,7 @@ func (s *server) GetMe(r *http.Request) (any, error) {
 		out.Sessions = append(out.Sessions, client.UserSession{ID: x.ID, CreatedAt: x.Created, SeenAt: x.Seen, From: x.From, Agent: x.Agent,
 			Current: x.ID == who.Session})
 	}
-	for i := range acc.Tokens {
-		out.Tokens = append(out.Tokens, tokenOf(&acc.Tokens[i]))
-	}
+	out.Tokens = each(acc.Tokens, tokenOf)
 	return out, err
 }
 
@@ -147,7 +129,7 @@ func (s *server) CreateToken(r *http.Request, body client.NewTokenSpec) (any, er
 		return nil, core.Invalid("grants", "[]", "name at least one role; without `grants`, the token has all your permissions")
 	}
 	t, secret, err := s.o.Access.MakeToken(r.Context(), callerOf(r).Who, access.TokenSpec{Name: body.Name,
-		Grants: coreGrants(body.Grants), End: body.EndsAt})
+		Grants: each(body.Grants, coreGrant), End: body.EndsAt})
 	return client.NewToken{Token: tokenOf(&t), Secret: secret}, err
 }
 
@@ -158,11 +140,9 @@ func (s *server) RevokeToken(r *http.Request, token string) (any, error) {
 
 func (s *server) ListViews(r *http.Request) (any, error) {
 	list, err := s.o.Access.Views(r.Context(), callerOf(r).Who)
-	out := client.SavedViews{Views: make([]client.SavedView, len(list))}
-	for i, v := range list {
-		out.Views[i] = client.SavedView{Name: v.Name, Page: v.Page, Query: v.Query, By: v.By, Shared: v.Shared}
-	}
-	return out, err
+	return client.SavedViews{Views: each(list, func(v *access.View) client.SavedView {
+		return client.SavedView{Name: v.Name, Page: v.Page, Query: v.Query, By: v.By, Shared: v.Shared}
+	})}, err
 }
 
 func (s *server) PutView(r *http.Request, body client.SavedView) (any, error) {

@@ -22,16 +22,14 @@ func (s *server) GetReport(r *http.Request, params client.GetReportParams) (any,
 		return nil, err
 	}
 	out := client.Report{By: params.By, Zone: a.Zone.String(), From: a.From.Time(), To: a.To.Time(), Since: a.Since.Time(),
-		Until: a.Until.Time(), Rows: make([]client.ReportRow, len(a.Rows))}
+		Until: a.Until.Time(), Rows: each(a.Rows, reportRow)}
 	if q.ByDay {
 		out.By = "day"
 	}
 	var jobs []core.JobID
 	for i := range a.Rows {
-		row := &a.Rows[i]
-		out.Rows[i] = reportRow(row)
-		if row.Job != 0 {
-			jobs = append(jobs, row.Job)
+		if job := a.Rows[i].Job; job != 0 {
+			jobs = append(jobs, job)
 		}
 	}
 	slices.Sort(jobs)
@@ -91,12 +89,12 @@ func (s *server) question(r *http.Request, params *client.GetReportParams) (q re
 }
 
 func reportRow(r *report.Row) client.ReportRow {
-	out := client.ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open}
+	took, late := r.Times()
+	out := client.ReportRow{At: r.At.Time(), App: r.App, JobID: int32(r.Job), Runs: r.Runs(), Open: r.Open, Took: timesOfReport(&took),
+		Late: timesOfReport(&late)}
 	for _, e := range r.Ends {
 		out.Ends = append(out.Ends, client.ReportEnd{State: string(e.State), Reason: string(e.Reason), Runs: e.N})
 	}
-	took, late := r.Times()
-	out.Took, out.Late = timesOfReport(&took), timesOfReport(&late)
 	return out
 }
 

@@ -57,8 +57,7 @@ func (s *server) Rerun(r *http.Request, q client.RerunRequest) (any, error) {
 		if x.Why != nil {
 			out.Runs[i].Why = s.errorOf(r, x.Why).Message
 		} else if x.As.ID != 0 {
-			as := runOf(&x.As, x.Job)
-			out.Runs[i].As = &as
+			out.Runs[i].As = new(runOf(&x.As, x.Job))
 		}
 	}
 	return out, err

@@ -8,6 +8,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/words"
 )
@@ -49,10 +50,8 @@ func (s *server) Restore(r *http.Request, q client.RestoreRequest) (any, error) 
 	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.AdvanceJobIds,
 		LiftRuns: q.AdvanceRunIds, RunsLost: q.RunsLost, After: core.JobID(q.After), Again: q.Again})
 	out := client.RestoreResult{Generation: res.Generation, From: res.From, AdvanceJobIds: res.LiftJobs, AdvanceRunIds: res.LiftRuns,
-		Jobs: res.Jobs, Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
-	for _, id := range res.Full {
-		out.Full = append(out.Full, int32(id))
-	}
+		Jobs: res.Jobs, Leases: res.Leases, Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next),
+		Full: each(res.Full, func(id *core.JobID) int32 { return int32(*id) })}
 	return out, err
 }
 
@@ -92,10 +91,7 @@ func (s *server) facts(r *http.Request) *client.Facts {
 
 func (s *server) GetJobFacts(r *http.Request) (any, error) {
 	t, err := s.m.Trouble(r.Context(), callerOf(r).Filter())
-	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
-	for _, d := range t.Deserted {
-		out.AppsWithoutExecutor = append(out.AppsWithoutExecutor, client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First})
-	}
+	out := client.JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail, AppsWithoutExecutor: each(t.Deserted, desertedOf)}
 	for _, u := range t.Untold {
 		out.MissingChannels = append(out.MissingChannels, client.MissingChannel{Subject: u.Subject, Channel: u.Channel})
 	}
@@ -108,8 +104,11 @@ func (s *server) GetJobFacts(r *http.Request) (any, error) {
 		out.Failing = append(out.Failing, client.FailingJob{Job: j.Name(), Times: t.Failing[i].Times, Last: runOf(last, j)})
 	}
 	if t.Pending != nil {
-		pending := runOf(t.Pending, t.Named[t.Pending.ID.Job()])
-		out.Pending = &pending
+		out.Pending = new(runOf(t.Pending, t.Named[t.Pending.ID.Job()]))
 	}
 	return out, err
+}
+
+func desertedOf(d *query.AppWithoutExecutor) client.AppWithoutExecutor {
+	return client.AppWithoutExecutor{App: d.App, Jobs: d.Jobs, Job: d.First}
 }

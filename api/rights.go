@@ -17,96 +17,80 @@ import (
 	"github.com/tickring/tickring/internal/fairsem"
 )
 
-// A rule is the permission that an operation needs, and how the server finds the app that the request is about. The
-// server checks it before the operation starts. The operation itself checks apps that only the body names, by
-// [server.may].
-type rule struct {
-	deed access.Deed
-	of   scope
-}
+// lists is the permission for operations that return only items that the caller may see. They check further
+// permissions by their body.
+const lists = access.Enter
 
-// scope is the part of a request that names its app.
-type scope int
-
-const (
-	ofAll    scope = iota // no app, or all apps
-	ofPath                // in the path: /v1/jobs/{app}/…, /v1/apps/{app}…
-	ofNumber              // by a job's number: /v1/jobs/{id}
-	ofRun                 // by a run's ID: /v1/runs/{run}…
-)
-
-// lists is the rule of operations that return only items that the caller may see. They check further permissions by
-// their body.
-var lists = rule{access.Enter, ofAll}
-
-// rules has the rule of each operation, by pattern. Operations without an entry need an admin of all apps.
-var rules = map[string]rule{
-	"GET /v1/proof":                                    {access.Open, ofAll},
+// rules has the permission that each operation needs, by pattern. The server checks it before the operation starts: for
+// the app, job or run in the path, if the pattern has one, else for all apps. The operation itself checks apps that only
+// the body names, by [server.may]. Operations without an entry need an admin of all apps.
+var rules = map[string]access.Deed{
+	"GET /v1/proof":                                    access.Open,
 	"GET /v1/status":                                   lists,
 	"GET /v1/openapi.yaml":                             lists,
 	"POST /v1/apply":                                   lists,
 	"GET /v1/jobs":                                     lists,
 	"GET /v1/overview":                                 lists,
 	"POST /v1/bulk":                                    lists,
-	"GET /v1/jobs/{id}":                                {access.See, ofNumber},
-	"GET /v1/jobs/{app}/{name}":                        {access.See, ofPath},
-	"PUT /v1/jobs/{app}/{name}":                        {access.Declare, ofPath},
-	"DELETE /v1/jobs/{app}/{name}":                     {access.Edit, ofPath},
-	"POST /v1/jobs/{app}/{name}/pause":                 {access.Operate, ofPath},
-	"POST /v1/jobs/{app}/{name}/resume":                {access.Operate, ofPath},
-	"POST /v1/jobs/{app}/{name}/return-to-code":        {access.Edit, ofPath},
-	"POST /v1/jobs/{app}/{name}/trigger":               {access.Operate, ofPath},
-	"POST /v1/jobs/{app}/{name}/kill":                  {access.Operate, ofPath},
-	"GET /v1/jobs/{app}/{name}/waiting":                {access.See, ofPath},
-	"GET /v1/jobs/{app}/{name}/waiting/{key}":          {access.See, ofPath},
-	"PATCH /v1/jobs/{app}/{name}/waiting/{key}":        {access.Operate, ofPath},
-	"DELETE /v1/jobs/{app}/{name}/waiting/{key}":       {access.Operate, ofPath},
-	"GET /v1/jobs/{app}/{name}/runs/{at}":              {access.See, ofPath},
-	"PUT /v1/jobs/{app}/{name}/script":                 {access.Script, ofPath},
-	"GET /v1/jobs/{app}/{name}/scripts":                {access.See, ofPath},
-	"GET /v1/jobs/{app}/{name}/scripts/{version}":      {access.See, ofPath},
-	"GET /v1/jobs/{app}/{name}/scripts/{version}/diff": {access.See, ofPath},
+	"GET /v1/jobs/{id}":                                access.See,
+	"GET /v1/jobs/{app}/{name}":                        access.See,
+	"PUT /v1/jobs/{app}/{name}":                        access.Declare,
+	"DELETE /v1/jobs/{app}/{name}":                     access.Edit,
+	"POST /v1/jobs/{app}/{name}/pause":                 access.Operate,
+	"POST /v1/jobs/{app}/{name}/resume":                access.Operate,
+	"POST /v1/jobs/{app}/{name}/return-to-code":        access.Edit,
+	"POST /v1/jobs/{app}/{name}/trigger":               access.Operate,
+	"POST /v1/jobs/{app}/{name}/kill":                  access.Operate,
+	"GET /v1/jobs/{app}/{name}/waiting":                access.See,
+	"GET /v1/jobs/{app}/{name}/waiting/{key}":          access.See,
+	"PATCH /v1/jobs/{app}/{name}/waiting/{key}":        access.Operate,
+	"DELETE /v1/jobs/{app}/{name}/waiting/{key}":       access.Operate,
+	"GET /v1/jobs/{app}/{name}/runs/{at}":              access.See,
+	"PUT /v1/jobs/{app}/{name}/script":                 access.Script,
+	"GET /v1/jobs/{app}/{name}/scripts":                access.See,
+	"GET /v1/jobs/{app}/{name}/scripts/{version}":      access.See,
+	"GET /v1/jobs/{app}/{name}/scripts/{version}/diff": access.See,
 	"GET /v1/apps":                                     lists,
-	"GET /v1/apps/{app}":                               {access.See, ofPath},
-	"PUT /v1/apps/{app}":                               {access.Edit, ofPath},
-	"DELETE /v1/apps/{app}":                            {access.Edit, ofPath},
-	"GET /v1/apps/{app}/executors":                     {access.See, ofPath},
-	"POST /v1/apps/{app}/executors/test":               {access.Operate, ofPath},
-	"POST /v1/apps/{app}/executors/remove":             {access.Operate, ofPath},
-	"POST /v1/apps/{app}/pause":                        {access.Operate, ofPath},
-	"POST /v1/apps/{app}/resume":                       {access.Operate, ofPath},
+	"GET /v1/apps/{app}":                               access.See,
+	"PUT /v1/apps/{app}":                               access.Edit,
+	"DELETE /v1/apps/{app}":                            access.Edit,
+	"GET /v1/apps/{app}/executors":                     access.See,
+	"POST /v1/apps/{app}/executors/test":               access.Operate,
+	"POST /v1/apps/{app}/executors/remove":             access.Operate,
+	"POST /v1/apps/{app}/pause":                        access.Operate,
+	"POST /v1/apps/{app}/resume":                       access.Operate,
 	"GET /v1/channels":                                 lists,
 	"GET /v1/channels/{channel}":                       lists,
-	"PUT /v1/channels/{channel}":                       {access.Secret, ofAll},
-	"DELETE /v1/channels/{channel}":                    {access.Edit, ofAll},
-	"POST /v1/channels/{channel}/test":                 {access.Operate, ofAll},
-	"GET /v1/users":                                    {access.Administer, ofAll},
-	"GET /v1/users/{user}":                             {access.Administer, ofAll},
-	"PUT /v1/users/{user}":                             {access.Administer, ofAll},
-	"DELETE /v1/users/{user}":                          {access.Administer, ofAll},
-	"DELETE /v1/users/{user}/tokens/{token}":           {access.Administer, ofAll},
-	"GET /v1/me":                                       {access.Known, ofAll},
-	"PUT /v1/me/settings":                              {access.Own, ofAll},
-	"POST /v1/me/password":                             {access.Own, ofAll},
-	"DELETE /v1/me/sessions":                           {access.Own, ofAll},
-	"DELETE /v1/me/sessions/{session}":                 {access.Own, ofAll},
-	"POST /v1/me/tokens":                               {access.Own, ofAll},
-	"DELETE /v1/me/tokens/{token}":                     {access.Own, ofAll},
-	"GET /v1/me/views":                                 {access.OwnSee, ofAll},
-	"PUT /v1/me/views":                                 {access.Own, ofAll},
-	"DELETE /v1/me/views":                              {access.Own, ofAll},
-	"POST /v1/pause":                                   {access.Operate, ofAll},
-	"POST /v1/resume":                                  {access.Operate, ofAll},
+	"PUT /v1/channels/{channel}":                       access.Secret,
+	"DELETE /v1/channels/{channel}":                    access.Edit,
+	"POST /v1/channels/{channel}/test":                 access.Operate,
+	"GET /v1/users":                                    access.Administer,
+	"GET /v1/users/{user}":                             access.Administer,
+	"PUT /v1/users/{user}":                             access.Administer,
+	"DELETE /v1/users/{user}":                          access.Administer,
+	"DELETE /v1/users/{user}/tokens/{token}":           access.Administer,
+	"GET /v1/me":                                       access.Known,
+	"PUT /v1/me/settings":                              access.Own,
+	"POST /v1/me/password":                             access.Own,
+	"DELETE /v1/me/sessions":                           access.Own,
+	"DELETE /v1/me/sessions/{session}":                 access.Own,
+	"POST /v1/me/tokens":                               access.Own,
+	"DELETE /v1/me/tokens/{token}":                     access.Own,
+	"GET /v1/me/views":                                 access.OwnSee,
+	"PUT /v1/me/views":                                 access.Own,
+	"DELETE /v1/me/views":                              access.Own,
+	"POST /v1/pause":                                   access.Operate,
+	"POST /v1/resume":                                  access.Operate,
 	"GET /v1/runs":                                     lists,
 	"GET /v1/runs/histogram":                           lists,
 	"GET /v1/lateness":                                 lists,
 	"POST /v1/rerun":                                   lists,
 	"POST /v1/clean":                                   lists,
-	"GET /v1/runs/{run}":                               {access.See, ofRun},
-	"PATCH /v1/runs/{run}":                             {access.Operate, ofRun},
-	"GET /v1/runs/{run}/log":                           {access.See, ofRun},
-	"POST /v1/runs/{run}/kill":                         {access.Operate, ofRun},
-	"POST /v1/runs/{run}/cancel":                       {access.Operate, ofRun},
+	"GET /v1/runs/{run}":                               access.See,
+	"PATCH /v1/runs/{run}":                             access.Operate,
+	"GET /v1/runs/{run}/log":                           access.See,
+	"POST /v1/runs/{run}/kill":                         access.Operate,
+	"POST /v1/runs/{run}/cancel":                       access.Operate,
 	"GET /v1/upcoming":                                 lists,
 	"GET /v1/upcoming/histogram":                       lists,
 	"POST /v1/preview":                                 lists,
@@ -114,10 +98,10 @@ var rules = map[string]rule{
 	"GET /v1/audit":                                    lists,
 	"GET /v1/reports":                                  lists,
 	"POST /v1/replan":                                  lists,
-	"POST /v1/rotate-key":                              {access.Administer, ofAll},
-	"POST /v1/fence":                                   {access.Administer, ofAll},
-	"POST /v1/restore":                                 {access.Administer, ofAll},
-	"POST /v1/redrive":                                 {access.See, ofAll},
+	"POST /v1/rotate-key":                              access.Administer,
+	"POST /v1/fence":                                   access.Administer,
+	"POST /v1/restore":                                 access.Administer,
+	"POST /v1/redrive":                                 access.See,
 	"GET /v1/facts":                                    lists,
 	"GET /v1/facts/jobs":                               lists,
 }
@@ -132,22 +116,23 @@ func segment(r *http.Request) string {
 	return ""
 }
 
-// admit returns an error unless the caller has the permission of a rule.
-func (s *server) admit(r *http.Request, who access.Who, rule rule) error {
-	if rule.of == ofAll || who.Kind == access.Nobody || who.May(rule.deed, "") == nil {
-		return who.May(rule.deed, "")
+// admit returns an error unless the caller has the permission for an operation with a pattern.
+func (s *server) admit(r *http.Request, who access.Who, deed access.Deed, pattern string) error {
+	_, known := rules[pattern]
+	switch {
+	case !known || who.Kind == access.Nobody || who.May(deed, "") == nil:
+	case strings.Contains(pattern, "{id}"):
+		return s.mayJob(r.Context(), who, deed, segment(r))
+	case strings.Contains(pattern, "{run}"):
+		return s.mayRun(r.Context(), who, deed, segment(r))
+	case strings.Contains(pattern, "{app}"):
+		app := segment(r)
+		if err := core.CheckAppName("app", app); err != nil && who.Kind != access.Code {
+			return err
+		}
+		return who.May(deed, app)
 	}
-	switch rule.of {
-	case ofNumber:
-		return s.mayJob(r.Context(), who, rule.deed, segment(r))
-	case ofRun:
-		return s.mayRun(r.Context(), who, rule.deed, segment(r))
-	}
-	app := segment(r)
-	if err := core.CheckAppName("app", app); err != nil && who.Kind != access.Code {
-		return err
-	}
-	return who.May(rule.deed, app)
+	return who.May(deed, "")
 }
 
 // mayJob returns an error unless who has a permission for a job, given as app/name or number. A job that the caller
@@ -212,13 +197,13 @@ func may(r *http.Request, deed access.Deed, app string) error { return callerOf(
 
 // mayThese is may for the app of a job, if one is given, else for app, else for all apps.
 func (s *server) mayThese(r *http.Request, deed access.Deed, job, app string) error {
-	switch {
-	case job != "":
-		return s.mayJob(r.Context(), callerOf(r).Who, deed, job)
-	case app != "":
+	if app != "" {
 		if err := core.CheckAppName("app", app); err != nil {
 			return err
 		}
+	}
+	if job != "" {
+		return s.mayJob(r.Context(), callerOf(r).Who, deed, job)
 	}
 	return may(r, deed, app)
 }
@@ -281,7 +266,7 @@ func knownOf(o *Options) []known {
 }
 
 // whoSent returns the caller of a request, from its context or its token.
-func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
+func (s *server) whoSent(r *http.Request, deed access.Deed) (access.Who, error) {
 	if who, ok := r.Context().Value(asKey{}).(access.Who); ok {
 		return who, nil
 	}
@@ -300,7 +285,7 @@ func (s *server) whoSent(r *http.Request, rule rule) (access.Who, error) {
 			return who, err
 		}
 	}
-	if rule.deed != access.Declare {
+	if deed != access.Declare {
 		return access.Who{}, nil
 	}
 	name := segment(r)

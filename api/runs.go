@@ -20,15 +20,13 @@ import (
 
 // runs shows a page of runs.
 func (s *server) runs(page *query.RunPage) client.RunPage {
-	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, ScannedTo: page.LookedTo, NoWaiting: page.NoWaiting}
+	out := client.RunPage{Runs: make([]client.Run, len(page.Runs)), Next: page.Next, ScannedTo: page.LookedTo, NoWaiting: page.NoWaiting,
+		Skips: each(page.Skips, skipOf)}
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
 		out.Runs[i].ThenAt = page.ThenAt[r.Then].Time()
 		out.Runs[i].WaitsUntil = page.Waits[r.ID]
-	}
-	for _, skip := range page.Skips {
-		out.Skips = append(out.Skips, skipOf(skip))
 	}
 	return out
 }
@@ -79,9 +77,7 @@ func (s *server) run(r *http.Request, ref query.RunRef) (any, error) {
 		}
 		out.With = ranWithOf(with)
 	}
-	for i := range shards {
-		out.Shards = append(out.Shards, shardOf(&shards[i]))
-	}
+	out.Shards = each(shards, shardOf)
 	sees := callerOf(r).Filter()
 	for i := range children {
 		if sees != nil && !sees(children[i].Run.App) {
@@ -100,8 +96,7 @@ func (s *server) run(r *http.Request, ref query.RunRef) (any, error) {
 		out.Permit = countedBy(&v.Run)
 	}
 	if v.Skip != nil {
-		skip := skipOf(*v.Skip)
-		out.Skip, out.Message = &skip, words.Say(language(r), v.Away)
+		out.Skip, out.Message = new(skipOf(v.Skip)), words.Say(language(r), v.Away)
 	}
 	if out.Notification, err = noticeOf(r.Context(), s.o.Store, &v.Run); err != nil {
 		return nil, err
@@ -127,9 +122,6 @@ func (s *server) ofSeen(ctx context.Context, sees func(app string) bool, holders
 }
 
 func (s *server) GetRun(r *http.Request, run string) (any, error) {
-	if _, err := core.ParseRunID(run); err != nil {
-		return nil, err
-	}
 	return s.run(r, run)
 }
 
@@ -147,9 +139,6 @@ func (s *server) GetLog(r *http.Request, run string, params client.GetLogParams)
 	}
 	if tail := params.Tail; r.URL.Query().Has("tail") && (tail < 1 || tail > postrun.MaxTail || params.From > 1) {
 		return nil, core.Invalid("tail", r.URL.Query().Get("tail"), "allowed values: 1 to %d; set only one of 'tail' and 'from'", postrun.MaxTail)
-	}
-	if _, err := core.ParseRunID(run); err != nil {
-		return nil, err
 	}
 	who, room := callerOf(r).App+"/"+callerOf(r).Name, s.reads // an answer of an executor can have 4 MB
 	if params.Tail != 0 {                                      // a tail holds several answers at once
@@ -288,9 +277,6 @@ func (s *server) TriggerJob(r *http.Request, app, name string, body client.Trigg
 }
 
 func (s *server) ChangeRun(r *http.Request, run string, body client.TriggerChange) (any, error) {
-	if _, err := core.ParseRunID(run); err != nil {
-		return nil, err
-	}
 	return s.change(r, run, body)
 }
 
@@ -352,17 +338,11 @@ func (s *server) KillJob(r *http.Request, app, name string, params client.KillJo
 }
 
 func (s *server) KillRun(r *http.Request, run string, params client.KillRunParams) (any, error) {
-	if _, err := core.ParseRunID(run); err != nil {
-		return nil, err
-	}
 	res, err := s.m.KillRun(r.Context(), actor(r), run, params.After)
 	return s.stop(r, res, err)
 }
 
 func (s *server) CancelRun(r *http.Request, run string) (any, error) {
-	if _, err := core.ParseRunID(run); err != nil {
-		return nil, err
-	}
 	res, err := s.m.Cancel(r.Context(), actor(r), run)
 	return s.stop(r, res, err)
 }

@@ -65,11 +65,7 @@ func (s *server) ListScripts(r *http.Request, app, name string) (any, error) {
 		return nil, err
 	}
 	list, err := s.m.ScriptVersions(r.Context(), &j)
-	out := client.ScriptList{Versions: make([]client.Script, len(list))}
-	for i := range list {
-		out.Versions[i] = scriptOf(&list[i], "")
-	}
-	return out, err
+	return client.ScriptList{Versions: each(list, func(s *core.Script) client.Script { return scriptOf(s, "") })}, err
 }
 
 // number parses a version number in a path.

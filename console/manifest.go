@@ -39,7 +39,7 @@ func read(text string) (manage.JobSpec, error) {
 	case len(doc.Jobs) != 1 || len(doc.Apps) != 0 || len(doc.Channels) != 0 || doc.Notify != nil:
 		return manage.JobSpec{}, manifest.Errors{{Reason: core.Say("only one job can be edited on this page")}}
 	}
-	return doc.Jobs[0].Spec, nil
+	return api.ManageJob(doc.Jobs[0])
 }
 
 // asJob returns the job that a spec creates.

@@ -145,7 +145,7 @@ func (b *builder) checkSchedule(job object, path string) {
 }
 
 // spec converts the merged form of a job to the API's form, and that to the types of core.
-func spec(form object) (manage.JobSpec, error) {
+func spec(form object) (job client.JobSpec, spec manage.JobSpec, err error) {
 	sched, list := object{}, []any(nil)
 	each, _ := rules(form)
 	for _, r := range each {
@@ -173,11 +173,10 @@ func spec(form object) (manage.JobSpec, error) {
 			out["within"] = join["within"]
 		}
 	}
-	var job client.JobSpec
-	if err := strictly(out, &job); err != nil {
-		return manage.JobSpec{}, err
+	if err = strictly(out, &job); err == nil {
+		spec, err = api.ManageJob(job)
 	}
-	return api.ManageJob(job)
+	return job, spec, err
 }
 
 func strictly(from object, to any) error {
@@ -247,15 +246,15 @@ func (b *builder) settle(path string, whole bool, check func() error) {
 	}
 }
 
-func (b *builder) job(own object, path string) (job manage.JobSpec) {
+func (b *builder) job(own object, path string) (job client.JobSpec, want manage.JobSpec) {
 	b.checkSchedule(own, path)
 	b.script(own, path)
 	whole := own["app"] != nil && own["name"] != nil && (own["handler"] != nil || own["command"] != nil || own["script"] != nil)
 	b.settle(path, whole, func() (err error) {
 		b.hide(own, path)
 		form := merge(own, b.defaultsOf(own))
-		if job, err = spec(form); err == nil {
-			err = judge(form, job)
+		if job, want, err = spec(form); err == nil {
+			err = judge(form, want)
 		}
 		if e, ok := errors.AsType[*core.Error](err); ok {
 			moved := *e
@@ -264,7 +263,7 @@ func (b *builder) job(own object, path string) (job manage.JobSpec) {
 		}
 		return err
 	})
-	return job
+	return job, want
 }
 
 // defaultsOf returns the defaults of a job. Notification settings of the job's app in this file take precedence over them.
@@ -400,7 +399,7 @@ func (b *builder) remove(path, field string) bool {
 	return false
 }
 
-func (b *builder) app(own object, path string) (app manage.AppSpec) {
+func (b *builder) app(own object, path string) (app client.AppSpec) {
 	if told, is := own["notify"].(object); is {
 		name, _ := own["name"].(string)
 		b.told[name] = told
@@ -432,7 +431,7 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 			return err
 		}
 		if app.Name == "" { // before a wrong value is removed
-			app = spec
+			app = a
 		}
 		want := core.App{Name: a.Name, Title: a.Title, Executors: a.Executors, Call: spec.Call, Notify: spec.Notify.Normal()}
 		if form["name"] == nil {
@@ -446,22 +445,23 @@ func (b *builder) app(own object, path string) (app manage.AppSpec) {
 	return app
 }
 
-func (b *builder) channel(own object, path string) (spec manage.ChannelSpec) {
+func (b *builder) channel(own object, path string) (c client.ChannelSpec) {
 	if b.failed(path) { // the errors are reported; the rest is checked once they are fixed
-		name, _ := own["name"].(string)
-		return manage.ChannelSpec{Channel: core.Channel{Name: name}}
+		c.Name, _ = own["name"].(string)
+		return c
 	}
-	b.settle(path, true, func() (err error) {
-		var c client.ChannelSpec
+	b.settle(path, true, func() error {
+		c = client.ChannelSpec{}
 		if err := strictly(merge(own, nil), &c); err != nil {
 			return err
 		}
-		if spec, err = api.ManageChannel(c); err == nil {
+		spec, err := api.ManageChannel(c)
+		if err == nil {
 			err = spec.Channel.Normal().Validate()
 		}
 		return err
 	})
-	return spec
+	return c
 }
 
 // standIn returns a valid address that replaces a wrong one.

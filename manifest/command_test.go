@@ -28,7 +28,7 @@ jobs:
 	}
 	want := &core.Command{Line: "pg_dump shop > shop.dump", Dir: "/var/backups",
 		Env: map[string]string{"PGPASSWORD": "s3cret", "PGUSER": "shop"}, Hidden: []string{"PGPASSWORD"}, User: "postgres", MaxOutput: 64 << 10}
-	def := doc.Jobs[0].Spec.Def
+	def := settings(t, &doc.Jobs[0]).Def
 	if diff := cmp.Diff(want, def.Command); diff != "" || def.Handler != "" {
 		t.Errorf("handler %q (-want +got):\n%s", def.Handler, diff)
 	}
@@ -38,7 +38,7 @@ jobs:
 	}
 	again, err := Parse("m", printed, Options{})
 	check.OK(t, err)
-	kept, err := again.Jobs[0].Spec.Def.Command.Kept(def.Command)
+	kept, err := settings(t, &again.Jobs[0]).Def.Command.Kept(def.Command)
 	if diff := cmp.Diff(want, kept); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

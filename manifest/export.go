@@ -302,22 +302,12 @@ func DiffApp(old, new *client.App) []FieldChange {
 
 // channelForm returns the manifest's form of a channel, without defaults.
 func channelForm(c *client.Channel) object {
-	form := plainly(c)
-	strip(form, object{"language": string(core.English)})
-	if mail, is := form["email"].(object); is {
-		usual := core.Channel{Kind: core.ChannelEmail}
-		if c.Email.SMTP.Port == 465 {
-			usual.Email.SMTP.Port = 465
-		}
-		smtp := usual.Normal().Email.SMTP
-		server, _ := mail["smtp"].(object)
-		if server["tls"] == string(smtp.TLS) {
-			delete(server, "tls")
-		}
-		if c.Email.SMTP.Port == 587 {
-			delete(server, "port")
-		}
+	usual := core.Channel{Kind: core.ChannelEmail}
+	if c.Email != nil && c.Email.SMTP.Port == 465 {
+		usual.Email.SMTP.Port = 465
 	}
+	form, smtp := plainly(c), usual.Normal().Email.SMTP
+	strip(form, object{"language": string(core.English), "email": object{"smtp": object{"tls": string(smtp.TLS), "port": json.Number("587")}}})
 	return form
 }
 

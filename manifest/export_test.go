@@ -114,64 +114,7 @@ func TestExport(t *testing.T) {
 		{Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
 	got, err := export([]core.App{fullApp()}, []core.Job{job, list, bare})
 	check.OK(t, err)
-	const want = `version: 1
-set: finance
-
-apps:
-  - name: Reports
-    title: 报表
-    executors: ["call:https://x.example", "http://h:9999"]
-    allow: ["10.0.0.0/8", "fd00::/8"]
-    waitForExecutor: 60s
-    overlap: {limit: 2, group: db, whenFull: queue, max: 100, key: /tenant}
-    limits: {inFlight: 200, perSecond: 50}
-    call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
-    notify: {to: [oncall], on: [failed, late, slow], late: 60s, slow: 1h, quiet: 30m}
-    # token: set, but never printed; without it here, the token is unchanged
-
-jobs:
-  - app: reports
-    name: nightly
-    title: "每日报表: x"
-    author: lina
-    labels: {on: "yes", team: finance}
-    handler: POST /run
-    params: "a\nb\\ \"c\"\x00\u2028"
-    call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
-    schedule:
-      every: 1h
-      offset: 5m
-      timezone: Asia/Shanghai
-      from: 2026-12-01
-      until: 2027-12-31T00:00:00+08:00
-      jitter: 2m
-    after: [{job: reports/list, when: failed}, {job: pay/ledger, when: succeeded}]
-    misfire: all
-    grace: 30s
-    deadline: 1d12h
-    block: cover-early
-    route: broadcast
-    broadcast: {fail: all}
-    timeout: 1m30s
-    retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
-    lostAfter: 1h
-    waitForExecutor: 10m
-    overlap: {limit: 3, group: db, whenFull: skip, max: 5, key: /tenant}
-    pauseAfter: 4
-    retention: {days: 90, log: always}
-    notify: {to: [oncall, mail], on: [failed, late, slow, overdue], late: 30s, slow: 45m, quiet: 2h, overdue: {by: "06:00"}}
-    paused: true
-  - app: reports
-    name: list
-    handler: h
-    schedule:
-      - {cron: "0 0 2 * * ?", timezone: Europe/Berlin}
-      - {at: 2027-01-01T00:00:00Z}
-  - app: reports
-    name: bare
-    handler: h
-`
-	check.Equal(t, cmp.Diff(want, string(got)), "", "(-want +got)")
+	golden.New(t).Equal(t, "all fields", string(got))
 	bare.Def.Set = "other"
 	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") ||
 		strings.Contains(string(got), "\nset:") {
@@ -191,7 +134,7 @@ func TestExportsMany(t *testing.T) {
 	out, err := export(nil, jobs)
 	check.OK(t, err)
 	doc, err := Parse("m", out, Options{})
-	if err != nil || len(doc.Jobs) != len(jobs) || doc.Jobs[999].Spec.Def.Set != "s" || len(out) < MaxDocument {
+	if err != nil || len(doc.Jobs) != len(jobs) || doc.Jobs[999].Set != "s" || len(out) < MaxDocument {
 		t.Fatal(len(out), err)
 	}
 }
@@ -230,7 +173,7 @@ func TestExportsAJoin(t *testing.T) {
 		"    after: {all: [{job: a/c}, {job: a/d, when: finished}], within: 6h}\n"
 	doc, err := Parse("m", []byte(file), Options{})
 	check.OK(t, err)
-	j := api.Wanted(&doc.Jobs[0].Spec, nil)
+	j := jobOf(settings(t, &doc.Jobs[0]), nil)
 	if j.Def.Within != 6*time.Hour || len(j.Def.After) != 2 {
 		t.Fatalf("%+v", j.Def)
 	}
@@ -273,7 +216,7 @@ func TestDefaults(t *testing.T) {
 			in["source"] = "x"
 			delete(form, "handler")
 		}
-		spec, err := spec(form)
+		_, spec, err := spec(form)
 		if err != nil {
 			return err
 		}
@@ -422,14 +365,16 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for i := range jobs {
-			if got := jobOf(doc.Jobs[i].Spec, nil); !got.Def.Equal(jobs[i].Def) || !cmp.Equal(got.Sched, jobs[i].Sched) {
+			if got := jobOf(settings(t, &doc.Jobs[i]), nil); !got.Def.Equal(jobs[i].Def) || !cmp.Equal(got.Sched, jobs[i].Sched) {
 				t.Fatalf("(-want +got):\n%s\n%s", cmp.Diff(jobs[i], got), out)
 			}
-			if got := jobOf(doc.Jobs[i].Spec, &jobs[i]); diff(&jobs[i], &got) != nil {
+			if got := jobOf(settings(t, &doc.Jobs[i]), &jobs[i]); diff(&jobs[i], &got) != nil {
 				t.Fatalf("changes: %v", diff(&jobs[i], &got))
 			}
 		}
-		if got := appOf(doc.Apps[0].Spec, app); !cmp.Equal(got, app, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })) {
+		spec, err := api.ManageApp(doc.Apps[0])
+		check.OK(t, err)
+		if got := appOf(spec, app); !cmp.Equal(got, app, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })) {
 			t.Fatalf("app %+v", got)
 		}
 	})
@@ -619,23 +564,23 @@ func TestNotifyOfDefaults(t *testing.T) {
 	if doc := parse("version: 1\ndefaults: {notify: {quiet: 2h}}\n"); doc.Notify != nil {
 		t.Errorf("without a to it has %+v", doc.Notify)
 	}
-	if doc := parse("version: 1\ndefaults: {notify: {}}\n"); doc.Notify == nil || !doc.Notify.IsZero() {
+	if doc := parse("version: 1\ndefaults: {notify: {}}\n"); !cmp.Equal(doc.Notify, &client.Notify{}) {
 		t.Errorf("nobody is %+v", doc.Notify)
 	}
 	doc := parse("version: 1\ndefaults: {notify: {to: [oncall], on: [late, dead-letter], quiet: 2h}}\n---\nversion: 1\n" +
 		"defaults: {notify: {to: [mail]}}\njobs: [{app: a, name: b, handler: h}]\n")
-	want := core.Notify{To: []string{"oncall"}, On: []core.Event{core.EventLate, core.EventDeadLetter}, Quiet: 2 * time.Hour}
-	if doc.Notify == nil || !doc.Notify.Equal(want) || doc.Jobs[0].Spec.Def.Notify.To[0] != "mail" {
-		t.Errorf("%+v, the job %+v", doc.Notify, doc.Jobs[0].Spec.Def.Notify)
+	want := &client.Notify{To: []string{"oncall"}, On: []string{"late", "dead-letter"}, Quiet: "2h"}
+	if !cmp.Equal(doc.Notify, want) || doc.Jobs[0].Notify.To[0] != "mail" {
+		t.Errorf("%+v, the job %+v", doc.Notify, doc.Jobs[0].Notify)
 	}
 	if len(doc.Warnings) != 1 || !strings.Contains(doc.Warnings[0].Error(), "f:5") || !strings.Contains(doc.Warnings[0].Error(), "f:2") {
 		t.Errorf("warned of %v", doc.Warnings)
 	}
 	job := api.JobOf(&core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}})
-	out, err := ExportAll(new(api.NotifyOf(want)), nil, nil, []client.Job{job})
+	out, err := ExportAll(want, nil, nil, []client.Job{job})
 	check.OK(t, err)
-	if again := parse(string(out)); again.Notify == nil || !again.Notify.Equal(want) || len(again.Jobs) != 1 ||
-		!again.Jobs[0].Spec.Def.Notify.IsZero() {
+	if again := parse(string(out)); !cmp.Equal(again.Notify, want) || len(again.Jobs) != 1 ||
+		!cmp.Equal(again.Jobs[0].Notify, client.Notify{}) {
 		t.Errorf("the export has %+v, and for the job %+v:\n%s", again.Notify, again.Jobs, out)
 	}
 }

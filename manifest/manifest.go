@@ -1,5 +1,5 @@
 // Package manifest reads and writes manifests, the YAML or JSON files of `tickring apply`. It converts a manifest to
-// the specs of package manage, and back. Every error has a position, a path, and the allowed values. The package sends
+// the objects of the API, and back. Every error has a position, a path, and the allowed values. The package sends
 // no requests. It reads files and the environment through [Options].
 //
 // The fields of a job in a manifest are the fields of a job in the API. api/openapi.yaml defines the type, limits and
@@ -8,10 +8,7 @@
 // the JSON [Schema] use these components.
 package manifest
 
-import (
-	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
-)
+import "github.com/tickring/tickring/api/client"
 
 // Limits of a manifest.
 const (
@@ -30,36 +27,22 @@ type Pos struct {
 	Line, Column int
 }
 
-// Document is the content of one or more manifests.
+// Document is the content of one or more manifests, as the API takes it. Missing fields of a job are filled in from its
+// app and from `defaults`. The set of each object is the set of the document.
 type Document struct {
 	Set string
 	// Notify sets the recipients of notifications that belong to no job. The value is the field `notify` under
 	// `defaults`, if this field has a `to` or is empty. If several documents have the field, the first document
 	// applies. nil: not set.
-	Notify   *core.Notify
+	Notify   *client.Notify
 	NotifyAt Pos
-	Channels []Channel
-	Apps     []App
-	Jobs     []Job
+	Channels []client.ChannelSpec
+	Apps     []client.AppSpec
+	Jobs     []client.JobSpec
+	// ChannelsAt, AppsAt and JobsAt have the positions of the objects.
+	ChannelsAt, AppsAt, JobsAt []Pos
 	// Warnings are problems that are not errors, such as a secret in plain text.
 	Warnings []*Error
-}
-
-type Channel struct {
-	Spec manage.ChannelSpec
-	Pos  Pos
-}
-
-type App struct {
-	Spec manage.AppSpec
-	Pos  Pos
-}
-
-// Job is one job in a manifest. Missing fields are filled in from its app and from `defaults`. Spec.Def.Set is the set
-// of the document.
-type Job struct {
-	Spec manage.JobSpec
-	Pos  Pos
 }
 
 // Options has the functions with which the parser reads external data. A nil function finds nothing.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -66,11 +67,14 @@ type loader struct {
 	setAt Pos
 	seen  map[[2]string]Pos // positions of entries, by the text about a second one and their names
 	parts []jobParts        // of doc.Jobs
-	full  bool
+	// notify is doc.Notify.
+	notify core.Notify
+	full   bool
 }
 
-// jobParts are the positions of the parts of a job that the rules across files concern.
+// jobParts are the parts of a job that the rules across files concern.
 type jobParts struct {
+	def               *core.Def
 	work, route, call fieldAt
 	after             []fieldAt // each parent
 }
@@ -182,7 +186,8 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 		l.joinSet(b, set)
 	}
 	if b.defaults, _ = root["defaults"].(object); b.defaults != nil {
-		l.addNotify(b, b.job(object{}, "").Def.Notify)
+		job, spec := b.job(object{}, "")
+		l.addNotify(b, &job.Notify, spec.Def.Notify)
 	}
 	b.each(root["channels"], "channels", "ManifestChannel", l.addChannel)
 	b.each(root["apps"], "apps", "ManifestApp", l.addApp)
@@ -190,14 +195,14 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 }
 
 // addNotify applies the notify of defaults to notifications without a job too, if it names recipients, or none: {}.
-func (l *loader) addNotify(b *builder, n core.Notify) {
+func (l *loader) addNotify(b *builder, form *client.Notify, n core.Notify) {
 	said, is := b.defaults["notify"].(object)
 	at := b.top["defaults.notify"].Pos
 	switch {
 	case !is, said["to"] == nil && len(said) > 0:
 	case l.doc.Notify == nil:
-		l.doc.Notify, l.doc.NotifyAt = &n, at
-	case !l.doc.Notify.Equal(n):
+		l.doc.Notify, l.doc.NotifyAt, l.notify = form, at, n
+	case !l.notify.Equal(n):
 		b.warnf(at, "defaults.notify", "applies only to the jobs of this document: notifications without a job go to the channels set at %s",
 			l.doc.NotifyAt)
 	}
@@ -244,11 +249,11 @@ func (l *loader) first(b *builder, name, path, twice string) bool {
 
 func (l *loader) addChannel(b *builder, channel object, path string) {
 	spec, at := b.channel(channel, path), b.places[path].Pos
-	name := spec.Channel.Name
-	if name == "" || !l.first(b, name, path, "channel %q is already defined at %s") {
+	if spec.Name == "" || !l.first(b, spec.Name, path, "channel %q is already defined at %s") {
 		return
 	}
-	if l.doc.Channels = append(l.doc.Channels, Channel{spec, at}); len(l.doc.Channels) == core.MaxChannels+1 {
+	l.doc.Channels, l.doc.ChannelsAt = append(l.doc.Channels, spec), append(l.doc.ChannelsAt, at)
+	if len(l.doc.Channels) == core.MaxChannels+1 {
 		b.errorf(at, path, "more than %d channels in one request", core.MaxChannels)
 	}
 }
@@ -258,15 +263,16 @@ func (l *loader) addApp(b *builder, app object, path string) {
 	if spec.Name == "" || !l.first(b, spec.Name, path, "app %q is already defined at %s") {
 		return
 	}
-	if l.doc.Apps = append(l.doc.Apps, App{spec, at}); len(l.doc.Apps) == MaxApps+1 {
+	l.doc.Apps, l.doc.AppsAt = append(l.doc.Apps, spec), append(l.doc.AppsAt, at)
+	if len(l.doc.Apps) == MaxApps+1 {
 		b.errorf(at, path, "more than %d apps in one request", MaxApps)
 	}
 }
 
-func (l *loader) addJob(b *builder, job object, path string) {
-	spec, at := b.job(job, path), b.places[path].Pos
-	name := spec.Def.App + "/" + spec.Def.Name
-	if spec.Def.App != "" && spec.Def.Name != "" && !l.first(b, name, path, "job %q is already defined at %s") {
+func (l *loader) addJob(b *builder, own object, path string) {
+	job, spec := b.job(own, path)
+	at := b.places[path].Pos
+	if job.App != "" && job.Name != "" && !l.first(b, job.App+"/"+job.Name, path, "job %q is already defined at %s") {
 		return
 	}
 	if len(l.doc.Jobs) == MaxJobs {
@@ -276,7 +282,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 		}
 		return
 	}
-	l.doc.Jobs = append(l.doc.Jobs, Job{spec, at})
+	l.doc.Jobs, l.doc.JobsAt = append(l.doc.Jobs, job), append(l.doc.JobsAt, at)
 	place := func(field string) fieldAt {
 		below := join(path, field)
 		return fieldAt{cmp.Or(b.places[below].Pos, at), below}
@@ -288,7 +294,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	if spec.Def.Within > 0 {
 		parents = "after.all[%d].job"
 	}
-	parts := jobParts{work: place(work), route: place("route"), call: place("call")}
+	parts := jobParts{def: &spec.Def, work: place(work), route: place("route"), call: place("call")}
 	for i := range spec.Def.After {
 		parts.after = append(parts.after, place(fmt.Sprintf(parents, i)))
 	}
@@ -303,16 +309,16 @@ func (l *loader) errorAt(at fieldAt, why core.Text) {
 func (l *loader) done() (*Document, error) {
 	apps := map[string]core.App{}
 	for i := range l.doc.Apps {
-		a := &l.doc.Apps[i].Spec
+		a := &l.doc.Apps[i]
 		a.Set = l.doc.Set
 		apps[a.Name] = core.App{Name: a.Name, Executors: a.Executors}
 	}
 	for i := range l.doc.Channels {
-		l.doc.Channels[i].Spec.Channel.Set = l.doc.Set
+		l.doc.Channels[i].Set = l.doc.Set
 	}
 	for i := range l.doc.Jobs {
-		d, at := &l.doc.Jobs[i].Spec.Def, &l.parts[i]
-		d.Set = l.doc.Set
+		l.doc.Jobs[i].Set = l.doc.Set
+		d, at := l.parts[i].def, &l.parts[i]
 		app, ok := apps[d.App]
 		if !ok || d.Handler == "" && d.Command == nil && d.Script == nil {
 			continue
@@ -339,11 +345,10 @@ func (l *loader) done() (*Document, error) {
 func (l *loader) inOrder() {
 	names, at := make([]string, len(l.doc.Jobs)), map[string]int{}
 	for i := range l.doc.Jobs {
-		d := &l.doc.Jobs[i].Spec.Def
-		names[i] = d.App + "/" + d.Name
+		names[i] = l.doc.Jobs[i].App + "/" + l.doc.Jobs[i].Name
 		at[names[i]] = i
 	}
-	parents := func(name string) []core.Parent { return l.doc.Jobs[at[name]].Spec.Def.After }
+	parents := func(name string) []client.Parent { return l.doc.Jobs[at[name]].After }
 	order, circle := core.InOrder(names, func(name string) (list []string) {
 		for _, p := range parents(name) {
 			list = append(list, p.Job)
@@ -357,9 +362,9 @@ func (l *loader) inOrder() {
 			}
 		}
 	}
-	jobs := make([]Job, len(order)) // without a cycle, all of them
+	jobs, jobsAt := make([]client.JobSpec, len(order)), make([]Pos, len(order)) // without a cycle, all of them
 	for k, name := range order {
-		jobs[k] = l.doc.Jobs[at[name]]
+		jobs[k], jobsAt[k] = l.doc.Jobs[at[name]], l.doc.JobsAt[at[name]]
 	}
-	l.doc.Jobs = jobs
+	l.doc.Jobs, l.doc.JobsAt = jobs, jobsAt
 }

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 
 	"github.com/goccy/go-yaml"
@@ -64,6 +64,14 @@ func withFile(o Options, name, text string) Options {
 	return o
 }
 
+// settings converts a job of a document to package manage.
+func settings(t check.T, j *client.JobSpec) manage.JobSpec {
+	t.Helper()
+	spec, err := api.ManageJob(*j)
+	check.OK(t, err)
+	return spec
+}
+
 // everywhere is sent to.
 type everywhere struct{}
 
@@ -98,18 +106,22 @@ func TestExampleIsBuilt(t *testing.T) {
 		people.Options{Manage: manage.Options{Command: runs, Notifier: everywhere{}}})
 	ann := core.Actor{Name: "ann"}
 	for _, c := range doc.Channels {
-		if _, err := m.SaveChannel(t.Context(), ann, c.Spec); err != nil {
+		spec, err := api.ManageChannel(c)
+		check.OK(t, err)
+		if _, err := m.SaveChannel(t.Context(), ann, spec); err != nil {
 			t.Error(err)
 		}
 	}
 	for _, a := range doc.Apps {
-		if _, err := m.SaveApp(t.Context(), ann, a.Spec); err != nil {
+		spec, err := api.ManageApp(a)
+		check.OK(t, err)
+		if _, err := m.SaveApp(t.Context(), ann, spec); err != nil {
 			t.Error(err)
 		}
 	}
 	var specs []manage.JobSpec
 	for _, j := range doc.Jobs {
-		specs = append(specs, j.Spec)
+		specs = append(specs, settings(t, &j))
 	}
 	for _, r := range m.Save(t.Context(), ann, specs) {
 		if r.Err != nil {
@@ -135,53 +147,13 @@ func without(tree any, keys ...string) {
 	}
 }
 
+// TestAccepted: the requests to the API for a manifest without errors.
 func TestAccepted(t *testing.T) {
 	doc, err := Parse("accepted.yaml", read(t, "accepted.yaml"), env("REPORTS_TOKEN", "s3cret"))
 	check.OK(t, err)
-	token, yes, no := "s3cret", true, false
-	at := func(line int) Pos { return Pos{"accepted.yaml", line, 5} }
-	retry := core.Retry{Max: 1, Delay: 30 * time.Second}
-	keep, wait := core.Keep{Days: 30}, 5*time.Minute
-	want := &Document{
-		Set: "finance-prod",
-		Apps: []App{
-			{manage.AppSpec{Name: "reports", Title: "报表", Set: "finance-prod", Token: &token, Allow: []string{"10.0.0.0/8", "192.0.2.7"},
-				WaitForExecutor: 2 * time.Minute}, at(7)},
-			{manage.AppSpec{Name: "pay", Set: "finance-prod", Executors: []string{"call:https://pay.internal"}}, at(12)},
-		},
-		Jobs: []Job{
-			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Author: "lina", Labels: map[string]string{"team": "finance"},
-					Set: "finance-prod", Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover,
-					Block:   core.BlockSerial,
-					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, WaitForExecutor: 10 * time.Minute, Keep: core.Keep{Days: 90},
-					Overlap: core.Overlap{Limit: 1, Full: core.FullQueue, Max: 10}, PauseAfter: 5,
-					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
-						On: []core.State{core.Failed, core.TimedOut}}},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Asia/Shanghai",
-					From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
-				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(16)},
-			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Route: core.RouteBroadcast,
-					BroadcastFail: core.BroadcastFailAny, Retry: retry, Keep: keep,
-					WaitForExecutor: wait, After: []core.Parent{{Job: "reports/nightly", When: core.UponClose}}},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(42)},
-			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
-					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
-					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(49)},
-			{manage.JobSpec{
-				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
-					Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(58)},
-			{manage.JobSpec{
-				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(64)},
-		},
-	}
-	check.Equal(t, cmp.Diff(want, doc), "", "(-want +got)")
+	text, err := json.MarshalIndent(doc, "", "  ")
+	check.OK(t, err)
+	golden.New(t).Equal(t, "document", string(text))
 }
 
 // places returns the line, column and path of each error of err, which must be Errors.
@@ -451,11 +423,11 @@ func TestAliases(t *testing.T) {
 	doc, err := Parse("m", []byte("version: 1\njobs:\n- app: &a app\n  name: one\n  handler: h\n  schedule: &s {every: 5m}\n- {app: *a, "+
 		"name: two, handler: h, schedule: *s}\n- {app: *a, name: three, handler: h, schedule: [*s, {every: 7m}]}\n"), Options{})
 	check.OK(t, err)
-	every := core.When{Kind: core.KindEvery, Every: 5 * time.Minute}
-	if got := doc.Jobs[1].Spec.Schedule.Any; !cmp.Equal(got, []core.When{every}) {
+	every := client.Rule{Every: "5m"}
+	if got := doc.Jobs[1].Schedule.Any; !cmp.Equal(got, []client.Rule{every}) {
 		t.Error(got)
 	}
-	if got := doc.Jobs[2].Spec.Schedule.Any; len(got) != 2 || got[0] != every || doc.Jobs[2].Spec.Def.App != "app" {
+	if got := doc.Jobs[2].Schedule.Any; len(got) != 2 || got[0] != every || doc.Jobs[2].App != "app" {
 		t.Error(got)
 	}
 }
@@ -498,7 +470,7 @@ func TestKnownToken(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	const secret = "hunter2-very-secret"
 	doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: "+secret+"}]\n"), Options{})
-	if err != nil || *doc.Apps[0].Spec.Token != secret {
+	if err != nil || *doc.Apps[0].Token != secret {
 		t.Fatal(doc, err)
 	}
 	check.Equal(t, places(t, Errors(doc.Warnings)), "2:25 apps[0].token", "warnings at")
@@ -545,14 +517,15 @@ jobs:
 	want := &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "hunter2", "X-Old": "***"}, Hidden: []string{"X-Key", "X-Old"},
 		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202},
 		MaxAnswer: 65536}
-	check.Equal(t, cmp.Diff(want, doc.Jobs[0].Spec.Def.Call), "")
-	job := api.JobOf(&core.Job{Def: doc.Jobs[0].Spec.Def})
+	def := settings(t, &doc.Jobs[0]).Def
+	check.Equal(t, cmp.Diff(want, def.Call), "")
+	job := api.JobOf(&core.Job{Def: def})
 	out, err := Export(nil, []client.Job{job})
 	if err != nil || strings.Contains(string(out), "hunter2") || strings.Contains(string(out), "of /a/b") {
 		t.Errorf("%s %v", out, err)
 	}
 	again, err := Parse("m", out, Options{})
-	if err != nil || !again.Jobs[0].Spec.Def.Call.Equal(want.Shown()) || len(again.Warnings) > 0 {
+	if err != nil || !settings(t, &again.Jobs[0]).Def.Call.Equal(want.Shown()) || len(again.Warnings) > 0 {
 		t.Errorf("%s\n%v", out, err)
 	}
 	for _, bad := range []struct{ of, to string }{{"X-Key: {env: KEY}", "X-Key: {env: KEY}, X-Key: hunter2"}, {"{ssm: /a/b}", "[hunter2]"},
@@ -602,10 +575,10 @@ func TestLoad(t *testing.T) {
 	check.OK(t, err)
 	var names []string
 	for _, j := range doc.Jobs {
-		names = append(names, j.Spec.Def.Name+" "+j.Spec.Def.Set+" "+j.Spec.Grace.String())
+		names = append(names, j.Name+" "+j.Set+" "+j.Grace)
 	}
-	if want := []string{"b s 5s", "c s 0s", "d s 0s"}; !cmp.Equal(names, want) || doc.Set != "s" || *doc.Apps[0].Spec.Token != "s3cret" ||
-		doc.Apps[0].Spec.Set != "s" {
+	if want := []string{"b s 5s", "c s ", "d s "}; !cmp.Equal(names, want) || doc.Set != "s" || *doc.Apps[0].Token != "s3cret" ||
+		doc.Apps[0].Set != "s" {
 		t.Errorf("%v, %+v", names, doc)
 	}
 
@@ -643,7 +616,7 @@ func TestDocuments(t *testing.T) {
 		if err != nil || len(doc.Jobs) != n || doc.Set != "fleet" {
 			t.Fatal(err)
 		}
-		if last := doc.Jobs[n-1].Spec; last.Def.Name != fmt.Sprintf("j%d", n-1) || last.Grace != 5*time.Second {
+		if last := doc.Jobs[n-1]; last.Name != fmt.Sprintf("j%d", n-1) || last.Grace != "5s" {
 			t.Errorf("%+v", last)
 		}
 	}

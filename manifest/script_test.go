@@ -27,12 +27,8 @@ func TestScriptFile(t *testing.T) {
 	}
 	doc, err := Load([]string{filepath.Join(dir, "m.yaml")}, nil, Options{ReadFile: os.ReadFile})
 	check.OK(t, err)
-	spec := doc.Jobs[0].Spec
-	if s := spec.Def.Script; spec.Source != text || spec.Def.Handler != "" || *s != *core.ScriptOf(core.ScriptShell, "first", text) {
-		t.Errorf("%q %+v", spec.Source, s)
-	}
-	if s := api.JobSpecOf(spec).Script; s.Source != text || s.Kind != "shell" || s.Note != "first" {
-		t.Errorf("to the server goes %+v", s)
+	if j := doc.Jobs[0]; j.Handler != "" || j.Script != (client.ScriptSpec{Kind: "shell", Note: "first", Source: text}) {
+		t.Errorf("%+v", j)
 	}
 }
 
@@ -69,7 +65,7 @@ func TestExportsAScript(t *testing.T) {
 			return
 		}
 		doc, err := Parse("m", out, Options{})
-		if err != nil || doc.Jobs[0].Spec.Source != source || doc.Jobs[0].Spec.Def.Script.Note != "a note" {
+		if err != nil || doc.Jobs[0].Script.Source != source || doc.Jobs[0].Script.Note != "a note" {
 			t.Errorf("%q became %v, %v by\n%s", source, doc, err, out)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
@@ -128,17 +129,21 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m, actor := s.Manage(), core.Actor{Name: demoActor}
 	token := demoToken(s)
 	for _, app := range doc.Apps {
-		name := app.Spec.Name
+		name := app.Name
 		old, err := m.App(ctx, name)
-		if err == nil && old.Set != app.Spec.Set {
+		if err == nil && old.Set != app.Set {
 			return fmt.Errorf("the demo needs the app name %s, but an app of this name exists: start the demo with another data directory", name)
 		} else if err == nil {
 			continue // it keeps the changes of users
 		} else if core.CodeOf(err) != core.CodeNotFound {
 			return fmt.Errorf("read the demo's app %s: %w", name, err)
 		}
-		app.Spec.Token = &token
-		if _, err := m.SaveApp(ctx, actor, app.Spec); err != nil {
+		app.Token = &token
+		spec, err := api.ManageApp(app)
+		if err == nil {
+			_, err = m.SaveApp(ctx, actor, spec)
+		}
+		if err != nil {
 			return fmt.Errorf("create the demo's app %s: %w", name, err)
 		}
 	}
@@ -146,15 +151,19 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 		return err
 	}
 	for _, job := range doc.Jobs {
-		name := job.Spec.Def.App + "/" + job.Spec.Def.Name
+		name := job.App + "/" + job.Name
 		if _, err := m.Job(ctx, name); core.CodeOf(err) != core.CodeNotFound {
 			if err != nil {
 				return fmt.Errorf("read the demo's job %s: %w", name, err)
 			}
 			continue
 		}
-		if r := m.Save(ctx, actor, []manage.JobSpec{job.Spec})[0]; r.Err != nil {
-			return fmt.Errorf("create the demo's job %s: %w", name, r.Err)
+		spec, err := api.ManageJob(job)
+		if err == nil {
+			err = m.Save(ctx, actor, []manage.JobSpec{spec})[0].Err
+		}
+		if err != nil {
+			return fmt.Errorf("create the demo's job %s: %w", name, err)
 		}
 		if name == demoPaused {
 			if _, err := m.Pause(ctx, actor, manage.Target{Job: name}, manage.PauseRequest{Why: demoReason}); err != nil {
@@ -177,12 +186,12 @@ func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Docu
 	kept := strings.Fields(string(b))
 	var addresses []string
 	for _, app := range doc.Apps {
-		for range max(demoExecutors[app.Spec.Name], 1) {
+		for range max(demoExecutors[app.Name], 1) {
 			var last string
 			if n := len(addresses); n < len(kept) {
 				last = kept[n]
 			}
-			e, err := d.startExecutor(ctx, s, app.Spec.Name, token, last)
+			e, err := d.startExecutor(ctx, s, app.Name, token, last)
 			if err != nil {
 				return err
 			}

@@ -122,11 +122,10 @@ func TestDemoHandlersHaveWork(t *testing.T) {
 	check.OK(t, err)
 	paused, used := false, map[string]bool{}
 	for _, job := range doc.Jobs {
-		d := job.Spec.Def
-		used[d.Handler] = true
-		paused = paused || d.App+"/"+d.Name == demoPaused
-		if demoWork[d.Handler] == nil {
-			t.Errorf("%s/%s: handler %s has no work", d.App, d.Name, d.Handler)
+		used[job.Handler] = true
+		paused = paused || job.App+"/"+job.Name == demoPaused
+		if demoWork[job.Handler] == nil {
+			t.Errorf("%s/%s: handler %s has no work", job.App, job.Name, job.Handler)
 		}
 	}
 	if len(used) != len(demoWork) || !paused {

@@ -167,34 +167,28 @@ func (e *Env) outcomes(doc *manifest.Document, res *client.ApplyResult) (list []
 		add("defaults (events without a job)", n.Change, n.Error, doc.NotifyAt, lines)
 	}
 	// The objects of the file come first, in their order, then the deleted ones.
-	for i, c := range res.Channels {
-		var at manifest.Pos
-		if i < len(doc.Channels) {
-			at = doc.Channels[i].Pos
+	at := func(list []manifest.Pos, i int) (p manifest.Pos) {
+		if i < len(list) {
+			p = list[i]
 		}
+		return p
+	}
+	for i, c := range res.Channels {
 		var lines []string
 		if c.Old != nil && c.New != nil {
 			lines = e.updated(manifest.DiffChannel(c.Old, c.New))
 		}
-		add(c.Name+" (channel)", c.Change, c.Error, at, lines)
+		add(c.Name+" (channel)", c.Change, c.Error, at(doc.ChannelsAt, i), lines)
 	}
 	for i, a := range res.Apps {
-		var at manifest.Pos
-		if i < len(doc.Apps) {
-			at = doc.Apps[i].Pos
-		}
 		var lines []string
 		if a.Old != nil && a.New != nil {
 			lines = e.updated(manifest.DiffApp(a.Old, a.New))
 		}
-		add(a.Name+" (app)", a.Change, a.Error, at, lines)
+		add(a.Name+" (app)", a.Change, a.Error, at(doc.AppsAt, i), lines)
 	}
 	now := time.Now()
 	for i, j := range res.Jobs {
-		var at manifest.Pos
-		if i < len(doc.Jobs) {
-			at = doc.Jobs[i].Pos
-		}
 		var lines, notes []string
 		if j.Old != nil && j.New != nil {
 			lines = e.updated(manifest.Diff(j.Old, j.New))
@@ -206,7 +200,7 @@ func (e *Env) outcomes(doc *manifest.Document, res *client.ApplyResult) (list []
 			notes = append(notes, "note: "+trap)
 		}
 		name := cmp.Or(strings.Trim(j.App+"/"+j.Name, "/"), "(job)") // a job that cannot be read has no name
-		add(name, j.Change, j.Error, at, lines, notes...)
+		add(name, j.Change, j.Error, at(doc.JobsAt, i), lines, notes...)
 	}
 	return list
 }

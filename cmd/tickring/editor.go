@@ -36,10 +36,10 @@ func (c *editJobCmd) Run(e *conn) error {
 	}
 	name := j.App + "/" + j.Name
 	err = e.applyText(path, edited, func(doc *manifest.Document) error {
-		if len(doc.Apps) != 0 || len(doc.Jobs) != 1 || doc.Jobs[0].Spec.Def.App+"/"+doc.Jobs[0].Spec.Def.Name != name {
+		if len(doc.Apps) != 0 || len(doc.Jobs) != 1 || doc.Jobs[0].App+"/"+doc.Jobs[0].Name != name {
 			return usagef("edit changes one job and keeps its app and name: %s", name)
 		}
-		doc.Jobs[0].Spec.IfRev = &j.Rev // another user can have changed it during the edit
+		doc.Jobs[0].IfRev = &j.Rev // another user can have changed it during the edit
 		return nil
 	})
 	if err != nil {

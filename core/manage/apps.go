@@ -75,12 +75,13 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		}
 		if found {
 			verb = core.VerbUpdated
-			next.Withheld, next.Pause, next.Created = old.Withheld, old.Pause, old.Created
+			next.Withheld, next.Pause, next.Created, next.Rev = old.Withheld, old.Pause, old.Created, old.Rev
 			next.Set = cmp.Or(next.Set, old.Set)
 			if spec.Token == nil {
 				next.Token = old.Token
 			}
 		}
+		res.Old, res.New = old, next
 		if res.Change = changeOf(!found); found && sameApp(&next, &old) {
 			res.Change = Unchanged
 		}

@@ -19,9 +19,10 @@ type ChannelSpec struct {
 }
 
 type ChannelResult struct {
-	Name   string
-	Rev    int64
-	Change string // Created, Updated, Unchanged
+	Name     string
+	Rev      int64
+	Change   string       // Created, Updated, Unchanged
+	Old, New core.Channel // the channel before and after an update
 }
 
 // SaveChannel creates or changes a channel. If the channel is already as wanted, SaveChannel writes nothing.
@@ -67,8 +68,9 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 		verb := core.VerbCreated
 		if found {
 			verb = core.VerbUpdated
-			next.Set, next.Created, next.Tested = cmp.Or(next.Set, old.Set), old.Created, old.Tested
+			next.Set, next.Created, next.Tested, next.Rev = cmp.Or(next.Set, old.Set), old.Created, old.Tested, old.Rev
 		}
+		res.Old, res.New = old, next
 		if res.Change = changeOf(!found); found && next.Equal(old) {
 			res.Change = Unchanged
 			return true, nil

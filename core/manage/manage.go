@@ -139,9 +139,10 @@ type SaveResult struct {
 	App, Name string
 	ID        core.JobID // 0 if the job was rejected before it got an ID
 	Rev       int64
-	Change    string // Created, Updated, Unchanged, Refused
-	Withheld  bool   // the deleted job is suppressed: code cannot create it until a user calls GiveBack
-	Err       error  // if Change is Refused: a *core.Error; the job was not changed
+	Change    string    // Created, Updated, Unchanged, Refused
+	Withheld  bool      // the deleted job is suppressed: code cannot create it until a user calls GiveBack
+	Err       error     // if Change is Refused: a *core.Error; the job was not changed
+	Old       *core.Job // the stored job, if Check returns Updated
 }
 
 // A Target selects what to pause or resume: one job, one app, or all jobs.
@@ -188,9 +189,10 @@ type AppSpec struct {
 
 // AppResult is the result of an AppSpec.
 type AppResult struct {
-	Name   string
-	Rev    int64
-	Change string // Created, Updated, Unchanged
+	Name     string
+	Rev      int64
+	Change   string   // Created, Updated, Unchanged
+	Old, New core.App // the app before and after an update
 }
 
 // A PruneRequest names a set, and the objects of the set that Prune does not delete.

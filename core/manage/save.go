@@ -306,6 +306,7 @@ func (r *round) save(ctx context.Context, part []*saving) (left []*saving) {
 	}
 	for _, s := range r.of {
 		s.is(cmp.Or(s.old, &core.Job{}), s.change)
+		s.result.Old = s.old
 	}
 	return left
 }

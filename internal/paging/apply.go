@@ -44,43 +44,31 @@ func (c *Interrupted) Unwrap() error { return c.Err }
 // Apply creates, changes and deletes jobs and apps to match a document. All parts of the document are checked before
 // the first part is stored, so an invalid document changes nothing. The error can be an *Interrupted.
 func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (client.ApplyResult, error) {
-	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
-	for _, c := range doc.Channels {
-		a.channels = append(a.channels, api.ChannelSpecOf(c.Spec))
-		a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Spec.Channel.Name, Change: "unchanged"})
+	a := &applying{ctx: ctx, cl: cl, o: o, Document: doc, at: map[string]int{}}
+	for _, c := range a.Channels {
+		a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Name, Change: "unchanged"})
 	}
-	for i, app := range doc.Apps {
-		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
-		a.at[app.Spec.Name] = i
+	for i, app := range a.Apps {
+		a.res.Apps = append(a.res.Apps, client.AppResult{Name: app.Name, Change: "unchanged"})
+		a.at[app.Name] = i
 	}
-	for _, j := range doc.Jobs {
-		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
-	}
-	if doc.Notify != nil {
-		a.notify = new(api.NotifyOf(*doc.Notify))
+	if a.Notify != nil {
 		a.res.Notify = &client.NotifyResult{Change: "unchanged"}
 	}
-	a.res.Apps, a.res.Jobs = make([]client.AppResult, len(a.apps)), make([]client.JobResult, len(a.jobs))
-	for i := range a.apps {
-		a.res.Apps[i] = client.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
-	}
+	a.res.Jobs = make([]client.JobResult, len(a.Jobs))
 	err := a.do()
 	a.res.Jobs, a.res.Apps = append(a.res.Jobs, a.unread...), append(a.res.Apps, a.unreadApps...)
 	return a.res, err
 }
 
 type applying struct {
-	ctx      context.Context
-	cl       *client.Client
-	o        Options
-	set      string
-	notify   *client.Notify
-	channels []client.ChannelSpec
-	apps     []client.AppSpec
-	jobs     []client.JobSpec
-	at       map[string]int // of an app in apps
-	jobAt    map[string]int // of a job in jobs
-	res      client.ApplyResult
+	ctx context.Context
+	cl  *client.Client
+	o   Options
+	*manifest.Document
+	at    map[string]int // of an app in Apps
+	jobAt map[string]int // of a job in Jobs
+	res   client.ApplyResult
 	// unread lists jobs and apps that cannot be read, so that it is unknown whether a prune
 	// must delete them.
 	unread     []client.JobResult
@@ -89,8 +77,8 @@ type applying struct {
 
 func (a *applying) do() error {
 	parts := a.parts()
-	if !a.o.Prune && len(parts) <= 1 && len(a.apps) <= partApps { // one request checks and stores
-		return a.ask(true, true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
+	if !a.o.Prune && len(parts) <= 1 && len(a.Apps) <= partApps { // one request checks and stores
+		return a.ask(true, true, a.allApps(), span{0, len(a.Jobs)}, a.o.DryRun)
 	}
 	_, err := a.all(parts, true, "checked")
 	if err == nil && a.o.Prune {
@@ -113,8 +101,8 @@ type span struct{ from, to int }
 func (a *applying) parts() []span {
 	var list []span
 	s, size := span{}, 0
-	for i := range a.jobs {
-		raw, err := json.Marshal(&a.jobs[i])
+	for i := range a.Jobs {
+		raw, err := json.Marshal(&a.Jobs[i])
 		if err != nil { // the request reports it
 			raw = nil
 		}
@@ -132,18 +120,18 @@ func (a *applying) parts() []span {
 // ask makes one request and puts its answer in place. One whose answer is too long,
 // or too late, is halved.
 func (a *applying) ask(first, channels bool, apps []int, s span, dry bool) error {
-	body := client.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	body := client.ApplyRequest{Set: a.Set, DryRun: dry, Jobs: a.Jobs[s.from:s.to]}
 	if channels {
-		body.Notify = a.notify
+		body.Notify = a.Notify
 	}
 	if channels || dry { // a check knows the channels that the file creates
-		body.Channels = a.channels
+		body.Channels = a.Channels
 	}
 	if dry {
 		body.Beside = a.beside(s)
 	}
 	for _, i := range apps {
-		body.Apps = append(body.Apps, a.apps[i])
+		body.Apps = append(body.Apps, a.Apps[i])
 	}
 	res, err := one(a.ctx, first, func() (client.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
 	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
@@ -176,17 +164,17 @@ func (a *applying) ask(first, channels bool, apps []int, s span, dry bool) error
 // beside returns the jobs of other requests that are parents of jobs in a span.
 func (a *applying) beside(s span) (list []client.Beside) {
 	if a.jobAt == nil {
-		a.jobAt = make(map[string]int, len(a.jobs))
-		for i := range a.jobs {
-			a.jobAt[a.jobs[i].App+"/"+a.jobs[i].Name] = i
+		a.jobAt = make(map[string]int, len(a.Jobs))
+		for i := range a.Jobs {
+			a.jobAt[a.Jobs[i].App+"/"+a.Jobs[i].Name] = i
 		}
 	}
 	named := map[int]bool{}
 	for i := s.from; i < s.to; i++ {
-		for _, p := range a.jobs[i].After {
+		for _, p := range a.Jobs[i].After {
 			if at, is := a.jobAt[p.Job]; is && (at < s.from || at >= s.to) && !named[at] {
 				named[at] = true
-				list = append(list, client.Beside{Job: p.Job, After: a.jobs[at].After})
+				list = append(list, client.Beside{Job: p.Job, After: a.Jobs[at].After})
 			}
 		}
 	}
@@ -202,7 +190,7 @@ func tooMuch(err error) bool {
 
 // allApps are the apps of the file, by their places.
 func (a *applying) allApps() []int {
-	list := make([]int, len(a.apps))
+	list := make([]int, len(a.Apps))
 	for i := range list {
 		list[i] = i
 	}
@@ -212,8 +200,8 @@ func (a *applying) allApps() []int {
 // used are the apps of the file that some jobs belong to.
 func (a *applying) used(s span) []int {
 	var list []int
-	for i := range a.jobs[s.from:s.to] {
-		if at, is := a.at[a.jobs[s.from+i].App]; is && !slices.Contains(list, at) {
+	for i := range a.Jobs[s.from:s.to] {
+		if at, is := a.at[a.Jobs[s.from+i].App]; is && !slices.Contains(list, at) {
 			list = append(list, at)
 		}
 	}
@@ -227,7 +215,7 @@ func (a *applying) all(parts []span, dry bool, done string) (jobs int, err error
 		defer func() { first = false }()
 		return a.ask(first, channels, apps, s, dry)
 	}
-	if len(a.channels) > 0 || a.notify != nil {
+	if len(a.Channels) > 0 || a.Notify != nil {
 		if err := ask(true, nil, span{}); err != nil {
 			return 0, err
 		}
@@ -245,18 +233,18 @@ func (a *applying) all(parts []span, dry bool, done string) (jobs int, err error
 		if err := ask(false, apps, s); err != nil {
 			return s.from, err
 		}
-		a.o.Say(s.to, len(a.jobs), done)
+		a.o.Say(s.to, len(a.Jobs), done)
 	}
-	return len(a.jobs), nil
+	return len(a.Jobs), nil
 }
 
 // left marks jobs that the set made and the file does not name for deletion.
 func (a *applying) left() error {
-	named := make(map[string]bool, len(a.jobs))
-	for i := range a.jobs {
-		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
+	named := make(map[string]bool, len(a.Jobs))
+	for i := range a.Jobs {
+		named[a.Jobs[i].App+"/"+a.Jobs[i].Name] = true
 	}
-	for params := (client.ListJobsParams{Set: a.set, Limit: 100}); ; {
+	for params := (client.ListJobsParams{Set: a.Set, Limit: 100}); ; {
 		page, err := one(a.ctx, false, func() (client.JobPage, error) { return a.cl.ListJobs(a.ctx, params) })
 		if err != nil {
 			return err
@@ -280,7 +268,7 @@ func (a *applying) left() error {
 			Error: &client.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("app %s cannot be read: %s", bad.Name, bad.Message)}})
 	}
 	for _, app := range list.Apps {
-		if _, is := a.at[app.Name]; !is && app.Set == a.set {
+		if _, is := a.at[app.Name]; !is && app.Set == a.Set {
 			a.res.Apps = append(a.res.Apps, client.AppResult{Name: app.Name, Change: "deleted"})
 		}
 	}
@@ -289,8 +277,8 @@ func (a *applying) left() error {
 	}
 	channels, err := a.cl.ListChannels(a.ctx)
 	for _, c := range channels.Channels {
-		named := slices.ContainsFunc(a.channels, func(s client.ChannelSpec) bool { return s.Name == c.Name })
-		if !named && c.Set == a.set {
+		named := slices.ContainsFunc(a.Channels, func(s client.ChannelSpec) bool { return s.Name == c.Name })
+		if !named && c.Set == a.Set {
 			a.res.Channels = append(a.res.Channels, client.ChannelResult{Name: c.Name, Change: "deleted"})
 		}
 	}
@@ -307,31 +295,31 @@ func (a *applying) refused() bool {
 // store stores all parts. With a prune, it then deletes the marked objects.
 func (a *applying) store(parts []span) error {
 	if n, err := a.all(parts, false, "stored"); err != nil {
-		return &Interrupted{Err: err, Stored: n, Jobs: len(a.jobs)}
+		return &Interrupted{Err: err, Stored: n, Jobs: len(a.Jobs)}
 	}
 	if !a.o.Prune || a.refused() {
 		return nil
 	}
-	gone := a.res.Jobs[len(a.jobs):]
+	gone := a.res.Jobs[len(a.Jobs):]
 	for i := range gone {
 		j := &gone[i]
 		err := remove(a.ctx, &j.Change, &j.Error, func() (client.JobResult, error) { // one that was changed since stays
 			return a.cl.DeleteJob(a.ctx, j.App, j.Name, client.DeleteJobParams{IfRev: new(j.Rev)})
 		})
 		if err != nil {
-			return &Interrupted{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
+			return &Interrupted{Err: err, Stored: len(a.Jobs), Jobs: len(a.Jobs), Deleted: i, ToBeDeleted: len(gone)}
 		}
 		a.o.Say(i+1, len(gone), "deleted")
 	}
-	for i := range a.res.Apps[len(a.apps):] {
-		app := &a.res.Apps[len(a.apps)+i]
+	for i := range a.res.Apps[len(a.Apps):] {
+		app := &a.res.Apps[len(a.Apps)+i]
 		err := remove(a.ctx, &app.Change, &app.Error, func() (client.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
 		if err != nil {
 			return err
 		}
 	}
-	for i := range a.res.Channels[len(a.channels):] {
-		c := &a.res.Channels[len(a.channels)+i]
+	for i := range a.res.Channels[len(a.Channels):] {
+		c := &a.res.Channels[len(a.Channels)+i]
 		err := remove(a.ctx, &c.Change, &c.Error, func() (client.ChannelResult, error) { return a.cl.DeleteChannel(a.ctx, c.Name) })
 		if err != nil {
 			return err
@@ -340,24 +328,16 @@ func (a *applying) store(parts []span) error {
 	return nil
 }
 
-// remove deletes one object, and notes a rejection in its result.
+// remove deletes one object, and notes a rejection in its result. Any other error ends the command, unless the object is
+// already gone.
 func remove[T any](ctx context.Context, change *string, problem **client.Error, ask func() (T, error)) error {
 	_, err := one(ctx, false, ask)
-	if *problem, err = refusedOf(err); *problem != nil {
-		*change = "refused"
-	}
-	return err
-}
-
-// refusedOf returns the rejection of one object. It returns nil if the object is already gone.
-// Any other error ends the command.
-func refusedOf(err error) (*client.Error, error) {
 	r, is := errors.AsType[*client.Error](err)
-	switch {
-	case !is:
-		return nil, err
-	case r.Code == string(core.CodeNotFound):
-		return nil, nil
+	if !is {
+		return err
 	}
-	return r, nil
+	if r.Code != string(core.CodeNotFound) {
+		*change, *problem = "refused", r
+	}
+	return nil
 }
