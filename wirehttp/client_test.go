@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"strings"
 	"sync"
@@ -30,55 +31,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var local = safedial.Policy{AllowLoopback: true}
 
-// A flavor is one way of carrying the same calls: all must return the same for
-// the same executor.
-type flavor struct {
-	name   string
-	scheme string
-	client func(o ClientOptions) *Client
-}
-
-func flavors() []flavor {
-	_, pool := certificate()
-	return []flavor{
-		{"hand-kept", "http", New},
-		{"net/http", "http", viaNetHTTPOnly},
-		{"net/http with TLS", "https", func(o ClientOptions) *Client {
-			o.TLS = &tls.Config{RootCAs: pool, ServerName: "example.com"}
-			return New(o)
-		}},
+// each runs a test with http and with https, which must return the same for the same executor.
+func each(t *testing.T, test func(t *testing.T, scheme string)) {
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) { test(t, scheme) })
 	}
 }
 
-func eachFlavor(t *testing.T, test func(t *testing.T, f flavor)) {
-	for _, f := range flavors() {
-		t.Run(f.name, func(t *testing.T) { test(t, f) })
-	}
-}
-
-// open returns a client that closes with the test.
-func (f flavor) open(t testing.TB, o ClientOptions) *Client {
-	c := f.client(o)
+// newClient returns a client that trusts the certificate of serve, and closes with the test.
+func newClient(t testing.TB, o ClientOptions) *Client {
+	_, roots := certificate()
+	o.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com"}
+	c := New(o)
 	t.Cleanup(c.Close)
 	return c
 }
-
-// newClient returns a hand-kept client that closes with the test.
-func newClient(t testing.TB, o ClientOptions) *Client { return flavor{client: New}.open(t, o) }
-
-// viaNetHTTPOnly returns a client that uses net/http for http too.
-func viaNetHTTPOnly(o ClientOptions) *Client {
-	c := New(o)
-	c.plain = &both{c.secure, c.plain}
-	return c
-}
-
-type both struct {
-	transport
-	pool transport
-}
-
-func (b *both) closeIdle() { b.transport.closeIdle(); b.pool.closeIdle() }
 
 // certificate returns the certificate of net/http/httptest for example.com, and the pool that a client verifies it with.
 var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
@@ -253,38 +220,33 @@ func TestOutcomes(t *testing.T) {
 		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, Unknown, 0, 0, "", true},
 		{"hangs", hang, Unknown, 0, 0, "", true},
 	} {
-		for _, f := range flavors() {
-			t.Run(c.name+"/"+f.name, func(t *testing.T) {
-				s, base := serve(t, f.scheme, c.script)
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, scheme string) {
+				s, base := serve(t, scheme, c.script)
 				o := ClientOptions{Policy: local}
 				if c.name == "hangs" {
 					o.Timeout = 50 * time.Millisecond
 				}
-				client := f.open(t, o)
-				out := client.Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
-				if out.Kind != c.kind || out.HTTPStatus != c.status || out.Code != c.code || out.Msg != c.msg || (out.Err != nil) != c.err {
+				out := newClient(t, o).Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
+				if out.Kind != c.kind || out.HTTPStatus != c.status || out.Code != c.code || out.Msg != c.msg || (out.Err != nil) != c.err ||
+					out.Took <= 0 || (out.Verdict == wire.VerdictBlockStrategy) != (c.name == "blocked") {
 					t.Errorf("got %+v", out)
 				}
-				check.Equal(t, out.Verdict == wire.VerdictBlockStrategy, c.name == "blocked", "the verdict is a block")
-				if out.Took <= 0 {
-					t.Error("it took no time")
-				}
-				check.Equal(t, s.conns.Load(), 1, "connections")
-				if n := s.reqs.Load(); n > 1 {
-					t.Errorf("%d requests", n)
+				if s.conns.Load() != 1 || s.reqs.Load() > 1 {
+					t.Errorf("%d connections, %d requests", s.conns.Load(), s.reqs.Load())
 				}
 			})
-		}
+		})
 	}
 }
 
 // TestRequests: every transport sends the same requests.
 func TestRequests(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme,
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme,
 			answering(http11("200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT",
 				`{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
-		c := f.open(t, ClientOptions{Policy: local})
+		c := newClient(t, ClientOptions{Policy: local})
 		auth := Auth{Token: "secret", App: "demo"}
 		run := aRun
 		run.About = wire.About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
@@ -326,24 +288,20 @@ func TestRequests(t *testing.T) {
 		res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
 		look(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
 		check.Equal(t, res, (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}), "log")
-		if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
-			t.Errorf("%d connections", n)
-		}
+		check.Equal(t, s.conns.Load(), 3, "connections, one for each base")
 	})
 }
 
 func TestLogIsLargerThanAReply(t *testing.T) {
 	line := strings.Repeat("x", 1<<20)
-	_, base := serve(t, "http",
-		answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
-	c := newClient(t, ClientOptions{Policy: local})
-	res, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
-	if out.Kind != Accepted || res.Content != line || out.Dialect != wire.DialectC {
-		t.Errorf("%+v, %d bytes", out, len(res.Content))
-	}
-	_, base = serve(t, "http", answering(http11("200 OK", `{"code":200,"data":null}`)))
-	if _, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1}); out.Kind != Unknown || out.Err == nil {
-		t.Errorf("no log: %+v", out)
+	for body, want := range map[string]Kind{`{"code":200,"data":null}`: Unknown,
+		`{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"` + line + `","isEnd":false}}`: Accepted} {
+		_, base := serve(t, "http", answering(http11("200 OK", body)))
+		res, out := newClient(t, ClientOptions{Policy: local}).Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
+		accepted := want == Accepted
+		if out.Kind != want || (out.Err == nil) != accepted || (res.Content == line) != accepted || (out.Dialect == wire.DialectC) != accepted {
+			t.Errorf("%+v, %d bytes", out, len(res.Content))
+		}
 	}
 }
 
@@ -351,55 +309,44 @@ func TestLogIsLargerThanAReply(t *testing.T) {
 // to any longer.
 func TestLogOfAnyLength(t *testing.T) {
 	line := `2026-11-28T08:00:00Z \"quoted\" \\n and more` + `\n`
-	head := `{"code":200,"msg":null,"content":{"fromLineNum":7,"toLineNum":100000,"logContent":"`
+	head, data := `{"code":200,"msg":null,"content":{"fromLineNum":7,"toLineNum":100000,"logContent":"`, `{"data":{"logContent":"`
 	for name, c := range map[string]struct {
 		head, line string
 		lines      int
 	}{
-		"lines": {head, line, (4<<20 - len(head)) / len(line)}, "data first": {`{"data":{"logContent":"`, line, (4<<20 - len(`{"data":{"logContent":"`)) / len(line)},
-		"one line": {head, "x", 1}, "refused": {`{"code":500,"content":{"logContent":"`, line, 0}, "no log": {`{"code":200,"content":{"other":"`, line, 0},
+		"lines":      {head, line, (4<<20 - len(head)) / len(line)},
+		"data first": {data, line, (4<<20 - len(data)) / len(line)},
+		"one line":   {head, "x", 1},
+		"refused":    {`{"code":500,"content":{"logContent":"`, line, 0},
+		"no log":     {`{"code":200,"content":{"other":"`, line, 0},
 	} {
 		for _, how := range []string{"Connection: close", "Transfer-Encoding: chunked", "Content-Length: 900000000"} {
-			for _, scheme := range []string{"http", "https"} {
+			each(t, func(t *testing.T, scheme string) {
 				ended := make(chan int64, 1)
 				_, base := serve(t, scheme, func(s *server, conn net.Conn, br *bufio.Reader) {
 					s.read(br)
 					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", how)
-					body, sent := io.MultiReader(strings.NewReader(c.head), endless(c.line)), int64(0)
-					buf := make([]byte, 10_000)
-					for {
-						n, _ := body.Read(buf)
-						if how == "Transfer-Encoding: chunked" {
-							fmt.Fprintf(conn, "%x\r\n", n)
-						}
-						_, err := conn.Write(buf[:n])
-						if how == "Transfer-Encoding: chunked" {
-							io.WriteString(conn, "\r\n")
-						}
-						if sent += int64(n); err != nil || sent > 100<<20 {
-							ended <- sent
-							return
-						}
+					to := io.Writer(conn)
+					if how == "Transfer-Encoding: chunked" {
+						to = httputil.NewChunkedWriter(conn)
 					}
+					sent, _ := io.CopyN(to, io.MultiReader(strings.NewReader(c.head), endless(c.line)), 100<<20)
+					ended <- sent
 				})
-				_, roots := certificate()
-				c2 := New(ClientOptions{Policy: local, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
-				res, out := c2.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
-				c2.Close()
+				res, out := newClient(t, ClientOptions{Policy: local}).Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
 				if c.lines == 0 {
 					if out.Kind != Unknown || !errors.Is(out.Err, ErrTooLarge) {
-						t.Errorf("%s, %s, %s: %+v", name, how, scheme, out)
+						t.Errorf("%s, %s: %+v", name, how, out)
 					}
 				} else if want := `2026-11-28T08:00:00Z "quoted" \n and more`; out.Kind != Accepted || res.FromLine != 7 || int(res.ToLine) != 6+c.lines ||
 					strings.Count(res.Content, "\n") != c.lines || c.lines > 1 && !strings.HasSuffix(res.Content, want+"\n") ||
 					c.lines == 1 && !strings.HasSuffix(res.Content, "xx… (the line is cut)\n") {
-					t.Errorf("%s, %s, %s: %+v, to %d, %d bytes: …%q", name, how, scheme, out, res.ToLine, len(res.Content),
-						res.Content[max(0, len(res.Content)-99):])
+					t.Errorf("%s, %s: %+v, to %d, %d bytes: …%q", name, how, out, res.ToLine, len(res.Content), res.Content[max(0, len(res.Content)-99):])
 				}
 				if n := <-ended; n > 50<<20 {
-					t.Errorf("%s, %s, %s: %d bytes were taken", name, how, scheme, n)
+					t.Errorf("%s, %s: %d bytes were taken", name, how, n)
 				}
-			}
+			})
 		}
 	}
 }
@@ -465,17 +412,17 @@ func TestBeforeFirstByte(t *testing.T) {
 	check.OK(t, err)
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		strict := f.open(t, ClientOptions{})
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme, answering(http11("200 OK", yes)))
+		strict := newClient(t, ClientOptions{})
 		if out := strict.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
 			t.Errorf("not allowed: %+v", out)
 		}
-		c := f.open(t, ClientOptions{Policy: local})
-		if out := c.Run(t.Context(), f.scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+		c := newClient(t, ClientOptions{Policy: local})
+		if out := c.Run(t.Context(), scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
 			t.Errorf("nobody there: %+v", out)
 		}
-		for _, bad := range []string{"", "ftp://x", f.scheme + "://u@127.0.0.1:1"} {
+		for _, bad := range []string{"", "ftp://x", scheme + "://u@127.0.0.1:1"} {
 			if out := c.Run(t.Context(), bad, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
 				t.Errorf("%q: %+v", bad, out)
 			}
@@ -499,6 +446,19 @@ func TestBeforeFirstByte(t *testing.T) {
 			t.Errorf("cancelled before: %+v", out)
 		}
 		check.Equal(t, s.reqs.Load(), 0, "requests arrived")
+
+		slow := newClient(t, ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		if out := slow.Run(t.Context(), scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != BeforeFirstByte {
+			t.Errorf("time-out of the dial: %+v", out)
+		}
+		ctx, end := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer end()
+		if out := slow.Run(ctx, scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != RefusedPassing {
+			t.Errorf("the caller's own deadline: %+v", out)
+		}
 	})
 	t.Run("TLS fails", func(t *testing.T) {
 		s, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = io.WriteString(c, "no TLS here, ever\r\n\r\n") })
@@ -507,39 +467,24 @@ func TestBeforeFirstByte(t *testing.T) {
 			t.Errorf("no TLS: %+v", out)
 		}
 		_, base = serve(t, "https", answering(http11("200 OK", yes)))
-		if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
+		untrusting := New(ClientOptions{Policy: local})
+		defer untrusting.Close()
+		if out := untrusting.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
 			t.Errorf("an untrusted certificate: %+v", out)
-		}
-	})
-	t.Run("time-out of the dial", func(t *testing.T) {
-		for _, f := range flavors() {
-			c := f.client(ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}})
-			if out := c.Run(t.Context(), f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != BeforeFirstByte {
-				t.Errorf("%s: %+v", f.name, out)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			if out := c.Run(ctx, f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != RefusedPassing {
-				t.Errorf("%s: the caller's own deadline: %+v", f.name, out)
-			}
-			cancel()
-			c.Close()
 		}
 	})
 }
 
 // TestCancelUnblocks: canceling a context ends a call at once, and its result is unknown if bytes were written.
 func TestCancelUnblocks(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
+	each(t, func(t *testing.T, scheme string) {
 		got := make(chan struct{}, 1)
-		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+		_, base := serve(t, scheme, func(s *server, c net.Conn, br *bufio.Reader) {
 			s.read(br)
 			got <- struct{}{}
 			_, _ = br.ReadByte()
 		})
-		c := f.open(t, ClientOptions{Policy: local, Timeout: time.Minute})
+		c := newClient(t, ClientOptions{Policy: local, Timeout: time.Minute})
 		why := errors.New("the invocation ends")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan Outcome)
@@ -553,9 +498,9 @@ func TestCancelUnblocks(t *testing.T) {
 }
 
 func TestConnectionsAreKept(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		c := f.open(t, ClientOptions{Policy: local})
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme, answering(http11("200 OK", yes)))
+		c := newClient(t, ClientOptions{Policy: local})
 		for range 50 {
 			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
 				t.Fatalf("%+v", out)
@@ -571,39 +516,41 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 	closed, accepted := make(chan struct{}, 1), http11("200 OK", yes)
 	for name, c := range map[string]struct {
 		response string
-		after    func(c net.Conn, br *bufio.Reader)
+		after    func(c net.Conn)
 	}{
-		"closed without a word": {accepted, func(c net.Conn, _ *bufio.Reader) { c.Close() }},
+		"closed without a word": {accepted, func(c net.Conn) { c.Close() }},
 		"announced close":       {strings.Replace(accepted, "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1), nil},
-		"reset": {accepted, func(c net.Conn, _ *bufio.Reader) {
+		"half closed":           {accepted, func(c net.Conn) { c.(interface{ CloseWrite() error }).CloseWrite() }},
+		"reset": {accepted, func(c net.Conn) {
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
 			_ = c.(*net.TCPConn).SetLinger(0)
 			c.Close()
 		}},
-		"more than was asked for": {accepted + http11("200 OK", `{"code":500,"msg":"of another run"}`), nil}, // and stays open
+		"more than was asked for": {accepted + http11("200 OK", `{"code":500,"msg":"of another run"}`), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, base := serve(t, "http", func(s *server, conn net.Conn, br *bufio.Reader) {
+		each(t, func(t *testing.T, scheme string) {
+			s, base := serve(t, scheme, func(s *server, conn net.Conn, br *bufio.Reader) {
 				if s.read(br) {
 					_, _ = io.WriteString(conn, c.response)
 				}
 				if c.after != nil {
-					c.after(conn, br)
+					c.after(conn)
 				}
 				closed <- struct{}{}
-				if name == "more than was asked for" {
-					_, _ = br.ReadByte()
-				}
+				_, _ = br.ReadByte() // until the client closes it, if it is still open
 			})
 			client := newClient(t, ClientOptions{Policy: local})
 			for i := range 20 {
 				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
 					// A reset may overtake the answer: then the run is in
 					// doubt, but never sent twice.
-					t.Fatalf("call %d: %+v", i, out)
+					t.Fatalf("%s, call %d: %+v", name, i, out)
 				}
 				<-closed
 			}
-			check.Equal(t, s.reqs.Load(), 20, "requests for 20 calls")
+			check.Equal(t, s.reqs.Load(), 20, "%s: requests for 20 calls", name)
 		})
 	}
 	t.Run("too old", func(t *testing.T) {
@@ -630,34 +577,31 @@ func age(p *pool) {
 func TestSweepAndClose(t *testing.T) {
 	s, base := serve(t, "http", answering(http11("200 OK", yes)))
 	c := newClient(t, ClientOptions{Policy: local})
-	state := func() (hosts, idle int, armed bool) {
+	state := func(what string, hosts, idle int) {
+		t.Helper()
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		return len(c.pool.hosts), c.pool.idle, c.pool.sweep != nil
+		n := 0
+		for _, h := range c.pool.hosts {
+			n += len(h.idle)
+		}
+		if len(c.pool.hosts) != hosts || n != idle || (c.pool.sweep != nil) != (idle > 0) {
+			t.Errorf("%s: %d hosts, %d idle, sweep %v", what, len(c.pool.hosts), n, c.pool.sweep)
+		}
 	}
 	c.Run(t.Context(), base, Auth{}, &aRun)
-	if h, i, armed := state(); h != 1 || i != 1 || !armed {
-		t.Fatalf("after a call: %d hosts, %d idle, armed %v", h, i, armed)
-	}
-	age(c.pool)
-	c.pool.mu.Lock()
-	stopped := c.pool.sweep.Stop()
-	c.pool.mu.Unlock()
-	if !stopped {
-		t.Fatal("the sweep ran by itself")
-	}
+	state("after a call", 1, 1)
 	c.pool.sweepNow()
-	if h, i, armed := state(); h != 0 || i != 0 || armed {
-		t.Errorf("after the sweep: %d hosts, %d idle, armed %v", h, i, armed)
-	}
+	state("after a sweep", 1, 1)
+	age(c.pool)
+	c.pool.sweepNow()
+	state("after the time of idle connections", 0, 0)
 	for range 3 { // the slots are all free again
 		c.Run(t.Context(), base, Auth{}, &aRun)
 	}
 	c.Close()
 	c.Close()
-	if h, i, armed := state(); h != 0 || i != 0 || armed {
-		t.Errorf("after Close: %d hosts, %d idle, armed %v", h, i, armed)
-	}
+	state("after Close", 0, 0)
 	for _, raw := range []string{base, "https" + strings.TrimPrefix(base, "http")} {
 		if out := c.Run(t.Context(), raw, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, ErrClosed) {
 			t.Errorf("after Close: %+v", out)
@@ -708,7 +652,7 @@ func TestBoundOfConnections(t *testing.T) {
 	// Waiting ends with the caller's context and with the time allowed.
 	ctx, cancel := context.WithCancel(t.Context())
 	go run(ctx)
-	waiting(c.pool, 1)
+	waiting(c.pool)
 	cancel()
 	if out := <-done; out.Kind != RefusedPassing || !errors.Is(out.Err, context.Canceled) {
 		t.Errorf("cancelled while waiting: %+v", out)
@@ -720,7 +664,7 @@ func TestBoundOfConnections(t *testing.T) {
 
 	// A freed slot goes to the waiting call.
 	go run(t.Context())
-	waiting(c.pool, 1)
+	waiting(c.pool)
 	free <- struct{}{}
 	<-got
 	free <- struct{}{}
@@ -732,20 +676,17 @@ func TestBoundOfConnections(t *testing.T) {
 	if conns, reqs := s.conns.Load(), s.reqs.Load(); conns != 1 || reqs != 2 {
 		t.Errorf("%d connections, %d requests", conns, reqs)
 	}
-	if len(c.pool.hosts) != 1 || c.pool.hosts[base].refs != 0 || c.pool.hosts[base].inUse != 0 {
-		t.Errorf("slots leak: %+v", c.pool.hosts[base])
+	if h := c.pool.hosts[base]; len(c.pool.hosts) != 1 || h.refs != 0 || len(h.slots) != 0 {
+		t.Errorf("slots leak: %+v", h)
 	}
 }
 
-// waiting returns when n calls wait for a slot of the only host.
-func waiting(p *pool, n int) {
-	for {
+// waiting returns when a second call waits for the only slot of the only host.
+func waiting(p *pool) {
+	for refs := 0; refs < 2; {
 		p.mu.Lock()
 		for _, h := range p.hosts {
-			if len(h.waiting) == n {
-				p.mu.Unlock()
-				return
-			}
+			refs = h.refs
 		}
 		p.mu.Unlock()
 	}
@@ -754,9 +695,9 @@ func waiting(p *pool, n int) {
 // A kept connection is judged again for each call: the list of allowed
 // addresses may have changed, or be another app's.
 func TestPolicyHoldsForKeptConnections(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		c := f.open(t, ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme, answering(http11("200 OK", yes)))
+		c := newClient(t, ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
 		wide := safedial.WithAllow(t.Context(), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 		if out := c.Run(wide, base, Auth{}, &aRun); out.Kind != Accepted {
 			t.Fatalf("%+v", out)
@@ -830,10 +771,10 @@ func TestOneByteDecides(t *testing.T) {
 // TestConcurrentCalls: many goroutines share few connections to an executor that sometimes hangs up. Each request arrives at most
 // once, and each accepted one arrived.
 func TestConcurrentCalls(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
+	each(t, func(t *testing.T, scheme string) {
 		var mu sync.Mutex
 		seen := map[string]int{}
-		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+		_, base := serve(t, scheme, func(s *server, c net.Conn, br *bufio.Reader) {
 			for i := 0; ; i++ {
 				r, err := http.ReadRequest(br)
 				if err != nil {
@@ -856,7 +797,7 @@ func TestConcurrentCalls(t *testing.T) {
 				}
 			}
 		})
-		c := f.open(t, ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
+		c := newClient(t, ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
@@ -905,7 +846,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
-		status, body, reuse, err := readResponse(br, nil, most, false, nil)
+		status, body, reuse, err := readResponse(br, nil, most, nil)
 		if len(body) > most+lineBuffer {
 			t.Fatalf("a body of %d bytes", len(body))
 		}
