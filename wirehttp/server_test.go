@@ -222,19 +222,6 @@ func TestPortErrors(t *testing.T) {
 	}
 }
 
-func BenchmarkCallback(b *testing.B) {
-	p, h := newHandler()
-	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: 7, LogTime: 1586629003729, Code: 200, Msg: "ok"}})
-	r := httptest.NewRequest("POST", "/api/callback", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.ContentLength = int64(len(body))
-		p.batch = p.batch[:0]
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-}
-
 // untouched is a body that fails the test if it is read.
 type untouched struct{ t *testing.T }
 
