@@ -658,7 +658,7 @@ func TestPolicyHoldsForKeptConnections(t *testing.T) {
 	})
 }
 
-// faulty passes the first writes, accepts `take` bytes of the next one and then fails.
+// faulty passes writes while fine is positive, accepts `take` bytes of the next one and then fails.
 type faulty struct {
 	net.Conn
 	fine *atomic.Int64
@@ -673,41 +673,44 @@ func (f *faulty) Write(b []byte) (int, error) {
 	return n, errors.New("broken")
 }
 
-// Whether one byte went out decides between a second try and doubt.
+// Whether one byte went out, with TLS one record, decides between a second try and doubt.
 func TestOneByteDecides(t *testing.T) {
+	const unlimited = 1 << 40
 	for _, c := range []struct {
-		name  string
-		fine  int64 // writes before the fault, over all connections
-		take  int
-		calls []Kind
-		reqs  int64
-		conns int64
+		name, scheme string
+		fine, kept   int64 // writes before the fault of the first connection, from its start and after the first call
+		take         int
+		calls        []Kind
+		reqs, conns  int64
 	}{
-		{"nothing of a fresh connection", 0, 0, []Kind{BeforeFirstByte}, 0, 1},
-		{"one byte of a fresh connection", 0, 1, []Kind{Unknown}, 0, 1},
-		{"nothing of a kept one", 1, 0, []Kind{Accepted, Accepted}, 2, 2},
-		{"one byte of a kept one", 1, 1, []Kind{Accepted, Unknown}, 1, 1},
-		{"all but one byte of a kept one", 1, 300, []Kind{Accepted, Unknown}, 1, 1},
+		{"nothing of a fresh connection", "http", 0, 0, 0, []Kind{BeforeFirstByte}, 0, 1},
+		{"one byte of a fresh connection", "http", 0, 0, 1, []Kind{Unknown}, 0, 1},
+		{"nothing of a kept one", "http", unlimited, 0, 0, []Kind{Accepted, Accepted}, 2, 2},
+		{"one byte of a kept one", "http", unlimited, 0, 1, []Kind{Accepted, Unknown}, 1, 1},
+		{"all but one byte of a kept one", "http", unlimited, 0, 300, []Kind{Accepted, Unknown}, 1, 1},
+		{"a part of a record of a kept one", "https", unlimited, 0, 100, []Kind{Accepted, Accepted}, 2, 2},
+		{"one record of a kept one", "https", unlimited, 1, 0, []Kind{Accepted, Unknown}, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, base := serve(t, "http", answering(http11("200 OK", yes)))
-			var dials atomic.Int64
+			s, base := serve(t, c.scheme, answering(http11("200 OK", yes)))
+			var dials, fine atomic.Int64
+			fine.Store(c.fine)
 			client := newClient(t, ClientOptions{Policy: local, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				nc, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
+				if dials.Add(1) > 1 || err != nil {
+					return nc, err
 				}
-				fine := &atomic.Int64{}
-				fine.Store(1 << 40)
-				if dials.Add(1) == 1 {
-					fine.Store(c.fine)
-				}
-				return &faulty{nc, fine, c.take}, nil
+				return &faulty{nc, &fine, c.take}, nil
 			}})
+			run := aRun
+			if c.scheme == "https" {
+				run.Params = strings.Repeat("of several records ", 1000)
+			}
 			for i, want := range c.calls {
-				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != want || out.Kind == Unknown && out.Err == nil {
+				if out := client.Run(t.Context(), base, Auth{}, &run); out.Kind != want || out.Kind == Unknown && out.Err == nil {
 					t.Errorf("call %d: %+v, want %v", i, out, want)
 				}
+				fine.Store(c.kept)
 			}
 			check.Equal(t, s.reqs.Load(), c.reqs, "requests")
 			check.Equal(t, dials.Load(), c.conns, "dials")
