@@ -156,23 +156,17 @@ func TestHandlerRefuses(t *testing.T) {
 }
 
 func TestCallbackReachesThePort(t *testing.T) {
-	for _, c := range []struct {
-		body    string
-		header  []string
-		dialect wire.Dialect
-	}{
-		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"}}]`, nil, wire.DialectA},
-		{`[{"logId":7,"logDateTim":5,"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectB},
-		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"},"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectGo},
-		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, nil, wire.DialectD},
-		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, []string{wire.HeaderApp, "demo"}, wire.DialectD},
-	} {
-		p, h := newHandler()
-		if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", c.body, c.header...); code != 200 || msg != "" {
-			t.Errorf("%s: %d %q", c.body, code, msg)
-		}
-		if d := cmp.Diff([]wire.CallbackItem{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}, p.batch); d != "" || p.caller.Dialect != c.dialect {
-			t.Errorf("%s: dialect %v, batch:\n%s", c.body, p.caller.Dialect, d)
+	items := []wire.CallbackItem{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}
+	for _, d := range []wire.Dialect{wire.DialectA, wire.DialectB, wire.DialectGo, wire.DialectD} {
+		for app, dialect := range map[string]wire.Dialect{"": d, "demo": wire.DialectD} {
+			p, h := newHandler()
+			body := string(wire.AppendCallback(nil, d, items))
+			if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", body, wire.HeaderApp, app); code != 200 || msg != "" {
+				t.Errorf("%s: %d %q", body, code, msg)
+			}
+			if diff := cmp.Diff(items, p.batch); diff != "" || p.caller.Dialect != dialect {
+				t.Errorf("%s: dialect %v, batch:\n%s", body, p.caller.Dialect, diff)
+			}
 		}
 	}
 }
