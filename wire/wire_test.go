@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -334,19 +335,13 @@ func BenchmarkAppendRun(b *testing.B) {
 }
 
 func BenchmarkDecodeCallback(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		body []byte
-	}{
-		{"1", AppendCallback(nil, DialectGo, batch(1))},
-		{"50", AppendCallback(nil, DialectB, batch(50))},
-		{"5000", AppendCallback(nil, DialectA, batch(5000))},
-	} {
-		b.Run(c.name, func(b *testing.B) {
+	for n, d := range map[int]Dialect{1: DialectGo, 50: DialectB, 5000: DialectA} {
+		body := AppendCallback(nil, d, batch(n))
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(c.body)))
+			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				check.Call(b)(DecodeCallback(c.body, 0))
+				check.Call(b)(DecodeCallback(body, 0))
 			}
 		})
 	}

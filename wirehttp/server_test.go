@@ -216,35 +216,6 @@ func TestPortErrors(t *testing.T) {
 	}
 }
 
-// untouched is a body that fails the test if it is read.
-type untouched struct{ t *testing.T }
-
-func (u untouched) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
-	return 0, io.ErrUnexpectedEOF
-}
-
-// TestNothingIsReadOfWhoIsNotLetIn: the body of a caller that is not admitted is never read, whatever its length.
-func TestNothingIsReadOfWhoIsNotLetIn(t *testing.T) {
-	p := &ports{}
-	var seen Caller
-	h := NewHandler(Ports{p, p}, Options{Admit: func(_ context.Context, c Caller) error {
-		seen = c
-		return Refuse("a stranger")
-	}})
-	for _, size := range []int64{-1, 100, 5 << 20, 1 << 40} {
-		r := httptest.NewRequest("POST", "/api/callback", untouched{t})
-		r.ContentLength = size
-		r.Header.Set(wire.HeaderToken, "guess")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if !strings.Contains(w.Body.String(), "a stranger") || seen.Token != "guess" {
-			t.Errorf("%d bytes: %s, %+v", size, w.Body, seen)
-		}
-		check.Equal(t, w.Header().Get("Connection") == "close", size != 100, "%d bytes: the connection is closed", size)
-	}
-}
-
 // slow is a body that arrives when the test releases it.
 type slow struct {
 	began *atomic.Int32

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -23,20 +21,13 @@ import (
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
-	door := Config{Log: slog.New(slog.DiscardHandler)}
-	mux.HandleFunc("POST /v1/report/{run}", door.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
-	ask := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
-		return w.Code, w.Body.String()
-	}
-	if status, body := ask("/v1/report/4294967297"); status != http.StatusServiceUnavailable || strings.Contains(body, "AccessDenied") {
-		t.Errorf("%d %s", status, body)
+	mux.HandleFunc("POST /v1/report/{run}", Config{Log: discard}.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
+	w := post(mux, "/v1/report/4294967297", "", nil, -1)
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "AccessDenied") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	err = nil
-	if status, _ := ask("/v1/report/4294967297?key=x"); status != http.StatusUnauthorized {
-		t.Errorf("a wrong key: %d", status)
-	}
+	check.Equal(t, post(mux, "/v1/report/4294967297?key=x", "", nil, -1).Code, http.StatusUnauthorized, "a wrong key")
 }
 
 // TestReportOfASnooze: a report after a 202 has a word on the retry, too.

@@ -134,7 +134,8 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Bodies of unknown clients are not read at any endpoint, and cause no read of a run.
+// Bodies of unknown clients are not read at any endpoint, whatever their length, and cause no read of a run. The connection of a
+// body that is not short is closed.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := *open(t)
@@ -144,9 +145,11 @@ func TestStrangers(t *testing.T) {
 		for i := range 1000 {
 			for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
 				"/v1/queue/receive"} {
-				w := post(mux, path, []string{"", "guess" + strconv.Itoa(i)}[i%2], untouched{t}, 5<<20)
-				if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 {
-					t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+				size := []int64{5 << 20, 100, 1 << 40, -1}[i/2%4]
+				w := post(mux, path, []string{"", "guess" + strconv.Itoa(i)}[i%2], untouched{t}, size)
+				if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 ||
+					wire && (w.Header().Get("Connection") == "close") != (size > 100 || size < 0 && path == "/api/callback") {
+					t.Fatalf("%s: %d bytes: %d %s %s", path, size, w.Code, w.Header(), w.Body)
 				}
 			}
 		}
