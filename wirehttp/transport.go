@@ -86,7 +86,7 @@ func (c *conn) usable() bool {
 	if c.old() || c.br.Buffered() > 0 {
 		return false
 	}
-	if c.Conn != c.socket { // the end of TLS can have arrived with the last response
+	if _, secure := c.Conn.(*tls.Conn); secure { // the end of TLS can have arrived with the last response
 		_ = c.SetReadDeadline(past)
 		if _, err := c.br.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
