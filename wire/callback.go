@@ -129,7 +129,7 @@ func tooMany(most int) error {
 	return fmt.Errorf("%w: at most %d are allowed in one callback", ErrTooManyItems, most)
 }
 
-// add adds item i, the JSON value at the start of b, or why it cannot be used. It returns what follows.
+// add adds item i, the JSON value at the start of b, or why it cannot be used. It returns the bytes after the value.
 func (c *Callback) add(i int, b []byte) (rest []byte) {
 	it, dialect, reason, rest := parse(b)
 	if c.Dialect == DialectUnknown {
@@ -143,7 +143,7 @@ func (c *Callback) add(i int, b []byte) (rest []byte) {
 	return rest
 }
 
-// parse returns the item at the start of b, and what follows; reason explains why it is unusable.
+// parse returns the item at the start of b, and the bytes after it; reason explains why it is unusable.
 func parse(b []byte) (it CallbackItem, dialect Dialect, reason string, rest []byte) {
 	var hasID, idOK, hasHandle bool
 	var code int64

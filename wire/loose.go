@@ -96,7 +96,7 @@ func lastText(b []byte) string {
 	return string(b[:min(len(b), utf8.UTFMax*MaxMessage)])
 }
 
-// looseText returns the JSON of a text, whose first quote is not in b, and what follows the text.
+// looseText returns the JSON of a text, and the bytes after it. The first quote of the text is not in b.
 func looseText(b []byte) (text, rest []byte, ok bool) {
 	for i := range b {
 		if b[i] == '"' && endsText(b[i+1:]) {

@@ -40,7 +40,7 @@ func syntax(body []byte) error {
 }
 
 // The functions below take JSON apart. Unlike encoding/json, they match keys exactly, and leave it to the caller what to do with a
-// value of an unexpected type. Of text that is not JSON, they return any part.
+// value of an unexpected type. If a text is not JSON, they return any part of it.
 
 // space returns b without the white space at its start.
 func space(b []byte) []byte {
@@ -58,7 +58,7 @@ func begins(b []byte) byte {
 	return 0
 }
 
-// cut returns the value at the start of b, without white space, and what follows it.
+// cut returns the value at the start of b, without white space, and the bytes after it.
 func cut(b []byte) (value, rest []byte) {
 	b = space(b)
 	i := 0
@@ -103,8 +103,8 @@ func endOfString(b []byte) int {
 	}
 }
 
-// members calls member for the members of the object at the start of b, and returns what follows. The keys are without quotes. Keys
-// and values alias b. If b starts with another value, members skips it.
+// members calls member for each member of the object at the start of b, and returns the bytes after the object. The keys are without
+// quotes. Keys and values alias b. If b starts with another value, members skips it.
 func members(b []byte, member func(key, value []byte)) (rest []byte) {
 	if begins(b) != '{' {
 		_, rest = cut(b)

@@ -99,7 +99,7 @@ func TestSmallRequests(t *testing.T) {
 	}
 }
 
-// list returns what a callback says: its dialect, its items, and the positions of unusable items.
+// list returns the contents of a callback: its dialect, its items, and the positions of unusable items.
 func list(c Callback) string {
 	var bad []int
 	for _, b := range c.Bad {

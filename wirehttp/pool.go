@@ -20,7 +20,7 @@ type host struct {
 	slots chan struct{} // has one element for each exchange in progress
 
 	// Under the pool's lock.
-	refs int     // exchanges in progress, and those that wait for a slot
+	refs int     // exchanges in progress or waiting for a slot
 	idle []*conn // the last one was used last
 }
 

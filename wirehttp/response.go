@@ -162,7 +162,7 @@ func readLine(br *bufio.Reader, left *int) ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), err
 }
 
-// skipTrailers reads what follows the last chunk.
+// skipTrailers reads the lines after the last chunk.
 func skipTrailers(br *bufio.Reader) error {
 	for left := maxHead; ; {
 		if line, err := readLine(br, &left); err != nil || len(line) == 0 {

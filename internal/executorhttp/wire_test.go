@@ -37,7 +37,7 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// discard is a log that nobody reads.
+// discard drops all records of a log.
 var discard = slog.New(slog.DiscardHandler)
 
 // open returns a store with the app shop, whose token is secret.
@@ -47,14 +47,14 @@ func open(t *testing.T) *store.Store {
 	return e
 }
 
-// serve returns all endpoints for the apps of a store, with the settings of door.
-func serve(e *store.Store, door Config, o wiring.Options) *http.ServeMux {
+// serve returns all endpoints for the apps of a store. The parameter c has further settings.
+func serve(e *store.Store, c Config, o wiring.Options) *http.ServeMux {
 	o.Plan, o.Log = plan.Local(), discard
 	a, mux := wiring.New(e, o), http.NewServeMux()
-	door.Tokens, door.Log = a.Tokens(registry.TokensOptions{}), discard
-	door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return []byte("key"), nil }))
-	(&Queues{door, a.Registry(registry.Options{}), e.Runs, a.Finish, a.Puller(pullqueue.Options{})}).Serve(mux)
+	c.Tokens, c.Log = a.Tokens(registry.TokensOptions{}), discard
+	c.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
+	mux.HandleFunc("POST /v1/report/{run}", c.Report(a.Finish, func(context.Context) ([]byte, error) { return []byte("key"), nil }))
+	(&Queues{c, a.Registry(registry.Options{}), e.Runs, a.Finish, a.Puller(pullqueue.Options{})}).Serve(mux)
 	return mux
 }
 
