@@ -31,7 +31,8 @@ func TestParseAbout(t *testing.T) {
 		{traceparent: "00-00000000000000000000000000000000-00f067aa0ba902b7-01"},
 		{traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"},
 	} {
-		header := map[string]string{HeaderAttempt: c.attempt, HeaderScheduledAt: c.instant, HeaderCause: c.cause, HeaderTraceparent: c.traceparent}
+		header := map[string]string{HeaderAttempt: c.attempt, HeaderScheduledAt: c.instant, HeaderCause: c.cause,
+			HeaderTraceparent: c.traceparent}
 		if got := ParseAbout(func(name string) string { return header[name] }); got != c.want {
 			t.Errorf("%.40q: %+v, want %+v", header, got, c.want)
 		}

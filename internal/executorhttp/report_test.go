@@ -21,7 +21,8 @@ import (
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/report/{run}", Config{Log: discard}.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
+	key := func(context.Context) ([]byte, error) { return []byte("key"), err }
+	mux.HandleFunc("POST /v1/report/{run}", Config{Log: discard}.Report(nil, key))
 	w := post(mux, "/v1/report/4294967297", "", nil, -1)
 	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "AccessDenied") {
 		t.Errorf("%d %s", w.Code, w.Body)
