@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -111,51 +112,25 @@ func AppendOrder(dst []byte, r *Run) []byte {
 	}
 	dst = append(dst[:len(dst)-1], `,"tickring":{`...)
 	comma := ""
-	r.About.Headers(func(name, value string) {
-		dst = append(dst, comma...)
+	r.About.Headers(func(header, value string) {
+		dst = fmt.Appendf(dst, `%s"%s":`, comma, memberOf[header])
 		comma = ","
-		switch name {
-		case HeaderAttempt:
-			dst = append(append(dst, `"attempt":`...), value...)
-		case HeaderScheduledAt:
-			dst = append(append(append(dst, `"scheduledAt":"`...), value...), '"')
-		case HeaderCause:
-			dst = append(append(append(dst, `"cause":"`...), value...), '"')
-		case HeaderTraceparent:
-			dst = append(append(append(dst, `"traceparent":"`...), value...), '"')
+		if header == HeaderAttempt { // a number
+			dst = append(dst, value...)
+		} else {
+			dst = appendString(dst, value)
 		}
 	})
 	return append(dst, "}}"...)
 }
 
+// memberOf has the members of "tickring" with the values of the headers.
+var memberOf = map[string]string{HeaderAttempt: "attempt", HeaderScheduledAt: "scheduledAt", HeaderCause: "cause",
+	HeaderTraceparent: "traceparent"}
+
 // about reads the member "tickring" of a run. It ignores unknown values.
 func about(raw []byte) About {
-	if len(raw) == 0 || raw[0] != '{' {
-		return About{}
-	}
 	said := map[string]string{}
-	s := scanner{b: raw}
-	err := s.members(func(s *scanner, key []byte) (err error) {
-		switch string(key) {
-		case "attempt":
-			var n int64
-			var ok bool
-			if n, ok, err = s.integer(); ok {
-				said[HeaderAttempt] = strconv.FormatInt(n, 10)
-			}
-		case "scheduledAt":
-			said[HeaderScheduledAt], err = s.anyText()
-		case "cause":
-			said[HeaderCause], err = s.anyText()
-		case "traceparent":
-			said[HeaderTraceparent], err = s.anyText()
-		default:
-			_, err = s.skip()
-		}
-		return err
-	})
-	if err != nil {
-		return About{}
-	}
-	return ParseAbout(func(header string) string { return said[header] })
+	members(raw, func(key, value []byte) { said[string(key)] = text(value) })
+	return ParseAbout(func(header string) string { return said[memberOf[header]] })
 }

@@ -9,48 +9,32 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
+const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 // TestParseAbout: missing and malformed values and those over a limit are ignored.
 func TestParseAbout(t *testing.T) {
+	least := "00-00000000000000000000000000000001-0000000000000001-00"
 	for _, c := range []struct {
-		attempt, instant, cause string
-		want                    About
+		attempt, instant, cause, traceparent string
+		want                                 About
 	}{
 		{},
-		{"3", "2026-01-02T03:04:05+01:00", "schedule", About{Attempt: 3, Instant: 1767319445, Cause: "schedule"}},
-		{"1000000", "9999-12-31T23:59:59Z", "a-b", About{Attempt: 1_000_000, Instant: maxInstant, Cause: "a-b"}},
-		{"0", "1970-01-01T00:00:00Z", "", About{}},
-		{"-1", "1969-12-31T00:00:00Z", "Schedule", About{}},
-		{"1000001", "none", "two words", About{}},
-		{"9999999999999999999999", strings.Repeat("2", 10_000), strings.Repeat("c", maxCause+1), About{}},
-		{"1 ", "2026-01-02", "x\r\ny", About{}},
-		{"2", "garbage", "retry", About{Attempt: 2, Cause: "retry"}},
+		{"3", "2026-01-02T03:04:05+01:00", "schedule", parent, About{3, 1767319445, "schedule", parent}},
+		{"1000000", "9999-12-31T23:59:59Z", "a-b", least, About{1_000_000, maxInstant, "a-b", least}},
+		{"0", "1970-01-01T00:00:00Z", "", parent + "-x", About{}},
+		{"-1", "1969-12-31T00:00:00Z", "Schedule", parent[:54], About{}},
+		{"1000001", "none", "two words", strings.ToUpper(parent), About{}},
+		{"9999999999999999999999", strings.Repeat("2", 10_000), strings.Repeat("c", maxCause+1), "01" + parent[2:], About{}},
+		{"1 ", "2026-01-02", "x\r\ny", parent[:53] + "0\n", About{}},
+		{"2", "garbage", "retry", parent[:35] + "_" + parent[36:], About{Attempt: 2, Cause: "retry"}},
+		{traceparent: parent[:20] + "-" + parent[21:]},
+		{traceparent: "00-00000000000000000000000000000000-00f067aa0ba902b7-01"},
+		{traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01"},
 	} {
-		header := map[string]string{HeaderAttempt: c.attempt, HeaderScheduledAt: c.instant, HeaderCause: c.cause}
+		header := map[string]string{HeaderAttempt: c.attempt, HeaderScheduledAt: c.instant, HeaderCause: c.cause,
+			HeaderTraceparent: c.traceparent}
 		if got := ParseAbout(func(name string) string { return header[name] }); got != c.want {
-			t.Errorf("%.40q %.40q %.40q: %+v, want %+v", c.attempt, c.instant, c.cause, got, c.want)
-		}
-	}
-}
-
-// TestTraceparent: values of traceparent that Trace Context does not allow are ignored.
-func TestTraceparent(t *testing.T) {
-	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-	for text, want := range map[string]string{
-		good: good,
-		"00-00000000000000000000000000000001-0000000000000001-00": "00-00000000000000000000000000000001-0000000000000001-00",
-		"":                          "",
-		good + "-x":                 "",
-		good[:54]:                   "",
-		strings.ToUpper(good):       "",
-		"01" + good[2:]:             "",
-		good[:53] + "0\n":           "",
-		good[:35] + "_" + good[36:]: "",
-		good[:20] + "-" + good[21:]: "",
-		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": "",
-		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": "",
-	} {
-		if got := ParseAbout(func(name string) string { return map[string]string{HeaderTraceparent: text}[name] }); got.Traceparent != want {
-			t.Errorf("%q: %q", text, got.Traceparent)
+			t.Errorf("%.40q: %+v, want %+v", header, got, c.want)
 		}
 	}
 }
@@ -90,7 +74,6 @@ func TestAboutTravels(t *testing.T) {
 func TestBodyIsXXLJobs(t *testing.T) {
 	r := Run{JobID: 1, LogID: 7}
 	plain := string(AppendRun(nil, &r))
-	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	r.About = About{Attempt: 2, Instant: 1767319445, Cause: "retry", Traceparent: parent}
 	check.Equal(t, string(AppendRun(nil, &r)), plain, "the body contains the About")
 	want := strings.TrimSuffix(plain, "}") + `,"tickring":{"attempt":2,"scheduledAt":"2026-01-02T02:04:05Z","cause":"retry","traceparent":"` + parent + `"}}`
@@ -100,10 +83,9 @@ func TestBodyIsXXLJobs(t *testing.T) {
 func TestMemberOfAnOrder(t *testing.T) {
 	for member, want := range map[string]About{
 		`{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","later":{}}`: {Attempt: 3, Instant: 1767319445},
-		`{"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`: {
-			Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-		`{"traceparent":7}`:                          {},
-		`{"attempt":"x","cause":7,"scheduledAt":[]}`: {},
+		`{"traceparent":"` + parent + `"}`:                                   {Traceparent: parent},
+		`{"traceparent":7}`:                                                  {},
+		`{"attempt":"x","cause":7,"scheduledAt":[]}`:                         {},
 		`"garbage"`: {}, `null`: {}, `[]`: {}, `{}`: {},
 	} {
 		r, err := DecodeRun([]byte(`{"jobId":1,"logId":7,"tickring":` + member + `}`))

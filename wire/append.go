@@ -1,60 +1,36 @@
 package wire
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
-
-const hexDigits = "0123456789abcdef"
 
 // appendString appends s as a JSON string. As encoding/json does, it writes
 // invalid UTF-8 as U+FFFD and escapes U+2028 and U+2029; it leaves < > & alone.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
+	start := 0 // of the bytes that are appended unchanged
+	for i, r := range s {
+		if r >= ' ' && r != '"' && r != '\\' && r != utf8.RuneError && r != '\u2028' && r != '\u2029' || strings.HasPrefix(s[i:], "\ufffd") {
 			continue
 		}
-		if c < utf8.RuneSelf {
-			dst = append(dst, s[start:i]...)
-			switch c {
-			case '"', '\\':
-				dst = append(dst, '\\', c)
-			case '\b':
-				dst = append(dst, '\\', 'b')
-			case '\f':
-				dst = append(dst, '\\', 'f')
-			case '\n':
-				dst = append(dst, '\\', 'n')
-			case '\r':
-				dst = append(dst, '\\', 'r')
-			case '\t':
-				dst = append(dst, '\\', 't')
-			default:
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-			}
-			i++
-			start = i
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
+		dst = append(dst, s[start:i]...)
+		start = i + 1
 		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\ufffd`...)
-			start = i + n
-		case r == '\u2028' || r == '\u2029':
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, '\\', 'u', '2', '0', '2', hexDigits[r&15])
-			start = i + n
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case strings.ContainsRune("\b\f\n\r\t", r):
+			dst = append(dst, '\\', "btn_fr"[r-'\b'])
+		default:
+			dst = fmt.Appendf(dst, `\u%04x`, r)
+			if r == '\u2028' || r == '\u2029' {
+				start = i + 3
+			}
 		}
-		i += n
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(append(dst, s[start:]...), '"')
 }
 
 // appendText appends `name` as it is (it brings its comma, quotes and colon)

@@ -1,13 +1,12 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
-	"unicode/utf8"
+	"slices"
 )
 
 // A CallbackItem is the result of one run, as reported by an executor.
@@ -68,229 +67,136 @@ func DecodeCallback(body []byte, most int) (Callback, error) {
 	if most <= 0 {
 		most = MaxItems
 	}
+	var list []byte
 	var c Callback
-	s := scanner{b: body}
-	var err error
-	switch s.peek() {
+	c.Broken = syntax(body)
+	switch begins(body) {
 	case '[':
-		err = c.list(&s, most)
+		list = body
 	case '{':
-		found := false
-		err = s.members(func(s *scanner, key []byte) error {
-			if string(key) != "callbackList" || s.peek() != '[' {
-				_, err := s.skip()
-				return err
-			}
-			found = true
-			return c.list(s, most)
-		})
-		if err == nil && !found {
-			return Callback{}, cmp.Or(s.end(), errors.New("the object has no array callbackList"))
-		}
 		c.Dialect = DialectD
+		list = callbackList(body, c.Broken == nil)
 	default:
-		if _, err := s.skip(); err != nil {
-			return Callback{}, err
-		}
-		return Callback{}, errors.New("the body is neither an array nor an object with callbackList")
+		return Callback{}, cmp.Or(c.Broken, errors.New("the body is neither an array nor an object with callbackList"))
 	}
-	if errors.Is(err, ErrTooManyItems) {
+	if list == nil {
+		return Callback{}, cmp.Or(c.Broken, errors.New("the object has no array callbackList"))
+	}
+	if err := c.read(space(list)[1:], most); err != nil {
 		return Callback{}, err
 	}
-	if c.Broken = cmp.Or(c.Broken, err, s.end()); c.Broken != nil && len(c.Items) == 0 {
+	if c.Broken != nil && len(c.Items) == 0 {
 		return Callback{}, c.Broken
 	}
 	return c, nil
 }
 
-// list reads an array of items, replacing the contents of c. If the array stops being JSON, the rest is read leniently.
-func (c *Callback) list(s *scanner, most int) error {
-	*c = Callback{}
-	if err := s.open('['); err != nil {
-		return err
-	}
-	for i, start := 0, s.i; ; i++ {
-		ok, err := s.more(i == 0, ']')
-		switch {
-		case err == nil && !ok:
-			return nil
-		case err == nil && i == most:
+// callbackList returns the object from its array callbackList on; nil if it has none.
+func callbackList(object []byte, valid bool) (list []byte) {
+	members(slices.Clip(object), func(key, value []byte) {
+		if string(key) == "callbackList" && value[0] == '[' && (valid || list == nil) {
+			list = value[:cap(value)] // the end of a list that is not JSON is not known
+		}
+	})
+	return list
+}
+
+// read reads the items of an array, whose bracket is not in b. From the first item on that is not JSON, or does not end as JSON
+// does, the rest is read leniently.
+func (c *Callback) read(b []byte, most int) error {
+	// An item without message has about 90 bytes; a wrong guess costs
+	// a growth of the slice, no more.
+	c.Items = make([]CallbackItem, 0, min(most, 1+len(b)/160))
+	for i := 0; begins(b) != ']' || i > 0; i++ {
+		if c.Broken != nil {
+			item, rest := cut(b)
+			if next := begins(rest); !json.Valid(item) || next != ',' && next != ']' && next != 0 {
+				return c.mend(b, i, most)
+			}
+		}
+		if i == most {
 			return tooMany(most)
 		}
-		var p parsed
-		if err == nil {
-			s.peek()
-			start = s.i
-			err = p.read(s)
-		} else if i > 0 { // the item before it has not ended there
-			i--
-			c.drop(i)
+		if b = c.add(i, b); begins(b) != ',' {
+			return nil
 		}
-		if err != nil {
-			c.Broken, s.i = err, len(s.b)
-			return c.mend(s.b[start:], i, most)
-		}
-		if c.Items == nil {
-			// An item without message has about 90 bytes; a wrong guess costs
-			// a growth of the slice, no more.
-			c.Items = make([]CallbackItem, 0, min(most, 1+(len(s.b)-s.i)/160))
-		}
-		c.add(i, &p)
+		b = space(b)[1:]
 	}
+	return nil
 }
 
 func tooMany(most int) error {
 	return fmt.Errorf("%w: at most %d are allowed in one callback", ErrTooManyItems, most)
 }
 
-// add adds item i, or why it cannot be used.
-func (c *Callback) add(i int, p *parsed) {
-	it, dialect, reason := p.judge()
+// add adds item i, the JSON value at the start of b, or why it cannot be used. It returns the bytes after the value.
+func (c *Callback) add(i int, b []byte) (rest []byte) {
+	it, dialect, reason, rest := parse(b)
 	if c.Dialect == DialectUnknown {
 		c.Dialect = dialect
 	}
 	if reason != "" {
 		c.Bad = append(c.Bad, &ItemError{Index: i, Reason: reason})
-		return
+	} else {
+		c.Items = append(c.Items, it)
 	}
-	c.Items = append(c.Items, it)
+	return rest
 }
 
-// drop removes item i, which is the last.
-func (c *Callback) drop(i int) {
-	if n := len(c.Bad); n > 0 && c.Bad[n-1].Index == i {
-		c.Bad = c.Bad[:n-1]
-		return
-	}
-	c.Items = c.Items[:len(c.Items)-1]
-}
-
-// parsed is an item with the fields read so far.
-type parsed struct {
-	it                                        CallbackItem
-	object, hasID, idOK, hasHandle, hasResult bool
-	handleCode, resultCode                    int64
-	resultMsg                                 string
-	broke                                     error // why it is not JSON
-}
-
-// read reads one value as an item. On a syntax error the fields read before it stay.
-func (p *parsed) read(s *scanner) (err error) {
-	if s.peek() != '{' {
-		_, err = s.skip()
-		return err
-	}
-	p.object = true
-	if err = s.open('{'); err != nil {
-		return err
-	}
-	it := &p.it
-	for first := true; ; first = false {
-		key, ok, err := s.key(first)
-		if err != nil || !ok {
-			return err
-		}
+// parse returns the item at the start of b, and the bytes after it; reason explains why it is unusable.
+func parse(b []byte) (it CallbackItem, dialect Dialect, reason string, rest []byte) {
+	var hasID, idOK, hasHandle bool
+	var code int64
+	var result []byte // executeResult
+	rest = members(b, func(key, value []byte) {
 		switch string(key) {
 		case "logId":
-			p.hasID = s.peek() != 'n'
-			it.LogID, p.idOK, err = s.integer()
+			hasID = value[0] != 'n'
+			it.LogID, idOK = integer(value)
 		case "logDateTim", "logDateTime":
-			var t int64
-			if t, ok, err = s.integer(); ok && t > 0 {
+			if t, ok := integer(value); ok && t > 0 {
 				it.LogTime = t
 			}
 		case "handleCode":
-			p.hasHandle = s.peek() != 'n'
-			p.handleCode, _, err = s.integer()
+			hasHandle = value[0] != 'n'
+			code, _ = integer(value)
 		case "handleMsg":
-			it.Msg, err = s.message()
+			it.Msg = text(value)
 		case "tickringData":
-			it.Data, err = s.anyText()
+			it.Data = text(value)
 		case "tickringRetryAfter":
-			it.RetryAfter, _, err = s.integer()
+			it.RetryAfter, _ = integer(value)
 			it.RetryAfter = max(NeverRetry, min(it.RetryAfter, math.MaxInt32))
 		case "executeResult":
-			if s.peek() != '{' {
-				_, err = s.skip()
-				break
+			if value[0] == '{' {
+				result = value
 			}
-			p.hasResult = true
-			p.resultCode, p.resultMsg, _, err = result(s)
-		default:
-			_, err = s.skip()
 		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// rest reads an item up to its message, which is then all that is left.
-func (p *parsed) rest(b []byte, said int) {
-	*p = parsed{}
-	_ = p.read(&scanner{b: b[:said]})
-	raw := bytes.TrimSpace(bytes.TrimPrefix(b[said:], []byte{'"'}))
-	if end := bytes.TrimRight(raw, endings); bytes.HasSuffix(end, []byte{'"'}) {
-		raw = end[:len(end)-1]
-	}
-	text := strings.ToValidUTF8(string(raw[:min(len(raw), utf8.UTFMax*MaxMessage)]), "\ufffd")
-	p.it.Msg, p.resultMsg = text, text
-}
-
-// judge returns the item; reason explains why it is unusable.
-func (p *parsed) judge() (it CallbackItem, dialect Dialect, reason string) {
+	})
 	switch {
-	case p.hasResult && p.hasHandle:
+	case result != nil && hasHandle:
 		dialect = DialectGo
-	case p.hasResult:
+	case result != nil:
 		dialect = DialectA
-	case p.hasHandle:
+	case hasHandle:
 		dialect = DialectB
 	}
-	it = p.it
-	code := p.handleCode
 	if code <= 0 {
-		code, it.Msg = p.resultCode, p.resultMsg
+		r := envelope(result)
+		code, it.Msg = int64(r.Code), r.Msg
 	}
 	it.Code = int(code)
 	switch {
-	case p.broke != nil:
-		reason = "its number and result cannot be read: " + p.broke.Error()
-	case !p.object:
+	case begins(b) != '{':
 		reason = "it is not an object"
-	case !p.hasID:
+	case !hasID:
 		reason = "logId is missing"
-	case !p.idOK || it.LogID <= 0:
+	case !idOK || it.LogID <= 0:
 		reason = "logId is not a positive whole number of 64 bits"
 	case code <= 0 || code > math.MaxInt32:
 		reason = "it has no result: neither handleCode nor executeResult.code is a positive whole number of 32 bits"
 	}
-	return it, dialect, reason
-}
-
-// result reads an object {code, msg}. ok reports whether the code was an integer. On an error it also returns the values read
-// before.
-func result(s *scanner) (code int64, msg string, ok bool, err error) {
-	if err = s.open('{'); err != nil {
-		return 0, "", false, err
-	}
-	for first := true; ; first = false {
-		key, more, err := s.key(first)
-		if err != nil || !more {
-			return code, msg, ok, err
-		}
-		switch string(key) {
-		case "code":
-			code, ok, err = s.integer()
-		case "msg":
-			msg, err = s.message()
-		default:
-			_, err = s.skip()
-		}
-		if err != nil {
-			return code, msg, ok, err
-		}
-	}
+	return it, dialect, reason, rest
 }
 
 // AppendCallback appends a callback body as an executor of dialect d sends it. DialectUnknown is encoded as DialectGo, which

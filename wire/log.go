@@ -29,22 +29,10 @@ func AppendLogRequest(dst []byte, q LogRequest) []byte {
 // returns an error unless logId is positive.
 func DecodeLogRequest(body []byte) (LogRequest, error) {
 	var q LogRequest
-	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
-		switch string(key) {
-		case "logId":
-			q.LogID, err = s.int64Field(key)
-		case "logDateTim", "logDateTime":
-			var t int64
-			if t, err = s.int64Field(key); t > 0 {
-				q.LogTime = t
-			}
-		case "fromLineNum":
-			q.FromLine, err = s.int32Field(key)
-		default:
-			_, err = s.skip()
-		}
-		return err
-	})
+	var time int64 // under its other name
+	err := decodeObject(body, field{"logId", &q.LogID}, field{"logDateTim", &q.LogTime}, field{"logDateTime", &time},
+		field{"fromLineNum", &q.FromLine})
+	q.LogTime = max(q.LogTime, time, 0)
 	if err == nil && q.LogID <= 0 {
 		err = errors.New("logId is missing or not positive")
 	}
@@ -72,23 +60,9 @@ func (r Reply) LogResult() (LogResult, error) {
 		return LogResult{}, errors.New("the reply has neither content nor data")
 	}
 	var res LogResult
-	err := decodeObject(r.Payload, func(s *scanner, key []byte) (err error) {
-		switch string(key) {
-		case "fromLineNum":
-			res.FromLine, err = s.int32Field(key)
-		case "toLineNum":
-			res.ToLine, err = s.int32Field(key)
-		case "logContent":
-			res.Content, err = s.anyText()
-		case "isEnd":
-			var raw []byte
-			raw, err = s.skip()
-			res.End = string(raw) == "true"
-		default:
-			_, err = s.skip()
-		}
-		return err
-	})
+	err := decodeObject(r.Payload, field{"fromLineNum", &res.FromLine}, field{"toLineNum", &res.ToLine},
+		field{"logContent", func(value []byte) { res.Content = text(value) }},
+		field{"isEnd", func(value []byte) { res.End = string(value) == "true" }})
 	if err != nil {
 		return LogResult{}, err
 	}
@@ -101,29 +75,23 @@ func (r Reply) LogResult() (LogResult, error) {
 func CutLog(body []byte, from int32) (res LogResult, ok bool) {
 	code := int64(CodeSuccess)
 	var raw []byte
-	s := scanner{b: body}
-	_ = s.members(func(s *scanner, key []byte) (err error) {
-		if string(key) == "code" {
-			code, _, err = s.integer()
-			return err
+	members(body, func(key, value []byte) {
+		switch string(key) {
+		case "code":
+			code, _ = integer(value)
+		case "content", "data":
+			members(value, func(key, value []byte) {
+				if string(key) == "logContent" && value[0] == '"' {
+					raw = value[1:]
+				}
+			})
 		}
-		if string(key) != "content" && string(key) != "data" || s.peek() != '{' {
-			_, err = s.skip()
-			return err
-		}
-		return s.members(func(s *scanner, key []byte) (err error) {
-			if string(key) == "logContent" && s.peek() == '"' {
-				raw = s.b[s.i+1:]
-			}
-			_, err = s.skip()
-			return err
-		})
 	})
 	end, lines := wholeLines(raw)
 	if code != CodeSuccess || end == 0 {
 		return LogResult{}, false
 	}
-	res = LogResult{FromLine: from, ToLine: from + int32(lines) - 1, Content: textOf(raw[:end], true)}
+	res = LogResult{FromLine: from, ToLine: from + int32(lines) - 1, Content: unescape(raw[:end])}
 	if lines == 0 {
 		res.ToLine, res.Content = from, res.Content+"… (the line is cut)\n"
 	}

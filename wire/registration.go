@@ -38,19 +38,7 @@ func DecodeRegistration(body []byte) (Registration, error) {
 		return Registration{}, errEmpty
 	}
 	var r Registration
-	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
-		switch string(key) {
-		case "registryGroup":
-			r.Group, err = s.textField(key)
-		case "registryKey":
-			r.App, err = s.textField(key)
-		case "registryValue":
-			r.Address, err = s.textField(key)
-		default:
-			_, err = s.skip()
-		}
-		return err
-	})
+	err := decodeObject(body, field{"registryGroup", &r.Group}, field{"registryKey", &r.App}, field{"registryValue", &r.Address})
 	if err != nil {
 		return Registration{}, err
 	}

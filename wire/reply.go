@@ -68,96 +68,46 @@ var errNoEnvelope = errors.New("the reply has no whole number as code")
 // DecodeReply reads the reply to any request, in all dialects. DecodeReply also accepts the array with which the Go executor
 // rejects runs. DecodeReply returns an error and the zero Reply if body is not a reply of the protocol.
 func DecodeReply(body []byte) (Reply, error) {
-	s := scanner{b: body}
-	var r Reply
-	var err error
-	if s.peek() == '[' {
-		r, err = arrayReply(&s)
-	} else {
-		r, err = envelope(&s)
-	}
-	if err == nil {
-		err = s.end()
-	}
-	if err == nil && !r.valid {
-		err = errNoEnvelope
-	}
-	if err != nil {
+	if err := syntax(body); err != nil {
 		return Reply{}, err
+	}
+	r := envelope(body)
+	if begins(body) == '[' {
+		r = arrayReply(body)
+	}
+	if !r.valid {
+		return Reply{}, errNoEnvelope
 	}
 	return r, nil
 }
 
-func envelope(s *scanner) (r Reply, err error) {
-	if err = s.open('{'); err != nil {
-		return r, err
-	}
-	for first := true; ; first = false {
-		key, more, err := s.key(first)
-		if err != nil || !more {
-			return r, err
-		}
+// envelope reads an object with a code. Values that a result lacks stay empty.
+func envelope(object []byte) (r Reply) {
+	members(object, func(key, value []byte) {
 		switch string(key) {
 		case "code":
 			var n int64
-			n, r.valid, err = s.integer()
+			n, r.valid = integer(value)
 			r.Code = int(n)
 		case "msg":
-			r.Msg, err = s.anyText()
+			r.Msg = text(value)
 		case "content", "data":
-			var raw []byte
-			if raw, err = s.skip(); err == nil && string(raw) != "null" {
-				r.Payload = raw
-				r.PayloadKey = "content"
-				if key[0] == 'd' {
-					r.PayloadKey = "data"
-				}
+			if value[0] != 'n' {
+				r.Payload, r.PayloadKey = value, string(key)
 			}
-		default:
-			_, err = s.skip()
 		}
-		if err != nil {
-			return r, err
-		}
-	}
+	})
+	return r
 }
 
-func arrayReply(s *scanner) (r Reply, err error) {
-	if err = s.open('['); err != nil {
-		return r, err
-	}
-	for first := true; ; first = false {
-		more, err := s.more(first, ']')
-		if err != nil || !more {
-			return r, err
+func arrayReply(array []byte) (r Reply) {
+	members(space(array)[1:], func(key, value []byte) {
+		if string(key) == "executeResult" && value[0] == '{' {
+			r = envelope(value)
 		}
-		if !first || s.peek() != '{' {
-			if _, err = s.skip(); err != nil {
-				return r, err
-			}
-			continue
-		}
-		r.Array = true
-		err = s.members(func(s *scanner, key []byte) (err error) {
-			switch {
-			case string(key) == "executeResult" && s.peek() == '{':
-				var n int64
-				n, r.Msg, r.valid, err = result(s)
-				r.Code = int(n)
-			default:
-				_, err = s.skip()
-			}
-			return err
-		})
-		if err != nil {
-			return r, err
-		}
-		// The Go executor uses this shape for refusals only. A success in it
-		// is something else talking.
-		if r.Code == CodeSuccess {
-			r.valid = false
-		}
-	}
+	})
+	// The Go executor uses this shape for refusals only. A success in it is something else talking.
+	return Reply{Code: r.Code, Msg: r.Msg, Array: true, valid: r.valid && r.Code != CodeSuccess}
 }
 
 // OK reports whether r was decoded and has code 200.

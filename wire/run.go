@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
+import "errors"
 
 // Block strategies. A block strategy decides about a new run while another run of its job is running on the executor.
 const (
@@ -66,42 +62,11 @@ func AppendRun(dst []byte, r *Run) []byte {
 // large.
 func DecodeRun(body []byte) (Run, error) {
 	var r Run
-	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
-		switch string(key) {
-		case "jobId":
-			r.JobID, err = s.int32Field(key)
-		case "executorHandler":
-			r.Handler, err = s.textField(key)
-		case "executorParams":
-			r.Params, err = s.textField(key)
-		case "executorBlockStrategy":
-			r.BlockStrategy, err = s.textField(key)
-		case "executorTimeout":
-			r.Timeout, err = s.int32Field(key)
-		case "logId":
-			r.LogID, err = s.int64Field(key)
-		case "logDateTime":
-			r.LogTime, err = s.int64Field(key)
-		case "glueType":
-			r.GlueType, err = s.textField(key)
-		case "glueSource":
-			r.GlueSource, err = s.textField(key)
-		case "glueUpdatetime":
-			r.GlueUpdated, err = s.int64Field(key)
-		case "broadcastIndex":
-			r.BroadcastIndex, err = s.int32Field(key)
-		case "broadcastTotal":
-			r.BroadcastTotal, err = s.int32Field(key)
-		case "tickring":
-			var raw []byte
-			if raw, err = s.skip(); err == nil {
-				r.About = about(raw)
-			}
-		default:
-			_, err = s.skip()
-		}
-		return err
-	})
+	err := decodeObject(body, field{"jobId", &r.JobID}, field{"executorHandler", &r.Handler}, field{"executorParams", &r.Params},
+		field{"executorBlockStrategy", &r.BlockStrategy}, field{"executorTimeout", &r.Timeout}, field{"logId", &r.LogID},
+		field{"logDateTime", &r.LogTime}, field{"glueType", &r.GlueType}, field{"glueSource", &r.GlueSource},
+		field{"glueUpdatetime", &r.GlueUpdated}, field{"broadcastIndex", &r.BroadcastIndex}, field{"broadcastTotal", &r.BroadcastTotal},
+		field{"tickring", func(value []byte) { r.About = about(value) }})
 	switch {
 	case err != nil:
 		return Run{}, err
@@ -140,81 +105,9 @@ func appendJobID(dst []byte, id int32) []byte {
 }
 
 func decodeJobID(body []byte) (id int32, err error) {
-	err = decodeObject(body, func(s *scanner, key []byte) (err error) {
-		if string(key) == "jobId" {
-			id, err = s.int32Field(key)
-		} else {
-			_, err = s.skip()
-		}
-		return err
-	})
+	err = decodeObject(body, field{"jobId", &id})
 	if err == nil && id <= 0 {
 		err = errors.New("jobId is missing or not positive")
 	}
 	return id, err
-}
-
-// decodeObject calls member for each key of the one object that body is; it
-// must take the value.
-func decodeObject(body []byte, member func(s *scanner, key []byte) error) error {
-	s := scanner{b: body}
-	if err := s.members(member); err != nil {
-		return err
-	}
-	return s.end()
-}
-
-func (s *scanner) members(member func(s *scanner, key []byte) error) error {
-	if err := s.open('{'); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		key, ok, err := s.key(first)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return nil
-		}
-		if err := member(s, key); err != nil {
-			return err
-		}
-	}
-}
-
-func (s *scanner) textField(key []byte) (string, error) {
-	if s.peek() == '"' {
-		return s.text()
-	}
-	raw, err := s.skip()
-	if err != nil {
-		return "", err
-	}
-	if string(raw) != "null" {
-		return "", fmt.Errorf("%s is not a string", key)
-	}
-	return "", nil
-}
-
-func (s *scanner) int64Field(key []byte) (int64, error) {
-	raw, err := s.skip()
-	if err != nil || string(raw) == "null" {
-		return 0, err
-	}
-	n, ok := integerOf(raw)
-	if !ok {
-		return 0, fmt.Errorf("%s is not a whole number of 64 bits", key)
-	}
-	return n, nil
-}
-
-func (s *scanner) int32Field(key []byte) (int32, error) {
-	n, err := s.int64Field(key)
-	if err == nil && (n < math.MinInt32 || n > math.MaxInt32) {
-		err = fmt.Errorf("%s is not a whole number of 32 bits", key)
-	}
-	if err != nil {
-		return 0, err
-	}
-	return int32(n), nil
 }

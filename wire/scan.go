@@ -1,16 +1,17 @@
 package wire
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
-	"unicode/utf16"
+	"strings"
 	"unicode/utf8"
 )
-
-// maxDepth limits the nesting of skipped values. The protocol needs 3; the limit keeps a hostile body from growing the stack.
-const maxDepth = 1000
 
 // A SyntaxError reports where and why a body is not JSON.
 type SyntaxError struct {
@@ -22,390 +23,206 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("not JSON at byte %d: %s", e.Offset, e.What)
 }
 
-// scanner reads one JSON text. It accepts everything that encoding/json accepts (down to maxDepth). Unlike encoding/json, it lets
-// the caller continue after a value of an unexpected type. Keys are matched exactly, and the last of equal keys counts.
-type scanner struct {
-	b     []byte
-	i     int
-	depth int
-
-	loose bool // texts are read by looseText
-	said  int  // start of the last message's value; 0: none was read
+// syntax returns a SyntaxError unless body is JSON.
+func syntax(body []byte) error {
+	if json.Valid(body) {
+		return nil
+	}
+	theirs, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, new(json.RawMessage)))
+	if !ok {
+		return nil
+	}
+	e := &SyntaxError{int(theirs.Offset), theirs.Error()}
+	if !strings.HasPrefix(e.What, "unexpected end") {
+		e.Offset-- // theirs is the end of the wrong byte
+	}
+	return e
 }
 
-func (s *scanner) fail(what string) error { return &SyntaxError{Offset: s.i, What: what} }
+// The functions below take JSON apart. Unlike encoding/json, they match keys exactly, and leave it to the caller what to do with a
+// value of an unexpected type. If a text is not JSON, they return any part of it.
 
-// peek skips white space and gives the next byte without taking it, 0 at the
-// end.
-func (s *scanner) peek() byte {
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; c {
-		case ' ', '\t', '\r', '\n':
-			s.i++
-		default:
-			return c
-		}
+// space returns b without the white space at its start.
+func space(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
+		b = b[1:]
+	}
+	return b
+}
+
+// begins returns the first byte of a value, without white space; 0 if there is none.
+func begins(b []byte) byte {
+	if b = space(b); len(b) > 0 {
+		return b[0]
 	}
 	return 0
 }
 
-// end succeeds if nothing but white space is left.
-func (s *scanner) end() error {
-	if s.peek(); s.i < len(s.b) {
-		return s.fail("something follows the value")
-	}
-	return nil
-}
-
-// open consumes one opening bracket.
-func (s *scanner) open(c byte) error {
-	if s.peek() != c {
-		return s.fail("expected " + string(c))
-	}
-	s.i++
-	s.depth++
-	if s.depth > maxDepth {
-		return s.fail("nested too deeply")
-	}
-	return nil
-}
-
-// more reports whether another member or element follows; it consumes the comma, or the closing bracket if none does.
-func (s *scanner) more(first bool, closing byte) (bool, error) {
-	switch c := s.peek(); {
-	case c == closing:
-		s.i++
-		s.depth--
-		return false, nil
-	case first:
-		return true, nil
-	case c == ',':
-		s.i++
-		return true, nil
-	}
-	return false, s.fail("expected , or " + string(closing))
-}
-
-// key takes the next key of an object and its colon. ok is false at the end of
-// the object. The bytes may alias the body.
-func (s *scanner) key(first bool) (key []byte, ok bool, err error) {
-	if ok, err = s.more(first, '}'); !ok || err != nil {
-		return nil, false, err
-	}
-	raw, escaped, err := s.quoted()
-	if err != nil {
-		return nil, false, err
-	}
-	if escaped {
-		raw = unescape(nil, raw)
-	}
-	if s.peek() != ':' {
-		return nil, false, s.fail("expected :")
-	}
-	s.i++
-	return raw, true, nil
-}
-
-// quoted reads a string and returns the text between its quotes, still escaped.
-func (s *scanner) quoted() (raw []byte, escaped bool, err error) {
-	if s.peek() != '"' {
-		return nil, false, s.fail("expected a string")
-	}
-	s.i++
-	start := s.i
-	for s.i < len(s.b) {
-		switch c := s.b[s.i]; {
-		case c == '"':
-			raw = s.b[start:s.i]
-			s.i++
-			return raw, escaped, nil
-		case c < 0x20:
-			return nil, false, s.fail("control character in a string")
-		case c != '\\':
-			s.i++
-		default:
-			escaped = true
-			s.i++
-			if s.i == len(s.b) {
-				return nil, false, s.fail("string without end")
-			}
-			switch s.b[s.i] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-				s.i++
-			case 'u':
-				s.i++
-				if _, ok := hex4(s.b[s.i:]); !ok {
-					return nil, false, s.fail("expected four hexadecimal digits")
-				}
-				s.i += 4
-			default:
-				return nil, false, s.fail("unknown escape")
-			}
-		}
-	}
-	return nil, false, s.fail("string without end")
-}
-
-// text reads a string and returns a copy of it, always valid UTF-8.
-func (s *scanner) text() (string, error) {
-	raw, escaped, err := s.quoted()
-	if err != nil {
-		return "", err
-	}
-	return textOf(raw, escaped), nil
-}
-
-func textOf(raw []byte, escaped bool) string {
-	if !escaped && utf8.Valid(raw) {
-		return string(raw)
-	}
-	return string(unescape(make([]byte, 0, len(raw)), raw))
-}
-
-// number reads a number and returns its bytes.
-func (s *scanner) number() ([]byte, error) {
-	start := s.i
-	digits := func() bool {
-		from := s.i
-		for s.i < len(s.b) && s.b[s.i]-'0' <= 9 {
-			s.i++
-		}
-		return s.i > from
-	}
-	if s.i < len(s.b) && s.b[s.i] == '-' {
-		s.i++
-	}
-	if s.i < len(s.b) && s.b[s.i] == '0' {
-		s.i++
-	} else if !digits() {
-		return nil, s.fail("expected a digit")
-	}
-	if s.i < len(s.b) && s.b[s.i] == '.' {
-		s.i++
-		if !digits() {
-			return nil, s.fail("expected a digit")
-		}
-	}
-	if s.i < len(s.b) && s.b[s.i]|0x20 == 'e' {
-		s.i++
-		if s.i < len(s.b) && (s.b[s.i] == '+' || s.b[s.i] == '-') {
-			s.i++
-		}
-		if !digits() {
-			return nil, s.fail("expected a digit")
-		}
-	}
-	return s.b[start:s.i], nil
-}
-
-func (s *scanner) literal(word string) error {
-	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
-		return s.fail("expected a value")
-	}
-	s.i += len(word)
-	return nil
-}
-
-// skip reads one value of any type and returns its bytes, without the white space before it.
-func (s *scanner) skip() (raw []byte, err error) {
-	c := s.peek()
-	start := s.i
-	switch c {
-	case '{':
-		if err := s.open('{'); err != nil {
-			return nil, err
-		}
-		for first := true; ; first = false {
-			_, ok, err := s.key(first)
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				break
-			}
-			if _, err := s.skip(); err != nil {
-				return nil, err
-			}
-		}
-	case '[':
-		if err := s.open('['); err != nil {
-			return nil, err
-		}
-		for first := true; ; first = false {
-			ok, err := s.more(first, ']')
-			if err != nil {
-				return nil, err
-			}
-			if !ok {
-				break
-			}
-			if _, err := s.skip(); err != nil {
-				return nil, err
-			}
-		}
+// cut returns the value at the start of b, without white space, and the bytes after it.
+func cut(b []byte) (value, rest []byte) {
+	b = space(b)
+	i := 0
+	switch begins(b) {
 	case '"':
-		_, _, err = s.quoted()
-	case 't':
-		err = s.literal("true")
-	case 'f':
-		err = s.literal("false")
-	case 'n':
-		err = s.literal("null")
-	case 0:
-		if s.i == len(s.b) {
-			return nil, s.fail("the text ends too early")
+		i = endOfString(b)
+	case '{', '[':
+		for depth := 1; depth > 0; {
+			if i++; i >= len(b) {
+				return b, nil
+			}
+			switch b[i] {
+			case '"':
+				i += endOfString(b[i:]) - 1
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+			}
 		}
-		return nil, s.fail("expected a value")
+		i++
 	default:
-		_, err = s.number()
+		for i < len(b) && b[i] > ' ' && b[i] != ',' && b[i] != ':' && b[i] != '}' && b[i] != ']' {
+			i++
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s.b[start:s.i], nil
+	return b[:i], b[i:]
 }
 
-// integer reads one value of any type. ok reports whether it was an integer in the range of int64: a number, with a fraction of
-// zeros at most, or a string, which Gson reads too.
-func (s *scanner) integer() (n int64, ok bool, err error) {
-	raw, err := s.skip()
-	if err != nil {
-		return 0, false, err
+// endOfString returns the length of the string at the start of b, with its quotes.
+func endOfString(b []byte) int {
+	for i := 1; ; {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n + 1
+		before := bytes.TrimRight(b[:i-1], `\`)
+		if escaped := (i - 1 - len(before)) % 2; escaped == 0 {
+			return i
+		}
 	}
-	n, ok = integerOf(raw)
-	return n, ok, nil
 }
 
-func integerOf(raw []byte) (int64, bool) {
-	if len(raw) > 2 && raw[0] == '"' {
-		raw = raw[1 : len(raw)-1]
+// members calls member for each member of the object at the start of b, and returns the bytes after the object. The keys are without
+// quotes. Keys and values alias b. If b starts with another value, members skips it.
+func members(b []byte, member func(key, value []byte)) (rest []byte) {
+	if begins(b) != '{' {
+		_, rest = cut(b)
+		return rest
 	}
-	if n, ok := digitsOf(raw); ok {
-		return n, true
+	rest = space(b)[1:]
+	for begins(rest) == '"' {
+		key, after := cut(rest)
+		if begins(after) != ':' {
+			return nil
+		}
+		value, after := cut(space(after)[1:])
+		if len(value) == 0 {
+			return nil
+		}
+		if key = key[1 : len(key)-1]; bytes.IndexByte(key, '\\') >= 0 {
+			key = []byte(unescape(key))
+		}
+		member(key, value)
+		if rest = space(after); begins(rest) == ',' {
+			rest = rest[1:]
+		}
 	}
-	if len(raw) == 0 || len(raw) > 64 || raw[0] != '-' && raw[0]-'0' > 9 {
+	if begins(rest) != '}' {
+		return nil
+	}
+	return space(rest)[1:]
+}
+
+// A field is a member of an object, and the variable for its value. The type of the variable decides which values are errors.
+type field struct {
+	name string
+	into any // *string: text or null; *int32, *int64: number or null; func([]byte): any value
+}
+
+// decodeObject reads body, which must be one object. Other members are ignored.
+func decodeObject(body []byte, fields ...field) error {
+	if err := syntax(body); err != nil {
+		return err
+	}
+	if begins(body) != '{' {
+		return &SyntaxError{len(body) - len(space(body)), "expected {"}
+	}
+	var err error
+	members(body, func(key, value []byte) {
+		for i := range fields {
+			if fields[i].name == string(key) {
+				err = cmp.Or(err, fields[i].set(value))
+				return
+			}
+		}
+	})
+	return err
+}
+
+func (f *field) set(value []byte) error {
+	null := value[0] == 'n'
+	switch into := f.into.(type) {
+	case func([]byte):
+		into(value)
+	case *string:
+		if *into = text(value); value[0] != '"' && !null {
+			return fmt.Errorf("%s is not a string", f.name)
+		}
+	case *int32:
+		n, ok := integer(value)
+		if *into = int32(n); !ok && !null || n != int64(*into) {
+			return fmt.Errorf("%s is not a whole number of 32 bits", f.name)
+		}
+	case *int64:
+		n, ok := integer(value)
+		if *into = n; !ok && !null {
+			return fmt.Errorf("%s is not a whole number of 64 bits", f.name)
+		}
+	}
+	return nil
+}
+
+// integer returns a value as an integer. ok reports whether it is one in the range of int64: a number, with a fraction of zeros at
+// most, or a string, which Gson reads too.
+func integer(value []byte) (n int64, ok bool) {
+	if len(value) > 2 && value[0] == '"' {
+		value = value[1 : len(value)-1]
+	}
+	if len(value) == 0 || len(value) > 64 || value[0] != '-' && value[0]-'0' > 9 {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
+	n, err := strconv.ParseInt(string(value), 10, 64)
 	if err == nil {
 		return n, true
 	}
-	if errors.Is(err, strconv.ErrRange) {
-		return 0, false
-	}
 	// 7.0 and 1e3: exact below 2^53 only.
-	f, err := strconv.ParseFloat(string(raw), 64)
+	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
 		return 0, false
 	}
 	return int64(f), true
 }
 
-// digitsOf is the case that nearly all numbers on the wire are: up to 18
-// digits and nothing else.
-func digitsOf(raw []byte) (n int64, ok bool) {
-	if len(raw) == 0 || len(raw) > 18 {
-		return 0, false
+// text returns a value as a text, always valid UTF-8: a string without escapes, null as empty, anything else as its JSON.
+func text(value []byte) string {
+	switch {
+	case string(value) == "null":
+		return ""
+	case len(value) < 2 || value[0] != '"':
+		return string([]rune(string(value)))
 	}
-	for _, c := range raw {
-		if c -= '0'; c > 9 {
-			return 0, false
-		} else {
-			n = n*10 + int64(c)
-		}
-	}
-	return n, true
+	return unescape(value[1 : len(value)-1])
 }
 
-// anyText reads one value of any type as a text: a string unchanged, null as empty, anything else as its JSON.
-func (s *scanner) anyText() (string, error) {
-	if s.peek() == '"' {
-		if s.loose {
-			return s.looseText()
-		}
-		return s.text()
+// unescape returns the text between the quotes of a string. Halves of surrogate pairs and invalid UTF-8 become U+FFFD.
+func unescape(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
+		return string(raw)
 	}
-	raw, err := s.skip()
-	if err != nil || string(raw) == "null" {
-		return "", err
-	}
-	return textOf(raw, false), nil
+	var s string
+	_ = json.Unmarshal(slices.Concat(quote, raw, quote), &s)
+	return s
 }
 
-// message is anyText for the message of a result; it notes where the message begins.
-func (s *scanner) message() (string, error) {
-	s.peek()
-	s.said = s.i
-	return s.anyText()
-}
-
-func hex4(b []byte) (rune, bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-// unescape appends the unescaped form of raw, the inside of a valid string. Halves of surrogate pairs and invalid UTF-8 become
-// U+FFFD.
-func unescape(dst, raw []byte) []byte {
-	for i := 0; i < len(raw); {
-		c := raw[i]
-		switch {
-		case c == '\\':
-			i++
-			c = raw[i]
-			i++
-			switch c {
-			case 'b':
-				dst = append(dst, '\b')
-			case 'f':
-				dst = append(dst, '\f')
-			case 'n':
-				dst = append(dst, '\n')
-			case 'r':
-				dst = append(dst, '\r')
-			case 't':
-				dst = append(dst, '\t')
-			case 'u':
-				r, _ := hex4(raw[i:])
-				i += 4
-				if utf16.IsSurrogate(r) {
-					pair := rune(utf8.RuneError)
-					if i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-						if low, ok := hex4(raw[i+2:]); ok {
-							pair = utf16.DecodeRune(r, low)
-						}
-					}
-					if pair != utf8.RuneError {
-						i += 6
-					}
-					r = pair
-				}
-				dst = utf8.AppendRune(dst, r)
-			default:
-				dst = append(dst, c)
-			}
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-			i++
-		default:
-			r, n := utf8.DecodeRune(raw[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
-		}
-	}
-	return dst
-}
+var quote = []byte{'"'}

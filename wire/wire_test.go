@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,22 +15,6 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 )
-
-// runJSON is the body of /run as encoding/json would have it.
-type runJSON struct {
-	JobID                 int32  `json:"jobId"`
-	ExecutorHandler       string `json:"executorHandler"`
-	ExecutorParams        string `json:"executorParams"`
-	ExecutorBlockStrategy string `json:"executorBlockStrategy"`
-	ExecutorTimeout       int32  `json:"executorTimeout"`
-	LogID                 int64  `json:"logId"`
-	LogDateTime           int64  `json:"logDateTime"`
-	GlueType              string `json:"glueType"`
-	GlueSource            string `json:"glueSource"`
-	GlueUpdatetime        int64  `json:"glueUpdatetime"`
-	BroadcastIndex        int32  `json:"broadcastIndex"`
-	BroadcastTotal        int32  `json:"broadcastTotal"`
-}
 
 // hostile draws strings with what breaks encoders: control characters, quotes,
 // separators that JavaScript minds, surrogates, invalid UTF-8.
@@ -52,27 +37,15 @@ func asJSON(t testing.TB, s string) string {
 	return out
 }
 
-type fataler interface {
-	Fatalf(string, ...any)
-}
-
-func fromJSON(t fataler, b []byte) runJSON {
-	var got runJSON
-	if err := json.Unmarshal(b, &got); err != nil {
-		t.Fatalf("not JSON: %v\n%q", err, b)
-	}
-	return got
-}
-
-func TestAppendRunIsWhatEncodingJSONReads(t *testing.T) {
+func TestRunRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := Run{
-			JobID:          rapid.Int32().Draw(rt, "jobId"),
+			JobID:          rapid.Int32Min(1).Draw(rt, "jobId"),
 			Handler:        hostile().Draw(rt, "handler"),
 			Params:         hostile().Draw(rt, "params"),
 			BlockStrategy:  hostile().Draw(rt, "block"),
 			Timeout:        rapid.Int32().Draw(rt, "timeout"),
-			LogID:          rapid.Int64().Draw(rt, "logId"),
+			LogID:          rapid.Int64Min(1).Draw(rt, "logId"),
 			LogTime:        rapid.Int64().Draw(rt, "logTime"),
 			GlueType:       hostile().Draw(rt, "glueType"),
 			GlueSource:     hostile().Draw(rt, "glueSource"),
@@ -81,26 +54,12 @@ func TestAppendRunIsWhatEncodingJSONReads(t *testing.T) {
 			BroadcastTotal: rapid.Int32().Draw(rt, "total"),
 		}
 		b := AppendRun(nil, &r)
-		if !utf8.Valid(b) {
-			rt.Fatalf("not UTF-8: %q", b)
+		got, err := DecodeRun(b)
+		for _, s := range []*string{&r.Handler, &r.Params, &r.BlockStrategy, &r.GlueType, &r.GlueSource} {
+			*s = asJSON(t, *s)
 		}
-		want := runJSON{r.JobID, asJSON(t, r.Handler), asJSON(t, r.Params), asJSON(t, r.BlockStrategy), r.Timeout, r.LogID, r.LogTime,
-			asJSON(t, r.GlueType), asJSON(t, r.GlueSource), r.GlueUpdated, r.BroadcastIndex, r.BroadcastTotal}
-		if d := cmp.Diff(want, fromJSON(rt, b)); d != "" {
-			rt.Fatalf("lost on the way (-want +got):\n%s", d)
-		}
-		// Our decoder reads the output of encoding/json, and vice versa.
-		theirs, err := json.Marshal(want)
-		if err != nil {
-			rt.Fatalf("%v", err)
-		}
-		x, errX := DecodeRun(b)
-		y, errY := DecodeRun(theirs)
-		if (errX == nil) != (r.JobID > 0 && r.LogID > 0) || (errX == nil) != (errY == nil) {
-			rt.Fatalf("errors: %v, %v", errX, errY)
-		}
-		if d := cmp.Diff(x, y); d != "" {
-			rt.Fatalf("ours and theirs differ:\n%s", d)
+		if err != nil || got != r || !json.Valid(b) || !utf8.Valid(b) {
+			rt.Fatalf("%q: %+v came back as %+v, %v", b, r, got, err)
 		}
 	})
 }
@@ -123,85 +82,63 @@ func TestAppendRunBytes(t *testing.T) {
 func TestSmallRequests(t *testing.T) {
 	check.Equal(t, string(AppendKill(nil, KillRequest{3})), `{"jobId":3}`)
 	check.Equal(t, string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})), `{"jobId":2147483647}`)
-	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})),
-		`{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
-		t.Error(got)
-	}
-	for _, spelling := range []string{"logDateTim", "logDateTime"} {
-		q, err := DecodeLogRequest([]byte(`{"logId":7,"` + spelling + `":9,"fromLineNum":2}`))
-		if want := (LogRequest{7, 9, 2}); err != nil || q != want {
-			t.Errorf("%s: %+v, %v", spelling, q, err)
-		}
+	check.Equal(t, string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})),
+		`{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
+	check.Equal(t, string(AppendReply(nil, CodeFailure, "")), `{"code":500,"msg":null,"content":null,"data":null}`)
+	for _, times := range []string{`"logDateTim":9`, `"logDateTime":9`, `"logDateTime":9,"logDateTim":0`} {
+		q, err := DecodeLogRequest([]byte(`{"logId":7,` + times + `,"fromLineNum":2}`))
+		check.OK(t, err)
+		check.Equal(t, q, LogRequest{7, 9, 2}, "%s", times)
 	}
 	for _, bad := range []string{`{}`, `{"jobId":0}`, `{"jobId":-1}`, `{"jobId":2147483648}`, `{"jobId":"x"}`, `[]`, ``, `{"jobId":1}x`} {
-		if k, err := DecodeKill([]byte(bad)); err == nil {
-			t.Errorf("DecodeKill(%s) = %v, want an error", bad, k)
+		k, errKill := DecodeKill([]byte(bad))
+		b, errBeat := DecodeIdleBeat([]byte(bad))
+		if errKill == nil || errBeat == nil {
+			t.Errorf("%s: %v, %v, want errors", bad, k, b)
 		}
-		if b, err := DecodeIdleBeat([]byte(bad)); err == nil {
-			t.Errorf("DecodeIdleBeat(%s) = %v, want an error", bad, b)
-		}
-	}
-	if got, want := string(AppendReply(nil, CodeFailure, "")), `{"code":500,"msg":null,"content":null,"data":null}`; got != want {
-		t.Error(got)
 	}
 }
 
-func TestDecodeCallback(t *testing.T) {
-	item := func(id int64, code int, msg string) CallbackItem {
-		return CallbackItem{LogID: id, LogTime: 1586629003729, Code: code, Msg: msg}
+// list returns the contents of a callback: its dialect, its items, and the positions of unusable items.
+func list(c Callback) string {
+	var bad []int
+	for _, b := range c.Bad {
+		bad = append(bad, b.Index)
 	}
-	for _, c := range []struct {
-		name, body string
-		want       []CallbackItem
-		dialect    Dialect
-		bad        []int
-	}{
-		{"A", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":null}}]`, []CallbackItem{item(7, 200, "")},
-			DialectA, nil},
-		{"B and C", `[{"logId":7,"logDateTim":1586629003729,"handleCode":500,"handleMsg":"no"}]`, []CallbackItem{item(7, 500, "no")},
-			DialectB, nil},
-		{"D", `{"callbackList":[{"logId":7,"logDateTime":1586629003729,"handleCode":502,"handleMsg":"job execute timeout "}]}`,
-			[]CallbackItem{item(7, 502, "job execute timeout ")}, DialectD, nil},
-		{"Go", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":"a"},"handleCode":200,"handleMsg":"b"}]`,
-			[]CallbackItem{item(7, 200, "b")}, DialectGo, nil},
-		{"handleCode 0", `[{"logId":7,"logDateTim":1586629003729,"handleCode":0,"handleMsg":"b","executeResult":{"code":500,"msg":"a"}}]`,
-			[]CallbackItem{item(7, 500, "a")}, DialectGo, nil},
-		{"null result beside handleCode", `[{"logId":7,"logDateTim":1586629003729,"executeResult":null,"handleCode":200}]`,
-			[]CallbackItem{item(7, 200, "")}, DialectB, nil},
-		{"msg an object", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":{"a": [1]}}}]`,
-			[]CallbackItem{item(7, 200, `{"a": [1]}`)}, DialectA, nil},
-		{"msg a number", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200,"handleMsg":1.5}]`, []CallbackItem{item(7, 200, `1.5`)},
-			DialectB, nil},
-		{"twice the same", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200},{"logId":7,"logDateTim":1586629003729,"handleCode":200}]`,
-			[]CallbackItem{item(7, 200, ""), item(7, 200, "")}, DialectB, nil},
-		{"numbers as Gson reads them", ` [ {"logId" : "7", "logDateTim":1586629003729.0,"handleCode":2e2} ] `, []CallbackItem{item(7, 200, "")},
-			DialectB, nil},
-		{"time unreadable", `[{"logId":7,"logDateTime":"yesterday","handleCode":200}]`, []CallbackItem{{LogID: 7, Code: 200}}, DialectB, nil},
-		{"largest id", `[{"logId":9223372036854775807,"handleCode":200}]`, []CallbackItem{{LogID: math.MaxInt64, Code: 200}}, DialectB, nil},
+	return fmt.Sprint(c.Dialect, " ", c.Items, " ", bad)
+}
+
+func TestDecodeCallback(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"A", `[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":null}}]`, "A [{7 5 200   0}] []"},
+		{"B and C", `[{"logId":7,"logDateTim":5,"handleCode":500,"handleMsg":"no"}]`, "B [{7 5 500 no  0}] []"},
+		{"D", `{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":502,"handleMsg":"job execute timeout "}]}`,
+			"D [{7 5 502 job execute timeout   0}] []"},
+		{"Go", `[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"a"},"handleCode":200,"handleMsg":"b"}]`, "Go [{7 5 200 b  0}] []"},
+		{"handleCode 0", `[{"logId":7,"handleCode":0,"handleMsg":"b","executeResult":{"code":500,"msg":"a"}}]`, "Go [{7 0 500 a  0}] []"},
+		{"null result beside handleCode", `[{"logId":7,"executeResult":null,"handleCode":200}]`, "B [{7 0 200   0}] []"},
+		{"msg an object", `[{"logId":7,"executeResult":{"code":200,"msg":{"a": [1]}}}]`, `A [{7 0 200 {"a": [1]}  0}] []`},
+		{"msg a number", `[{"logId":7,"handleCode":200,"handleMsg":1.5}]`, "B [{7 0 200 1.5  0}] []"},
+		{"twice the same", `[{"logId":7,"handleCode":200},{"logId":7,"handleCode":200}]`, "B [{7 0 200   0} {7 0 200   0}] []"},
+		{"numbers as Gson reads them", ` [ {"logId" : "7", "logDateTim":1586629003729.0,"handleCode":2e2} ] `, "B [{7 1586629003729 200   0}] []"},
+		{"time unreadable", `[{"logId":7,"logDateTime":"yesterday","handleCode":200}]`, "B [{7 0 200   0}] []"},
+		{"largest id", `[{"logId":9223372036854775807,"handleCode":200}]`, "B [{9223372036854775807 0 200   0}] []"},
 		{"escaped key and text", `[{"log\u0049d":7,"handleCode":200,"handleMsg":"\ud83d\ude00\ud800\u2028\/"}]`,
-			[]CallbackItem{{LogID: 7, Code: 200, Msg: "\U0001f600\ufffd\u2028/"}}, DialectB, nil},
+			"B [{7 0 200 \U0001f600\ufffd\u2028/  0}] []"},
 		{"some unusable", `[{"handleCode":200},{"logId":0,"handleCode":200},{"logId":-3,"handleCode":200},{"logId":1.5,"handleCode":200},{"logId":9223372036854775808,"handleCode":200},{"logId":null,"handleCode":200},{"logId":8,"handleCode":200},null,[],{"logId":9},{"logId":9,"executeResult":{"code":"x"}}]`,
-			[]CallbackItem{{LogID: 8, Code: 200}}, DialectB, []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 10}},
+			"B [{8 0 200   0}] [0 1 2 3 4 5 7 8 9 10]"},
 		{"data", `[{"logId":7,"handleCode":200,"tickringData":"d\u00e9"},{"logId":8,"handleCode":200,"tickringData":null},{"logId":9,"handleCode":200,"tickringData":{"a":1}}]`,
-			[]CallbackItem{{LogID: 7, Code: 200, Data: "dé"}, {LogID: 8, Code: 200}, {LogID: 9, Code: 200, Data: `{"a":1}`}}, DialectB, nil},
+			`B [{7 0 200  dé 0} {8 0 200   0} {9 0 200  {"a":1} 0}] []`},
 		{"a word on the retry", `[{"logId":7,"handleCode":500,"tickringRetryAfter":300},{"logId":8,"handleCode":500,"tickringRetryAfter":-7},{"logId":9,"handleCode":500,"tickringRetryAfter":"soon"},{"logId":10,"handleCode":500,"tickringRetryAfter":9223372036854775807}]`,
-			[]CallbackItem{{LogID: 7, Code: 500, RetryAfter: 300}, {LogID: 8, Code: 500, RetryAfter: NeverRetry}, {LogID: 9, Code: 500},
-				{LogID: 10, Code: 500, RetryAfter: math.MaxInt32}}, DialectB, nil},
-		{"empty array", `[]`, nil, DialectUnknown, nil},
-		{"empty D", `{"callbackList":[]}`, nil, DialectD, nil},
-		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, []CallbackItem{{LogID: 7, Code: 200}},
-			DialectD, nil},
+			"B [{7 0 500   300} {8 0 500   -1} {9 0 500   0} {10 0 500   2147483647}] []"},
+		{"empty array", `[]`, "unknown [] []"},
+		{"empty D", `{"callbackList":[]}`, "D [] []"},
+		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, "D [{7 0 200   0}] []"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeCallback([]byte(c.body), 0)
 			check.OK(t, err)
-			var bad []int
-			for _, b := range got.Bad {
-				bad = append(bad, b.Index)
-			}
-			check.Equal(t, cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)), "", "items (-want +got)")
-			check.Equal(t, cmp.Diff(c.bad, bad), "", "bad (-want +got)")
-			check.Equal(t, got.Dialect, c.dialect, "dialect")
+			check.Equal(t, list(got), c.want)
 		})
 	}
 }
@@ -311,6 +248,8 @@ func TestVerdict(t *testing.T) {
 		{``, VerdictGarbage, ""},
 		{`{"code":200`, VerdictGarbage, ""},
 		{`200`, VerdictGarbage, ""},
+		{`{"Code":200}`, VerdictGarbage, ""}, // keys are matched exactly, and the last of equal keys counts
+		{`{"code":500,"c\u006fde":200,"Code":500}`, VerdictAccepted, ""},
 	} {
 		r, err := DecodeReply([]byte(c.body))
 		if got := r.Verdict(); got != c.want || r.Msg != c.msg {
@@ -396,19 +335,13 @@ func BenchmarkAppendRun(b *testing.B) {
 }
 
 func BenchmarkDecodeCallback(b *testing.B) {
-	for _, c := range []struct {
-		name string
-		body []byte
-	}{
-		{"1", AppendCallback(nil, DialectGo, batch(1))},
-		{"50", AppendCallback(nil, DialectB, batch(50))},
-		{"5000", AppendCallback(nil, DialectA, batch(5000))},
-	} {
-		b.Run(c.name, func(b *testing.B) {
+	for n, d := range map[int]Dialect{1: DialectGo, 50: DialectB, 5000: DialectA} {
+		body := AppendCallback(nil, d, batch(n))
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(c.body)))
+			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				check.Call(b)(DecodeCallback(c.body, 0))
+				check.Call(b)(DecodeCallback(body, 0))
 			}
 		})
 	}
@@ -461,23 +394,18 @@ func TestCallbackThatIsNotJSON(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		`[` + before + `,{"logId":2,"handleCode":500,"handleMsg":"cut o`: "1 200 ok, 2 500 cut o",
-		`[` + before + `,{"logId":2,"handleCode":50`:                     "1 200 ok, 1 bad",
-		`[` + before + `] trailing`:                                      "1 200 ok",
-		`[` + before + ` trailing`:                                       `1 200 ok"} trailing`,
-		`{"callbackList":[` + before + `],`:                              "1 200 ok",
-		`[{"logId":1,"handleCode":200} trailing`:                         "1 200 ",
-		`[{"logId":1,"handleCode":200},{"logId":2,"handleC`:              "1 200 , 1 bad",
+		`[` + before + `,{"logId":2,"handleCode":500,"handleMsg":"cut o`: "B [{1 1 200 ok  0} {2 0 500 cut o  0}] []",
+		`[` + before + `,{"logId":2,"handleCode":50`:                     "B [{1 1 200 ok  0}] [1]",
+		`[` + before + `] trailing`:                                      "B [{1 1 200 ok  0}] []",
+		`[` + before + ` trailing`:                                       `B [{1 1 200 ok"} trailing  0}] []`,
+		`{"callbackList":[` + before + `],`:                              "D [{1 1 200 ok  0}] []",
+		`[{"logId":1,"handleCode":200} trailing`:                         "B [{1 0 200   0}] []",
+		`[{"logId":1,"handleCode":200},{"logId":2,"handleC`:              "B [{1 0 200   0}] [1]",
+		// A part between two messages is not JSON: the rest is the first one.
+		`[{"logId":1,"executeResult":{"code":500,"msg":"a"},"x":'',"handleCode":500,"handleMsg":"a"}]`: `A [{1 0 500 a"},"x":'',"handleCode":500,"handleMsg":"a  0}] []`,
 	} {
 		got, err := DecodeCallback([]byte(body), 0)
-		var list []string
-		for _, it := range got.Items {
-			list = append(list, fmt.Sprint(it.LogID, " ", it.Code, " ", it.Msg))
-		}
-		if len(got.Bad) > 0 {
-			list = append(list, fmt.Sprint(len(got.Bad), " bad"))
-		}
-		if text := strings.Join(list, ", "); err != nil || got.Broken == nil || text != want {
+		if text := list(got); err != nil || got.Broken == nil || text != want {
 			t.Errorf("%s: %s, %v, want %s", body, text, err, want)
 		}
 	}

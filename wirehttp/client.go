@@ -1,6 +1,7 @@
 package wirehttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -122,10 +123,9 @@ var (
 // A Client calls executors. A Client is safe for concurrent use and must be closed. A Client follows no redirects and uses no
 // proxy. A Client never repeats a request after its first byte was sent.
 type Client struct {
-	timeout time.Duration
-	pool    *pool
-	plain   transport
-	secure  transport
+	timeout   time.Duration
+	pool      *pool
+	transport transport
 }
 
 // New returns a client. The client opens no connection and starts no goroutine before the first call.
@@ -140,20 +140,12 @@ func New(o ClientOptions) *Client {
 		o.Dial = o.Policy.Dialer(0).DialContext
 	}
 	p := newPool(o.MaxConnsPerHost)
-	return &Client{
-		timeout: o.Timeout,
-		pool:    p,
-		plain:   &plain{pool: p, dial: o.Dial, check: o.Policy.CheckContext},
-		secure:  newViaNetHTTP(o.Dial, o.Policy.CheckContext, o.TLS, o.MaxConnsPerHost, o.Timeout),
-	}
+	return &Client{o.Timeout, p, transport{p, o.Dial, o.Policy.CheckContext, cmp.Or(o.TLS, &tls.Config{})}}
 }
 
 // Close closes idle connections. Calls in progress continue, and then close their connections. Later calls send nothing and
 // return ErrClosed.
-func (c *Client) Close() {
-	c.plain.closeIdle()
-	c.secure.closeIdle()
-}
+func (c *Client) Close() { c.pool.close() }
 
 // Run sends the order to start the run r to the executor at the base URL base. r.About is sent in headers. Run uses the path
 // of auth.Dialect. If the executor proves that it does not know this path, Run uses the other path.
@@ -261,11 +253,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange,
 	room := bodies.Get().(*[]byte)
 	defer putBody(room)
 	x.host, x.deadline, x.room = h, deadline, (*room)[:0]
-	t := c.plain
-	if h.base.HTTPS {
-		t = c.secure
-	}
-	res, err := t.roundTrip(ctx, &x)
+	res, err := c.transport.roundTrip(ctx, &x)
 	if res.body != nil {
 		*room = res.body
 	}

@@ -12,13 +12,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/internal/safedial"
@@ -30,55 +33,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var local = safedial.Policy{AllowLoopback: true}
 
-// A flavor is one way of carrying the same calls: all must return the same for
-// the same executor.
-type flavor struct {
-	name   string
-	scheme string
-	client func(o ClientOptions) *Client
-}
-
-func flavors() []flavor {
-	_, pool := certificate()
-	return []flavor{
-		{"hand-kept", "http", New},
-		{"net/http", "http", viaNetHTTPOnly},
-		{"net/http with TLS", "https", func(o ClientOptions) *Client {
-			o.TLS = &tls.Config{RootCAs: pool, ServerName: "example.com"}
-			return New(o)
-		}},
+// each runs a test with http and with https, which must return the same for the same executor.
+func each(t *testing.T, test func(t *testing.T, scheme string)) {
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) { test(t, scheme) })
 	}
 }
 
-func eachFlavor(t *testing.T, test func(t *testing.T, f flavor)) {
-	for _, f := range flavors() {
-		t.Run(f.name, func(t *testing.T) { test(t, f) })
-	}
-}
-
-// open returns a client that closes with the test.
-func (f flavor) open(t testing.TB, o ClientOptions) *Client {
-	c := f.client(o)
+// newClient returns a client that trusts the certificate of serve, and closes with the test.
+func newClient(t testing.TB, o ClientOptions) *Client {
+	_, roots := certificate()
+	o.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com"}
+	c := New(o)
 	t.Cleanup(c.Close)
 	return c
 }
-
-// newClient returns a hand-kept client that closes with the test.
-func newClient(t testing.TB, o ClientOptions) *Client { return flavor{client: New}.open(t, o) }
-
-// viaNetHTTPOnly returns a client that uses net/http for http too.
-func viaNetHTTPOnly(o ClientOptions) *Client {
-	c := New(o)
-	c.plain = &both{c.secure, c.plain}
-	return c
-}
-
-type both struct {
-	transport
-	pool transport
-}
-
-func (b *both) closeIdle() { b.transport.closeIdle(); b.pool.closeIdle() }
 
 // certificate returns the certificate of net/http/httptest for example.com, and the pool that a client verifies it with.
 var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
@@ -91,82 +60,66 @@ var certificate = sync.OnceValues(func() (tls.Certificate, *x509.CertPool) {
 
 // server speaks to each connection by script, below HTTP.
 type server struct {
-	ln    net.Listener
 	conns atomic.Int64 // accepted
 	reqs  atomic.Int64 // read whole by read
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	open  map[net.Conn]bool
-	last  *http.Request
-	body  []byte
+	last  atomic.Pointer[request]
+}
+
+type request struct {
+	*http.Request
+	body []byte
 }
 
 // serve starts a server whose every connection is handled by script, and
-// closed after it. Its end ends the connections and waits for the scripts.
+// closed after it. The end of the test ends the connections, and waits for the scripts.
 func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *bufio.Reader)) (s *server, base string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check.OK(t, err)
-	s = &server{ln: ln, open: map[net.Conn]bool{}}
 	base = scheme + "://" + ln.Addr().String() + "/"
 	if scheme == "https" {
 		cert, _ := certificate()
-		s.ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
+		ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
 	}
-	s.wg.Go(func() {
+	s = &server{}
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	context.AfterFunc(t.Context(), func() { ln.Close() })
+	running.Go(func() {
 		for {
-			c, err := s.ln.Accept()
+			c, err := ln.Accept()
 			if err != nil {
 				return
 			}
 			s.conns.Add(1)
-			s.mu.Lock()
-			s.open[c] = true
-			s.mu.Unlock()
-			s.wg.Go(func() {
+			context.AfterFunc(t.Context(), func() { c.Close() })
+			running.Go(func() {
 				defer c.Close()
 				script(s, c, bufio.NewReader(c))
 			})
 		}
 	})
-	t.Cleanup(func() {
-		s.ln.Close()
-		s.mu.Lock()
-		for c := range s.open {
-			c.Close()
-		}
-		s.mu.Unlock()
-		s.wg.Wait()
-	})
 	return s, base
 }
 
-// read reads one complete request.
-func (s *server) read(br *bufio.Reader) bool {
+// read reads one complete request; nil: there is none.
+func (s *server) read(br *bufio.Reader) *request {
 	r, err := http.ReadRequest(br)
 	if err != nil {
-		return false
+		return nil
 	}
-	b, err := io.ReadAll(r.Body)
+	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return false
+		return nil
 	}
 	s.reqs.Add(1)
-	s.mu.Lock()
-	s.last, s.body = r, b
-	s.mu.Unlock()
-	return true
-}
-
-func (s *server) request() (*http.Request, []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last, s.body
+	s.last.Store(&request{r, body})
+	return &request{r, body}
 }
 
 // answering sends the same bytes to every request.
 func answering(response string) func(s *server, c net.Conn, br *bufio.Reader) {
 	return func(s *server, c net.Conn, br *bufio.Reader) {
-		for s.read(br) {
+		for s.read(br) != nil {
 			if _, err := io.WriteString(c, response); err != nil {
 				return
 			}
@@ -177,7 +130,7 @@ func answering(response string) func(s *server, c net.Conn, br *bufio.Reader) {
 // once is answering for a response that ends with its connection.
 func once(response string) func(s *server, c net.Conn, br *bufio.Reader) {
 	return func(s *server, c net.Conn, br *bufio.Reader) {
-		if s.read(br) {
+		if s.read(br) != nil {
 			_, _ = io.WriteString(c, response)
 		}
 	}
@@ -197,122 +150,105 @@ var aRun = wire.Run{JobID: 3, Handler: "demo", Params: "p\n\u2028", BlockStrateg
 func TestOutcomes(t *testing.T) {
 	goRefusal := `[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"Task not registered"},"handleCode":500,"handleMsg":"Task not registered"}]`
 	hang := func(s *server, c net.Conn, br *bufio.Reader) {
-		if s.read(br) {
+		if s.read(br) != nil {
 			_, _ = br.ReadByte() // until the client gives up
 		}
 	}
 	for _, c := range []struct {
 		name   string
 		script func(s *server, c net.Conn, br *bufio.Reader)
-		kind   Kind
-		status int
-		code   int
-		msg    string
-		err    bool
+		want   string // kind, HTTP status, code and message, and * if there is an error
 	}{
-		{"accepted", answering(http11("200 OK", yes)), Accepted, 200, 200, "", false},
-		{"accepted, status without reason", answering(strings.Replace(http11("200 OK", yes), " OK", "", 1)), Accepted, 200, 200, "", false},
+		{"accepted", answering(http11("200 OK", yes)), "accepted 200 200"},
+		{"accepted, status without reason", answering(strings.Replace(http11("200 OK", yes), " OK", "", 1)), "accepted 200 200"},
 		{"accepted, chunked", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cod\r\n8;x=y\r\ne\": 200}\r\n0\r\nX: " +
-			"y\r\n\r\n"), Accepted, 200, 200, "", false},
-		{"accepted, body until the end", once("HTTP/1.1 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
-		{"accepted, HTTP/1.0", once("HTTP/1.0 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
-		{"accepted after 103", answering("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + http11("200 OK", yes)), Accepted, 200, 200, "", false},
-		{"accepted with 201", answering(http11("201 Created", yes)), Accepted, 201, 200, "", false},
-		{"repeat", answering(http11("200 OK", `{"code":500,"msg":"repeate trigger job, logId:7"}`)), Repeat, 200, 500,
-			"repeate trigger job, logId:7", false},
-		{"refused", answering(http11("200 OK", `{"code":500,"msg":"job handler [x] not found."}`)), Refused, 200, 500,
-			"job handler [x] not found.", false},
-		{"blocked", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)), Refused, 200, 500,
-			"block strategy effect：Discard Later", false},
-		{"refused by Go", answering(http11("200 OK", goRefusal)), Refused, 200, 500, "Task not registered", false},
-		{"queue full", answering(http11("200 OK", `{"code":429,"msg":"queue full"}`)), RefusedPassing, 200, 429, "queue full", false},
-		{"HTTP 429", answering(http11("429 Too Many Requests", "slow down")), RefusedPassing, 429, 0, "", true},
-		{"HTTP 404", answering(http11("404 Not Found", "404 page not found")), Refused, 404, 0, "", true},
-		{"HTTP 401 with envelope", answering(http11("401 Unauthorized", `{"code":401,"msg":"no"}`)), Refused, 401, 401, "no", true},
-		{"HTTP 400 with envelope of success", answering(http11("400 Bad Request", yes)), Unknown, 400, 200, "", true},
-		{"HTTP 404 of 1 MB", once(http11("404 Not Found", strings.Repeat("x", 1<<20))), Refused, 404, 0, "", true},
-		{"redirect", answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"), Refused, 307,
-			0, "", true},
-		{"see other", answering("HTTP/1.1 303 See Other\r\nLocation: /done\r\nContent-Length: 0\r\n\r\n"), Unknown, 303, 0, "", true},
-		{"HTTP 500 with envelope", answering(http11("500 Internal Server Error", `{"code":500,"msg":"no"}`)), Refused, 500, 500, "no", false},
-		{"HTTP 500 with HTML", answering(http11("500 Internal Server Error", "<html>")), Unknown, 500, 0, "", true},
-		{"HTTP 500 of Spring", answering(http11("500 Internal Server Error", `{"timestamp":1,"status":500}`)), Unknown, 500, 0, "", true},
-		{"HTTP 504 of a gateway", answering(http11("504 Gateway Timeout", `{"code":504,"msg":"upstream timed out"}`)), Unknown, 504, 504,
-			"upstream timed out", true},
-		{"HTTP 204", answering("HTTP/1.1 204 No Content\r\n\r\n"), Unknown, 204, 0, "", true},
-		{"HTML", answering(http11("200 OK", "<html>ok</html>")), Unknown, 200, 0, "", true},
-		{"empty", answering(http11("200 OK", "")), Unknown, 200, 0, "", true},
-		{"cut envelope", once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + yes), Unknown, 200, 0, "", true},
-		{"cut chunk", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n" + yes), Unknown, 200, 0, "", true},
-		{"too large", once(http11("200 OK", `{"code":200,"msg":"`+strings.Repeat("x", maxReply)+`"}`)), Unknown, 200, 0, "", true},
+			"y\r\n\r\n"), "accepted 200 200"},
+		{"accepted, body until the end", once("HTTP/1.1 200 OK\r\n\r\n" + yes), "accepted 200 200"},
+		{"accepted, HTTP/1.0", once("HTTP/1.0 200 OK\r\n\r\n" + yes), "accepted 200 200"},
+		{"accepted after 103", answering("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + http11("200 OK", yes)), "accepted 200 200"},
+		{"accepted with 201", answering(http11("201 Created", yes)), "accepted 201 200"},
+		{"repeat", answering(http11("200 OK", `{"code":500,"msg":"repeate trigger job, logId:7"}`)), "repeat 200 500 repeate trigger job, logId:7"},
+		{"refused", answering(http11("200 OK", `{"code":500,"msg":"job handler [x] not found."}`)), "refused 200 500 job handler [x] not found."},
+		{"blocked", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)), "refused 200 500 block strategy effect：Discard Later"},
+		{"refused by Go", answering(http11("200 OK", goRefusal)), "refused 200 500 Task not registered"},
+		{"queue full", answering(http11("200 OK", `{"code":429,"msg":"queue full"}`)), "rejected temporarily 200 429 queue full"},
+		{"HTTP 429", answering(http11("429 Too Many Requests", "slow down")), "rejected temporarily 429 0 *"},
+		{"HTTP 404", answering(http11("404 Not Found", "404 page not found")), "refused 404 0 *"},
+		{"HTTP 401 with envelope", answering(http11("401 Unauthorized", `{"code":401,"msg":"no"}`)), "refused 401 401 no *"},
+		{"HTTP 400 with envelope of success", answering(http11("400 Bad Request", yes)), "unknown 400 200 *"},
+		{"HTTP 404 of 1 MB", once(http11("404 Not Found", strings.Repeat("x", 1<<20))), "refused 404 0 *"},
+		{"redirect", answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"),
+			"refused 307 0 *"},
+		{"see other", answering("HTTP/1.1 303 See Other\r\nLocation: /done\r\nContent-Length: 0\r\n\r\n"), "unknown 303 0 *"},
+		{"HTTP 500 with envelope", answering(http11("500 Internal Server Error", `{"code":500,"msg":"no"}`)), "refused 500 500 no"},
+		{"HTTP 500 with HTML", answering(http11("500 Internal Server Error", "<html>")), "unknown 500 0 *"},
+		{"HTTP 500 of Spring", answering(http11("500 Internal Server Error", `{"timestamp":1,"status":500}`)), "unknown 500 0 *"},
+		{"HTTP 504 of a gateway", answering(http11("504 Gateway Timeout", `{"code":504,"msg":"upstream timed out"}`)), "unknown 504 504 upstream timed out *"},
+		{"HTTP 204", answering("HTTP/1.1 204 No Content\r\n\r\n"), "unknown 204 0 *"},
+		{"HTML", answering(http11("200 OK", "<html>ok</html>")), "unknown 200 0 *"},
+		{"empty", answering(http11("200 OK", "")), "unknown 200 0 *"},
+		{"cut envelope", once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + yes), "unknown 200 0 *"},
+		{"cut chunk", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n" + yes), "unknown 200 0 *"},
+		{"too large", once(http11("200 OK", `{"code":200,"msg":"`+strings.Repeat("x", maxReply)+`"}`)), "unknown 200 0 *"},
 		{"too large, chunked", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			strings.Repeat("1000\r\n"+strings.Repeat(" ", 0x1000)+"\r\n", 17)), Unknown, 200, 0, "", true},
-		{"head without end", once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 20_000)), Unknown, 0, 0, "", true},
-		{"not HTTP", once("SSH-2.0-OpenSSH_9.6\r\n\r\n"), Unknown, 0, 0, "", true},
-		{"cut after reading", once(""), Unknown, 0, 0, "", true},
-		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, Unknown, 0, 0, "", true},
-		{"hangs", hang, Unknown, 0, 0, "", true},
+			strings.Repeat("1000\r\n"+strings.Repeat(" ", 0x1000)+"\r\n", 17)), "unknown 200 0 *"},
+		{"head without end", once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 20_000)), "unknown 0 0 *"},
+		{"not HTTP", once("SSH-2.0-OpenSSH_9.6\r\n\r\n"), "unknown 0 0 *"},
+		{"cut after reading", once(""), "unknown 0 0 *"},
+		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, "unknown 0 0 *"},
+		{"hangs", hang, "unknown 0 0 *"},
 	} {
-		for _, f := range flavors() {
-			t.Run(c.name+"/"+f.name, func(t *testing.T) {
-				s, base := serve(t, f.scheme, c.script)
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, scheme string) {
+				s, base := serve(t, scheme, c.script)
 				o := ClientOptions{Policy: local}
 				if c.name == "hangs" {
 					o.Timeout = 50 * time.Millisecond
 				}
-				client := f.open(t, o)
-				out := client.Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
-				if out.Kind != c.kind || out.HTTPStatus != c.status || out.Code != c.code || out.Msg != c.msg || (out.Err != nil) != c.err {
-					t.Errorf("got %+v", out)
+				out := newClient(t, o).Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
+				got := strings.TrimRight(fmt.Sprint(out.Kind, " ", out.HTTPStatus, " ", out.Code, " ", out.Msg), " ")
+				if out.Err != nil {
+					got += " *"
 				}
-				check.Equal(t, out.Verdict == wire.VerdictBlockStrategy, c.name == "blocked", "the verdict is a block")
-				if out.Took <= 0 {
-					t.Error("it took no time")
+				if got != c.want || out.Took <= 0 || (out.Verdict == wire.VerdictBlockStrategy) != (c.name == "blocked") {
+					t.Errorf("got %q, want %q: %+v", got, c.want, out)
 				}
-				check.Equal(t, s.conns.Load(), 1, "connections")
-				if n := s.reqs.Load(); n > 1 {
-					t.Errorf("%d requests", n)
+				if s.conns.Load() != 1 || s.reqs.Load() > 1 {
+					t.Errorf("%d connections, %d requests", s.conns.Load(), s.reqs.Load())
 				}
 			})
-		}
+		})
 	}
 }
 
 // TestRequests: every transport sends the same requests.
 func TestRequests(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme,
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme,
 			answering(http11("200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT",
 				`{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
-		c := f.open(t, ClientOptions{Policy: local})
+		c := newClient(t, ClientOptions{Policy: local})
 		auth := Auth{Token: "secret", App: "demo"}
 		run := aRun
 		run.About = wire.About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
 		look := func(out Outcome, path, body string) {
 			t.Helper()
-			r, b := s.request()
-			if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
-				t.Errorf("%+v, got %s %q", out, r.URL.Path, b)
+			if r := s.last.Load(); out.Kind != Accepted || r.URL.Path != path || string(r.body) != body {
+				t.Errorf("%+v, got %s %q", out, r.URL.Path, r.body)
 			}
 		}
 		body := string(wire.AppendRun(nil, &aRun))
+		headers := http.Header{"User-Agent": {"tickring"}, "Content-Type": {wire.ContentType}, "Content-Length": {strconv.Itoa(len(body))},
+			http.CanonicalHeaderKey(wire.HeaderToken): {"secret"}, http.CanonicalHeaderKey(wire.HeaderApp): {"demo"}}
+		look(c.Run(t.Context(), base, auth, &aRun), "/run", body)
+		r := s.last.Load()
+		check.Equal(t, cmp.Diff(headers, r.Header), "", "headers")
+		check.Equal(t, r.Host, strings.Trim(strings.SplitN(base, "://", 2)[1], "/"), "host")
 		look(c.Run(t.Context(), base, auth, &run), "/run", body)
-		r, _ := s.request()
-		if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" ||
-			r.Header.Get("Content-Type") != wire.ContentType ||
-			r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(body)) ||
-			r.Header.Get("Accept-Encoding") != "" {
-			t.Errorf("%v %v %d", r.Host, r.Header, r.ContentLength)
-		}
-		if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Scheduled-At"),
-			r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
-			t.Errorf("the headers of the run say %v", got)
-		}
-		out := c.Run(t.Context(), base, auth, &aRun)
-		if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Scheduled-At"] != nil ||
-			r.Header["Tickring-Cause"] != nil {
-			t.Errorf("an unknown header was sent: %v", r.Header)
-		}
+		r = s.last.Load()
+		headers["Tickring-Attempt"], headers["Tickring-Scheduled-At"], headers["Tickring-Cause"] =
+			[]string{"2"}, []string{"2026-01-02T02:04:05Z"}, []string{"retry"}
+		check.Equal(t, cmp.Diff(headers, r.Header), "", "headers")
 		beat := c.Beat(t.Context(), base, auth)
 		look(beat, "/beat", "")
 		if !beat.Date.Equal(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)) {
@@ -320,30 +256,26 @@ func TestRequests(t *testing.T) {
 		}
 		look(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
 		look(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
-		if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
+		if r := s.last.Load(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
 			t.Error("an empty token was sent")
 		}
 		res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
 		look(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
 		check.Equal(t, res, (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}), "log")
-		if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
-			t.Errorf("%d connections", n)
-		}
+		check.Equal(t, s.conns.Load(), 3, "connections, one for each base")
 	})
 }
 
 func TestLogIsLargerThanAReply(t *testing.T) {
 	line := strings.Repeat("x", 1<<20)
-	_, base := serve(t, "http",
-		answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
-	c := newClient(t, ClientOptions{Policy: local})
-	res, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
-	if out.Kind != Accepted || res.Content != line || out.Dialect != wire.DialectC {
-		t.Errorf("%+v, %d bytes", out, len(res.Content))
-	}
-	_, base = serve(t, "http", answering(http11("200 OK", `{"code":200,"data":null}`)))
-	if _, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1}); out.Kind != Unknown || out.Err == nil {
-		t.Errorf("no log: %+v", out)
+	for body, want := range map[string]Kind{`{"code":200,"data":null}`: Unknown,
+		`{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"` + line + `","isEnd":false}}`: Accepted} {
+		_, base := serve(t, "http", answering(http11("200 OK", body)))
+		res, out := newClient(t, ClientOptions{Policy: local}).Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
+		accepted := want == Accepted
+		if out.Kind != want || (out.Err == nil) != accepted || (res.Content == line) != accepted || (out.Dialect == wire.DialectC) != accepted {
+			t.Errorf("%+v, %d bytes", out, len(res.Content))
+		}
 	}
 }
 
@@ -351,55 +283,44 @@ func TestLogIsLargerThanAReply(t *testing.T) {
 // to any longer.
 func TestLogOfAnyLength(t *testing.T) {
 	line := `2026-11-28T08:00:00Z \"quoted\" \\n and more` + `\n`
-	head := `{"code":200,"msg":null,"content":{"fromLineNum":7,"toLineNum":100000,"logContent":"`
+	head, data := `{"code":200,"msg":null,"content":{"fromLineNum":7,"toLineNum":100000,"logContent":"`, `{"data":{"logContent":"`
 	for name, c := range map[string]struct {
 		head, line string
 		lines      int
 	}{
-		"lines": {head, line, (4<<20 - len(head)) / len(line)}, "data first": {`{"data":{"logContent":"`, line, (4<<20 - len(`{"data":{"logContent":"`)) / len(line)},
-		"one line": {head, "x", 1}, "refused": {`{"code":500,"content":{"logContent":"`, line, 0}, "no log": {`{"code":200,"content":{"other":"`, line, 0},
+		"lines":      {head, line, (4<<20 - len(head)) / len(line)},
+		"data first": {data, line, (4<<20 - len(data)) / len(line)},
+		"one line":   {head, "x", 1},
+		"refused":    {`{"code":500,"content":{"logContent":"`, line, 0},
+		"no log":     {`{"code":200,"content":{"other":"`, line, 0},
 	} {
 		for _, how := range []string{"Connection: close", "Transfer-Encoding: chunked", "Content-Length: 900000000"} {
-			for _, scheme := range []string{"http", "https"} {
+			each(t, func(t *testing.T, scheme string) {
 				ended := make(chan int64, 1)
 				_, base := serve(t, scheme, func(s *server, conn net.Conn, br *bufio.Reader) {
 					s.read(br)
 					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\n%s\r\n\r\n", how)
-					body, sent := io.MultiReader(strings.NewReader(c.head), endless(c.line)), int64(0)
-					buf := make([]byte, 10_000)
-					for {
-						n, _ := body.Read(buf)
-						if how == "Transfer-Encoding: chunked" {
-							fmt.Fprintf(conn, "%x\r\n", n)
-						}
-						_, err := conn.Write(buf[:n])
-						if how == "Transfer-Encoding: chunked" {
-							io.WriteString(conn, "\r\n")
-						}
-						if sent += int64(n); err != nil || sent > 100<<20 {
-							ended <- sent
-							return
-						}
+					to := io.Writer(conn)
+					if how == "Transfer-Encoding: chunked" {
+						to = httputil.NewChunkedWriter(conn)
 					}
+					sent, _ := io.CopyN(to, io.MultiReader(strings.NewReader(c.head), endless(c.line)), 100<<20)
+					ended <- sent
 				})
-				_, roots := certificate()
-				c2 := New(ClientOptions{Policy: local, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"}})
-				res, out := c2.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
-				c2.Close()
+				res, out := newClient(t, ClientOptions{Policy: local}).Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 7})
 				if c.lines == 0 {
 					if out.Kind != Unknown || !errors.Is(out.Err, ErrTooLarge) {
-						t.Errorf("%s, %s, %s: %+v", name, how, scheme, out)
+						t.Errorf("%s, %s: %+v", name, how, out)
 					}
 				} else if want := `2026-11-28T08:00:00Z "quoted" \n and more`; out.Kind != Accepted || res.FromLine != 7 || int(res.ToLine) != 6+c.lines ||
 					strings.Count(res.Content, "\n") != c.lines || c.lines > 1 && !strings.HasSuffix(res.Content, want+"\n") ||
 					c.lines == 1 && !strings.HasSuffix(res.Content, "xx… (the line is cut)\n") {
-					t.Errorf("%s, %s, %s: %+v, to %d, %d bytes: …%q", name, how, scheme, out, res.ToLine, len(res.Content),
-						res.Content[max(0, len(res.Content)-99):])
+					t.Errorf("%s, %s: %+v, to %d, %d bytes: …%q", name, how, out, res.ToLine, len(res.Content), res.Content[max(0, len(res.Content)-99):])
 				}
 				if n := <-ended; n > 50<<20 {
-					t.Errorf("%s, %s, %s: %d bytes were taken", name, how, scheme, n)
+					t.Errorf("%s, %s: %d bytes were taken", name, how, n)
 				}
-			}
+			})
 		}
 	}
 }
@@ -413,18 +334,6 @@ func (e endless) Read(b []byte) (int, error) {
 
 // A run goes to the other path only if the first is proven unknown.
 func TestRunFindsThePath(t *testing.T) {
-	paths := func(known string, unknown func(path string) string) func(s *server, c net.Conn, br *bufio.Reader) {
-		return func(s *server, c net.Conn, br *bufio.Reader) {
-			for s.read(br) {
-				r, _ := s.request()
-				answer := http11("200 OK", yes)
-				if r.URL.Path != known {
-					answer = unknown(r.URL.Path)
-				}
-				_, _ = io.WriteString(c, answer)
-			}
-		}
-	}
 	java := func(path string) string {
 		return http11("200 OK", `{"code":500,"msg":"invalid request, uri-mapping(`+path+`) not found."}`)
 	}
@@ -446,9 +355,16 @@ func TestRunFindsThePath(t *testing.T) {
 		{"neither", "/none", java, wire.DialectUnknown, Refused, 2, wire.DialectUnknown},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, base := serve(t, "http", paths(c.known, c.unknown))
-			client := newClient(t, ClientOptions{Policy: local})
-			out := client.Run(t.Context(), base, Auth{Dialect: c.guess}, &aRun)
+			s, base := serve(t, "http", func(s *server, conn net.Conn, br *bufio.Reader) {
+				for r := s.read(br); r != nil; r = s.read(br) {
+					answer := http11("200 OK", yes)
+					if r.URL.Path != c.known {
+						answer = c.unknown(r.URL.Path)
+					}
+					_, _ = io.WriteString(conn, answer)
+				}
+			})
+			out := newClient(t, ClientOptions{Policy: local}).Run(t.Context(), base, Auth{Dialect: c.guess}, &aRun)
 			if out.Kind != c.kind || out.Dialect != c.found || s.reqs.Load() != c.reqs {
 				t.Errorf("%+v after %d requests", out, s.reqs.Load())
 			}
@@ -465,38 +381,45 @@ func TestBeforeFirstByte(t *testing.T) {
 	check.OK(t, err)
 	defer taken.Close()
 	closed := taken.LocalAddr().String()
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		strict := f.open(t, ClientOptions{})
-		if out := strict.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
-			t.Errorf("not allowed: %+v", out)
-		}
-		c := f.open(t, ClientOptions{Policy: local})
-		if out := c.Run(t.Context(), f.scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
-			t.Errorf("nobody there: %+v", out)
-		}
-		for _, bad := range []string{"", "ftp://x", f.scheme + "://u@127.0.0.1:1"} {
-			if out := c.Run(t.Context(), bad, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
-				t.Errorf("%q: %+v", bad, out)
-			}
-		}
-		for _, bad := range []string{"a\r\nX: y", "a\x00", " a", "a\n"} {
-			for _, auth := range []Auth{{Token: bad}, {App: bad}} {
-				if out := c.Run(t.Context(), base, auth, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, ErrBadHeader) {
-					t.Errorf("%q: %+v", bad, out)
-				}
-			}
-		}
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme, answering(http11("200 OK", yes)))
+		strict, c := newClient(t, ClientOptions{}), newClient(t, ClientOptions{Policy: local})
+		slow := newClient(t, ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
 		big := aRun
 		big.GlueSource = strings.Repeat("x", wire.MaxBody)
-		if out := c.Run(t.Context(), base, Auth{}, &big); out.Kind != Refused || out.Err == nil {
-			t.Errorf("too large for any executor: %+v", out)
-		}
-		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("shutting down")
+		over, cancel := context.WithCancelCause(t.Context())
 		cancel(why)
-		if out := c.Run(ctx, base, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, why) {
-			t.Errorf("cancelled before: %+v", out)
+		soon, end := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer end()
+		type call struct {
+			name string
+			out  Outcome
+			kind Kind
+			err  error // nil: any
+		}
+		calls := []call{
+			{"the caller's own deadline", slow.Run(soon, scheme+"://127.0.0.1:1", Auth{}, &aRun), RefusedPassing, nil},
+			{"not allowed", strict.Run(t.Context(), base, Auth{}, &aRun), BeforeFirstByte, safedial.ErrNotAllowed},
+			{"nobody there", c.Run(t.Context(), scheme+"://"+closed, Auth{}, &aRun), BeforeFirstByte, nil},
+			{"too large for any executor", c.Run(t.Context(), base, Auth{}, &big), Refused, nil},
+			{"cancelled before", c.Run(over, base, Auth{}, &aRun), RefusedPassing, why},
+			{"time-out of the dial", slow.Run(t.Context(), scheme+"://127.0.0.1:1", Auth{}, &aRun), BeforeFirstByte, nil},
+		}
+		for _, bad := range []string{"", "ftp://x", scheme + "://u@127.0.0.1:1"} {
+			calls = append(calls, call{bad, c.Run(t.Context(), bad, Auth{}, &aRun), BeforeFirstByte, nil})
+		}
+		for _, bad := range []string{"a\r\nX: y", "a\x00", " a", "a\n"} {
+			calls = append(calls, call{bad, c.Run(t.Context(), base, Auth{Token: bad}, &aRun), BeforeFirstByte, ErrBadHeader},
+				call{bad, c.Run(t.Context(), base, Auth{App: bad}, &aRun), BeforeFirstByte, ErrBadHeader})
+		}
+		for _, c := range calls {
+			if c.out.Kind != c.kind || c.out.Err == nil || c.err != nil && !errors.Is(c.out.Err, c.err) {
+				t.Errorf("%q: %+v", c.name, c.out)
+			}
 		}
 		check.Equal(t, s.reqs.Load(), 0, "requests arrived")
 	})
@@ -507,39 +430,24 @@ func TestBeforeFirstByte(t *testing.T) {
 			t.Errorf("no TLS: %+v", out)
 		}
 		_, base = serve(t, "https", answering(http11("200 OK", yes)))
-		if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
+		untrusting := New(ClientOptions{Policy: local})
+		defer untrusting.Close()
+		if out := untrusting.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
 			t.Errorf("an untrusted certificate: %+v", out)
-		}
-	})
-	t.Run("time-out of the dial", func(t *testing.T) {
-		for _, f := range flavors() {
-			c := f.client(ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}})
-			if out := c.Run(t.Context(), f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != BeforeFirstByte {
-				t.Errorf("%s: %+v", f.name, out)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			if out := c.Run(ctx, f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != RefusedPassing {
-				t.Errorf("%s: the caller's own deadline: %+v", f.name, out)
-			}
-			cancel()
-			c.Close()
 		}
 	})
 }
 
 // TestCancelUnblocks: canceling a context ends a call at once, and its result is unknown if bytes were written.
 func TestCancelUnblocks(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
+	each(t, func(t *testing.T, scheme string) {
 		got := make(chan struct{}, 1)
-		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+		_, base := serve(t, scheme, func(s *server, c net.Conn, br *bufio.Reader) {
 			s.read(br)
 			got <- struct{}{}
 			_, _ = br.ReadByte()
 		})
-		c := f.open(t, ClientOptions{Policy: local, Timeout: time.Minute})
+		c := newClient(t, ClientOptions{Policy: local, Timeout: time.Minute})
 		why := errors.New("the invocation ends")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		done := make(chan Outcome)
@@ -552,68 +460,49 @@ func TestCancelUnblocks(t *testing.T) {
 	})
 }
 
-func TestConnectionsAreKept(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		c := f.open(t, ClientOptions{Policy: local})
-		for range 50 {
-			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
-				t.Fatalf("%+v", out)
-			}
-		}
-		check.Equal(t, s.conns.Load(), 1, "connections for 50 calls, want 1")
-	})
-}
-
 // A connection that the executor closed, spoiled, or that is too old is not
 // used again, and no run is in doubt for it.
 func TestDeadConnectionsAreNotUsed(t *testing.T) {
 	closed, accepted := make(chan struct{}, 1), http11("200 OK", yes)
 	for name, c := range map[string]struct {
 		response string
-		after    func(c net.Conn, br *bufio.Reader)
+		after    func(c net.Conn)
 	}{
-		"closed without a word": {accepted, func(c net.Conn, _ *bufio.Reader) { c.Close() }},
+		"closed without a word": {accepted, func(c net.Conn) { c.Close() }},
 		"announced close":       {strings.Replace(accepted, "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1), nil},
-		"reset": {accepted, func(c net.Conn, _ *bufio.Reader) {
+		"half closed":           {accepted, func(c net.Conn) { c.(interface{ CloseWrite() error }).CloseWrite() }},
+		"reset": {accepted, func(c net.Conn) {
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
 			_ = c.(*net.TCPConn).SetLinger(0)
 			c.Close()
 		}},
-		"more than was asked for": {accepted + http11("200 OK", `{"code":500,"msg":"of another run"}`), nil}, // and stays open
+		"more than was asked for": {accepted + http11("200 OK", `{"code":500,"msg":"of another run"}`), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s, base := serve(t, "http", func(s *server, conn net.Conn, br *bufio.Reader) {
-				if s.read(br) {
+		each(t, func(t *testing.T, scheme string) {
+			s, base := serve(t, scheme, func(s *server, conn net.Conn, br *bufio.Reader) {
+				if s.read(br) != nil {
 					_, _ = io.WriteString(conn, c.response)
 				}
 				if c.after != nil {
-					c.after(conn, br)
+					c.after(conn)
 				}
 				closed <- struct{}{}
-				if name == "more than was asked for" {
-					_, _ = br.ReadByte()
-				}
+				_, _ = br.ReadByte() // until the client closes it, if it is still open
 			})
 			client := newClient(t, ClientOptions{Policy: local})
 			for i := range 20 {
 				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
 					// A reset may overtake the answer: then the run is in
 					// doubt, but never sent twice.
-					t.Fatalf("call %d: %+v", i, out)
+					t.Fatalf("%s, call %d: %+v", name, i, out)
 				}
 				<-closed
 			}
-			check.Equal(t, s.reqs.Load(), 20, "requests for 20 calls")
+			check.Equal(t, s.reqs.Load(), 20, "%s: requests for 20 calls", name)
 		})
 	}
-	t.Run("too old", func(t *testing.T) {
-		s, base := serve(t, "http", answering(http11("200 OK", yes)))
-		c := newClient(t, ClientOptions{Policy: local})
-		c.Run(t.Context(), base, Auth{}, &aRun)
-		age(c.pool)
-		c.Run(t.Context(), base, Auth{}, &aRun)
-		check.Equal(t, s.conns.Load(), 2, "connections, want 2")
-	})
 }
 
 // age makes all idle connections too old to use.
@@ -630,40 +519,40 @@ func age(p *pool) {
 func TestSweepAndClose(t *testing.T) {
 	s, base := serve(t, "http", answering(http11("200 OK", yes)))
 	c := newClient(t, ClientOptions{Policy: local})
-	state := func() (hosts, idle int, armed bool) {
+	state := func(what string, hosts, idle int) {
+		t.Helper()
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		return len(c.pool.hosts), c.pool.idle, c.pool.sweep != nil
+		n := 0
+		for _, h := range c.pool.hosts {
+			n += len(h.idle)
+		}
+		if len(c.pool.hosts) != hosts || n != idle || (c.pool.sweep != nil) != (idle > 0) {
+			t.Errorf("%s: %d hosts, %d idle, sweep %v", what, len(c.pool.hosts), n, c.pool.sweep)
+		}
 	}
 	c.Run(t.Context(), base, Auth{}, &aRun)
-	if h, i, armed := state(); h != 1 || i != 1 || !armed {
-		t.Fatalf("after a call: %d hosts, %d idle, armed %v", h, i, armed)
-	}
+	state("after a call", 1, 1)
 	age(c.pool)
-	c.pool.mu.Lock()
-	stopped := c.pool.sweep.Stop()
-	c.pool.mu.Unlock()
-	if !stopped {
-		t.Fatal("the sweep ran by itself")
-	}
+	c.Run(t.Context(), base, Auth{}, &aRun)
+	check.Equal(t, s.conns.Load(), 2, "connections, of which the first is too old")
 	c.pool.sweepNow()
-	if h, i, armed := state(); h != 0 || i != 0 || armed {
-		t.Errorf("after the sweep: %d hosts, %d idle, armed %v", h, i, armed)
-	}
+	state("after a sweep", 1, 1)
+	age(c.pool)
+	c.pool.sweepNow()
+	state("after the time of idle connections", 0, 0)
 	for range 3 { // the slots are all free again
 		c.Run(t.Context(), base, Auth{}, &aRun)
 	}
 	c.Close()
 	c.Close()
-	if h, i, armed := state(); h != 0 || i != 0 || armed {
-		t.Errorf("after Close: %d hosts, %d idle, armed %v", h, i, armed)
-	}
+	state("after Close", 0, 0)
 	for _, raw := range []string{base, "https" + strings.TrimPrefix(base, "http")} {
 		if out := c.Run(t.Context(), raw, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, ErrClosed) {
 			t.Errorf("after Close: %+v", out)
 		}
 	}
-	check.Equal(t, s.reqs.Load(), 4, "requests, want 4")
+	check.Equal(t, s.reqs.Load(), 5, "requests")
 }
 
 // Close does not wait for calls under way, but keeps none of their connections.
@@ -693,7 +582,7 @@ func TestCloseDuringACall(t *testing.T) {
 func TestBoundOfConnections(t *testing.T) {
 	got, free := make(chan struct{}), make(chan struct{})
 	s, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) {
-		for s.read(br) {
+		for s.read(br) != nil {
 			got <- struct{}{}
 			<-free
 			_, _ = io.WriteString(c, http11("200 OK", yes))
@@ -708,7 +597,7 @@ func TestBoundOfConnections(t *testing.T) {
 	// Waiting ends with the caller's context and with the time allowed.
 	ctx, cancel := context.WithCancel(t.Context())
 	go run(ctx)
-	waiting(c.pool, 1)
+	waiting(c.pool)
 	cancel()
 	if out := <-done; out.Kind != RefusedPassing || !errors.Is(out.Err, context.Canceled) {
 		t.Errorf("cancelled while waiting: %+v", out)
@@ -720,7 +609,7 @@ func TestBoundOfConnections(t *testing.T) {
 
 	// A freed slot goes to the waiting call.
 	go run(t.Context())
-	waiting(c.pool, 1)
+	waiting(c.pool)
 	free <- struct{}{}
 	<-got
 	free <- struct{}{}
@@ -732,20 +621,17 @@ func TestBoundOfConnections(t *testing.T) {
 	if conns, reqs := s.conns.Load(), s.reqs.Load(); conns != 1 || reqs != 2 {
 		t.Errorf("%d connections, %d requests", conns, reqs)
 	}
-	if len(c.pool.hosts) != 1 || c.pool.hosts[base].refs != 0 || c.pool.hosts[base].inUse != 0 {
-		t.Errorf("slots leak: %+v", c.pool.hosts[base])
+	if h := c.pool.hosts[base]; len(c.pool.hosts) != 1 || h.refs != 0 || len(h.slots) != 0 {
+		t.Errorf("slots leak: %+v", h)
 	}
 }
 
-// waiting returns when n calls wait for a slot of the only host.
-func waiting(p *pool, n int) {
-	for {
+// waiting returns when a second call waits for the only slot of the only host.
+func waiting(p *pool) {
+	for refs := 0; refs < 2; {
 		p.mu.Lock()
 		for _, h := range p.hosts {
-			if len(h.waiting) == n {
-				p.mu.Unlock()
-				return
-			}
+			refs = h.refs
 		}
 		p.mu.Unlock()
 	}
@@ -754,9 +640,9 @@ func waiting(p *pool, n int) {
 // A kept connection is judged again for each call: the list of allowed
 // addresses may have changed, or be another app's.
 func TestPolicyHoldsForKeptConnections(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
-		s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
-		c := f.open(t, ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
+	each(t, func(t *testing.T, scheme string) {
+		s, base := serve(t, scheme, answering(http11("200 OK", yes)))
+		c := newClient(t, ClientOptions{Policy: safedial.Policy{ListLoopback: true}})
 		wide := safedial.WithAllow(t.Context(), []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
 		if out := c.Run(wide, base, Auth{}, &aRun); out.Kind != Accepted {
 			t.Fatalf("%+v", out)
@@ -768,7 +654,7 @@ func TestPolicyHoldsForKeptConnections(t *testing.T) {
 	})
 }
 
-// faulty passes the first writes, accepts `take` bytes of the next one and then fails.
+// faulty passes writes while fine is positive, accepts `take` bytes of the next one and then fails.
 type faulty struct {
 	net.Conn
 	fine *atomic.Int64
@@ -783,43 +669,44 @@ func (f *faulty) Write(b []byte) (int, error) {
 	return n, errors.New("broken")
 }
 
-// Whether one byte went out decides between a second try and doubt.
+// Whether one byte went out, with TLS one record, decides between a second try and doubt.
 func TestOneByteDecides(t *testing.T) {
+	const unlimited = 1 << 40
 	for _, c := range []struct {
-		name  string
-		fine  int64 // writes before the fault, over all connections
-		take  int
-		calls []Kind
-		reqs  int64
-		conns int64
+		name, scheme string
+		fine, kept   int64 // writes before the fault of the first connection, from its start and after the first call
+		take         int
+		calls        []Kind
+		reqs, conns  int64
 	}{
-		{"nothing of a fresh connection", 0, 0, []Kind{BeforeFirstByte}, 0, 1},
-		{"one byte of a fresh connection", 0, 1, []Kind{Unknown}, 0, 1},
-		{"nothing of a kept one", 1, 0, []Kind{Accepted, Accepted}, 2, 2},
-		{"one byte of a kept one", 1, 1, []Kind{Accepted, Unknown}, 1, 1},
-		{"all but one byte of a kept one", 1, 300, []Kind{Accepted, Unknown}, 1, 1},
+		{"nothing of a fresh connection", "http", 0, 0, 0, []Kind{BeforeFirstByte}, 0, 1},
+		{"one byte of a fresh connection", "http", 0, 0, 1, []Kind{Unknown}, 0, 1},
+		{"nothing of a kept one", "http", unlimited, 0, 0, []Kind{Accepted, Accepted}, 2, 2},
+		{"one byte of a kept one", "http", unlimited, 0, 1, []Kind{Accepted, Unknown}, 1, 1},
+		{"all but one byte of a kept one", "http", unlimited, 0, 300, []Kind{Accepted, Unknown}, 1, 1},
+		{"a part of a record of a kept one", "https", unlimited, 0, 100, []Kind{Accepted, Accepted}, 2, 2},
+		{"one record of a kept one", "https", unlimited, 1, 0, []Kind{Accepted, Unknown}, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, base := serve(t, "http", answering(http11("200 OK", yes)))
-			var dials, faults atomic.Int64
-			client := New(ClientOptions{Policy: local, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			s, base := serve(t, c.scheme, answering(http11("200 OK", yes)))
+			var dials, fine atomic.Int64
+			fine.Store(c.fine)
+			client := newClient(t, ClientOptions{Policy: local, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 				nc, err := (&net.Dialer{}).DialContext(ctx, network, address)
-				if err != nil {
-					return nil, err
+				if dials.Add(1) > 1 || err != nil {
+					return nc, err
 				}
-				fine := &atomic.Int64{}
-				fine.Store(1 << 40)
-				if dials.Add(1) == 1 {
-					fine.Store(c.fine)
-					faults.Add(1)
-				}
-				return &faulty{nc, fine, c.take}, nil
+				return &faulty{nc, &fine, c.take}, nil
 			}})
-			defer client.Close()
+			run := aRun
+			if c.scheme == "https" {
+				run.Params = strings.Repeat("of several records ", 1000)
+			}
 			for i, want := range c.calls {
-				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != want || out.Kind == Unknown && out.Err == nil {
+				if out := client.Run(t.Context(), base, Auth{}, &run); out.Kind != want || out.Kind == Unknown && out.Err == nil {
 					t.Errorf("call %d: %+v, want %v", i, out, want)
 				}
+				fine.Store(c.kept)
 			}
 			check.Equal(t, s.reqs.Load(), c.reqs, "requests")
 			check.Equal(t, dials.Load(), c.conns, "dials")
@@ -830,21 +717,13 @@ func TestOneByteDecides(t *testing.T) {
 // TestConcurrentCalls: many goroutines share few connections to an executor that sometimes hangs up. Each request arrives at most
 // once, and each accepted one arrived.
 func TestConcurrentCalls(t *testing.T) {
-	eachFlavor(t, func(t *testing.T, f flavor) {
+	each(t, func(t *testing.T, scheme string) {
 		var mu sync.Mutex
 		seen := map[string]int{}
-		_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
-			for i := 0; ; i++ {
-				r, err := http.ReadRequest(br)
-				if err != nil {
-					return
-				}
-				b, err := io.ReadAll(r.Body)
-				if err != nil {
-					return
-				}
+		_, base := serve(t, scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+			for r := s.read(br); r != nil; r = s.read(br) {
 				mu.Lock()
-				seen[string(b)]++
+				seen[string(r.body)]++
 				n := len(seen)
 				mu.Unlock()
 				if n%17 == 0 {
@@ -856,7 +735,7 @@ func TestConcurrentCalls(t *testing.T) {
 				}
 			}
 		})
-		c := f.open(t, ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
+		c := newClient(t, ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
 		var wg sync.WaitGroup
 		for g := range 16 {
 			wg.Go(func() {
@@ -869,19 +748,17 @@ func TestConcurrentCalls(t *testing.T) {
 					mu.Lock()
 					n := seen[string(wire.AppendRun(nil, &r))]
 					mu.Unlock()
+					least, most := 0, 0
 					switch out.Kind {
 					case Accepted:
-						check.Equal(t, n, 1, "accepted and seen N times")
-					case BeforeFirstByte, RefusedPassing:
-						if n != 0 {
-							t.Errorf("%v and seen %d times: %v", out.Kind, n, out.Err)
-						}
+						least, most = 1, 1
 					case Unknown:
-						if n > 1 {
-							t.Errorf("seen %d times", n)
-						}
-					default:
-						t.Errorf("%+v", out)
+						most = 1
+					case Refused, Repeat:
+						most = -1
+					}
+					if n < least || n > most {
+						t.Errorf("seen %d times: %+v", n, out)
 					}
 				}
 			})
@@ -905,7 +782,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 1000
 		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
-		status, body, reuse, err := readResponse(br, nil, most, false, nil)
+		status, body, reuse, err := readResponse(br, nil, most, nil)
 		if len(body) > most+lineBuffer {
 			t.Fatalf("a body of %d bytes", len(body))
 		}
@@ -967,25 +844,9 @@ func BenchmarkClientRun(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // as a dispatcher's
 	defer cancel()
 	b.ReportAllocs()
-	b.Run("serial", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if out := c.Run(ctx, base, auth, &r); out.Kind != Accepted {
-				b.Fatalf("%+v", out)
-			}
+	for b.Loop() {
+		if out := c.Run(ctx, base, auth, &r); out.Kind != Accepted {
+			b.Fatalf("%+v", out)
 		}
-	})
-	b.Run("32 at a time", func(b *testing.B) {
-		b.ReportAllocs()
-		b.SetParallelism(16) // times 2 cores
-		b.RunParallel(func(pb *testing.PB) {
-			r := r
-			for pb.Next() {
-				if out := c.Run(ctx, base, auth, &r); out.Kind != Accepted {
-					b.Errorf("%+v", out)
-					return
-				}
-			}
-		})
-	})
+	}
 }

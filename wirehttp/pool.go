@@ -2,6 +2,7 @@ package wirehttp
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,67 +15,44 @@ const idleLimit = 5 * time.Second
 
 // A host is one base URL while it is used or has idle connections.
 type host struct {
-	raw  string
-	base safedial.Base
+	raw   string
+	base  safedial.Base
+	slots chan struct{} // has one element for each exchange in progress
 
 	// Under the pool's lock.
-	refs    int             // exchanges that hold it, waiting ones included
-	inUse   int             // exchanges that hold a slot
-	waiting []chan struct{} // exchanges that wait for a slot, first come first served
-	idle    []*conn         // the last one was used last
+	refs int     // exchanges in progress or waiting for a slot
+	idle []*conn // the last one was used last
 }
 
-// pool bounds the exchanges at a time for each base URL and keeps the idle
-// connections of the plain transport.
+// pool bounds the exchanges at a time for each base URL and keeps the idle connections.
 type pool struct {
 	most  int // slots of a host
 	mu    sync.Mutex
 	hosts map[string]*host
-	idle  int // connections in all hosts
-	done  chan struct{}
-
-	closed bool
-	sweep  *time.Timer    // armed while idle > 0
-	sweeps sync.WaitGroup // 1 while it is armed or runs
+	done  chan struct{} // closed by close
+	sweep *time.Timer   // nil unless a sweep is due
 }
 
 func newPool(most int) *pool {
 	return &pool{most: most, hosts: map[string]*host{}, done: make(chan struct{})}
 }
 
-// acquire takes a slot of the base URL, waiting until deadline. The error comes from the URL or ctx, or is errBusy or ErrClosed.
+// acquire takes a slot of the base URL, waiting until deadline: first come, first served. The error comes from the URL or ctx, or is
+// errBusy or ErrClosed.
 func (p *pool) acquire(ctx context.Context, raw string, deadline time.Time) (*host, error) {
-	p.mu.Lock()
-	h := p.hosts[raw]
-	if h == nil {
-		base, err := safedial.ParseBase(raw)
-		if err != nil {
-			p.mu.Unlock()
-			return nil, err
-		}
-		h = &host{raw: raw, base: base}
-		p.hosts[raw] = h
+	h, err := p.enter(raw)
+	if err != nil {
+		return nil, err
 	}
-	if p.closed {
-		p.forget(h)
-		p.mu.Unlock()
-		return nil, ErrClosed
-	}
-	h.refs++
-	if h.inUse < p.most {
-		h.inUse++
-		p.mu.Unlock()
+	select {
+	case h.slots <- struct{}{}:
 		return h, nil
+	default:
 	}
-	slot := make(chan struct{})
-	h.waiting = append(h.waiting, slot)
-	p.mu.Unlock()
-
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
-	var err error
 	select {
-	case <-slot:
+	case h.slots <- struct{}{}:
 		return h, nil
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -83,36 +61,41 @@ func (p *pool) acquire(ctx context.Context, raw string, deadline time.Time) (*ho
 	case <-p.done:
 		err = ErrClosed
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, w := range h.waiting {
-		if w == slot {
-			h.waiting = append(h.waiting[:i], h.waiting[i+1:]...)
-			h.refs--
-			p.forget(h)
-			return nil, err
-		}
-	}
-	p.release1(h) // the slot was assigned at this moment
+	p.leave(h)
 	return nil, err
 }
 
 // release releases a slot.
 func (p *pool) release(h *host) {
-	p.mu.Lock()
-	p.release1(h)
-	p.mu.Unlock()
+	<-h.slots
+	p.leave(h)
 }
 
-func (p *pool) release1(h *host) {
-	h.refs--
-	if len(h.waiting) > 0 {
-		close(h.waiting[0])
-		h.waiting = h.waiting[1:]
-		return
+// enter returns the host of a base URL, which the caller leaves later.
+func (p *pool) enter(raw string) (*host, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.hosts[raw]
+	if h == nil {
+		base, err := safedial.ParseBase(raw)
+		if err != nil {
+			return nil, err
+		}
+		h = &host{raw: raw, base: base, slots: make(chan struct{}, p.most)}
 	}
-	h.inUse--
+	if p.closed() {
+		return nil, ErrClosed
+	}
+	p.hosts[raw] = h
+	h.refs++
+	return h, nil
+}
+
+func (p *pool) leave(h *host) {
+	p.mu.Lock()
+	h.refs--
 	p.forget(h)
+	p.mu.Unlock()
 }
 
 // forget drops a host without users and idle connections.
@@ -122,107 +105,84 @@ func (p *pool) forget(h *host) {
 	}
 }
 
-// take returns the last used connection of h, or nil. It closes connections that were idle too long.
-func (p *pool) take(h *host, now time.Time) *conn {
+func (p *pool) closed() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// take returns the last used connection of h, or nil.
+func (p *pool) take(h *host) (c *conn) {
 	p.mu.Lock()
-	n := len(h.idle)
-	if n == 0 {
-		p.mu.Unlock()
-		return nil
+	defer p.mu.Unlock()
+	if last := len(h.idle) - 1; last >= 0 {
+		c = h.idle[last]
+		h.idle = slices.Delete(h.idle, last, last+1)
 	}
-	c := h.idle[n-1]
-	if now.Sub(c.idleSince) <= idleLimit {
-		h.idle[n-1] = nil
-		h.idle = h.idle[:n-1]
-		p.idle--
-		p.mu.Unlock()
-		return c
-	}
-	// The others were used even earlier.
-	old := p.takeOld(h, now)
-	p.mu.Unlock()
-	closeAll(old)
-	return nil
+	return c
 }
 
 // put keeps c for later use. The caller still holds a slot of h.
-func (p *pool) put(h *host, c *conn, now time.Time) {
-	c.idleSince = now
+func (p *pool) put(h *host, c *conn) {
+	c.idleSince = time.Now()
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		c.close()
+	defer p.mu.Unlock()
+	if p.closed() {
+		c.close(nil)
 		return
 	}
 	h.idle = append(h.idle, c)
-	p.idle++
-	if p.idle == 1 && p.sweep == nil {
-		p.sweeps.Add(1)
+	if p.sweep == nil {
 		p.sweep = time.AfterFunc(idleLimit, p.sweepNow)
 	}
-	p.mu.Unlock()
 }
 
-// takeOld removes the connections of h that were idle too long.
-func (p *pool) takeOld(h *host, now time.Time) (old []*conn) {
-	n := 0
-	for n < len(h.idle) && now.Sub(h.idle[n].idleSince) > idleLimit {
-		n++
-	}
-	old = append(old, h.idle[:n]...)
-	rest := copy(h.idle, h.idle[n:])
-	clear(h.idle[rest:])
-	h.idle = h.idle[:rest]
-	p.idle -= n
-	return old
-}
-
-// sweepNow closes connections that were idle too long and runs again while any are idle.
+// sweepNow closes connections that were idle too long, and runs again while any are idle.
 func (p *pool) sweepNow() {
 	var old []*conn
-	now := time.Now()
 	p.mu.Lock()
+	p.sweep = nil
 	for _, h := range p.hosts {
-		old = append(old, p.takeOld(h, now)...)
+		n := 0
+		for n < len(h.idle) && h.idle[n].old() {
+			n++
+		}
+		old = append(old, h.idle[:n]...)
+		h.idle = slices.Delete(h.idle, 0, n)
+		if len(h.idle) > 0 && p.sweep == nil {
+			p.sweep = time.AfterFunc(idleLimit, p.sweepNow)
+		}
 		p.forget(h)
-	}
-	if p.idle > 0 && !p.closed {
-		p.sweep.Reset(idleLimit)
-	} else {
-		p.sweep = nil
-		p.sweeps.Done()
 	}
 	p.mu.Unlock()
 	closeAll(old)
 }
 
-// close closes the idle connections and rejects later calls; calls in progress continue. It waits for the sweep.
+// close closes the idle connections and rejects later calls; calls in progress continue.
 func (p *pool) close() {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return
-	}
-	p.closed = true
-	close(p.done)
 	var all []*conn
+	p.mu.Lock()
+	if !p.closed() {
+		close(p.done)
+	}
 	for _, h := range p.hosts {
 		all = append(all, h.idle...)
 		h.idle = nil
 		p.forget(h)
 	}
-	p.idle = 0
-	if p.sweep != nil && p.sweep.Stop() {
+	if p.sweep != nil {
+		p.sweep.Stop()
 		p.sweep = nil
-		p.sweeps.Done()
 	}
 	p.mu.Unlock()
 	closeAll(all)
-	p.sweeps.Wait()
 }
 
 func closeAll(list []*conn) {
 	for _, c := range list {
-		c.close()
+		c.close(nil)
 	}
 }

@@ -3,11 +3,14 @@ package wirehttp
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httputil"
+	"net/textproto"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,14 +29,14 @@ var (
 
 func malformed(what string) error { return fmt.Errorf("%w: %s", errMalformed, what) }
 
-// readResponse reads one HTTP/1 response to a POST and appends its body, of at most `most` bytes, to dst. status is 0 until the
-// head was read completely; a later error leaves it set. reuse reports whether the connection can carry another request. br must
-// have a buffer of lineBuffer bytes. If date is not nil, it receives the Date header.
+// readResponse reads one HTTP/1 response to a POST and appends its body to dst: at most `most` bytes; a longer body is ErrTooLarge.
+// status is 0 until the head was read completely; a later error leaves it set. reuse reports whether the connection can carry
+// another request. A line of the head must fit into the buffer of br. If date is not nil, it receives the Date header.
 //
 // It supports the responses of executors and rejects others: it keeps no trailers and offers no content coding except identity. A
 // head that net/http and this parser could read differently (folded lines, contradicting lengths, unknown transfer codings) is
 // malformed.
-func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.Time) (status int, body []byte, reuse bool, err error) {
+func readResponse(br *bufio.Reader, dst []byte, most int, date *time.Time) (status int, body []byte, reuse bool, err error) {
 	h, err := readHead(br, date)
 	for i := 0; err == nil && h.status < 200; i++ {
 		if i == maxInterim || h.status == 101 {
@@ -45,26 +48,23 @@ func readResponse(br *bufio.Reader, dst []byte, most int, cut bool, date *time.T
 	if err != nil {
 		return 0, dst, false, err
 	}
+	start := len(dst)
 	switch {
 	case h.status == 204 || h.status == 304:
-		return h.status, dst, h.reuse, nil
 	case h.chunked:
-		dst, err = readChunked(br, dst, most, cut)
-	case h.length > int64(most):
-		if cut {
-			dst, err = readN(br, dst, most)
+		if dst, err = readToEnd(httputil.NewChunkedReader(br), dst, most); err == nil {
+			err = skipTrailers(br)
 		}
-		err = cmp.Or(err, ErrTooLarge)
 	case h.length >= 0:
-		dst, err = readN(br, dst, int(h.length))
+		dst, err = readToEnd(io.LimitReader(br, h.length), dst, most)
+		if err == nil && int64(len(dst)-start) < h.length {
+			err = io.ErrUnexpectedEOF
+		}
 	default:
 		h.reuse = false
 		dst, err = readToEnd(br, dst, most)
 	}
-	if err != nil {
-		return h.status, dst, false, err
-	}
-	return h.status, dst, h.reuse, nil
+	return h.status, dst, h.reuse && err == nil, err
 }
 
 type head struct {
@@ -81,23 +81,14 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 		return h, err
 	}
 	// HTTP/1.1 200 OK; the reason may be missing with its space.
-	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' || len(line) > 12 &&
-		line[12] != ' ' {
-		return h, malformed("the status line is not HTTP/1")
+	protocol, rest, _ := bytes.Cut(line, []byte(" "))
+	code, _, _ := bytes.Cut(rest, []byte(" "))
+	status, err := strconv.ParseUint(string(code), 10, 16)
+	old := string(protocol) == "HTTP/1.0"
+	if !old && string(protocol) != "HTTP/1.1" || len(code) != 3 || err != nil || status < 100 {
+		return h, malformed("it does not begin with HTTP/1 and a status from 100 to 999")
 	}
-	old := line[7] == '0'
-	h.reuse = !old
-	for _, c := range line[9:12] {
-		if c -= '0'; c > 9 {
-			return h, malformed("the status is not a number")
-		} else {
-			h.status = h.status*10 + int(c)
-		}
-	}
-	if h.status < 100 {
-		return h, malformed("the status is below 100")
-	}
-	h.length = -1
+	h = head{status: int(status), length: -1, reuse: !old}
 	for {
 		line, err := readLine(br, &left)
 		if err != nil {
@@ -111,75 +102,52 @@ func readHead(br *bufio.Reader, date *time.Time) (h head, err error) {
 			}
 			return h, nil
 		}
-		colon := bytes.IndexByte(line, ':')
-		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if len(name) == 0 || len(name) == len(line) || len(textproto.TrimBytes(name)) < len(name) {
 			return h, malformed("a header line has no name or is folded")
 		}
-		name, value := line[:colon], bytes.Trim(line[colon+1:], " \t")
-		switch {
-		case fold(name, "content-length"):
-			n, ok := length(value)
-			if !ok || h.length >= 0 && h.length != n {
-				return h, malformed("Content-Length")
-			}
-			h.length = n
-		case fold(name, "transfer-encoding"):
-			if h.chunked || old || !fold(value, "chunked") {
-				return h, malformed("Transfer-Encoding is not chunked, is set twice, or is used in HTTP/1.0")
-			}
-			h.chunked = true
-		case date != nil && fold(name, "date"):
-			*date = dateOf(string(value))
-		case fold(name, "connection"):
-			for _, token := range bytes.Split(value, []byte(",")) {
-				if fold(bytes.Trim(token, " \t"), "close") {
-					h.reuse = false
-				}
+		if err := h.header(name, textproto.TrimBytes(value), old, date); err != nil {
+			return h, err
+		}
+	}
+}
+
+func (h *head) header(name, value []byte, old bool, date *time.Time) error {
+	switch {
+	case equal(name, "Content-Length"):
+		n, err := strconv.ParseUint(string(value), 10, 63)
+		if err != nil || h.length >= 0 && h.length != int64(n) {
+			return malformed("Content-Length")
+		}
+		h.length = int64(n)
+	case equal(name, "Transfer-Encoding"):
+		if h.chunked || old || !equal(value, "chunked") {
+			return malformed("Transfer-Encoding is not chunked, is set twice, or is used in HTTP/1.0")
+		}
+		h.chunked = true
+	case date != nil && equal(name, "Date"):
+		*date = dateOf(string(value))
+	case equal(name, "Connection"):
+		for token := range bytes.SplitSeq(value, []byte(",")) {
+			if equal(textproto.TrimBytes(token), "close") {
+				h.reuse = false
 			}
 		}
 	}
+	return nil
+}
+
+// equal ignores the case of ASCII letters.
+func equal(b []byte, word string) bool {
+	return len(b) == len(word) && strings.EqualFold(string(b), word)
 }
 
 // dateOf reads a Date; zero: it is none.
-func dateOf(text string) time.Time {
-	if text == "" {
-		return time.Time{}
-	}
-	t, err := http.ParseTime(text)
-	if err != nil {
-		return time.Time{}
+func dateOf(text string) (t time.Time) {
+	if text != "" {
+		t, _ = http.ParseTime(text)
 	}
 	return t
-}
-
-// fold compares b with a lower-case word, ignoring the case of ASCII letters.
-func fold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func length(b []byte) (n int64, ok bool) {
-	if len(b) == 0 || len(b) > 18 {
-		return 0, false
-	}
-	for _, c := range b {
-		if c -= '0'; c > 9 {
-			return 0, false
-		} else {
-			n = n*10 + int64(c)
-		}
-	}
-	return n, true
 }
 
 // readLine takes one line without its end. It is valid until the next read.
@@ -188,48 +156,30 @@ func readLine(br *bufio.Reader, left *int) ([]byte, error) {
 	if *left -= len(line); *left < 0 || errors.Is(err, bufio.ErrBufferFull) {
 		return nil, malformed("the head is too large")
 	}
-	if err != nil {
-		return nil, noEOF(err)
-	}
-	line = line[:len(line)-1]
-	if n := len(line); n > 0 && line[n-1] == '\r' {
-		line = line[:n-1]
-	}
-	return line, nil
-}
-
-func noEOF(err error) error {
 	if err == io.EOF {
-		return io.ErrUnexpectedEOF
+		err = io.ErrUnexpectedEOF
 	}
-	return err
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), err
 }
 
-// readN appends n bytes. It reserves no more at once than it has seen, so that
-// a response cannot claim memory that it does not fill.
-func readN(br *bufio.Reader, dst []byte, n int) ([]byte, error) {
-	for n > 0 {
-		step := min(n, 64<<10)
-		at := len(dst)
-		if cap(dst)-at < step {
-			dst = append(dst, make([]byte, step)...)[:at]
+// skipTrailers reads the lines after the last chunk.
+func skipTrailers(br *bufio.Reader) error {
+	for left := maxHead; ; {
+		if line, err := readLine(br, &left); err != nil || len(line) == 0 {
+			return err
 		}
-		if _, err := io.ReadFull(br, dst[at:at+step]); err != nil {
-			return dst, noEOF(err)
-		}
-		dst = dst[:at+step]
-		n -= step
 	}
-	return dst, nil
 }
 
-func readToEnd(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
+// readToEnd appends all that r has to dst. After `most` bytes, more is ErrTooLarge. It reserves no more at once than it has seen, so
+// that a body cannot claim memory that it does not fill.
+func readToEnd(r io.Reader, dst []byte, most int) ([]byte, error) {
 	start := len(dst)
 	for {
 		if len(dst) == cap(dst) {
 			dst = append(dst, 0)[:len(dst)]
 		}
-		n, err := br.Read(dst[len(dst):cap(dst)])
+		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
 		case len(dst)-start > most:
@@ -240,68 +190,4 @@ func readToEnd(br *bufio.Reader, dst []byte, most int) ([]byte, error) {
 			return dst, err
 		}
 	}
-}
-
-func readChunked(br *bufio.Reader, dst []byte, most int, cut bool) ([]byte, error) {
-	// The lines around the chunks count against the same kind of bound as the
-	// head, so that a stream of tiny chunks ends.
-	left := maxHead + most
-	for total := 0; ; {
-		line, err := readLine(br, &left)
-		if err != nil {
-			return dst, err
-		}
-		if i := bytes.IndexByte(line, ';'); i >= 0 {
-			line = line[:i]
-		}
-		size, ok := chunkSize(bytes.TrimRight(line, " \t"))
-		if !ok {
-			return dst, malformed("a chunk without size")
-		}
-		if size == 0 {
-			break
-		}
-		if total += size; total > most || size > most {
-			if cut {
-				dst, err = readN(br, dst, min(size, most-(total-size)))
-			}
-			return dst, cmp.Or(err, ErrTooLarge)
-		}
-		if dst, err = readN(br, dst, size); err != nil {
-			return dst, err
-		}
-		if line, err = readLine(br, &left); err != nil {
-			return dst, err
-		}
-		if len(line) != 0 {
-			return dst, malformed("a chunk longer than its size")
-		}
-	}
-	for {
-		line, err := readLine(br, &left)
-		if err != nil {
-			return dst, err
-		}
-		if len(line) == 0 {
-			return dst, nil
-		}
-	}
-}
-
-func chunkSize(b []byte) (n int, ok bool) {
-	if len(b) == 0 || len(b) > 7 {
-		return 0, false
-	}
-	for _, c := range b {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		n = n<<4 | int(c)
-	}
-	return n, true
 }

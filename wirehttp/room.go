@@ -3,7 +3,6 @@ package wirehttp
 import (
 	"cmp"
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -62,18 +61,5 @@ func ReadBody(w http.ResponseWriter, r *http.Request, buf []byte, most int64, wi
 	if size := 1 + min(sizeOf(r, most), most); size > int64(cap(buf)) { // 1 more, so that the last read finds the end
 		buf = make([]byte, 0, size)
 	}
-	body := http.MaxBytesReader(w, r.Body, most)
-	for {
-		if len(buf) == cap(buf) { // a function's body may be longer than its Content-Length
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := body.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case err == io.EOF:
-			return buf, nil
-		case err != nil:
-			return buf, err
-		}
-	}
+	return readToEnd(http.MaxBytesReader(w, r.Body, most), buf, int(most)) // a function's body may be longer than its Content-Length
 }

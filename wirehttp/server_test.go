@@ -86,38 +86,35 @@ func ask(t *testing.T, h http.Handler, method, path, body string, header ...stri
 const demo = `{"registryGroup":"EXECUTOR","registryKey":"demo","registryValue":"http://10.0.0.1:9999/"}`
 
 func TestRegistration(t *testing.T) {
-	for _, prefix := range []string{"", "/xxl-job-admin"} {
+	date := []string{wire.HeaderToken, "secret", "Date", "Fri, 20 Nov 2026 12:00:00 GMT"}
+	caller := Caller{Token: "secret", Remote: "192.0.2.1:1234", Date: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	longest := strings.Repeat(" ", MaxRegistration-len(demo)) + demo
+	for _, c := range []struct {
+		prefix, body string
+		header       []string
+		want         Caller
+	}{
+		{"", demo, date, caller},
+		{"http://admin/xxl-job-admin", longest, date, caller},
+		{"", demo, []string{wire.HeaderToken, "s", wire.HeaderApp, "demo"},
+			Caller{Token: "s", App: "demo", Dialect: wire.DialectD, Remote: caller.Remote}},
+	} {
 		p, h := newHandler()
 		for _, path := range []string{"/api/registry", "/api/registryRemove"} {
-			if code, msg := ask(t, h, "POST", "http://admin"+prefix+path, demo, wire.HeaderToken, "secret", "Date",
-				"Fri, 20 Nov 2026 12:00:00 GMT"); code != 200 || msg != "" {
-				t.Errorf("%s%s: %d %q", prefix, path, code, msg)
+			if code, msg := ask(t, h, "POST", c.prefix+path, c.body, c.header...); code != 200 || msg != "" || p.caller != c.want {
+				t.Errorf("%s%s: %d %q, caller %+v", c.prefix, path, code, msg, p.caller)
 			}
 		}
 		want := []Registration{{App: "demo", Address: "http://10.0.0.1:9999/"}}
 		if cmp.Diff(want, p.added) != "" || cmp.Diff(want, p.removed) != "" {
-			t.Errorf("%s: added %v, removed %v", prefix, p.added, p.removed)
+			t.Errorf("%s: added %v, removed %v", c.prefix, p.added, p.removed)
 		}
-		if want := (Caller{Token: "secret", Remote: "192.0.2.1:1234", Date: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}); p.caller != want {
-			t.Errorf("caller %+v", p.caller)
-		}
-	}
-}
-
-func TestRegistrationOfD(t *testing.T) {
-	p, h := newHandler()
-	if code, _ := ask(t, h, "POST", "/api/registry", demo, wire.HeaderToken, "s", wire.HeaderApp, "demo"); code != 200 ||
-		p.caller.Dialect != wire.DialectD || p.caller.App != "demo" {
-		t.Errorf("%d, caller %+v", code, p.caller)
-	}
-	if code, msg := ask(t, h, "POST", "/api/registry", demo, wire.HeaderApp, "other"); code != 500 || !strings.Contains(msg, wire.HeaderApp) ||
-		len(p.added) != 1 {
-		t.Errorf("an app that the header does not name: %d %q", code, msg)
 	}
 }
 
 func TestHandlerRefuses(t *testing.T) {
 	large := `[{"logId":1,"handleCode":200,"handleMsg":"` + strings.Repeat("x", 5<<20) + `"}]`
+	long := strings.Repeat(" ", MaxRegistration+1) + demo
 	for _, c := range []struct{ name, method, path, body, says string }{
 		{"unknown path", "POST", "/api/addJob", demo, "/api/registryRemove"},
 		{"other prefix", "POST", "/other/api/registry", demo, "not known"},
@@ -126,8 +123,11 @@ func TestHandlerRefuses(t *testing.T) {
 		{"not JSON", "POST", "/api/registry", "<html>", "byte 0"},
 		{"blank key", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":" ","registryValue":"http://h"}`, "registryKey"},
 		{"group", "POST", "/api/registry", `{"registryGroup":"ADMIN","registryKey":"a","registryValue":"http://h"}`, `"EXECUTOR"`},
-		{"address", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"a","registryValue":"file:///etc/passwd"}`,
+		{"address", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"demo","registryValue":"file:///etc/passwd"}`,
 			"allowed: http://"},
+		{"app of the header", "POST", "/api/registry", strings.Replace(demo, "demo", "other", 1), wire.HeaderApp},
+		{"too large to register", "POST", "/api/registry", long, "16384 bytes"},
+		{"too large to remove", "POST", "/api/registryRemove", long, "16384 bytes"},
 		{"callback not JSON", "POST", "/api/callback", `[{"logId":`, "byte 10"},
 		{"callback of nothing", "POST", "/api/callback", ``, "empty"},
 		{"callback without list", "POST", "/api/callback", `{}`, "callbackList"},
@@ -138,49 +138,35 @@ func TestHandlerRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := &ports{}
 			h := NewHandler(Ports{p, p}, Options{MaxItems: 3})
-			code, msg := ask(t, h, c.method, c.path, c.body)
-			if code != 500 || !strings.Contains(msg, c.says) {
-				t.Errorf("%d %q, want 500 and %q in it", code, msg, c.says)
+			stream := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.ContentLength = -1
+				h.ServeHTTP(w, r)
+			})
+			for _, h := range []http.Handler{h, stream} {
+				code, msg := ask(t, h, c.method, c.path, c.body, wire.HeaderApp, "demo")
+				if code != 500 || !strings.Contains(msg, c.says) {
+					t.Errorf("%d %q, want 500 and %q in it", code, msg, c.says)
+				}
 			}
-			if p.added != nil || p.batch != nil {
-				t.Errorf("a port was called: %v %v", p.added, p.batch)
+			if p.added != nil || p.removed != nil || p.batch != nil {
+				t.Errorf("a port was called: %v %v %v", p.added, p.removed, p.batch)
 			}
 		})
 	}
 }
 
-// A body without Content-Length is bounded while it is read.
-func TestHandlerBoundsAStream(t *testing.T) {
-	p := &ports{}
-	srv := httptest.NewServer(NewHandler(Ports{p, p}, Options{MaxBody: 1000}))
-	defer srv.Close()
-	res, err := http.Post(srv.URL+"/api/callback", "", io.MultiReader(strings.NewReader("["), strings.NewReader(strings.Repeat(" ", 5000))))
-	check.OK(t, err)
-	defer res.Body.Close()
-	b, _ := io.ReadAll(res.Body)
-	if !strings.Contains(string(b), "1000 bytes") || res.StatusCode != 200 {
-		t.Errorf("%d %s", res.StatusCode, b)
-	}
-}
-
 func TestCallbackReachesThePort(t *testing.T) {
-	for _, c := range []struct {
-		body    string
-		header  []string
-		dialect wire.Dialect
-	}{
-		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"}}]`, nil, wire.DialectA},
-		{`[{"logId":7,"logDateTim":5,"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectB},
-		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"},"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectGo},
-		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, nil, wire.DialectD},
-		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, []string{wire.HeaderApp, "demo"}, wire.DialectD},
-	} {
-		p, h := newHandler()
-		if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", c.body, c.header...); code != 200 || msg != "" {
-			t.Errorf("%s: %d %q", c.body, code, msg)
-		}
-		if d := cmp.Diff([]wire.CallbackItem{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}, p.batch); d != "" || p.caller.Dialect != c.dialect {
-			t.Errorf("%s: dialect %v, batch:\n%s", c.body, p.caller.Dialect, d)
+	items := []wire.CallbackItem{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}
+	for _, d := range []wire.Dialect{wire.DialectA, wire.DialectB, wire.DialectGo, wire.DialectD} {
+		for app, dialect := range map[string]wire.Dialect{"": d, "demo": wire.DialectD} {
+			p, h := newHandler()
+			body := string(wire.AppendCallback(nil, d, items))
+			if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", body, wire.HeaderApp, app); code != 200 || msg != "" {
+				t.Errorf("%s: %d %q", body, code, msg)
+			}
+			if diff := cmp.Diff(items, p.batch); diff != "" || p.caller.Dialect != dialect {
+				t.Errorf("%s: dialect %v, batch:\n%s", body, p.caller.Dialect, diff)
+			}
 		}
 	}
 }
@@ -227,61 +213,6 @@ func TestPortErrors(t *testing.T) {
 		p.perItem = func(n int) []error { return make([]error, n+more) }
 		code, _ := ask(t, h, "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`)
 		check.Equal(t, code, want, "a port with %d results more than items", more)
-	}
-}
-
-func BenchmarkCallback(b *testing.B) {
-	p, h := newHandler()
-	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: 7, LogTime: 1586629003729, Code: 200, Msg: "ok"}})
-	r := httptest.NewRequest("POST", "/api/callback", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.ContentLength = int64(len(body))
-		p.batch = p.batch[:0]
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-}
-
-// untouched is a body that fails the test if it is read.
-type untouched struct{ t *testing.T }
-
-func (u untouched) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
-	return 0, io.ErrUnexpectedEOF
-}
-
-// TestNothingIsReadOfWhoIsNotLetIn: the body of a caller that is not admitted is never read, whatever its length.
-func TestNothingIsReadOfWhoIsNotLetIn(t *testing.T) {
-	p := &ports{}
-	var seen Caller
-	h := NewHandler(Ports{p, p}, Options{Admit: func(_ context.Context, c Caller) error {
-		seen = c
-		return Refuse("a stranger")
-	}})
-	for _, size := range []int64{-1, 100, 5 << 20, 1 << 40} {
-		r := httptest.NewRequest("POST", "/api/callback", untouched{t})
-		r.ContentLength = size
-		r.Header.Set(wire.HeaderToken, "guess")
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if !strings.Contains(w.Body.String(), "a stranger") || seen.Token != "guess" {
-			t.Errorf("%d bytes: %s, %+v", size, w.Body, seen)
-		}
-		check.Equal(t, w.Header().Get("Connection") == "close", size != 100, "%d bytes: the connection is closed", size)
-	}
-}
-
-func TestRegistrationsAreShort(t *testing.T) {
-	_, h := newHandler()
-	for _, path := range []string{"/api/registry", "/api/registryRemove"} {
-		code, msg := ask(t, h, "POST", path, strings.Repeat(" ", MaxRegistration+1)+demo)
-		if code != 500 || !strings.Contains(msg, "16384 bytes") {
-			t.Errorf("%s: %d %s", path, code, msg)
-		}
-		if code, msg := ask(t, h, "POST", path, strings.Repeat(" ", MaxRegistration-len(demo))+demo); code != 200 {
-			t.Errorf("%s: %d %s", path, code, msg)
-		}
 	}
 }
 

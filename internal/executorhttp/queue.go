@@ -49,11 +49,14 @@ type queueRequest struct {
 	Runs              []string `json:"runs"`
 }
 
+// A queueHandler returns the answer to a request of an app.
+type queueHandler func(context.Context, *core.App, *queueRequest) (any, error)
+
 // Serve adds the endpoint for the state of runs to the HTTP routes. If the server has its own queues, Serve also adds
 // the endpoints of these queues.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	room := wirehttp.NewRoom(heldLong, 0)
-	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+	handle := func(path string, f queueHandler) {
 		mux.HandleFunc("POST "+path, d.noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, room, f) }, refusePage))
 	}
 	handle("/v1/queue/runs", d.runs)
@@ -61,12 +64,15 @@ func (d *Queues) Serve(mux *http.ServeMux) {
 		return
 	}
 	handle("/v1/queue/receive", d.receive)
-	handle("/v1/queue/extend", d.extend)
-	handle("/v1/queue/ack", d.ack)
+	handle("/v1/queue/extend", d.held(func(ctx context.Context, q store.PullQueue, list []store.Receipt, keep int) ([]pullqueue.State, error) {
+		return d.Puller.Extend(ctx, q, list, seconds(keep))
+	}))
+	handle("/v1/queue/ack", d.held(func(ctx context.Context, q store.PullQueue, list []store.Receipt, _ int) ([]pullqueue.State, error) {
+		return d.Puller.Ack(ctx, q, list)
+	}))
 }
 
-func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Room,
-	f func(context.Context, *core.App, *queueRequest) (any, error)) {
+func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Room, f queueHandler) {
 	token := r.Header.Get(wire.HeaderToken)
 	var q queueRequest
 	refuse := func(reason string, err error) {
@@ -174,45 +180,26 @@ type states struct {
 	States []pullqueue.State `json:"states"` // the states of the runs, in the order of the receipts in the request
 }
 
-func (d *Queues) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
-	q, err := d.beat(ctx, app, r.Queue)
-	if err != nil {
-		return nil, err
-	}
-	list, err := receipts(r.Receipts)
-	if err != nil {
-		return nil, err
-	}
-	s, err := d.Puller.Extend(ctx, q, list, seconds(r.VisibilitySeconds))
-	return states{s}, err
-}
-
-func (d *Queues) ack(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
-	q, err := d.beat(ctx, app, r.Queue)
-	if err != nil {
-		return nil, err
-	}
-	list, err := receipts(r.Receipts)
-	if err != nil {
-		return nil, err
-	}
-	s, err := d.Puller.Ack(ctx, q, list)
-	return states{s}, err
-}
-
-func receipts(texts []string) ([]store.Receipt, error) {
-	if len(texts) > pullqueue.MaxReceipts {
-		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), "at most %d are allowed", pullqueue.MaxReceipts)
-	}
-	list := make([]store.Receipt, len(texts))
-	for i, t := range texts {
-		r, err := pullqueue.ParseReceipt(t)
+// held returns the handler of a request about runs that an executor received.
+func (d *Queues) held(
+	change func(ctx context.Context, q store.PullQueue, list []store.Receipt, keep int) ([]pullqueue.State, error)) queueHandler {
+	return func(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+		q, err := d.beat(ctx, app, r.Queue)
 		if err != nil {
 			return nil, err
 		}
-		list[i] = r
+		if len(r.Receipts) > pullqueue.MaxReceipts {
+			return nil, core.Invalid("receipts", fmt.Sprint(len(r.Receipts)), "at most %d are allowed", pullqueue.MaxReceipts)
+		}
+		list := make([]store.Receipt, len(r.Receipts))
+		for i, text := range r.Receipts {
+			if list[i], err = pullqueue.ParseReceipt(text); err != nil {
+				return nil, err
+			}
+		}
+		s, err := change(ctx, q, list, r.VisibilitySeconds)
+		return states{s}, err
 	}
-	return list, nil
 }
 
 // stateUnknown is the state of another app's run: the caller must not touch it.

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/wiring"
-	"github.com/tickring/tickring/send"
-	"github.com/tickring/tickring/wire"
 )
 
 // If the key cannot be read, no client is rejected for good, and the cause of the failure stays
@@ -26,29 +21,20 @@ import (
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
-	door := Config{Log: slog.New(slog.DiscardHandler)}
-	mux.HandleFunc("POST /v1/report/{run}", door.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
-	ask := func(path string) (int, string) {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))
-		return w.Code, w.Body.String()
-	}
-	if status, body := ask("/v1/report/4294967297"); status != http.StatusServiceUnavailable || strings.Contains(body, "AccessDenied") {
-		t.Errorf("%d %s", status, body)
+	key := func(context.Context) ([]byte, error) { return []byte("key"), err }
+	mux.HandleFunc("POST /v1/report/{run}", Config{Log: discard}.Report(nil, key))
+	w := post(mux, "/v1/report/4294967297", "", nil, -1)
+	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "AccessDenied") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	err = nil
-	if status, _ := ask("/v1/report/4294967297?key=x"); status != http.StatusUnauthorized {
-		t.Errorf("a wrong key: %d", status)
-	}
+	check.Equal(t, post(mux, "/v1/report/4294967297?key=x", "", nil, -1).Code, http.StatusUnauthorized, "a wrong key")
 }
 
 // TestReportOfASnooze: a report after a 202 has a word on the retry, too.
 func TestReportOfASnooze(t *testing.T) {
-	e, key := memory.Open(t, memory.Options{}), []byte("key")
-	a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/report/{run}", Config{Log: slog.New(slog.DiscardHandler)}.Report(a.Finish,
-		func(context.Context) ([]byte, error) { return key, nil }))
+	e := open(t)
+	mux := serve(e, Config{}, wiring.Options{})
 	for i, c := range []struct {
 		after  string
 		status int
@@ -59,9 +45,7 @@ func TestReportOfASnooze(t *testing.T) {
 			Address: "call:http://a", Attempt: 1}
 		run.First = run.ID
 		check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/report/"+run.ID.String()+"?key="+send.ReportSignature(key, run.ID),
-			strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`)))
+		w := post(mux, report(run.ID), "", strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`), -1)
 		if got := memory.Run(t, e, run.ID); w.Code != c.status || got.Reason != c.want {
 			t.Errorf("%s: %d %s, %s %s", c.after, w.Code, w.Body, got.State, got.Reason)
 		}
@@ -71,33 +55,14 @@ func TestReportOfASnooze(t *testing.T) {
 // TestBodiesInHandAreBounded: long reports of one job, and long requests to queues of one app,
 // leave room for others; a client without room gets an error that shows it.
 func TestBodiesInHandAreBounded(t *testing.T) {
-	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
-	key := []byte("key")
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}))
-		a := wiring.New(e, wiring.Options{Log: slog.New(slog.DiscardHandler)})
-		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
-		mux := http.NewServeMux()
-		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return key, nil }))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish}).Serve(mux)
-		report := func(job core.JobID) string {
-			run := core.NumberedRun(job, 1)
-			return "/v1/report/" + run.String() + "?key=" + send.ReportSignature(key, run)
-		}
-		for path, other := range map[string]string{report(1): report(2), "/v1/queue/runs": ""} {
+		mux := serve(open(t), Config{}, wiring.Options{})
+		ask := func(path string, body io.Reader) int { return post(mux, path, "secret", body, 60<<10).Code }
+		for path, other := range map[string]string{report(core.NumberedRun(1, 1)): report(core.NumberedRun(2, 1)), "/v1/queue/runs": ""} {
 			var held sync.WaitGroup
-			ask := func(path string, body io.Reader) int {
-				r := httptest.NewRequest(http.MethodPost, path, body)
-				r.ContentLength = 60 << 10
-				r.Header.Set(wire.HeaderToken, app.Token)
-				w := httptest.NewRecorder()
-				mux.ServeHTTP(w, r)
-				return w.Code
-			}
-			open, end := io.Pipe()
+			body, end := io.Pipe()
 			for range heldLong / 2 {
-				held.Go(func() { ask(path, open) })
+				held.Go(func() { ask(path, body) })
 			}
 			synctest.Wait()
 			check.Equal(t, ask(path, strings.NewReader("x")), http.StatusServiceUnavailable, "%s, one more", path)

@@ -2,7 +2,6 @@ package executorhttp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,50 +37,69 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// A handler's data comes from the callback to the run.
-func TestDataOfACallback(t *testing.T) {
+// discard drops all records of a log.
+var discard = slog.New(slog.DiscardHandler)
+
+// open returns a store with the app shop, whose token is secret.
+func open(t *testing.T) *store.Store {
 	e := memory.Open(t, memory.Options{})
-	id := core.NumberedRun(7, 1)
 	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.CreateRuns(t.Context(),
-		[]core.Run{{ID: id, App: "shop", State: core.Running, Cause: core.CauseAPI, Owner: "me", Attempt: 1, First: id}})[0])
-	call := wiring.New(e, wiring.Options{Plan: plan.Local()}).Callback(callback.Options{})
-	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
-	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call, nil}}, wirehttp.Options{})
-	r := httptest.NewRequest(http.MethodPost, wire.PathCallback, bytes.NewReader(body))
-	r.Header.Set(wire.HeaderToken, "secret")
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	if r := memory.Run(t, e, id); r.Data != "d" || r.State != core.Succeeded {
-		t.Errorf("%s: %+v", w.Body, r)
-	}
+	return e
 }
 
-// A client with the token of an app and the ID of a waiting run cannot end it; it gets the
-// answer for an unknown run.
-func TestReportOfWhatNobodyHas(t *testing.T) {
-	e := memory.Open(t, memory.Options{})
-	id := core.NumberedRun(7, 1)
-	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-	check.OK(t, e.CreateRuns(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
-		First: id}})[0])
-	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
-	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
-	key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
-	door.Wire(mux, nil, a.Callback(callback.Options{}))
-	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
+// serve returns all endpoints for the apps of a store. The parameter c has further settings.
+func serve(e *store.Store, c Config, o wiring.Options) *http.ServeMux {
+	o.Plan, o.Log = plan.Local(), discard
+	a, mux := wiring.New(e, o), http.NewServeMux()
+	c.Tokens, c.Log = a.Tokens(registry.TokensOptions{}), discard
+	c.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
+	mux.HandleFunc("POST /v1/report/{run}", c.Report(a.Finish, func(context.Context) ([]byte, error) { return []byte("key"), nil }))
+	(&Queues{c, a.Registry(registry.Options{}), e.Runs, a.Finish, a.Puller(pullqueue.Options{})}).Serve(mux)
+	return mux
+}
+
+// report returns the path of a report of a run, with its key.
+func report(id core.RunID) string {
+	return "/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id)
+}
+
+// post sends a request with a token. The body has the stated length; -1: its own.
+func post(h http.Handler, path, token string, body io.Reader, length int64) *httptest.ResponseRecorder {
+	r, w := httptest.NewRequest(http.MethodPost, path, body), httptest.NewRecorder()
+	if length >= 0 {
+		r.ContentLength = length
+	}
+	r.Header.Set(wire.HeaderToken, token)
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// A client ends a run with its data only if the run was sent to an executor: for a run that waits, it gets the answer for an
+// unknown run.
+func TestResults(t *testing.T) {
+	e := open(t)
+	mux := serve(e, Config{}, wiring.Options{})
+	sent, waits := core.NumberedRun(7, 1), core.NumberedRun(7, 2)
+	for _, run := range []core.Run{{ID: sent, State: core.Running, Owner: "me"}, {ID: waits, State: core.Planned}} {
+		run.App, run.Cause, run.Attempt, run.First = "shop", core.CauseManual, 1, run.ID
+		check.OK(t, e.CreateRuns(t.Context(), []core.Run{run})[0])
+	}
+	callback := func(id core.RunID, code int) string {
+		return string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: code, Msg: "m", Data: "d"}}))
+	}
 	for _, c := range []struct{ path, body, want string }{
-		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200}})), `"code":200`},
-		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 500}})), `"code":200`},
-		{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), `{}`, "was never sent to an executor"},
+		{wire.PathCallback, callback(waits, 200), `"code":200`},
+		{wire.PathCallback, callback(waits, 500), `"code":200`},
+		{report(waits), `{}`, "was never sent to an executor"},
+		{wire.PathCallback, callback(sent, 200), `"code":200`},
 	} {
-		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
-		r.Header.Set(wire.HeaderToken, "secret")
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
-		if r := memory.Run(t, e, id); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
+		w := post(mux, c.path, "secret", strings.NewReader(c.body), -1)
+		if r := memory.Run(t, e, waits); r.State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s %s: %s; it is %s", c.path, c.body, w.Body, r.State)
 		}
+	}
+	if r := memory.Run(t, e, sent); r.Data != "d" || r.State != core.Succeeded {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -116,30 +134,22 @@ func (u untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Bodies of unknown clients are not read at any endpoint, and cause no read of a run.
+// Bodies of unknown clients are not read at any endpoint, whatever their length, and cause no read of a run. The connection of a
+// body that is not short is closed.
 func TestStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		s := *e
+		s := *open(t)
 		runs, lists := &runReads{Runs: s.Runs}, &appLists{Records: s.Records}
-		s.Runs, s.Records, e = runs, lists, &s
-		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
-		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
-		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-		queues := Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish,
-			Puller: a.Puller(pullqueue.Options{})}
-		queues.Serve(mux)
+		s.Runs, s.Records = runs, lists
+		mux := serve(&s, Config{}, wiring.Options{})
 		for i := range 1000 {
 			for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
 				"/v1/queue/receive"} {
-				r := httptest.NewRequest(http.MethodPost, path, untouched{t})
-				r.ContentLength = 5 << 20
-				r.Header.Set(wire.HeaderToken, []string{"", "guess" + strconv.Itoa(i)}[i%2])
-				w := httptest.NewRecorder()
-				mux.ServeHTTP(w, r)
-				if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 {
-					t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+				size := []int64{5 << 20, 100, 1 << 40, -1}[i/2%4]
+				w := post(mux, path, []string{"", "guess" + strconv.Itoa(i)}[i%2], untouched{t}, size)
+				if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 ||
+					wire && (w.Header().Get("Connection") == "close") != (size > 100 || size < 0 && path == "/api/callback") {
+					t.Fatalf("%s: %d bytes: %d %s %s", path, size, w.Code, w.Header(), w.Body)
 				}
 			}
 		}
@@ -149,20 +159,6 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// repeated reads a text over and over.
-type repeated struct {
-	text string
-	at   int
-}
-
-func (r *repeated) Read(p []byte) (n int, err error) {
-	for n < len(p) {
-		c := copy(p[n:], r.text[r.at:])
-		n, r.at = n+c, (r.at+c)%len(r.text)
-	}
-	return n, nil
-}
-
 // TestCallbacksHoldLittleMemory: 64 callbacks of 5 MB at once hold less than 60 MB, 120 MB with garbage, for any
 // client. An unknown token is rejected unread, also if an app has no token, and without a token only a program on this
 // machine sends more than 256 KB.
@@ -170,17 +166,12 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector changes the use of memory")
 	}
-	e := memory.Open(t, memory.Options{})
-	for i, app := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
-		check.OK(t, e.PutApp(t.Context(), 0, app, core.Change{ID: int64(i + 1), App: app.Name}))
-	}
-	everybody := func(context.Context) bool { return true }
-	a, mux := wiring.New(e, wiring.Options{Plan: plan.Local(), AllowNoToken: everybody}), http.NewServeMux()
-	door := Config{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler),
-		Here: func(ctx context.Context) bool { return ctx.Value(hereKey{}) != nil }}
-	door.Wire(mux, nil, a.Callback(callback.Options{}))
+	e := open(t)
+	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "open", Rev: 1}, core.Change{ID: 2, App: "open"}))
+	mux := serve(e, Config{Here: func(ctx context.Context) bool { return ctx.Value(hereKey{}) == true }},
+		wiring.Options{AllowNoToken: func(context.Context) bool { return true }})
 	item := `,{"logId":1,"handleCode":200,"handleMsg":"` + strings.Repeat("m", 64) + `"}`
-	items := 5 << 20 / int64(len(item))
+	body := "[" + strings.Repeat(item, 5<<20/len(item))[1:] + "]"
 	for _, c := range []struct {
 		name, token string
 		here, reads bool
@@ -198,16 +189,11 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 			var all sync.WaitGroup
 			for range c.times {
 				all.Go(func() {
-					body := io.MultiReader(strings.NewReader("["+item[1:]), io.LimitReader(&repeated{text: item}, (items-1)*int64(len(item))),
-						strings.NewReader("]"))
-					r := httptest.NewRequest(http.MethodPost, wire.PathCallback, body)
-					r.ContentLength = 1 + items*int64(len(item))
-					if r.Header.Set(wire.HeaderToken, c.token); c.here {
-						r = r.WithContext(context.WithValue(r.Context(), hereKey{}, true))
-					}
-					w := httptest.NewRecorder()
-					mux.ServeHTTP(w, r)
-					if n, _ := body.Read(make([]byte, 1)); n == 0 {
+					r := strings.NewReader(body)
+					post(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), hereKey{}, c.here)))
+					}), wire.PathCallback, c.token, r, -1)
+					if r.Len() == 0 {
 						read.Add(1)
 					}
 				})
@@ -253,22 +239,12 @@ func TestNoTokenIsSaid(t *testing.T) {
 func TestBodiesComeInTime(t *testing.T) {
 	texts := golden.New(t)
 	synctest.Test(t, func(t *testing.T) {
-		e := memory.Open(t, memory.Options{})
-		check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-		a, mux := wiring.New(e, wiring.Options{Plan: plan.Local()}), http.NewServeMux()
-		log := slog.New(slog.DiscardHandler)
-		door := Config{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second,
-			Refused: rejectlog.New(rejectlog.Options{}), Log: log}
-		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
-		door.Wire(mux, nil, a.Callback(callback.Options{}))
-		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
-		(&Queues{Config: door, Registry: a.Registry(registry.Options{}), Runs: e.Runs, Finish: a.Finish}).Serve(mux)
+		mux := serve(open(t), Config{ReadFor: 7 * time.Second, Refused: rejectlog.New(rejectlog.Options{})}, wiring.Options{})
 		inner, srv := memlistener.Listen(), &http.Server{Handler: mux}
 		var serving sync.WaitGroup
 		serving.Go(func() { srv.Serve(inner) })
 		defer serving.Wait()
 		defer srv.Close()
-		id := core.NumberedRun(7, 1)
 		for _, c := range []struct {
 			name, path, token string
 			after             time.Duration
@@ -276,7 +252,7 @@ func TestBodiesComeInTime(t *testing.T) {
 			{"callback", "/api/callback", "secret", 7 * time.Second},
 			{"queue", "/v1/queue/runs", "secret", 7 * time.Second},
 			{"wrong token", "/v1/queue/runs", "wrong", time.Second},
-			{"report", "/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), "", 7 * time.Second},
+			{"report", report(core.NumberedRun(7, 1)), "", 7 * time.Second},
 		} {
 			began := time.Now()
 			here := inner.Dial()
