@@ -339,7 +339,8 @@ func TestReportsKeepDaysOfAnEarlierZone(t *testing.T) {
 	}
 	for _, each := range []report.Each{report.EachAll, report.EachJob} {
 		n := int64(0)
-		a, err := r.Answer(t.Context(), report.Question{ByDay: true, Each: each, From: core.InstantOf(begin.AddDate(0, 0, -1)), To: core.InstantOf(w.now)})
+		a, err := r.Answer(t.Context(), report.Question{ByDay: true, Each: each, From: core.InstantOf(begin.AddDate(0, 0, -1)),
+			To: core.InstantOf(w.now)})
 		for i := range a.Rows {
 			n += a.Rows[i].Runs() + 1000*a.Rows[i].Open
 		}
