@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
@@ -10,24 +9,11 @@ import (
 	"github.com/tickring/tickring/core/report"
 )
 
-// shape answers a histogram question whose job and time range are still as in the request.
-func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from, to time.Time) (report.Shape, error) {
-	if s.o.Reports == nil {
-		return report.Shape{}, core.Errorf(core.CodeRefused, "this deployment has no reports")
-	}
-	var err error
-	if q.Sees, err = s.sift(r, job, q.App); err != nil {
+// shape counts runs over time, by default in the last day.
+func (s *server) shape(r *http.Request, job, app, each string, buckets int, from, to time.Time) (report.Shape, error) {
+	q, err := s.question(r, job, app, each)
+	if err != nil {
 		return report.Shape{}, err
-	}
-	if q.App != "" {
-		if err := core.CheckAppName("app", q.App); err != nil {
-			return report.Shape{}, err
-		}
-	}
-	if job != "" {
-		if q.Job, err = s.m.JobID(r.Context(), job); err != nil {
-			return report.Shape{}, err
-		}
 	}
 	if to.IsZero() {
 		to = s.m.Now()
@@ -35,7 +21,7 @@ func (s *server) shape(r *http.Request, q report.ShapeQuestion, job string, from
 	if from.IsZero() {
 		from = to.Add(-24 * time.Hour)
 	}
-	q.From, q.To = core.InstantOf(from), core.Ceil(to)
+	q.From, q.To, q.Buckets = core.InstantOf(from), core.Ceil(to), buckets
 	return s.o.Reports.Shape(r.Context(), q)
 }
 
@@ -47,7 +33,7 @@ func (s *server) GetHistogram(r *http.Request, params client.GetHistogramParams)
 			return nil, err
 		}
 	}
-	a, err := s.shape(r, report.ShapeQuestion{App: params.App, Buckets: params.Buckets}, params.Job, params.From, params.To)
+	a, err := s.shape(r, params.Job, params.App, "", params.Buckets, params.From, params.To)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +60,7 @@ func (s *server) partial(a *report.Shape) bool {
 }
 
 func (s *server) GetLateness(r *http.Request, params client.GetLatenessParams) (any, error) {
-	each := report.Each(params.Each)
-	if !slices.Contains([]report.Each{report.EachAll, report.EachApp, report.EachJob}, each) {
-		return nil, core.Invalid("each", params.Each, "allowed values: app and job")
-	}
-	a, err := s.shape(r, report.ShapeQuestion{App: params.App, Each: each, Buckets: params.Buckets}, params.Job, params.From, params.To)
+	a, err := s.shape(r, params.Job, params.App, params.Each, params.Buckets, params.From, params.To)
 	if err != nil {
 		return nil, err
 	}

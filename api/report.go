@@ -10,12 +10,16 @@ import (
 )
 
 func (s *server) GetReport(r *http.Request, params client.GetReportParams) (any, error) {
-	if s.o.Reports == nil {
-		return nil, core.Errorf(core.CodeRefused, "this deployment has no reports")
+	q, err := s.question(r, params.Job, params.App, params.Each)
+	if err == nil {
+		err = selectEnds(&q, &params)
 	}
-	q, err := s.question(r, &params)
 	if err != nil {
 		return nil, err
+	}
+	q.From, q.To = core.InstantOf(params.From), core.InstantOf(s.m.Now())+1
+	if !params.To.IsZero() {
+		q.To = core.Ceil(params.To)
 	}
 	a, err := s.o.Reports.Answer(r.Context(), q)
 	if err != nil {
@@ -40,52 +44,53 @@ func (s *server) GetReport(r *http.Request, params client.GetReportParams) (any,
 	return out, err
 }
 
-// question converts the parameters of a report. Its errors name the parameter.
-func (s *server) question(r *http.Request, params *client.GetReportParams) (q report.Question, err error) {
-	sees, err := s.sift(r, params.Job, params.App)
-	if err != nil {
+// question converts the parameters that reports have in common. Its errors name the parameter.
+func (s *server) question(r *http.Request, job, app, each string) (q report.Question, err error) {
+	if s.o.Reports == nil {
+		return q, core.Errorf(core.CodeRefused, "this deployment has no reports")
+	}
+	q.App, q.Each = app, report.Each(each)
+	if q.Sees, err = s.sift(r, job, app); err != nil {
 		return q, err
 	}
-	q = report.Question{Sees: sees, From: core.InstantOf(params.From), To: core.InstantOf(s.m.Now()) + 1, App: params.App,
-		Each:  report.Each(params.Each),
-		State: core.State(params.State), Reason: core.Reason(params.Reason)}
-	if !params.To.IsZero() {
-		q.To = core.Ceil(params.To)
+	switch q.Each {
+	case report.EachAll, report.EachApp, report.EachJob:
+	default:
+		return q, core.Invalid("each", each, "allowed values: app and job")
 	}
+	if app != "" {
+		if err := core.CheckAppName("app", app); err != nil {
+			return q, err
+		}
+	}
+	if job != "" {
+		q.Job, err = s.m.JobID(r.Context(), job)
+	}
+	return q, err
+}
+
+// selectEnds converts the parameters that only counted reports have.
+func selectEnds(q *report.Question, params *client.GetReportParams) (err error) {
 	switch params.By {
 	case "", "day":
 		q.ByDay = true
 	case "hour":
 	default:
-		return q, core.Invalid("by", params.By, "allowed values: hour and day")
+		return core.Invalid("by", params.By, "allowed values: hour and day")
 	}
-	switch q.Each {
-	case report.EachAll, report.EachApp, report.EachJob:
-	default:
-		return q, core.Invalid("each", params.Each, "allowed values: app and job")
-	}
-	if params.App != "" {
-		if err := core.CheckAppName("app", params.App); err != nil {
-			return q, err
-		}
-	}
-	if params.Job != "" {
-		if q.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
-			return q, err
-		}
-	}
+	q.State, q.Reason = core.State(params.State), core.Reason(params.Reason)
 	if q.State != "" {
 		if err := q.State.CheckEnd("state"); err != nil {
-			return q, err
+			return err
 		}
 	}
 	if q.Reason != "" && !slices.Contains(core.Reasons[q.State], q.Reason) {
-		return q, core.Invalid("reason", params.Reason, "the requested state does not have this reason")
+		return core.Invalid("reason", params.Reason, "the requested state does not have this reason")
 	}
 	if params.Zone != "" {
 		q.Zone, err = report.Zone(params.Zone)
 	}
-	return q, err
+	return err
 }
 
 func reportRow(r *report.Row) client.ReportRow {

@@ -108,7 +108,7 @@ func (s *Store) LastAttempts(ctx context.Context, firsts []core.RunID) ([]core.R
 	last, at := make([]core.Run, len(firsts)), slices.Clone(firsts)
 	for todo := slices.Clone(firsts); len(todo) > 0; {
 		var next []core.RunID
-		for some := range budget.Chunks(todo, budget.AtOnce) {
+		for some := range slices.Chunk(todo, budget.AtOnce) {
 			runs, err := Complete(s.Runs.Get(ctx, some))
 			if err != nil {
 				return nil, core.Retryable(err)

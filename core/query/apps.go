@@ -11,6 +11,15 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
+// ExecutorView is one executor as shown to users.
+type ExecutorView struct {
+	core.Executor
+	Live bool
+	Used bool // false if the executor has registered itself, but the app has fixed addresses
+	// Replaced is true if the executor has stopped and a later registration replaced it.
+	Replaced bool
+}
+
 // FindApp reads an app; false if the app does not exist. Secrets that cannot be decrypted stay in encrypted form, so
 // that users can still view and change the app.
 func (q *Queries) FindApp(ctx context.Context, name string) (core.App, bool, error) {
@@ -58,12 +67,28 @@ func (q *Queries) Global(ctx context.Context) (core.Global, error) {
 	return g, core.Retryable(err)
 }
 
-// allPaused reads the item of the whole deployment, and all apps as by Apps. Both can pause jobs.
-func (q *Queries) allPaused(ctx context.Context) (g core.Global, apps []core.App, bad map[string]error, err error) {
-	if g, err = q.Global(ctx); err == nil {
-		apps, bad, err = q.Apps(ctx)
+// holds are the apps, and the current pauses of each app and of everything.
+type holds struct {
+	global core.Global
+	apps   []core.App
+	bad    map[string]error      // apps that cannot be read, so that their pauses are unknown
+	of     map[string]core.Pause // by app
+}
+
+func (q *Queries) holds(ctx context.Context) (h holds, err error) {
+	if h.global, err = q.Global(ctx); err == nil {
+		h.apps, h.bad, err = q.Apps(ctx)
 	}
-	return g, apps, bad, err
+	h.of = make(map[string]core.Pause, len(h.apps))
+	for i := range h.apps {
+		h.of[h.apps[i].Name] = h.apps[i].Pause
+	}
+	return h, err
+}
+
+// covers reports whether the jobs of an app are paused by a pause of the app or of everything.
+func (h *holds) covers(app string, now time.Time) bool {
+	return h.global.Pause.Covers(now) || h.of[app].Covers(now)
 }
 
 // Executors lists the executors of an app: first the fixed executors, then all registered executors, live or not.

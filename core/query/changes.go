@@ -217,3 +217,21 @@ func (q *Queries) changesBehind(ctx context.Context, apps []string, app string, 
 		}
 	}
 }
+
+// nameJobs adds job names to change records that have only the number, because such a record looks like a change of
+// the app. The automatic end of a pause writes them.
+func (q *Queries) nameJobs(ctx context.Context, changes []core.Change) error {
+	var jobs []core.JobID
+	for i := range changes {
+		if c := &changes[i]; c.Job != 0 && c.Name == "" && !slices.Contains(jobs, c.Job) {
+			jobs = append(jobs, c.Job)
+		}
+	}
+	names, err := q.Names(ctx, jobs)
+	for i := range changes {
+		if c := &changes[i]; c.Job != 0 && c.Name == "" {
+			_, c.Name, _ = strings.Cut(names[c.Job], "/")
+		}
+	}
+	return err
+}

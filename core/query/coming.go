@@ -113,15 +113,11 @@ func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, e
 	s.To = s.From + core.Instant(a.For/time.Second)
 	buckets := core.Instant(cmp.Or(a.Buckets, ComingBuckets))
 	s.Width = (s.To - s.From + buckets - 1) / buckets
-	g, apps, bad, err := q.allPaused(ctx)
+	h, err := q.holds(ctx)
 	if err != nil {
 		return nil, err
 	}
-	open := make(map[string][]stretch, len(apps))
-	for i := range apps {
-		whole := []stretch{{s.From - 1, min(s.To-1, core.Horizon)}}
-		open[apps[i].Name] = without(without(whole, g.Pause), apps[i].Pause)
-	}
+	open := without([]stretch{{s.From - 1, min(s.To-1, core.Horizon)}}, h.global.Pause)
 	c := &comings{shape: s, of: map[string]*ComingApp{}, seconds: make([]int32, s.To-s.From)}
 	p := q.Page()
 	looked := 0
@@ -133,11 +129,11 @@ func (q *Queries) ComingShape(ctx context.Context, a ComingAsk) (*ComingShape, e
 		if !a.takes(j) {
 			return true
 		}
-		if why := bad[j.Def.App]; why != nil { // the pause of its app is unknown
+		if why := h.bad[j.Def.App]; why != nil { // the pause of its app is unknown
 			p.Bad[j.Def.ID] = core.UnreadableApp(j.Def.App, why)
 			return true
 		}
-		c.add(j, open[j.Def.App])
+		c.add(j, without(open, h.of[j.Def.App]))
 		return true
 	})
 	if err != nil {

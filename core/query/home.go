@@ -64,7 +64,7 @@ func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, e
 	if err != nil {
 		return Home{}, err
 	}
-	deserted, err := q.deserted(ctx, f.apps, f.global)
+	deserted, err := q.deserted(ctx, &f.holds)
 	if err != nil {
 		return Home{}, err
 	}
@@ -77,7 +77,7 @@ func (q *Queries) Home(ctx context.Context, sees func(app string) bool) (Home, e
 		if at := f.next(j); at != 0 && at <= now+core.Instant(homeAhead/time.Second) {
 			soon = append(soon, comingOf(j, at))
 		}
-		held := f.paused[j.Def.App] || j.Sched.PausedAt(f.stand.now)
+		held := f.covers(j.Def.App, f.stand.now) || j.Sched.PausedAt(f.stand.now)
 		if b := f.stand.failing(j.Def.ID); b != nil {
 			failing = append(failing, homeRow{job: j, run: b.id, since: b.slot})
 		}

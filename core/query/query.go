@@ -4,11 +4,20 @@ package query
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/store"
+)
+
+const (
+	MaxPage     = 1000
+	DefaultPage = 100
+	MaxUpcoming = 366 * 24 * time.Hour
+	// firstInstant is the earliest scheduled time that a run ID can hold.
+	firstInstant = core.Instant(1577836800)
 )
 
 // Queries answers questions about jobs, runs, apps and changes from a store. Several Queries can share one store. The
@@ -111,4 +120,20 @@ func (q *Queries) EachJob(
 // KeptLog returns the kept log of a run; false if no log is kept.
 func (q *Queries) KeptLog(ctx context.Context, run core.RunID) (core.KeptLog, bool, error) {
 	return q.store.KeptLog(ctx, run)
+}
+
+func limitOf(limit int) (int, error) {
+	if limit < 0 || limit > MaxPage {
+		return 0, core.Invalid("limit", strconv.Itoa(limit), "allowed values: 1 to %d", MaxPage)
+	}
+	return cmp.Or(limit, DefaultPage), nil
+}
+
+// checkPeriod checks the optional bounds of a period.
+func checkPeriod(from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && from.After(to) {
+		return core.Invalid("from", from.Format(time.RFC3339), "must be earlier than the end of the period (`to`), %s",
+			to.Format(time.RFC3339))
+	}
+	return nil
 }

@@ -1,7 +1,9 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/store"
 )
 
@@ -33,6 +36,26 @@ type RunFilter struct {
 	After string // value of Next from the previous page
 	// Sees reports whether the caller can see an app; nil: the caller can see all apps.
 	Sees func(app string) bool
+}
+
+// RunPage is one page of runs, newest first.
+type RunPage struct {
+	Runs []core.Run
+	// Skips lists the skip records that overlap the time span of the page, if RunFilter.Job is set.
+	Skips []core.Skip
+	Next  string // value of After for the next page; empty: this is the last page
+	// LookedTo is the time back to which the page has searched; zero if the page is full or the last one.
+	LookedTo time.Time
+	// NoWaiting is true if the page cannot contain runs that wait for their due time. Only pages of one job can
+	// contain these runs.
+	NoWaiting bool
+	// Jobs has the jobs of the runs in Runs, except deleted jobs.
+	Jobs map[core.JobID]*core.Job
+	// ThenAt maps the IDs of the retries that followed the runs in Runs to their due times. Removed retries are left
+	// out.
+	ThenAt map[core.RunID]core.Instant
+	// Waits has the times when runs stop waiting for an executor. Runs with a concurrency limit are left out.
+	Waits map[core.RunID]time.Time
 }
 
 // apart is the maximum time between creation and scheduled time of the runs that a time filter finds. Runs are
@@ -223,4 +246,161 @@ func (q *Queries) recentThatFit(ctx context.Context, f *RunFilter, from store.Ru
 		}
 		*p, n, fits = was, taken, false // read again, because only the store knows the next position
 	}
+}
+
+// Runs returns one page of runs, newest first. The page ends after Options.PageFor, or when the maximum size is
+// reached. So a page with fewer runs than the limit, or without runs, can still have a next page.
+func (q *Queries) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
+	res, err := q.runs(ctx, f, q.Page())
+	if err == nil {
+		res.Jobs, err = q.jobsOf(ctx, res.Runs)
+	}
+	if err == nil {
+		res.ThenAt, err = q.thenAt(ctx, res.Runs)
+	}
+	if err == nil {
+		// Runs with a limit may wait for a slot instead: only the page of one run reads that.
+		free := slices.DeleteFunc(slices.Clone(res.Runs), func(r core.Run) bool { return r.Permit != "" })
+		res.Waits, err = q.waits(ctx, free, res.Jobs)
+	}
+	return res, err
+}
+
+func (q *Queries) runs(ctx context.Context, f RunFilter, p *budget.Page) (RunPage, error) {
+	limit, err := f.check()
+	if err != nil {
+		return RunPage{}, err
+	}
+	if f.Job == "" {
+		return q.recent(ctx, &f, limit, p)
+	}
+	job, err := q.JobID(ctx, f.Job)
+	if err != nil {
+		return RunPage{}, err
+	}
+	from, to := firstInstant, core.Horizon
+	if !f.From.IsZero() {
+		from = max(core.Ceil(f.From.Add(-schedule.MaxJitter)), from) // because From refers to the due time
+	}
+	if !f.To.IsZero() {
+		to = min(core.InstantOf(f.To), to)
+	}
+	low, high := core.RunRange(job, from, to)
+	nlow, nhigh := core.NumberedRange(job)
+	if f.After != "" {
+		one, other, ok := strings.Cut(f.After, "-")
+		a, err1 := core.ParseRunID(one)
+		b, err2 := core.ParseRunID(other)
+		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
+			return RunPage{}, core.Invalid("after", f.After, "not the value of `next` from a page of these runs")
+		}
+		high, nhigh = a, b
+	}
+	planned := &reader{q: q, at: high, to: low, down: true, n: limit + 1}
+	numbered := &reader{q: q, at: nhigh, to: nlow, down: true, n: limit + 1}
+	var res RunPage
+	now := q.o.Now()
+	first := f.After == ""
+	full := false
+	for looked := 0; ; looked++ {
+		// Checked only before another read.
+		if looked > 0 && (planned.empty() || numbered.empty()) && p.Over() {
+			full = true
+			break
+		}
+		take, r, err := newer(ctx, planned, numbered)
+		if err != nil {
+			return RunPage{}, err
+		}
+		if r == nil {
+			break
+		}
+		fits := f.takes(r, now)
+		if len(res.Runs) == limit || looked >= budget.Looked || fits && !p.Takes(r) {
+			full = true
+			break
+		}
+		if fits {
+			res.Runs = append(res.Runs, *r)
+		}
+		take.drop()
+	}
+	// The skip records between the newest run of this page and the newest of the next.
+	upper, lower := to, from
+	if !first {
+		if at, ok := (high + 1).Planned(); ok {
+			upper = at
+		}
+	}
+	if full {
+		res.Next = fmt.Sprintf("%d-%d", planned.at, numbered.at)
+		if at, ok := planned.at.Planned(); ok && len(res.Runs) < limit {
+			res.LookedTo = at.Time()
+		}
+		if at, ok := (planned.at + 1).Planned(); ok {
+			lower = at
+		}
+	}
+	if lower <= upper && !f.Failed && (len(f.States) == 0 || slices.Contains(f.States, core.Skipped)) {
+		skips, err := q.store.Skips(ctx, job, lower, upper)
+		if err != nil {
+			return RunPage{}, core.Retryable(err)
+		}
+		slices.SortFunc(skips, func(a, b core.Skip) int { return cmp.Compare(b.First, a.First) })
+		res.Skips = skips
+	}
+	return res, nil
+}
+
+// reader reads the stored runs from at to to, in ascending or descending order of IDs.
+type reader struct {
+	q      *Queries
+	at, to core.RunID // the part that is not consumed
+	down   bool
+	n      int // runs per read; it grows, because few of many may match
+	buf    []core.Run
+	end    bool
+}
+
+func (r *reader) empty() bool { return len(r.buf) == 0 && !r.end }
+
+func (r *reader) peek(ctx context.Context) (*core.Run, error) {
+	if r.empty() && (r.down && r.at < r.to || !r.down && r.at > r.to) {
+		r.end = true
+	}
+	if r.empty() {
+		runs, err := r.q.store.Runs.Span(ctx, r.at, r.to, min(r.n, budget.AtOnce))
+		if err != nil {
+			return nil, core.Retryable(err)
+		}
+		r.buf, r.end, r.n = runs, len(runs) == 0, 4*r.n
+	}
+	if len(r.buf) == 0 {
+		return nil, nil
+	}
+	return &r.buf[0], nil
+}
+
+// newer returns the reader whose next run is due last, and this run; nil if both are at their end.
+func newer(ctx context.Context, planned, numbered *reader) (*reader, *core.Run, error) {
+	r, err := planned.peek(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := numbered.peek(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r == nil || n != nil && n.Slot > r.Slot {
+		return numbered, n, nil
+	}
+	return planned, r, nil
+}
+
+// drop consumes the run that peek returned.
+func (r *reader) drop() {
+	if r.at = r.buf[0].ID + 1; r.down {
+		r.at -= 2
+	}
+	r.buf = r.buf[1:]
 }

@@ -2,18 +2,17 @@ package query
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/tickring/tickring/core"
 )
 
 const (
-	maxTroubled  = 10_000 // jobs scanned for one page
-	lookedAtOnce = 256    // jobs whose runs are read before more jobs are read
-	failsInARow  = 3      // failed chains in a row that make a job failing
-	maxFailing   = 100    // failing jobs listed by name
-	maxUntold    = 100    // missing channels listed by name
-	maxPast      = 100    // runs read for one job
+	maxTroubled = 10_000 // jobs scanned for one page
+	failsInARow = 3      // failed chains in a row that make a job failing
+	maxFailing  = 100    // failing jobs listed by name
+	maxUntold   = 100    // missing channels listed by name
 )
 
 // Problems lists failing jobs, jobs that cannot run, and missing notification channels.
@@ -60,15 +59,15 @@ type Failing struct {
 // A nil function selects all apps. Paused jobs are not checked for failures.
 func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Problems, error) {
 	res := Problems{Named: map[core.JobID]*core.Job{}}
-	g, apps, _, err := q.allPaused(ctx) // unreadable apps are reported elsewhere
+	h, err := q.holds(ctx) // unreadable apps are reported elsewhere
 	if err != nil {
 		return res, err
 	}
-	deserted, err := q.deserted(ctx, apps, g)
+	deserted, err := q.deserted(ctx, &h)
 	if err != nil {
 		return res, err
 	}
-	paused := pausedApps(apps, g, q.o.Now())
+	now := q.o.Now()
 	channels, err := q.Channels(ctx)
 	if err != nil {
 		return res, err
@@ -80,29 +79,46 @@ func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Prob
 			}
 		}
 	}
-	for i := range apps {
-		if sees == nil || sees(apps[i].Name) {
-			untold(apps[i].Name, &apps[i].Notify)
+	for i := range h.apps {
+		if a := &h.apps[i]; sees == nil || sees(a.Name) {
+			untold(a.Name, &a.Notify)
 		}
 	}
-	var batch []core.Job
+	var jobs []*core.Job
 	p := q.Page()
-	look := func() (done bool, err error) {
-		found := make([]fares, len(batch))
-		n, err := p.SideBySide(len(batch), func(i int) (err error) {
-			if s := batch[i].Sched.State; s == core.Started && !paused[batch[i].Def.App] {
-				found[i], err = q.fares(ctx, batch[i].Def.ID)
-			}
-			return err
-		})
-		for i := range n {
-			j, f := &batch[i], &found[i]
+	next, err := q.EachJob(ctx, "", 0, p, func(j *core.Job) bool {
+		if len(jobs) == maxTroubled {
+			return false
+		}
+		if sees == nil || sees(j.Def.App) {
+			jobs = append(jobs, j)
+		}
+		return true
+	})
+	if err != nil {
+		return res, err
+	}
+	for part := range slices.Chunk(jobs, lastAtOnce) {
+		if res.Looked > 0 && p.Over() {
+			break
+		}
+		found, err := q.fares(ctx, slices.DeleteFunc(slices.Clone(part), func(j *core.Job) bool {
+			return j.Sched.State != core.Started || h.covers(j.Def.App, now)
+		}))
+		if err != nil {
+			return res, err
+		}
+		for _, j := range part {
 			res.Looked++
 			untold(j.Name(), &j.Def.Notify)
 			if why := j.LockedSecrets(); why != nil && len(res.Locked) < maxUntold {
 				res.Locked = append(res.Locked, Locked{j.Name(), why})
 			}
-			if j.Sched.State == core.Started && deserted[j.Def.App] && !paused[j.Def.App] {
+			f := found[j.Def.ID]
+			if f == nil { // it is paused or has ended
+				continue
+			}
+			if deserted[j.Def.App] {
 				res.Deserted = alone(res.Deserted, j)
 			}
 			if f.fails() {
@@ -112,28 +128,6 @@ func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Prob
 				res.Pending, res.Named[j.Def.ID] = f.pending, j
 			}
 		}
-		done = n == len(batch)
-		batch = nil
-		return done, err
-	}
-	all := true
-	next, walked := q.EachJob(ctx, "", 0, p, func(j *core.Job) bool {
-		if res.Looked+len(batch) == maxTroubled {
-			return false
-		}
-		if sees != nil && !sees(j.Def.App) {
-			return true
-		}
-		if batch = append(batch, *j); len(batch) == lookedAtOnce {
-			all, err = look()
-		}
-		return all && err == nil
-	})
-	if err == nil && walked == nil && all {
-		all, err = look()
-	}
-	if err == nil {
-		err = walked
 	}
 	for id, why := range p.Bad {
 		if sees == nil && len(res.Locked) < maxUntold { // the app of an unreadable job is unknown
@@ -141,8 +135,8 @@ func (q *Queries) Trouble(ctx context.Context, sees func(app string) bool) (Prob
 				"job %d cannot be read: %v; a failed run with retries left stays open until the job can be read", id, why)})
 		}
 	}
-	res.More = next != 0 || !all
-	return res, err
+	res.More = next != 0 || res.Looked < len(jobs)
+	return res, nil
 }
 
 // fails counts a failing job. Failing keeps the maxFailing jobs with the most failures in a row.
@@ -160,18 +154,15 @@ func (t *Problems) fails(j *core.Job, f *fares) {
 }
 
 // deserted returns whether each app is without an executor.
-func (q *Queries) deserted(ctx context.Context, apps []core.App, g core.Global) (map[string]bool, error) {
-	names := make([]string, len(apps))
-	for i := range apps {
-		names[i] = apps[i].Name
-	}
-	stored, err := q.store.Executors(ctx, names)
+func (q *Queries) deserted(ctx context.Context, h *holds) (map[string]bool, error) {
+	stored, err := q.store.Executors(ctx, slices.Collect(maps.Keys(h.of)))
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
-	deserted := make(map[string]bool, len(apps))
-	for i := range apps {
-		deserted[apps[i].Name] = len(apps[i].Candidates(stored[apps[i].Name], g, q.o.Now(), q.o.Expiry)) == 0
+	deserted := make(map[string]bool, len(h.apps))
+	for i := range h.apps {
+		a := &h.apps[i]
+		deserted[a.Name] = len(a.Candidates(stored[a.Name], h.global, q.o.Now(), q.o.Expiry)) == 0
 	}
 	return deserted, nil
 }
@@ -192,47 +183,41 @@ func alone(list []AppWithoutExecutor, j *core.Job) []AppWithoutExecutor {
 
 // fares describes the last ended runs of a job.
 type fares struct {
-	times   int       // failures in a row
-	all     bool      // every ended run that was read failed
+	times   int       // failed chains in a row
+	all     bool      // every ended chain that was read failed
 	last    core.Run  // newest failure
 	pending *core.Run // oldest due run that was not sent; nil: none
 }
 
 func (f *fares) fails() bool { return f.times >= failsInARow || f.times > 0 && f.all }
 
-// fares reads the runs of a job from the newest due run backwards, until a run ended without a failure.
-func (q *Queries) fares(ctx context.Context, job core.JobID) (f fares, err error) {
-	now := core.InstantOf(q.o.Now())
-	low, high := core.RunRange(job, firstInstant, now)
-	nlow, nhigh := core.NumberedRange(job)
-	planned := &reader{q: q, at: high, to: low, down: true, n: failsInARow + 1}
-	numbered := &reader{q: q, at: nhigh, to: nlow, down: true, n: failsInARow + 1}
-	for range maxPast {
-		take, r, err := newer(ctx, planned, numbered)
-		if err != nil {
-			return f, err
-		}
-		if r == nil {
-			f.all = true
-			return f, nil
-		}
-		switch {
-		case r.State.Open():
-			if (r.State == core.Planned || r.State == core.Queued) && r.Slot <= now {
-				waits := *r
-				f.pending = &waits
-			}
-		case r.FailedForGood():
-			if f.times++; f.times == 1 {
-				f.last = *r
-			}
-			if f.times == failsInARow {
-				return f, nil
-			}
-		case r.Then == 0 && r.State != core.Skipped:
-			return f, nil
-		}
-		take.drop()
+// fares reads the runs of jobs from the newest due run backwards, until a chain ended without a failure.
+func (q *Queries) fares(ctx context.Context, jobs []*core.Job) (map[core.JobID]*fares, error) {
+	ids, found := make([]core.JobID, len(jobs)), make(map[core.JobID]*fares, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.Def.ID
 	}
-	return f, nil
+	err := q.lastRuns(ctx, ids, q.o.Now(), func(job core.JobID, runs []core.Run) (enough bool) {
+		f := &fares{all: true}
+		found[job] = f
+		for i := range runs {
+			switch r := &runs[i]; {
+			case r.State == core.Planned || r.State == core.Queued:
+				f.pending = r
+			case !endsChain(r):
+			case !r.FailedForGood():
+				f.all = false
+				return true
+			default:
+				if f.times++; f.times == 1 {
+					f.last = *r
+				}
+				if f.times == failsInARow {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return found, err
 }

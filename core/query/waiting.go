@@ -10,14 +10,6 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-func (q *Queries) Stored(ctx context.Context, id core.RunID) (core.Run, bool, error) {
-	r, err := q.store.Run(ctx, id)
-	if r == nil || err != nil {
-		return core.Run{}, false, core.Retryable(err)
-	}
-	return *r, true, nil
-}
-
 // EntriesOf returns the due-index entries of a waiting run; nil if the entries cannot be read.
 func (q *Queries) EntriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	entries, err := q.store.Jobs.Entries(ctx, run.Job())
@@ -68,7 +60,7 @@ func (q *Queries) waiting(ctx context.Context, job core.JobID, after core.RunID,
 	ids = slices.DeleteFunc(ids, func(id core.RunID) bool { return id <= after })
 	begun := false
 read:
-	for part := range budget.Chunks(ids, budget.AtOnce) {
+	for part := range slices.Chunk(ids, budget.AtOnce) {
 		if p != nil && begun && p.Over() {
 			next = after
 			break

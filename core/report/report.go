@@ -6,9 +6,9 @@
 //
 //	FORM/jobs/N  rows of the jobs from N*groupJobs on, up to groupJobs of them
 //	FORM/apps    rows of apps
-//	FORM/all     one row of all jobs, and the groups that have rows
+//	FORM/all     one row of all jobs, and the names of the lists of jobs that have rows
 //
-// The stored state defines which form applies to which time. Records of another time are ignored.
+// The stored state defines which form applies to which time. Records of another time are ignored. Records of hours expire.
 package report
 
 import (
@@ -74,8 +74,9 @@ func Zone(name string) (*time.Location, error) {
 }
 
 const (
-	hour       = 3600            // length of an hour in seconds
-	countAfter = 5 * time.Minute // time after the end of an hour at which the hour is first counted
+	hour        = 3600                // length of an hour in seconds
+	countAfter  = 5 * time.Minute     // time after the end of an hour at which the hour is first counted
+	expireAfter = 30 * 24 * time.Hour // time for which hours are stored after Options.Hours, in case that reports are behind
 )
 
 // shiftOf returns the offset of a zone's hours from UTC hours, taken on 1 January 2020. On Lord Howe
@@ -109,18 +110,18 @@ const (
 	ofAll  = "/all"
 )
 
-func ofJobs(group int) string { return fmt.Sprintf("/jobs/%d", group) }
+// ofJob returns the list with the rows of a job.
+func ofJob(job core.JobID) string { return fmt.Sprintf("/jobs/%d", job/groupJobs) }
 
-// state is the progress of reports. Hours are summed up to Done, and stored from Old on. Days are combined up to Days.
+// state is the progress of reports. Hours are summed up to Done, and days are combined up to Days.
 type state struct {
 	// Until is the end of the current turn; zero: no turn.
-	Until           time.Time
-	Done, Days, Old core.Instant
-	Since           core.Instant // earlier runs are not reported
-	Gone            core.Instant // earlier hours are removed
-	// Behind is the job up to which the hour after Done is summed, and Groups has the groups of these jobs.
+	Until      time.Time
+	Done, Days core.Instant
+	Since      core.Instant // earlier runs are not reported
+	// Behind is the job up to which the hour after Done is summed, and Jobs has the lists of these jobs.
 	Behind core.JobID `json:",omitempty"`
-	Groups []int      `json:",omitempty"`
+	Jobs   []string   `json:",omitempty"`
 	// Lists is the number of lists of the day after Days that are combined.
 	Lists int `json:",omitempty"`
 	// Open are the hours with open runs.
@@ -164,17 +165,30 @@ func (r *Reports) readState(ctx context.Context) (v int64, s state, err error) {
 }
 
 // setBack resets the state to the current hour after the clock was set back: later hours were summed before
-// they were over. If hours of today were removed, all of today is summed again.
+// they were over. If hours of today can have expired, all of today is summed again.
 func (s *state) setBack(now core.Instant, r *Reports) {
-	s.Done, s.Behind, s.Groups, s.Lists, s.back = r.floor(now), 0, nil, 0, true
+	ahead := s.Done
+	s.Done, s.Behind, s.Jobs, s.Lists, s.back = r.floor(now), 0, nil, 0, true
 	if s.Days > s.Done {
 		s.Days, _ = r.dayOf(now, r.o.Zone)
 	}
-	if s.Gone > s.Days {
+	if r.expiry(s.Days).Before(ahead.Time()) {
 		s.Done = s.Days
 	}
-	s.Old, s.Gone, s.Since = min(s.Old, s.Days), min(s.Gone, s.Days), min(s.Since, s.Done)
+	s.Since = min(s.Since, s.Done)
 	s.Open = slices.DeleteFunc(s.Open, func(l look) bool { return l.At >= s.Done })
+}
+
+// old returns the time before which reports exist by day only.
+func (r *Reports) old(s *state) core.Instant {
+	at, _ := r.dayOf(core.InstantOf(r.o.Now().Add(-r.o.Hours)), r.o.Zone)
+	return min(at, s.Days)
+}
+
+// expiry returns when the records of the hours of a time's day expire: long after the day is combined.
+func (r *Reports) expiry(at core.Instant) time.Time {
+	from, _ := r.dayOf(at, r.o.Zone)
+	return from.Time().Add(r.o.Hours + expireAfter)
 }
 
 // writeState stores the state on the condition that it was written v times before.

@@ -245,7 +245,7 @@ func TestSums(t *testing.T) {
 			}
 			w.holds(r, begin, end, z, true)
 			for { // until no run is left
-				n, err := w.data.Sweep(t.Context(), w.now.Add(1000*24*time.Hour), time.Hour, time.Hour, 1000)
+				n, err := w.data.Sweep(t.Context(), w.now.Add(30*24*time.Hour), time.Hour, time.Hour, 1000)
 				check.OK(t, err)
 				if n == 0 {
 					break
@@ -294,10 +294,58 @@ func TestOld(t *testing.T) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
+	for {
+		n, err := w.data.Sweep(t.Context(), w.now.Add(31*24*time.Hour), 1000*24*time.Hour, time.Hour, 1000)
+		check.OK(t, err)
+		if n == 0 {
+			break
+		}
+	}
+	w.holds(r, begin, begin.Add(72*time.Hour), time.UTC, true)
 	for _, list := range []string{"hours/jobs/0", "hours/apps", "hours/all"} {
 		left, err := w.data.Records.List(t.Context(), "report#"+list, fmt.Sprint(begin.Unix()), fmt.Sprint(begin.Unix()+72*3600), 10)
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %d records are left, %v", list, len(left), err)
+		}
+	}
+}
+
+// TestReportsKeepDaysOfAnEarlierZone checks that each run counts in one day after a change of the zone, also if an earlier day
+// is combined again.
+func TestReportsKeepDaysOfAnEarlierZone(t *testing.T) {
+	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
+	begin := w.now
+	r := w.reports(report.Options{Zone: zone(t, "America/New_York")})
+	w.pass(r)
+	var open []core.RunID
+	for hour := range 120 {
+		if hour == 75 {
+			r = w.reports(report.Options{})
+		}
+		for job := range core.JobID(2) { // of two lists
+			if id := w.began(30*job+1, hour%50 == 7); w.runs[id].State.Open() {
+				open = append(open, id)
+			}
+		}
+		w.now = w.now.Add(time.Hour)
+		w.pass(r)
+	}
+	for _, id := range open {
+		w.ends(id)
+	}
+	for range 20 {
+		w.now = w.now.Add(time.Hour)
+		w.pass(r)
+	}
+	for _, each := range []report.Each{report.EachAll, report.EachJob} {
+		n := int64(0)
+		a, err := r.Answer(t.Context(), report.Question{ByDay: true, Each: each, From: core.InstantOf(begin.AddDate(0, 0, -1)),
+			To: core.InstantOf(w.now)})
+		for i := range a.Rows {
+			n += a.Rows[i].Runs() + 1000*a.Rows[i].Open
+		}
+		if err != nil || n != 240 {
+			t.Errorf("each %q: %d runs, want 240: %v", each, n, err)
 		}
 	}
 }
@@ -577,7 +625,7 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 			for _, drops := range []bool{false, true} { // whether the records of the hours are removed
 				t.Run(fmt.Sprint(ahead, first, drops), func(t *testing.T) {
 					w := newWorld(t, time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC))
-					r := w.reports(report.Options{})
+					r := w.reports(report.Options{LiveFor: time.Nanosecond}) // the passes count
 					begin, end := w.now, w.now.Add(72*time.Hour)
 					if first {
 						w.now = w.now.Add(9 * time.Hour)

@@ -47,6 +47,18 @@ func (r *Row) end(state core.State, reason core.Reason) *End {
 	return &r.Ends[i]
 }
 
+// add adds a run.
+func (r *Row) add(run *core.Run) {
+	if !run.State.Open() {
+		r.count(run)
+		return
+	}
+	r.Open++
+	if len(r.Unsettled) < mostOpen {
+		r.Unsettled = append(r.Unsettled, run.ID)
+	}
+}
+
 // count adds a run that has ended.
 func (r *Row) count(run *core.Run) {
 	e := r.end(run.State, run.Reason)
@@ -70,6 +82,25 @@ func (r *Row) Merge(o *Row) {
 	}
 }
 
+// Times returns the durations and the lateness of all runs in the row.
+func (r *Row) Times() (took, late Histogram) {
+	for i := range r.Ends {
+		took.Merge(r.Ends[i].Took)
+		late.Merge(r.Ends[i].Late)
+	}
+	return took, late
+}
+
+// Ended returns the number of runs in the row that ended in one of the given states.
+func (r *Row) Ended(states ...core.State) (n int64) {
+	for i := range r.Ends {
+		if slices.Contains(states, r.Ends[i].State) {
+			n += r.Ends[i].N
+		}
+	}
+	return n
+}
+
 type place struct {
 	at  core.Instant
 	app string
@@ -89,6 +120,13 @@ func (t table) row(p place) *Row {
 }
 
 func (t table) add(p place, r *Row) { t.row(p).Merge(r) }
+
+// count adds the runs of a span that begins at a time.
+func (t table) count(at core.Instant, runs []core.Run) {
+	for i := range runs {
+		t.row(place{at: at, app: runs[i].App, job: runs[i].ID.Job()}).add(&runs[i])
+	}
+}
 
 // rows returns all rows by span, app and job.
 func (t table) rows() []Row {

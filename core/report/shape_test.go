@@ -21,7 +21,7 @@ type counts struct {
 	Lost, Succeeded int64
 }
 
-func (w *world) shapeOf(s *report.Shape, q report.ShapeQuestion, when func(core.Run) core.Instant) (want, got []counts) {
+func (w *world) shapeOf(s *report.Shape, q report.Question, when func(core.Run) core.Instant) (want, got []counts) {
 	at := map[counts]*counts{}
 	for _, r := range w.runs {
 		moment := when(r)
@@ -66,7 +66,7 @@ func TestShape(t *testing.T) {
 	r := w.reports(report.Options{})
 	w.live(30*time.Hour, r)
 	now := core.InstantOf(w.now)
-	for name, q := range map[string]report.ShapeQuestion{
+	for name, q := range map[string]report.Question{
 		"a day":        {From: now - 24*3600, To: now + 1},
 		"all of it":    {From: core.InstantOf(start), To: now + 1, Buckets: 10},
 		"of an app":    {From: now - 24*3600, To: now + 1, App: "shop"},
@@ -112,7 +112,7 @@ func TestShape(t *testing.T) {
 			t.Errorf("%s: counted from %s to %s of %s to %s", name, s.CountedFrom, s.CountedTo, s.From, s.To)
 		}
 	}
-	for _, bad := range []report.ShapeQuestion{{From: now, To: now}, {From: 0, To: now, Buckets: 121}, {From: 0, To: now, Buckets: -1},
+	for _, bad := range []report.Question{{From: now, To: now}, {From: 0, To: now, Buckets: 121}, {From: 0, To: now, Buckets: -1},
 		{From: 0, To: core.Horizon + 100*366*24*3600}} {
 		if _, err := r.Shape(t.Context(), bad); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
@@ -126,7 +126,7 @@ func TestShapeWithoutReports(t *testing.T) {
 	w.began(1, false)
 	r := w.reports(report.Options{})
 	now := core.InstantOf(w.now)
-	s, err := r.Shape(t.Context(), report.ShapeQuestion{From: now - 24*3600, To: now + 60})
+	s, err := r.Shape(t.Context(), report.Question{From: now - 24*3600, To: now + 60})
 	if err != nil || len(s.Rows) != 1 || s.Rows[0].Runs() != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -138,7 +138,7 @@ func TestShapeOfTooMuch(t *testing.T) {
 	r := w.reports(report.Options{})
 	w.live(5*time.Hour, nil)
 	now := core.InstantOf(w.now)
-	s, err := r.Shape(t.Context(), report.ShapeQuestion{From: now - 4*3600, To: now, For: 1})
+	s, err := r.Shape(t.Context(), report.Question{From: now - 4*3600, To: now, For: 1})
 	if err != nil || s.CountedFrom != s.To || len(s.Rows) != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}

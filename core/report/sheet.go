@@ -11,7 +11,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -27,15 +27,15 @@ const (
 	writesAtOnce = 25
 )
 
-func groupOf(job core.JobID) int { return int(job) / groupJobs }
-
 // sheet is the rows of a list that begin at one time. A sheet is stored as one record, which is written and removed
 // independently.
 type sheet struct {
-	list   string
-	at     core.Instant
-	Rows   []Row `json:",omitempty"` // by job and app
-	Groups []int `json:",omitempty"` // of a list of all: the groups with rows of jobs
+	list string
+	at   core.Instant
+	Rows []Row    `json:",omitempty"` // by job and app
+	Jobs []string `json:",omitempty"` // in a list of all: the lists of jobs with rows
+	// To is the end of the day, in a list of all. It remains if the zone of the reports changes.
+	To core.Instant `json:",omitempty"`
 }
 
 // settle counts the ends of open runs. Runs that do not exist are not counted, and runs that could not be read stay open.
@@ -84,26 +84,26 @@ func (r *Reports) read(ctx context.Context, list string, from, to core.Instant) 
 	return sheets, err
 }
 
-// groups returns the groups that have rows in a span.
-func (r *Reports) groups(ctx context.Context, form string, from, to core.Instant) (groups []int, err error) {
+// jobs returns the lists of jobs that have rows in a span.
+func (r *Reports) jobs(ctx context.Context, form string, from, to core.Instant) (lists []string, err error) {
 	all, err := r.read(ctx, form+ofAll, from, to)
 	for _, s := range all {
-		groups = append(groups, s.Groups...)
+		lists = append(lists, s.Jobs...)
 	}
-	slices.Sort(groups)
-	return slices.Compact(groups), err
+	slices.Sort(lists)
+	return slices.Compact(lists), err
 }
 
-// jobs calls each for the sheets of some groups in a span. It reads only some groups at a time, which saves memory.
-func (r *Reports) jobs(ctx context.Context, form string, groups []int, from, to core.Instant, each func(*sheet) error) error {
-	for some := range slices.Chunk(groups, writesAtOnce) {
+// each calls do for the sheets of some lists in a span. It reads only some lists at a time, which saves memory.
+func (r *Reports) each(ctx context.Context, form string, lists []string, from, to core.Instant, do func(*sheet) error) error {
+	for some := range slices.Chunk(lists, writesAtOnce) {
 		found, errs := make([][]sheet, len(some)), make([]error, len(some))
-		store.AtOnce(len(some), func(i int) { found[i], errs[i] = r.read(ctx, form+ofJobs(some[i]), from, to) })
+		store.AtOnce(len(some), func(i int) { found[i], errs[i] = r.read(ctx, form+some[i], from, to) })
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 		for _, s := range slices.Concat(found...) {
-			if err := each(&s); err != nil {
+			if err := do(&s); err != nil {
 				return err
 			}
 		}
@@ -120,6 +120,9 @@ func (r *Reports) write(ctx context.Context, sheets ...sheet) error {
 				return err
 			}
 			records[i] = store.Record{Key: some[i].key(), V: 1, Body: body}
+			if strings.HasPrefix(some[i].list, hours) {
+				records[i].Expires = r.expiry(some[i].at)
+			}
 		}
 		if err := r.s.WriteAny(ctx, records, false); err != nil {
 			return err
@@ -128,26 +131,16 @@ func (r *Reports) write(ctx context.Context, sheets ...sheet) error {
 	return nil
 }
 
-func (r *Reports) remove(ctx context.Context, s *sheet) error {
-	return r.s.WriteAny(ctx, []store.Record{{Key: s.key(), V: 1}}, true)
-}
-
 // mostRaw limits the bytes of a sheet, so that damaged data takes no memory.
 const mostRaw = 64 << 20
-
-// deflaters are reused: a compressor is larger than a sheet.
-var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // the level exists
-	return w
-}}
 
 // encode returns the stored form of a sheet: JSON, compressed.
 func (s *sheet) encode() ([]byte, error) {
 	var out bytes.Buffer
-	w := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
-	w.Reset(&out)
-	err := errors.Join(json.NewEncoder(w).Encode(s), w.Close())
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err == nil {
+		err = errors.Join(json.NewEncoder(w).Encode(s), w.Close())
+	}
 	return out.Bytes(), err
 }
 

@@ -32,6 +32,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 	if r.last = now; idle {
 		return nil
 	}
+	r.idle = time.Time{} // it may be of a clock that was ahead
 	v, s, err := r.readState(ctx)
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func (r *Reports) Pass(ctx context.Context) error {
 		return nil
 	case v == 0: // reports begin with the current hour
 		s.Done = r.floor(core.InstantOf(now))
-		s.Days, s.Old, s.Gone, s.Since = s.Done, s.Done, s.Done, s.Done
+		s.Days, s.Since = s.Done, s.Done
 	default:
 		if next := r.next(&s); now.Before(next) && !s.back {
 			r.idle = next
@@ -73,8 +74,8 @@ func (r *Reports) Pass(ctx context.Context) error {
 }
 
 // place changes with each step of progress.
-func (s *state) place() [6]int64 {
-	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Lists), int64(s.Old), int64(len(s.Open))}
+func (s *state) place() [5]int64 {
+	return [...]int64{int64(s.Done), int64(s.Behind), int64(s.Days), int64(s.Lists), int64(len(s.Open))}
 }
 
 // due returns the end of the next hour to sum.
@@ -88,9 +89,6 @@ func (r *Reports) next(s *state) time.Time {
 	}
 	if _, to := r.dayOf(s.Days, r.o.Zone); to <= s.Done {
 		at = append(at, to.Time().Add(afterDay))
-	}
-	if _, to := r.dayOf(s.Old, r.o.Zone); to <= s.Days {
-		at = append(at, to.Time().Add(r.o.Hours))
 	}
 	return slices.MinFunc(at, time.Time.Compare)
 }
@@ -130,24 +128,16 @@ func (r *Reports) work(ctx context.Context, s *state) error {
 		i++
 	}
 	for ctx.Err() == nil {
-		_, to := r.dayOf(s.Days, r.o.Zone)
-		if to > s.Done || now.Before(to.Time().Add(afterDay)) {
+		to, err := r.dayEnd(ctx, s)
+		if err == nil && (to > s.Done || now.Before(to.Time().Add(afterDay))) {
 			break
 		}
-		if err := r.day(ctx, s, to); err != nil {
+		if err == nil {
+			err = r.day(ctx, s, to)
+		}
+		if err != nil {
 			return fmt.Errorf("put the day from %s together: %w", s.Days, err)
 		}
-	}
-	for ctx.Err() == nil {
-		_, to := r.dayOf(s.Old, r.o.Zone)
-		if to > s.Days || now.Before(to.Time().Add(r.o.Hours)) {
-			break
-		}
-		// The hours of this day are removed together with the next day: a reader may still use the stored state.
-		if err := r.drop(ctx, hours, s.Gone, s.Old); err != nil {
-			return fmt.Errorf("remove outdated sums: %w", err)
-		}
-		s.Gone, s.Old = s.Old, to
 	}
 	return ctx.Err()
 }
@@ -159,7 +149,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 		taken = core.InstantOf(r.o.Now())
 	}
 	t := table{}
-	until, err := r.s.Runs.Began(ctx, from, end, s.Behind, t.tell(from))
+	until, err := r.s.Runs.Began(ctx, from, end, s.Behind, func(runs []core.Run) { t.count(from, runs) })
 	if err != nil {
 		return false, err
 	}
@@ -170,8 +160,8 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 	if until != 0 {
 		rows = slices.DeleteFunc(rows, func(row Row) bool { return row.Job > until })
 	}
-	if s.Behind != 0 && len(rows) > 0 && groupOf(rows[0].Job) == groupOf(s.Behind) { // this group is stored in part
-		part, err := r.read(store, hours+ofJobs(groupOf(s.Behind)), from, from+1)
+	if s.Behind != 0 && len(rows) > 0 && ofJob(rows[0].Job) == ofJob(s.Behind) { // this list is stored in part
+		part, err := r.read(store, hours+ofJob(s.Behind), from, from+1)
 		if err != nil {
 			return false, err
 		}
@@ -182,14 +172,14 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 	}
 	var list []sheet
 	for len(rows) > 0 {
-		group, n := groupOf(rows[0].Job), 1
-		for n < len(rows) && groupOf(rows[n].Job) == group {
+		of, n := ofJob(rows[0].Job), 1
+		for n < len(rows) && ofJob(rows[n].Job) == of {
 			n++
 		}
-		list = append(list, sheet{list: hours + ofJobs(group), at: from, Rows: rows[:n]})
-		rows, s.Groups = rows[n:], append(s.Groups, group)
+		list = append(list, sheet{list: hours + of, at: from, Rows: rows[:n]})
+		rows, s.Jobs = rows[n:], append(s.Jobs, of)
 	}
-	s.Groups = slices.Compact(s.Groups)
+	s.Jobs = slices.Compact(s.Jobs)
 	if err := r.write(store, list...); err != nil {
 		return false, err
 	}
@@ -197,7 +187,7 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 		s.Behind = until
 		return false, nil
 	}
-	left, err := r.total(store, from, s.Groups)
+	left, err := r.total(store, from, s.Jobs)
 	if err != nil {
 		return false, err
 	}
@@ -205,32 +195,14 @@ func (r *Reports) sum(ctx context.Context, s *state, end core.Instant) (over boo
 		s.Open = append(s.Open, look{At: from, Next: r.o.Now().Add(firstLook).UTC(), Age: firstLook, Taken: taken})
 		s.Open = s.Open[max(0, len(s.Open)-mostLooks):]
 	}
-	s.Done, s.Behind, s.Groups = end, 0, nil
+	s.Done, s.Behind, s.Jobs = end, 0, nil
 	return true, nil
 }
 
-// tell returns a function that counts the runs of a span.
-func (t table) tell(at core.Instant) func([]core.Run) {
-	return func(runs []core.Run) {
-		for i := range runs {
-			run := &runs[i]
-			row := t.row(place{at: at, app: run.App, job: run.ID.Job()})
-			if !run.State.Open() {
-				row.count(run)
-				continue
-			}
-			row.Open++
-			if len(row.Unsettled) < mostOpen {
-				row.Unsettled = append(row.Unsettled, run.ID)
-			}
-		}
-	}
-}
-
 // total writes the sums of an hour from the rows of its jobs; left: some runs are open.
-func (r *Reports) total(ctx context.Context, at core.Instant, groups []int) (left bool, err error) {
+func (r *Reports) total(ctx context.Context, at core.Instant, jobs []string) (left bool, err error) {
 	t := table{}
-	err = r.jobs(ctx, hours, groups, at, at+1, func(s *sheet) error {
+	err = r.each(ctx, hours, jobs, at, at+1, func(s *sheet) error {
 		for i := range s.Rows {
 			row := &s.Rows[i]
 			if row.App != "" {
@@ -250,18 +222,18 @@ func (r *Reports) total(ctx context.Context, at core.Instant, groups []int) (lef
 	}
 	// The row of all has no app, so it is the first.
 	return left, r.write(ctx, sheet{list: hours + ofApps, at: at, Rows: rows[1:]},
-		sheet{list: hours + ofAll, at: at, Rows: rows[:1], Groups: groups})
+		sheet{list: hours + ofAll, at: at, Rows: rows[:1], Jobs: jobs})
 }
 
 // settle counts the ends of open runs of an hour; left: some are still open. Each sheet is written with its remaining open
 // runs, then the sums, so that it can be repeated after a crash. The day of the hour is then combined again.
 func (r *Reports) settle(ctx context.Context, s *state, l *look, now time.Time) (left bool, err error) {
-	groups, err := r.groups(ctx, hours, l.At, l.At+1)
+	jobs, err := r.jobs(ctx, hours, l.At, l.At+1)
 	if err != nil {
 		return false, err
 	}
 	all, changed := true, false
-	err = r.jobs(ctx, hours, groups, l.At, l.At+1, func(sh *sheet) error {
+	err = r.each(ctx, hours, jobs, l.At, l.At+1, func(sh *sheet) error {
 		var ids []core.RunID
 		for i := range sh.Rows {
 			ids = append(ids, sh.Rows[i].Unsettled...)
@@ -289,7 +261,7 @@ func (r *Reports) settle(ctx context.Context, s *state, l *look, now time.Time) 
 	if all {
 		l.Taken = core.InstantOf(now)
 	}
-	if left, err = r.total(ctx, l.At, groups); err != nil || left && !changed || l.At >= s.Days || l.At < s.Old {
+	if left, err = r.total(ctx, l.At, jobs); err != nil || left && !changed || l.At >= s.Days || len(jobs) == 0 {
 		return left, err
 	}
 	// Without open runs the day is always combined again: a process may have died after it changed a sheet.
@@ -300,24 +272,29 @@ func (r *Reports) settle(ctx context.Context, s *state, l *look, now time.Time) 
 	return left, err
 }
 
+// dayEnd returns the end of the day after Days. A day that was combined before ends as it did then, maybe in another zone.
+func (r *Reports) dayEnd(ctx context.Context, s *state) (to core.Instant, err error) {
+	_, to = r.dayOf(s.Days, r.o.Zone)
+	known, err := r.read(ctx, days+ofAll, s.Days, to)
+	switch {
+	case len(known) == 0:
+		return to, err
+	case known[0].at == s.Days:
+		return known[0].To, err
+	}
+	return known[0].at, err
+}
+
 // day combines the hours of the day after Days, one list after the other. A later pass continues with the next list.
 func (r *Reports) day(ctx context.Context, s *state, to core.Instant) error {
 	from := s.Days
-	if s.Lists == 0 { // another zone had other days
-		if err := r.drop(ctx, days, from+1, to); err != nil {
-			return err
-		}
-	}
-	groups, err := r.groups(ctx, hours, from, to)
+	jobs, err := r.jobs(ctx, hours, from, to)
 	if err != nil {
 		return err
 	}
-	lists := make([]string, 0, len(groups)+2)
-	for _, g := range groups {
-		lists = append(lists, ofJobs(g))
-	}
-	if len(groups) > 0 {
-		lists = append(lists, ofApps, ofAll)
+	lists := jobs
+	if len(jobs) > 0 {
+		lists = append(slices.Clone(jobs), ofApps, ofAll)
 	}
 	for s.Lists < len(lists) {
 		list := lists[s.Lists]
@@ -334,7 +311,7 @@ func (r *Reports) day(ctx context.Context, s *state, to core.Instant) error {
 		}
 		sum := sheet{list: days + list, at: from, Rows: t.rows()}
 		if list == ofAll {
-			sum.Groups = groups
+			sum.Jobs, sum.To = jobs, to
 		}
 		if err := r.write(ctx, sum); err != nil {
 			return err
@@ -342,29 +319,5 @@ func (r *Reports) day(ctx context.Context, s *state, to core.Instant) error {
 		s.Lists++
 	}
 	s.Days, s.Lists = to, 0
-	return nil
-}
-
-// drop removes all records of a form in a span, the list with their groups last.
-func (r *Reports) drop(ctx context.Context, form string, from, to core.Instant) error {
-	if from >= to {
-		return nil
-	}
-	groups, err := r.groups(ctx, form, from, to)
-	if err != nil {
-		return err
-	}
-	if err := r.jobs(ctx, form, groups, from, to, func(s *sheet) error { return r.remove(ctx, s) }); err != nil {
-		return err
-	}
-	for _, list := range []string{ofApps, ofAll} {
-		sheets, err := r.read(ctx, form+list, from, to)
-		for i := range sheets {
-			err = cmp.Or(err, r.remove(ctx, &sheets[i]))
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -186,19 +186,10 @@ func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 // tells counts a rejection of a kind. It returns the number since the last log line, and
 // whether the next line is due.
 func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
-	if _, known := t.lines[l]; !known && len(t.lines) >= mostAddresses {
-		maps.DeleteFunc(t.lines, func(_ line, k *told) bool { return now.Sub(k.at).Abs() >= t.o.Every })
-		if len(t.lines) >= mostAddresses {
-			l.remote = many
-		}
-	}
-	k := t.lines[l]
-	if k == nil {
-		k = &told{}
-		t.lines[l] = k
-	}
+	old := func(k *told) bool { return now.Sub(k.at).Abs() >= t.o.Every }
+	k := entry(t.lines, l, line{many, l.endpoint, l.reason}, old)
 	k.since++
-	if !k.at.IsZero() && now.Sub(k.at).Abs() < t.o.Every {
+	if !k.at.IsZero() && !old(k) {
 		return 0, false
 	}
 	times, *k = k.since, told{at: now}
@@ -208,28 +199,28 @@ func (t *Trace) tells(l line, now time.Time) (times int, tells bool) {
 // many stands for all addresses beyond the maximum.
 const many = "many more"
 
-// address returns the state of an address, or makes room for it; if there is no room, it uses many.
+// address returns the state of an address.
 func (t *Trace) address(remote string, now time.Time) *address {
-	if a := t.of[remote]; a != nil {
-		if now.Sub(a.last).Abs() >= t.o.Forget {
-			a.wrong = 0
+	a := entry(t.of, remote, many, func(a *address) bool { return now.Sub(a.last).Abs() >= t.o.Every })
+	if now.Sub(a.last).Abs() >= t.o.Forget {
+		a.wrong = 0
+	}
+	return a
+}
+
+// entry returns the value of a key, which it adds to the map. If there is no room, even without the old values, it returns
+// the value of the key full.
+func entry[K comparable, V any](of map[K]*V, key, full K, old func(*V) bool) *V {
+	if of[key] == nil && len(of) >= mostAddresses {
+		maps.DeleteFunc(of, func(_ K, v *V) bool { return old(v) })
+		if len(of) >= mostAddresses {
+			key = full
 		}
-		return a
 	}
-	if len(t.of) >= mostAddresses {
-		for name, a := range t.of {
-			if now.Sub(a.last).Abs() >= t.o.Every {
-				delete(t.of, name)
-			}
-		}
+	if of[key] == nil {
+		of[key] = new(V)
 	}
-	if len(t.of) >= mostAddresses {
-		remote = many
-	}
-	if t.of[remote] == nil {
-		t.of[remote] = &address{}
-	}
-	return t.of[remote]
+	return of[key]
 }
 
 // keep records clients that claimed to be executors of an app.

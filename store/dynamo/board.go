@@ -119,7 +119,7 @@ func (s *Store) readBoard(ctx context.Context) (*board, error) {
 			b.jobs = append(b.jobs, gotJob{Is: &core.Job{Def: def.Is, Sched: j.Is.Sched}})
 		}
 	}
-	for part := range budget.Chunks(others, budget.AtOnce) {
+	for part := range slices.Chunk(others, budget.AtOnce) {
 		found, err := s.allJobs(ctx, part)
 		if err != nil {
 			return nil, err

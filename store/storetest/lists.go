@@ -239,7 +239,7 @@ func lists(t *testing.T, h Harness) {
 	a, err := reports.Answer(t.Context(), report.Question{From: began, To: now, Each: report.EachJob})
 	ok(t, err)
 	same(t, "report", w.rows(a.Rows), counted)
-	s, err := reports.Shape(t.Context(), report.ShapeQuestion{From: began - 60, To: now, Each: report.EachJob})
+	s, err := reports.Shape(t.Context(), report.Question{From: began - 60, To: now, Each: report.EachJob})
 	ok(t, err)
 	same(t, "shape and lateness", w.rows(s.Rows), counted)
 

@@ -17,8 +17,7 @@ import (
 const (
 	// latelyFor is how long cached last runs count as current.
 	latelyFor = time.Second
-	// latelyOf is how many runs of a job are cached, see kept. If the newest runs are all skipped or open, more are
-	// read, latelyStep times as many each time, up to latelyFar.
+	// latelyOf is how many runs of a job are cached, see kept, and read at first, see lastRuns.
 	latelyOf   = 4
 	latelyStep = 16
 	latelyFar  = 1024
@@ -32,7 +31,9 @@ const (
 	// fillFor is how long one query reads jobs that are not cached, fillOf how many at a time. The first page of ten
 	// thousand jobs comes before all are known.
 	fillFor = 50 * time.Millisecond
-	fillOf  = 500
+	fillOf  = 100
+	// runsAtOnce bounds the runs that one read of the last runs of several jobs returns.
+	runsAtOnce = 20_000
 )
 
 // lately is the process's cache of the last runs of all jobs, shared by concurrent queries. It is filled once and
@@ -43,9 +44,6 @@ type lately struct {
 	mark int64          // milliseconds up to which runs are in the cache
 	last store.RunPlace // position after the newest run, if the store counts rows
 	of   map[core.JobID][]brief
-	// further has the jobs whose cached runs include none that ended except by a skip, and how many runs to read
-	// next. Behind a hanging run, skipped runs accumulate.
-	further map[core.JobID]int
 }
 
 // brief has the fields of a run that determine its job's status.
@@ -55,16 +53,20 @@ type brief struct {
 	state core.State
 	sent  time.Time // zero: not sent
 	ended time.Time
+	ends  bool // see endsChain
 	bad   bool // it failed and no attempt follows
-	tried bool // a retry follows
 	said  bool // its lateness is meaningful
-	shard bool // it is a shard of a broadcast
-	try   int
+}
+
+// endsChain reports whether a run is the last attempt of a retry chain, so that its result is the result of the job. A
+// skipped first attempt and a shard of a broadcast are none.
+func endsChain(r *core.Run) bool {
+	return !r.State.Open() && r.Then == 0 && r.Shard.Of == 0 && (r.State != core.Skipped || r.Attempt > 1)
 }
 
 func briefOf(r *core.Run) brief {
-	b := brief{id: r.ID, slot: r.Slot, state: r.State, ended: r.EndedAt, bad: r.FailedForGood(), tried: r.Then != 0,
-		said: r.HasLateness(), shard: r.Shard.Of != 0, try: r.Attempt}
+	b := brief{id: r.ID, slot: r.Slot, state: r.State, ended: r.EndedAt, ends: endsChain(r), bad: r.FailedForGood(),
+		said: r.HasLateness()}
 	if r.Sent() {
 		b.sent = r.SentAt
 	}
@@ -116,10 +118,9 @@ func kept(list []brief, now core.Instant) []brief {
 
 // standing has the status of jobs by their last runs.
 type standing struct {
-	of   map[core.JobID][]brief
-	all  bool // true if all requested jobs are known
-	now  time.Time
-	rest map[core.JobID]bool // jobs without data
+	of  map[core.JobID][]brief
+	all bool // true if all requested jobs are known
+	now time.Time
 	// unchecked is how many more jobs may be failing, see budget.FailingRead.
 	unchecked int
 }
@@ -139,7 +140,7 @@ func (l *lately) look(ctx context.Context, q *Queries, jobs []core.JobID) (*stan
 			return nil, core.Retryable(err)
 		}
 	}
-	s := &standing{of: make(map[core.JobID][]brief, len(jobs)), all: true, now: now, rest: map[core.JobID]bool{}}
+	s := &standing{of: make(map[core.JobID][]brief, len(jobs)), all: true, now: now}
 	var missing []core.JobID
 	for _, job := range jobs {
 		if list, known := l.of[job]; known {
@@ -150,63 +151,47 @@ func (l *lately) look(ctx context.Context, q *Queries, jobs []core.JobID) (*stan
 	}
 	if len(l.of)+len(missing) > mostLately { // drop deleted jobs and jobs of other queries in favor of this query
 		maps.DeleteFunc(l.of, func(job core.JobID, _ []brief) bool { _, asked := s.of[job]; return !asked })
-		maps.DeleteFunc(l.further, func(job core.JobID, _ int) bool { _, asked := s.of[job]; return !asked })
 	}
 	until := time.Now().Add(fillFor)
-	left, err := l.fillUntil(ctx, q, missing, latelyOf, s, until)
-	for _, job := range left {
-		s.rest[job] = true
-	}
-	for n := latelyOf * latelyStep; n <= latelyFar && err == nil; n *= latelyStep {
-		var deep []core.JobID
-		for _, job := range jobs {
-			if l.further[job] == n {
-				deep = append(deep, job)
-			}
+	for part := range slices.Chunk(missing, fillOf) { // the first part is read, so that each call makes progress
+		if time.Now().After(until) || len(l.of) >= mostLately {
+			s.all = false
+			break
 		}
-		_, err = l.fillUntil(ctx, q, deep, n, s, until)
-	}
-	if err != nil {
-		return nil, core.Retryable(err)
+		if err := q.lastRuns(ctx, part, now, func(job core.JobID, runs []core.Run) (enough bool) {
+			list := briefs(runs)
+			enough = slices.ContainsFunc(list, brief.over) // behind a hanging run, skipped runs accumulate
+			list = kept(list, core.InstantOf(now))
+			l.of[job], s.of[job] = list, list
+			return enough
+		}); err != nil {
+			for _, job := range part {
+				delete(l.of, job)
+			}
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
-// fillUntil fills the cache with the last n runs of jobs until a time, and returns the jobs for the next call. Each call makes
-// progress, even if it is slow.
-func (l *lately) fillUntil(ctx context.Context, q *Queries, jobs []core.JobID, n int, s *standing, until time.Time) (
-	left []core.JobID, err error,
-) {
-	began := false
-	for part := range budget.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
-		if began && time.Now().After(until) || n == latelyOf && len(l.of) >= mostLately {
-			left = append(left, part...)
-			s.all = false
-			continue
+// lastRuns calls take with the last runs of each job, newest first. If they are not enough, it reads more runs of the job,
+// latelyStep times as many each time, up to latelyFar.
+func (q *Queries) lastRuns(ctx context.Context, jobs []core.JobID, now time.Time,
+	take func(job core.JobID, runs []core.Run) (enough bool)) error {
+	for n := latelyOf; len(jobs) > 0 && n <= latelyFar; n *= latelyStep {
+		var more []core.JobID
+		for part := range slices.Chunk(jobs, max(1, runsAtOnce/n)) {
+			found, err := q.store.Runs.Last(ctx, part, core.InstantOf(now), n)
+			if err != nil {
+				return core.Retryable(err)
+			}
+			for _, job := range part {
+				if runs := found[job]; !take(job, runs) && len(runs) == n {
+					more = append(more, job)
+				}
+			}
 		}
-		began = true
-		if err := l.fill(ctx, q, part, n, s); err != nil {
-			return nil, err
-		}
-	}
-	return left, nil
-}
-
-// fill reads the last n runs of jobs, and records the jobs for which it must read more.
-func (l *lately) fill(ctx context.Context, q *Queries, jobs []core.JobID, n int, s *standing) error {
-	upTo := core.InstantOf(s.now)
-	found, err := q.store.Runs.Last(ctx, jobs, upTo, n)
-	if err != nil {
-		return err
-	}
-	for _, job := range jobs {
-		list := briefs(found[job])
-		delete(l.further, job)
-		if len(list) == n && n < latelyFar && !slices.ContainsFunc(list, brief.over) {
-			l.further[job] = n * latelyStep
-		}
-		list = kept(list, upTo)
-		l.of[job], s.of[job] = list, list
+		jobs = more
 	}
 	return nil
 }
@@ -214,7 +199,7 @@ func (l *lately) fill(ctx context.Context, q *Queries, jobs []core.JobID, n int,
 // catchUp reads the runs since the last update, and the current state of open runs.
 func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 	if l.of == nil {
-		l.of, l.further = map[core.JobID][]brief{}, map[core.JobID]int{}
+		l.of = map[core.JobID][]brief{}
 	}
 	mark := core.Millis(now)
 	last := l.last
@@ -227,7 +212,6 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 	// If the clock was set back by more than latelyAgain, newer runs can be anywhere in the list: the cache is filled again.
 	if back := now.Sub(l.at).Milliseconds() - (mark - l.mark); max(back, l.mark-mark) > latelyAgain.Milliseconds() {
 		clear(l.of)
-		clear(l.further)
 	}
 	if len(l.of) > 0 {
 		again := l.mark - latelyAgain.Milliseconds()
@@ -250,7 +234,6 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 			}
 			if from = next; seen >= mostNew {
 				clear(l.of)
-				clear(l.further)
 				break
 			}
 		}
@@ -262,7 +245,7 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 				}
 			}
 		}
-		for part := range budget.Chunks(open, budget.AtOnce) {
+		for part := range slices.Chunk(open, budget.AtOnce) {
 			found, err := q.store.Runs.Get(ctx, part)
 			if err != nil {
 				return err
@@ -329,8 +312,8 @@ func (s *standing) failing(job core.JobID) *brief {
 func (s *standing) decided(job core.JobID) *brief {
 	list, _ := s.due(job)
 	for i := range list {
-		if b := &list[i]; !b.state.Open() && !b.tried && !b.shard && (b.state != core.Skipped || b.try > 1) {
-			return b
+		if list[i].ends {
+			return &list[i]
 		}
 	}
 	return nil
@@ -351,22 +334,17 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 	unchecked := max(0, len(listed)-budget.FailingRead)
 	listed = listed[:len(listed)-unchecked]
 	s := &standing{of: make(map[core.JobID][]brief, len(listed)), all: true, now: q.o.Now(), unchecked: unchecked}
-	upTo := core.InstantOf(s.now)
 	recovered := map[core.JobID]time.Time{}
-	for n := latelyOf; len(listed) > 0 && n <= latelyFar; n *= latelyStep { // many runs may be skipped behind a hanging one
-		last, err := q.store.Runs.Last(ctx, listed, upTo, n)
-		if err != nil {
-			return nil, core.Retryable(err)
+	err = q.lastRuns(ctx, listed, s.now, func(job core.JobID, runs []core.Run) bool { // many can be skipped behind a hanging one
+		s.of[job] = kept(briefs(runs), core.InstantOf(s.now))
+		b := s.decided(job)
+		if b != nil && !b.bad && s.now.Sub(failed[job]) > settledFor {
+			recovered[job] = failed[job]
 		}
-		listed = slices.DeleteFunc(listed, func(job core.JobID) bool {
-			list := briefs(last[job])
-			s.of[job] = kept(list, upTo)
-			b := s.decided(job)
-			if b != nil && !b.bad && s.now.Sub(failed[job]) > settledFor {
-				recovered[job] = failed[job]
-			}
-			return b != nil || len(list) == 0
-		})
+		return b != nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	_ = q.store.Failed.ForgetFailed(ctx, recovered) // on an error, the next page repeats it
 	return s, nil

@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -23,21 +24,37 @@ const (
 	MaxYears = 20
 )
 
-// A Question selects the runs of an Answer. From and To are required. Every other filter that is set restricts the runs.
+// A Question selects the runs of an Answer or of a Shape. From and To are required. Every other filter that is set restricts
+// the runs.
 type Question struct {
-	ByDay bool
+	ByDay bool // ignored for a Shape
 	Each  Each
-	// From and To limit the time at which a run began. They are extended to whole hours, or to whole days if ByDay is set.
+	// From and To limit the time at which a run began. They are extended to whole hours, to whole days if ByDay is set, or to
+	// whole buckets of a Shape.
 	From, To core.Instant
 	App      string
 	Job      core.JobID
 	State    core.State // only runs that ended in State with Reason; empty: all runs
 	Reason   core.Reason
 	Zone     *time.Location // time zone of days; nil: Options.Zone
+	Buckets  int            // maximum number of buckets of a Shape; 0: MaxBuckets
 	// Sees reports whether the caller may see an app. Runs of other apps are not counted. nil: all apps.
 	Sees func(app string) bool
-	// For is the time limit of the call. Default: 10 s.
+	// For is the time limit for reading the reports, or for counting the runs of a Shape. Default: 10 s, or 1.5 times
+	// Options.LiveFor.
 	For time.Duration
+}
+
+// place returns the position of the row that counts a run or a part of a report; false if q does not select it.
+func (q *Question) place(at core.Instant, app string, job core.JobID) (place, bool) {
+	p := place{at: at}
+	switch q.Each {
+	case EachJob:
+		p.app, p.job = app, job
+	case EachApp:
+		p.app = app
+	}
+	return p, (q.Sees == nil || q.Sees(app)) && (q.App == "" || app == q.App) && (q.Job == 0 || job == q.Job)
 }
 
 // An Answer has one row for each time span in which a run began. ByDay and Each in the Question define the spans and rows.
@@ -69,7 +86,7 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 	reading, cancel := context.WithTimeout(ctx, q.For)
 	defer cancel()
 	c := collector{r: r, q: &q, t: table{}}
-	hoursFrom := max(q.From, s.Old)
+	hoursFrom := max(q.From, r.old(&s))
 	if q.ByDay && q.Zone.String() == r.o.Zone.String() {
 		hoursFrom = max(q.From, s.Days)
 		err = c.form(reading, days, q.From, min(q.To, s.Days))
@@ -81,18 +98,9 @@ func (r *Reports) Answer(ctx context.Context, q Question) (a Answer, err error) 
 		return a, passed(ctx, reading, err, q.For)
 	}
 	a = Answer{From: q.From, To: q.To, Zone: q.Zone, Since: s.Since, Until: max(q.From, min(q.To, s.Done))}
-	if now := core.InstantOf(r.o.Now()) + 1; s.Done > 0 && a.Until < q.To && s.Done < now && q.From < now {
-		live, err := r.live(ctx, max(s.Done, q.From), min(q.To, now))
-		if err != nil {
+	if s.Done > 0 {
+		if a.Until, err = c.live(ctx, a.Until, min(q.To, core.InstantOf(r.o.Now())+1)); err != nil {
 			return a, err
-		}
-		if live != nil {
-			a.Until = min(q.To, now)
-			for i := range live {
-				if err := c.take(&live[i]); err != nil {
-					return a, err
-				}
-			}
 		}
 	}
 	a.Rows = c.t.rows()
@@ -122,15 +130,16 @@ func (r *Reports) check(q *Question, s *state) error {
 	} else {
 		q.From, q.To = r.floor(q.From), r.floor(q.To-1)+hour
 	}
+	old := r.old(s)
 	switch {
 	case q.ByDay && shiftOf(q.Zone) != r.shift:
 		return core.Invalid("zone", q.Zone.String(), "reports count by hours of the zone %s, and days of this zone do not "+
 			"start on those hours: use a zone that differs by whole hours, or report by hour", r.o.Zone.String())
-	case begin < s.Old && s.Since < s.Old && !q.ByDay:
-		return core.Invalid("from", begin.String(), "data older than %s is available by day, not by hour", s.Old.String())
-	case begin < s.Old && s.Since < s.Old && q.Zone.String() != r.o.Zone.String():
+	case begin < old && s.Since < old && !q.ByDay:
+		return core.Invalid("from", begin.String(), "data older than %s is available by day, not by hour", old.String())
+	case begin < old && s.Since < old && q.Zone.String() != r.o.Zone.String():
 		return core.Invalid("zone", q.Zone.String(), "data older than %s is available only by days of the zone %s",
-			s.Old.String(), r.o.Zone.String())
+			old.String(), r.o.Zone.String())
 	}
 	return nil
 }
@@ -143,98 +152,88 @@ type collector struct {
 }
 
 // form adds the sheets of a form in a span.
-func (c *collector) form(ctx context.Context, form string, from, to core.Instant) error {
+func (c *collector) form(ctx context.Context, form string, from, to core.Instant) (err error) {
 	if from >= to {
 		return nil
 	}
-	q, list := c.q, ofAll
-	if q.App != "" || q.Each == EachApp || q.Sees != nil {
-		list = ofApps
-	}
-	var groups []int
-	var err error
+	q, lists := c.q, []string{ofAll}
 	switch {
 	case q.Job != 0:
-		groups = []int{groupOf(q.Job)}
+		lists[0] = ofJob(q.Job)
 	case q.Each == EachJob:
-		groups, err = c.r.groups(ctx, form, from, to)
-	default:
-		sheets, err := c.r.read(ctx, form+list, from, to)
-		for i := range sheets {
-			if err == nil {
-				err = c.sheet(&sheets[i])
-			}
-		}
-		return err
+		lists, err = c.r.jobs(ctx, form, from, to)
+	case q.App != "" || q.Each == EachApp || q.Sees != nil:
+		lists[0] = ofApps
 	}
 	if err != nil {
 		return err
 	}
-	return c.r.jobs(ctx, form, groups, from, to, c.sheet)
+	return c.r.each(ctx, form, lists, from, to, func(s *sheet) error { return c.take(s.Rows) })
 }
 
-func (c *collector) sheet(s *sheet) error {
-	for i := range s.Rows {
-		if err := c.take(&s.Rows[i]); err != nil {
+// live adds the runs of hours that are not summed. It returns the end of the counted time, which is earlier than the
+// parameter to if the runs cannot be read in time.
+func (c *collector) live(ctx context.Context, from, to core.Instant) (until core.Instant, err error) {
+	soon, cancel := context.WithTimeout(ctx, c.r.o.LiveFor)
+	defer cancel()
+	for from < to {
+		next, t := min(c.r.floor(from)+hour, to), table{}
+		whole, err := c.r.began(ctx, soon, from, next, func(runs []core.Run) { t.count(from, runs) })
+		if err == nil && whole {
+			err = c.take(t.rows())
+		}
+		if err != nil || !whole {
+			return from, err
+		}
+		from = next
+	}
+	return from, nil
+}
+
+// began reads the runs of a span until soon ends; whole: all were read.
+func (r *Reports) began(ctx, soon context.Context, from, to core.Instant, tell func([]core.Run)) (whole bool, err error) {
+	behind, err := r.s.Runs.Began(soon, from, to, 0, tell)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case soon.Err() != nil || behind != 0:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read the runs of a span: %w", err)
+	}
+	return true, nil
+}
+
+// take adds each matching row to the row of the answer that contains it.
+func (c *collector) take(rows []Row) error {
+	for i := range rows {
+		r, at := &rows[i], rows[i].At
+		if c.q.ByDay {
+			at, _ = c.r.dayOf(at, c.q.Zone)
+		}
+		p, is := c.q.place(at, r.App, r.Job)
+		of := Row{Open: r.Open, Ends: r.Ends}
+		if c.q.State != "" {
+			of.Open, of.Ends = 0, slices.DeleteFunc(r.Ends, func(e End) bool {
+				return e.State != c.q.State || c.q.Reason != "" && e.Reason != c.q.Reason
+			})
+			is = is && len(of.Ends) > 0
+		}
+		if is {
+			c.t.add(p, &of)
+		}
+		if err := c.t.check(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take adds a matching row to the row of the answer that contains it.
-func (c *collector) take(r *Row) error {
-	q := c.q
-	if q.Sees != nil && !q.Sees(r.App) || q.App != "" && r.App != q.App || q.Job != 0 && r.Job != q.Job {
-		return nil
-	}
-	of := Row{Open: r.Open, Ends: r.Ends}
-	if q.State != "" {
-		of = Row{}
-		for _, e := range r.Ends {
-			if e.State == q.State && (q.Reason == "" || e.Reason == q.Reason) {
-				of.Ends = append(of.Ends, e)
-			}
-		}
-		if of.Ends == nil {
-			return nil
-		}
-	}
-	p := place{at: r.At}
-	if q.ByDay {
-		p.at, _ = c.r.dayOf(r.At, q.Zone)
-	}
-	switch q.Each {
-	case EachJob:
-		p.app, p.job = r.App, r.Job
-	case EachApp:
-		p.app = r.App
-	}
-	c.t.add(p, &of)
-	if len(c.t) > MaxRows {
+// check returns an error if the table has more than MaxRows rows.
+func (t table) check() error {
+	if len(t) > MaxRows {
 		return core.Errorf(core.CodeTooLarge, "the report has more than %d rows: choose a shorter time range, one app, or one "+
 			"row per day", MaxRows)
 	}
 	return nil
-}
-
-// live returns the rows of hours that are not summed; nil if that takes too long.
-func (r *Reports) live(ctx context.Context, from, to core.Instant) (rows []Row, err error) {
-	soon, cancel := context.WithTimeout(ctx, r.o.LiveFor)
-	defer cancel()
-	rows = []Row{}
-	for at := from; at < to; at = r.floor(at + hour) {
-		t := table{}
-		until, err := r.s.Runs.Began(soon, at, min(to, r.floor(at+hour)), 0, t.tell(at))
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case soon.Err() != nil || until != 0:
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("read the runs of hours that are not summed: %w", err)
-		}
-		rows = append(rows, t.rows()...)
-	}
-	return rows, nil
 }

@@ -3,17 +3,14 @@ package query
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
-	"github.com/tickring/tickring/store"
 )
 
 // Standing is a status of a job. A job can have several statuses at once.
@@ -97,56 +94,20 @@ func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 		}
 		list = list[i:]
 	}
-	fit := 0
-	for part := range budget.Chunks(list[:min(limit, len(list))], lastAtOnce) {
-		last, err := q.lastOf(ctx, part, a.Recent)
-		if err != nil {
-			return JobsNow{}, err
-		}
-		took := 0
-		for took < len(part) {
-			j, runs := part[took].job, last[part[took].job.Def.ID]
-			if !p.Takes(j) || fit+took > 0 && !p.Takes(runs) {
-				break
-			}
-			res.Jobs, res.Recent = append(res.Jobs, *j), append(res.Recent, runs)
-			took++
-		}
-		if fit += took; took < len(part) {
-			break
-		}
+	jobs := make([]*core.Job, min(limit, len(list)))
+	for i := range jobs {
+		jobs[i] = list[i].job
+	}
+	fit, err := q.withLast(ctx, p, jobs, a.Recent, func(j *core.Job, runs []core.Run) {
+		res.Jobs, res.Recent = append(res.Jobs, *j), append(res.Recent, runs)
+	})
+	if err != nil {
+		return JobsNow{}, err
 	}
 	if fit < len(list) && fit > 0 {
 		res.Next = list[fit-1].String()
 	}
 	return res, nil
-}
-
-// lastAtOnce is for how many jobs the last runs are read at once. Each can have thirty runs with a long message, and
-// the page keeps one.
-const lastAtOnce = 25
-
-// lastOf reads the last runs of jobs, with only the main fields except for the newest.
-func (q *Queries) lastOf(ctx context.Context, jobs []ranked, recent int) (map[core.JobID][]core.Run, error) {
-	if recent == 0 {
-		return nil, nil
-	}
-	ids := make([]core.JobID, len(jobs))
-	for i := range ids {
-		ids[i] = jobs[i].job.Def.ID
-	}
-	last, err := q.store.Runs.Last(ctx, ids, core.InstantOf(q.o.Now()), recent)
-	if err != nil {
-		return nil, core.Retryable(err)
-	}
-	for _, runs := range last {
-		for k := range runs {
-			if k > 0 {
-				runs[k].Message, runs[k].Params, runs[k].Data, runs[k].Tries = "", nil, "", nil
-			}
-		}
-	}
-	return last, nil
 }
 
 // CountFailing returns the number of failing jobs in the apps for which the function `sees` returns true. A nil function
@@ -165,20 +126,9 @@ type found struct {
 	jobs    []ranked
 	more    bool // more jobs exist
 	bad     int  // number of unreadable jobs
-	apps    []core.App
-	global  core.Global
-	paused  map[string]bool // apps that are paused, alone or with everything
-	stand   *standing
-	next    func(j *core.Job) core.Instant // returns the next scheduled time outside pauses; 0: none
-}
-
-// pausedApps returns whether each app is paused, alone or with everything.
-func pausedApps(apps []core.App, g core.Global, now time.Time) map[string]bool {
-	paused := make(map[string]bool, len(apps))
-	for i := range apps {
-		paused[apps[i].Name] = apps[i].Pause.Covers(now) || g.Pause.Covers(now)
-	}
-	return paused
+	holds
+	stand *standing
+	next  func(j *core.Job) core.Instant // returns the next scheduled time outside pauses; 0: none
 }
 
 // stands reads the status of jobs from their last runs. If a store lists possibly failing jobs, a page reads only
@@ -195,15 +145,11 @@ func (q *Queries) stands(ctx context.Context, a *JobsAsk, ids []core.JobID) (s *
 }
 
 func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
-	g, apps, _, err := q.allPaused(ctx)
+	h, err := q.holds(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := q.o.Now()
-	paused, pauses := pausedApps(apps, g, now), make(map[string]core.Pause, len(apps))
-	for i := range apps {
-		pauses[apps[i].Name] = apps[i].Pause
-	}
 	p := q.Page()
 	var jobs []*core.Job
 	var ids []core.JobID
@@ -225,12 +171,12 @@ func (q *Queries) find(ctx context.Context, a *JobsAsk) (*found, error) {
 	}
 	f := &found{JobsNow: JobsNow{All: len(jobs), Of: map[Standing]int{}, Partial: next != 0 || !s.all, Unread: unread,
 		Unchecked: s.unchecked, Failed: a.tells(p.Passed(0))}, more: next != 0, bad: len(p.Bad),
-		apps: apps, global: g, paused: paused, stand: s, jobs: make([]ranked, 0, len(jobs)),
+		holds: h, stand: s, jobs: make([]ranked, 0, len(jobs)),
 		next: func(j *core.Job) core.Instant {
-			return q.nexts.next(&j.Sched, core.InstantOf(now), g.Pause, pauses[j.Def.App])
+			return q.nexts.next(&j.Sched, core.InstantOf(now), h.global.Pause, h.of[j.Def.App])
 		}}
 	for _, j := range jobs {
-		held := paused[j.Def.App] || j.Sched.PausedAt(now)
+		held := h.covers(j.Def.App, now) || j.Sched.PausedAt(now)
 		takes := true
 		for _, stands := range [...]struct {
 			so Standing
@@ -347,26 +293,6 @@ func (a *JobsAsk) rank() (p rank, err error) {
 	return p, nil
 }
 
-// has reports whether a text, in lower case, is in the searched texts of a job, or is its number.
-func has(j *core.Job, text string) bool {
-	if n, err := strconv.ParseInt(strings.TrimPrefix(text, "#"), 10, 32); err == nil && core.JobID(n) == j.Def.ID {
-		return true
-	}
-	d := &j.Def
-	texts := []string{j.Name(), d.Title, d.Handler, d.Author, d.Params}
-	for _, w := range j.Sched.Schedule.Any {
-		switch w.Kind {
-		case core.KindEvery, core.KindFixedDelay:
-			texts = append(texts, w.Every.String())
-		case core.KindAt:
-			texts = append(texts, w.At.Time().Format(time.RFC3339))
-		default:
-			texts = append(texts, w.Expr)
-		}
-	}
-	return slices.ContainsFunc(texts, func(of string) bool { return len(of) >= len(text) && contains(of, text) })
-}
-
 // Select returns the selected jobs with an ID above the parameter after, ordered by ID, for a bulk operation. The result
 // all is the number of all selected jobs. The result bad has the unreadable jobs, which might match the filter too.
 // Select waits until the status of all jobs is known.
@@ -400,43 +326,4 @@ func (q *Queries) Select(ctx context.Context, a JobsAsk, after core.JobID) (jobs
 		}
 		return jobs, len(f.jobs), f.Failed, nil
 	}
-}
-
-// Named returns the jobs that the references name, without duplicates and ordered by ID. missing has the references
-// to jobs that do not exist, and bad has the unreadable jobs.
-func (q *Queries) Named(ctx context.Context, refs []string) (jobs []core.Job, missing []string, bad map[core.JobID]error, err error) {
-	of := map[core.JobID]string{}
-	for _, ref := range refs {
-		id, err := q.JobID(ctx, ref)
-		switch {
-		case core.CodeOf(err) == core.CodeNotFound:
-			missing = append(missing, ref)
-		case err != nil:
-			return nil, nil, nil, err
-		default:
-			of[id] = ref
-		}
-	}
-	ids := slices.Sorted(maps.Keys(of))
-	found, bad, err := store.Split(store.Unlocked(q.store.Jobs.Get(ctx, store.Whole, ids)))
-	if err != nil {
-		return nil, nil, nil, core.Retryable(err)
-	}
-	for _, id := range ids {
-		if j := found[id]; j != nil {
-			jobs = append(jobs, *j)
-		} else if bad[id] == nil {
-			missing = append(missing, of[id])
-		}
-	}
-	return jobs, missing, bad, nil
-}
-
-// ChangedBy reports whether the bulk operation with the ID act made the last change of a job.
-func (q *Queries) ChangedBy(ctx context.Context, j *core.Job, act string) (bool, error) {
-	changes, err := q.store.Changes(ctx, "", j.Def.ID, j.Sched.Rev, 1)
-	if err != nil {
-		return false, core.Retryable(err)
-	}
-	return len(changes) > 0 && changes[0].ID == j.Sched.Rev && changes[0].Act == act, nil
 }
