@@ -232,7 +232,7 @@ func TestJournalRolls(t *testing.T) {
 		run := order(1, id+1, "h")
 		<-j.accept(&incoming{Run: run}).done
 		if id%50 != 0 { // four stay open, four have results that no server took
-			if it := (wire.CallbackItem{LogID: id + 1, Code: 200}); id%50 == 1 {
+			if it := (wire.CallbackItem{LogID: id + 1, Code: 200, Data: "d"}); id%50 == 1 {
 				<-j.end(&it, 7).done
 			} else {
 				j.end(&it, 7)
@@ -244,7 +244,8 @@ func TestJournalRolls(t *testing.T) {
 	check.Equal(t, len(j.files()), 1, "files")
 	k, was := journalIn(t, dir, 2000)
 	defer k.close()
-	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 {
+	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 ||
+		was.results[0].Data != "d" {
 		t.Errorf("open %v, results %v", was.open, was.results)
 	}
 	if len(was.past) < 2 || was.past[0] != past[0] {
