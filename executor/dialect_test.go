@@ -19,8 +19,8 @@ func TestDialects(t *testing.T) {
 	const at = "1586629003729"
 	for _, c := range []struct {
 		name, path, time string // of a run
-		callback, result string // what the admin reads
-		log              string // where it reads the lines of a log
+		callback, result string // parts of the callback that the admin reads
+		log              string // member of the reply that has the lines of a log
 	}{
 		{"A", "/run", "logDateTim", `[{`, `"executeResult":{"code":200,"msg":"said p"}`, "content"},
 		{"B", "/run", "logDateTim", `[{`, `"handleCode":200,"handleMsg":"said p"`, "content"},

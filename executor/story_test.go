@@ -222,7 +222,7 @@ func (s *stage) see() map[string][]string {
 	return all
 }
 
-// TestStories: what becomes of runs.
+// TestStories: the life of runs, as the server and the caller see it.
 func TestStories(t *testing.T) {
 	story.Play(t, map[string]string{
 		// Serial and unknown strategies queue the run; another job has a worker of its own. If a run is replaced, the running one is

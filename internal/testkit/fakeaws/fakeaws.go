@@ -98,7 +98,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	return db, q
 }
 
-// front is what the fakes share: it makes requests, with their faults, and counts them.
+// front makes the requests of both fakes, with their faults, and counts them.
 type front struct {
 	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults

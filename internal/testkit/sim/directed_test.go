@@ -135,7 +135,7 @@ func neverEnds(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
-// TestOneRun: what one fault does to a world's only run.
+// TestOneRun: the effects of one fault on the only run of a world.
 func TestOneRun(t *testing.T) {
 	type counts = map[string]int
 	journal := is("dispatcher", "write journal")
