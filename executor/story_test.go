@@ -218,7 +218,7 @@ func (s *stage) see() map[string][]string {
 	s.e.mu.Lock()
 	workers := len(s.e.workers)
 	s.e.mu.Unlock()
-	all["the executor"] = []string{fmt.Sprint("workers=", workers), fmt.Sprint("unreported=", s.e.Unreported()), fmt.Sprint("strays=", s.e.Strays())}
+	all["the executor"] = strings.Fields(fmt.Sprintf("workers=%d unreported=%d strays=%d", workers, s.e.Unreported(), s.e.Strays()))
 	return all
 }
 

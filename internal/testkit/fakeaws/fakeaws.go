@@ -92,9 +92,10 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{front: front{report: report}, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
-		Names.PostRun: {},
-		Names.Dead:    {}}}
+	q := &SQS{front: front{report: report}, MaxReceives: ring.MaxReceives, queues: map[string]*queue{}}
+	for _, url := range []string{Names.Fires, Names.Slow, Names.Checks, Names.PostRun, Names.Dead} {
+		q.queues[url] = &queue{}
+	}
 	return db, q
 }
 
