@@ -236,8 +236,9 @@ func TestStories(t *testing.T) {
 			send 1 3 w; end 3; ask kill 1`,
 		"a timeout":              "send 1 1 w timeout=3; +2900ms; +100ms",
 		"a handler that is deaf": "send 2 2 deaf timeout=3; send 2 3 deaf; +3s; +10s; end 2; end 3; log 2 2 deaf",
-		"a repeat":               `send 1 1 w; send 1 2 w; send 1 1 w; send 1 2 w; end 1; send 1 1 w; +59m; send 1 1 w; +2m; send 1 1 w; end 2; end 1`,
-		"another handler":        "send 1 1 w; send 1 2 w; send 1 3 ok",
+		"a repeat": `send 1 1 w; send 1 2 w; send 1 1 w; send 1 2 w; end 1; send 1 1 w; +59m; send 1 1 w; +2m; send 1 1 w
+			end 2; end 1`,
+		"another handler": "send 1 1 w; send 1 2 w; send 1 3 ok",
 		"init and destroy": `send 1 1 init; init no database; send 1 2 init; init; send 1 3 init; end 2; end 3; +89s; +2s
 			send 1 4 init; init; end 4`,
 		"a stop":                   `send 1 1 w; send 1 2 w; send 2 3 w; stop; send 3 4 w; ask beat; ask idle 9; end 1; +29900ms; +100ms; start`,
