@@ -2,11 +2,8 @@ package executor
 
 import (
 	"context"
-	"io"
-	"net/http"
 	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,68 +12,51 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A counter is the server: it accepts callbacks and counts results.
-type counter struct {
-	mu     sync.Mutex
-	more   sync.Cond
+// A load is an executor with a server that counts results, and keeps none.
+type load struct {
+	*fake
+	e      *Executor
 	n, bad int64
 }
 
-func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	if r.URL.Path == wire.PathCallback {
-		cb, err := wire.DecodeCallback(body, 0)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		for _, it := range cb.Items {
-			if c.n++; it.Code != wire.CodeSuccess {
-				c.bad++
+func newLoad(tb testing.TB, change func(*Options)) *load {
+	tb.Helper()
+	l := &load{fake: newFake()}
+	l.answer = func(_, path string, body []byte) string {
+		if path == wire.PathCallback {
+			cb, err := wire.DecodeCallback(body, 0)
+			check.NoError(tb, err)
+			for _, it := range cb.Items {
+				if l.n++; it.Code != wire.CodeSuccess {
+					l.bad++
+				}
 			}
 		}
-		c.more.Broadcast()
-		c.mu.Unlock()
+		return taken + "\n"
 	}
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(taken))}, nil
+	l.e = start(tb, muxOf("empty", func(context.Context, *Run) error { return nil }), l.fake, func(o *Options) {
+		o.LogMax, o.QueueSize, o.NoSync = -1, 100_000, false
+		change(o)
+	})
+	return l
 }
 
-// load is an executor with a server that counts. work sends the runs from first on, many at a time, and waits until the
-// server has the results of these runs and all before.
-func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, work func(first, n int64)) {
-	tb.Helper()
-	c = &counter{}
-	c.more.L = &c.mu
-	o := Options{App: "demo", Servers: []string{"http://one"}, Client: &http.Client{Transport: c}, Address: "http://here", Dir: tb.TempDir(),
-		LogMax: -1, Log: quiet, QueueSize: 100_000}
-	change(&o)
-	e, err := New(muxOf("empty", func(context.Context, *Run) error { return nil }), o)
-	check.OK(tb, err)
-	check.OK(tb, e.Start())
-	tb.Cleanup(func() { check.NoError(tb, e.Stop(context.Background())) })
-	return e, c, func(first, n int64) {
-		var next atomic.Int64
-		next.Store(first)
-		var senders sync.WaitGroup
-		for range 64 {
-			senders.Go(func() {
-				for id := next.Add(1) - 1; id < first+n; id = next.Add(1) - 1 {
-					if r := send(e, order(int32(id%64)+1, id, "empty")); !r.OK() {
-						tb.Errorf("run %d: %s", id, r.Msg)
-					}
+// work sends the runs from first on, many at a time, and waits until the server has the results of these runs and all before.
+func (l *load) work(tb testing.TB, first, n int64) {
+	var next atomic.Int64
+	next.Store(first)
+	var senders sync.WaitGroup
+	for range 64 {
+		senders.Go(func() {
+			for id := next.Add(1) - 1; id < first+n; id = next.Add(1) - 1 {
+				if r := send(l.e, order(int32(id%64)+1, id, "empty")); !r.OK() {
+					tb.Errorf("run %d: %s", id, r.Msg)
 				}
-			})
-		}
-		senders.Wait()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for !tb.Failed() && c.n < first+n-1 {
-			c.more.Wait()
-		}
+			}
+		})
 	}
+	senders.Wait()
+	l.until(tb, func() bool { return tb.Failed() || l.n >= first+n-1 })
 }
 
 // BenchmarkRuns: accept, journal, queue, run, callback. runs/s counts a run when the server has its result.
@@ -90,11 +70,11 @@ func BenchmarkRuns(b *testing.B) {
 		{"logs", func(o *Options) { o.LogMax = 0 }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			_, _, work := load(b, c.change)
-			work(1, 1000)
+			l := newLoad(b, c.change)
+			l.work(b, 1, 1000)
 			b.ReportAllocs()
 			b.ResetTimer()
-			work(1001, int64(b.N))
+			l.work(b, 1001, int64(b.N))
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "runs/s")
 		})
@@ -104,7 +84,8 @@ func BenchmarkRuns(b *testing.B) {
 // Memory does not grow with the number of runs, nor do goroutines or files.
 func TestMemoryIsFlat(t *testing.T) {
 	const step = 1000 // the memory of past runs is full after the first
-	e, c, work := load(t, func(o *Options) { o.NoSync, o.RememberMax = true, step })
+	l := newLoad(t, func(o *Options) { o.NoSync, o.RememberMax = true, step })
+	e := l.e
 	var first, last runtime.MemStats
 	heap := func(m *runtime.MemStats) {
 		runtime.GC()
@@ -113,7 +94,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	first1 := 0
 	for i := range int64(10) {
-		work(1+i*step, step)
+		l.work(t, 1+i*step, step)
 		if i < 5 { // the least of the first half: a burst leaves buffers behind
 			var m runtime.MemStats
 			if heap(&m); i == 0 || m.HeapAlloc < first.HeapAlloc {
@@ -145,5 +126,5 @@ func TestMemoryIsFlat(t *testing.T) {
 	if len(files) > 4 {
 		t.Errorf("%d files", len(files))
 	}
-	check.Equal(t, c.bad, 0, "bad results")
+	check.Equal(t, l.bad, 0, "bad results")
 }

@@ -1,17 +1,17 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/tickring/tickring/executor/internal/request"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -21,8 +21,6 @@ type client struct {
 	token   string
 	app     string
 	timeout time.Duration
-
-	mu      sync.Mutex
 	servers []*server
 }
 
@@ -30,16 +28,14 @@ type server struct {
 	base string
 	// object reports that callbacks are sent as {"callbackList":[…]} (dialect D) and not as an array. A callback that is
 	// rejected in one format is retried in the other.
-	object bool
+	object atomic.Bool
 }
 
 // speaksD makes callbacks start with the format of dialect D: a server called at its path.
 func (c *client) speaksD() {
-	c.mu.Lock()
 	for _, s := range c.servers {
-		s.object = true
+		s.object.Store(true)
 	}
-	c.mu.Unlock()
 }
 
 // errRefused reports that a server read the request and rejected it.
@@ -49,48 +45,35 @@ var errRefused = errors.New("the server rejected the request")
 func (c *client) post(ctx context.Context, base, path string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", wire.ContentType)
-	if c.token != "" {
-		req.Header.Set(wire.HeaderToken, c.token)
-	}
-	req.Header.Set(wire.HeaderApp, c.app)
+	headers := map[string]string{"Content-Type": wire.ContentType, wire.HeaderToken: c.token, wire.HeaderApp: c.app}
 	if path == wire.PathRegistry { // shows how far the clocks differ
-		req.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		headers["Date"] = time.Now().UTC().Format(http.TimeFormat)
 	}
-	res, err := c.http.Do(req)
+	status, b, err := request.Send(ctx, c.http, http.MethodPost, strings.TrimRight(base, "/")+path, headers, body, 64<<10)
 	if err != nil {
 		return err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
 	}
 	reply, err := wire.DecodeReply(b)
 	switch {
-	case err != nil && res.StatusCode != http.StatusOK:
-		return fmt.Errorf("HTTP %d", res.StatusCode)
+	case err != nil && status != http.StatusOK:
+		return fmt.Errorf("HTTP %d", status)
 	case err != nil:
 		return fmt.Errorf("the answer does not follow the protocol: %w", err)
 	case !reply.OK():
 		return fmt.Errorf("%w: code %d: %s", errRefused, reply.Code, oneLine(reply.Msg, 500))
-	case res.StatusCode < 200 || res.StatusCode > 299:
-		return fmt.Errorf("HTTP %d", res.StatusCode)
+	case status < 200 || status > 299:
+		return fmt.Errorf("HTTP %d", status)
 	}
 	return nil
 }
 
-// toOne tries the servers in order until one accepts the request.
-func (c *client) toOne(ctx context.Context, path string, body []byte) error {
+// each calls ask for the servers in order, until one has dealt with the request.
+func (c *client) each(ctx context.Context, ask func(*server) error) error {
 	var errs []error
 	for _, s := range c.servers {
-		err := c.post(ctx, s.base, path, body)
-		if err == nil {
-			return nil
+		err := ask(s)
+		if err == nil || errors.Is(err, errAPI) {
+			return err
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
 		if ctx.Err() != nil {
@@ -100,31 +83,22 @@ func (c *client) toOne(ctx context.Context, path string, body []byte) error {
 	return errors.Join(errs...)
 }
 
+// toOne tries the servers in order until one accepts the request.
+func (c *client) toOne(ctx context.Context, path string, body []byte) error {
+	return c.each(ctx, func(s *server) error { return c.post(ctx, s.base, path, body) })
+}
+
 // callback brings results to one server, in the shape that it reads.
 func (c *client) callback(ctx context.Context, items []wire.CallbackItem) error {
-	var errs []error
-	for _, s := range c.servers {
-		c.mu.Lock()
-		object := s.object
-		c.mu.Unlock()
+	return c.each(ctx, func(s *server) error {
+		object := s.object.Load()
 		err := c.post(ctx, s.base, wire.PathCallback, callbackBody(object, items))
-		if errors.Is(err, errRefused) {
-			if c.post(ctx, s.base, wire.PathCallback, callbackBody(!object, items)) == nil {
-				c.mu.Lock()
-				s.object = !object
-				c.mu.Unlock()
-				return nil
-			}
-		}
-		if err == nil {
+		if errors.Is(err, errRefused) && c.post(ctx, s.base, wire.PathCallback, callbackBody(!object, items)) == nil {
+			s.object.Store(!object)
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
+		return err
+	})
 }
 
 func callbackBody(object bool, items []wire.CallbackItem) []byte {
@@ -143,30 +117,26 @@ func backoff(n int, most time.Duration) time.Duration {
 // heartbeat registers the address at once and then every interval, whatever the servers answer, until ctx ends.
 func (e *Executor) heartbeat(ctx context.Context) {
 	body := wire.AppendRegistration(nil, e.registration())
-	t := time.NewTimer(0)
-	defer t.Stop()
 	for failures := 0; ; {
+		err := e.client.toOne(ctx, wire.PathRegistry, body)
+		wait := e.o.Heartbeat
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil && failures > 0:
+			e.log.Info("executor registered again", "app", e.o.App, "address", e.o.Address)
+			failures = 0
+		case err != nil:
+			if failures++; failures == 1 {
+				e.log.Warn("registration not accepted by any server: retrying", "app", e.o.App, "address", e.o.Address, "error", err)
+			}
+			wait = backoff(failures, e.o.Heartbeat)
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(wait):
 		}
-		err := e.client.toOne(ctx, wire.PathRegistry, body)
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			if failures > 0 {
-				e.log.Info("executor registered again", "app", e.o.App, "address", e.o.Address)
-			}
-			failures = 0
-			t.Reset(e.o.Heartbeat)
-			continue
-		}
-		if failures++; failures == 1 {
-			e.log.Warn("registration not accepted by any server: retrying", "app", e.o.App, "address", e.o.Address, "error", err)
-		}
-		t.Reset(backoff(failures, e.o.Heartbeat))
 	}
 }
 
@@ -195,8 +165,13 @@ func (r *reporter) add(p pending) {
 	r.mu.Lock()
 	r.waiting = append(r.waiting, p)
 	r.mu.Unlock()
+	nudge(r.kick)
+}
+
+// nudge wakes the receiver of a channel with room for one value.
+func nudge(c chan struct{}) {
 	select {
-	case r.kick <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -273,9 +248,7 @@ const refusals = 10
 // report sends results until ctx ends.
 func (e *Executor) report(ctx context.Context) {
 	most, failures := callbackItems, 0
-	t := time.NewTimer(0)
-	defer t.Stop()
-	for {
+	for wait := time.Duration(0); ; {
 		kick := e.reporter.kick
 		if failures > 0 {
 			kick = nil // the pause is not cut short
@@ -283,7 +256,7 @@ func (e *Executor) report(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(wait):
 		case <-kick:
 		}
 		var err error
@@ -299,10 +272,8 @@ func (e *Executor) report(ctx context.Context) {
 			failures = 0
 			e.log.Info("results of runs accepted again")
 		}
-		if failures > 0 {
-			t.Reset(backoff(failures, e.o.CallbackRetry))
-		} else {
-			t.Reset(e.reporter.wait())
+		if wait = e.reporter.wait(); failures > 0 {
+			wait = backoff(failures, e.o.CallbackRetry)
 		}
 	}
 }

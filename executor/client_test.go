@@ -166,43 +166,31 @@ func TestReporterPausesWhenEveryResultIsRefused(t *testing.T) {
 	})
 }
 
+// TestTooManyUnreported: the results that no server took are limited by number and by size, also after a crash.
 func TestTooManyUnreported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		f.answer = func(string, string, []byte) string { return `[1,2` } // garbage
-		e := start(t, okMux(), f, func(o *Options) { o.MaxUnreported = 3 })
-		for id := int64(1); id <= 3; id++ {
-			mustSend(t, e, order(1, id, "ok"))
-		}
-		synctest.Wait()
-		refused(t, send(e, order(1, 4, "ok")), wire.CodeBusy, "queue full: too many results wait for a server")
-		f.set(nil)
-		f.until(t, func() bool { return len(f.items) == 3 })
-		synctest.Wait()
-		mustSend(t, e, order(1, 4, "ok"))
-		f.want(t, 4, 200, "")
-	})
-}
-
-// TestTooManyUnreportedBytes: a few results may reach the limit of bytes.
-func TestTooManyUnreportedBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mux := muxOf("says", func(_ context.Context, r *Run) error { r.SetResult(Success, strings.Repeat("x", 1000)); return nil })
-		f, e := started(t, mux, func(o *Options) { o.MaxUnreportedBytes = 3000 })
-		f.set(atPath(wire.PathCallback, ""))
-		for id := int64(1); id <= 3; id++ {
-			mustSend(t, e, order(1, id, "says"))
-			synctest.Wait()
-		}
-		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
-		e = startAfterCrash(t, mux, f, e)
-		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
-		f.set(nil)
-		f.until(t, func() bool { return len(f.items) >= 6 }) // of each of the two, for the first goes on
-		synctest.Wait()
-		mustSend(t, e, order(1, 4, "says"))
-		f.want(t, 4, 200, strings.Repeat("x", 1000))
-	})
+	for name, limit := range map[string]func(*Options){
+		"results": func(o *Options) { o.MaxUnreported = 3 }, "bytes": func(o *Options) { o.MaxUnreportedBytes = 3000 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				mux := muxOf("says", func(_ context.Context, r *Run) error { r.SetResult(Success, strings.Repeat("x", 1000)); return nil })
+				f, e := started(t, mux, limit)
+				f.set(atPath(wire.PathCallback, `[1,2`)) // garbage
+				for id := int64(1); id <= 3; id++ {
+					mustSend(t, e, order(1, id, "says"))
+					synctest.Wait()
+				}
+				refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
+				e = startAfterCrash(t, mux, f, e)
+				refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
+				f.set(nil)
+				f.until(t, func() bool { return len(f.items) >= 6 }) // of each of the two, for the first goes on
+				synctest.Wait()
+				mustSend(t, e, order(1, 4, "says"))
+				f.want(t, 4, 200, strings.Repeat("x", 1000))
+			})
+		})
+	}
 }
 
 // TestTriggerTellsD: a server that calls the path of dialect D gets results in the format of dialect D.

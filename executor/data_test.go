@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/wire"
@@ -56,37 +55,6 @@ func TestData(t *testing.T) {
 			}
 			if it := f.result(t, run.LogID); it.Code != c.code || it.Data != c.data {
 				t.Errorf("%s: code %d with data of %d bytes, want %d with %d", c.handler, it.Code, len(it.Data), c.code, len(c.data))
-			}
-		}
-	})
-}
-
-// TestDataIsJournaled: data that no server took survives the process, even if the journal has started a new file since.
-func TestDataIsJournaled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mux := muxOf("h", func(_ context.Context, r *Run) error {
-			r.SetResult(Success, "message")
-			if r.ID == 1 {
-				return nil
-			}
-			return r.SetData("data of " + r.Params)
-		})
-		down, e := started(t, mux, func(o *Options) { o.journalMost = 500 })
-		down.set(atPath(wire.PathCallback, ""))
-		for id := range int64(9) {
-			run := order(int32(id+1), id+1, "h")
-			run.Params = strings.Repeat("p", int(id))
-			mustSend(t, e, run)
-		}
-		pass(time.Second)
-		f, _ := afterCrash(t, mux, e)
-		for id := range int64(9) {
-			want := "data of " + strings.Repeat("p", int(id))
-			if id == 0 {
-				want = ""
-			}
-			if it := f.result(t, id+1); it.Code != 200 || it.Msg != "message" || it.Data != want {
-				t.Errorf("%+v, want %q", it, want)
 			}
 		}
 	})

@@ -1,16 +1,16 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/tickring/tickring/executor/internal/request"
 )
 
 // A Job is a job declared in code. When the executor starts, it creates the job on the server, or updates the job to match the
@@ -153,51 +153,33 @@ var errTheirs = errors.New("code does not own the job")
 
 // declare creates the declared jobs, and retries while no server answers.
 func (e *Executor) declare(ctx context.Context) {
-	t := time.NewTimer(0)
-	defer t.Stop()
-	left := e.mux.jobs
-	for failures := 0; len(left) > 0; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		var err error
-		if err = e.declareOne(ctx, left[0]); err == nil || errors.Is(err, errAPI) {
-			if err != nil {
-				e.log.Error("declared job rejected", "app", e.o.App, "job", left[0].Name, "error", err)
+	for _, j := range e.mux.jobs {
+		for failures := 1; ; failures++ {
+			err := e.client.each(ctx, func(s *server) error { return e.declareAt(ctx, s.base, j) })
+			if errors.Is(err, errAPI) {
+				e.log.Error("declared job rejected", "app", e.o.App, "job", j.Name, "error", err)
+			} else if err != nil && failures == 1 {
+				e.log.Warn("declared jobs not created: retrying", "app", e.o.App, "job", j.Name, "error", err)
 			}
-			left, failures = left[1:], 0
-			t.Reset(0)
-			continue
+			if err == nil || errors.Is(err, errAPI) {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(backoff(failures, e.o.CallbackRetry)):
+			}
 		}
-		if failures++; failures == 1 {
-			e.log.Warn("declared jobs not created: retrying", "app", e.o.App, "job", left[0].Name, "error", err)
-		}
-		t.Reset(backoff(failures, e.o.CallbackRetry))
 	}
 }
 
-// declareOne asks the servers in order until one has dealt with the job.
-func (e *Executor) declareOne(ctx context.Context, j Job) error {
-	var errs []error
-	for _, s := range e.client.servers {
-		u, err := url.Parse(s.base)
-		if err != nil {
-			continue // New has checked it
-		}
-		err = e.declareAt(ctx, u.Scheme+"://"+u.Host, j)
-		if err == nil || errors.Is(err, errAPI) || ctx.Err() != nil {
-			return err
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
+func (e *Executor) declareAt(ctx context.Context, server string, j Job) error {
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
 	}
-	return errors.Join(errs...)
-}
-
-func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	var res apiResult
-	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
+	err = e.put(ctx, u.Scheme+"://"+u.Host+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
 		e.log.Info("declared job not updated, because a user changed or deleted the job: to return the job to code, run "+
@@ -220,22 +202,12 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
+	headers := map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + e.o.Token}
+	s, b, err := request.Send(ctx, e.o.Client, http.MethodPut, url, headers, body, 4<<20)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+e.o.Token)
-	res, err := e.o.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	if s := res.StatusCode; s < 200 || s > 299 {
+	if s < 200 || s > 299 {
 		var why apiError
 		_ = json.Unmarshal(b, &why) // without JSON there is no message
 		err := fmt.Errorf("HTTP %d: %s", s, strings.TrimLeft(why.Error.Field+" "+oneLine(why.Error.Message, 500), " "))

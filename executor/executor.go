@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickring/tickring/executor/internal/request"
 	"github.com/tickring/tickring/internal/connlimit"
 	"github.com/tickring/tickring/wire"
 )
@@ -203,10 +204,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		o.Log = slog.Default()
 	}
 	if o.Client == nil {
-		o.Client = &http.Client{
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
+		o.Client = request.NewClient(&http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute})
 	}
 	e := &Executor{o: o, mux: mux, log: o.Log,
 		client:   &client{http: o.Client, token: o.Token, app: o.App, timeout: o.RequestTimeout},
@@ -327,14 +325,12 @@ func (e *Executor) begin(j *journal, open []*incoming, left map[int64]bool) bool
 }
 
 func (e *Executor) sweeps(ctx context.Context) {
-	t := time.NewTicker(time.Hour)
-	defer t.Stop()
 	for {
 		e.logs.sweep(time.Now(), e.o.LogRetention)
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(time.Hour):
 		}
 	}
 }
@@ -373,12 +369,10 @@ func (e *Executor) Stop(ctx context.Context) error {
 		e.wg.Wait()
 		close(ended)
 	}()
-	grace := time.NewTimer(max(e.o.StopGrace, 0))
-	defer grace.Stop()
 	var err error
 	select {
 	case <-ended:
-	case <-grace.C:
+	case <-time.After(max(e.o.StopGrace, 0)):
 	case <-ctx.Done():
 	}
 	e.mu.Lock()
@@ -386,19 +380,15 @@ func (e *Executor) Stop(ctx context.Context) error {
 		e.cancel(w.cur, reasonStop)
 	}
 	e.mu.Unlock()
-	last := time.NewTimer(e.o.CancelGrace + time.Second)
-	defer last.Stop()
 	select {
 	case <-ended:
 	case <-ctx.Done():
 		// A handler that ends within a moment is not abandoned.
-		short := time.NewTimer(min(e.o.CancelGrace, time.Second))
 		select {
 		case <-ended:
-		case <-short.C:
+		case <-time.After(min(e.o.CancelGrace, time.Second)):
 		}
-		short.Stop()
-	case <-last.C:
+	case <-time.After(e.o.CancelGrace + time.Second):
 	}
 	select {
 	case <-ended:
@@ -441,8 +431,7 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 	if !e.registers() {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	most := time.NewTimer(2 * e.o.RequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*e.o.RequestTimeout)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -451,13 +440,8 @@ func (e *Executor) unregister(ctx context.Context) (removed func()) {
 		}
 	}()
 	return func() {
-		select {
-		case <-done:
-		case <-most.C:
-		}
-		most.Stop()
-		cancel()
 		<-done
+		cancel()
 	}
 }
 

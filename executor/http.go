@@ -1,10 +1,10 @@
 package executor
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"io"
 	"net/http"
 	"path"
 	"strconv"
@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+var bodies = sync.Pool{New: func() any { return bytes.NewBuffer(make([]byte, 0, 4096)) }}
 
 var accepted = wire.AppendReply(nil, wire.CodeSuccess, "")
 
@@ -22,20 +22,20 @@ var contentType = []string{wire.ContentType}
 // ServeHTTP handles scheduler requests. Their paths end in /beat, /idleBeat, /run, /trigger, /kill or /log. Every response has
 // HTTP status 200, as schedulers expect, and has the result in the body.
 func (e *Executor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	buf := bodies.Get().(*[]byte)
+	buf := bodies.Get().(*bytes.Buffer)
 	reply := e.answer(w, r, buf)
 	w.Header()["Content-Type"] = contentType
 	w.Header()["Content-Length"] = []string{strconv.Itoa(len(reply))}
 	_, _ = w.Write(reply) // a client that disconnected asks again
-	if cap(*buf) <= 256<<10 {
-		*buf = (*buf)[:0]
+	if buf.Cap() <= 256<<10 {
+		buf.Reset()
 		bodies.Put(buf)
 	}
 }
 
 func refuse(msg string) []byte { return wire.AppendReply(nil, wire.CodeFailure, msg) }
 
-func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) []byte {
+func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) []byte {
 	if r.Method != http.MethodPost {
 		return refuse("invalid request, HttpMethod not support.")
 	}
@@ -52,7 +52,7 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 	if msg := readBody(w, r, buf); msg != "" {
 		return refuse(msg)
 	}
-	body := *buf
+	body := buf.Bytes()
 	at := "/" + path.Base(r.URL.Path)
 	switch at {
 	case wire.PathBeat:
@@ -140,29 +140,19 @@ func sameSecret(got, want string) bool {
 }
 
 // readBody reads a request's body into buf; if that fails, msg explains why.
-func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) (msg string) {
+func readBody(w http.ResponseWriter, r *http.Request, buf *bytes.Buffer) (msg string) {
 	const tooLarge = "The body is larger than 5 MiB."
 	if r.ContentLength > wire.MaxBody {
 		w.Header().Set("Connection", "close")
 		return tooLarge
 	}
-	body := http.MaxBytesReader(w, r.Body, wire.MaxBody)
-	b := (*buf)[:0]
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		*buf = b
-		var large *http.MaxBytesError
-		switch {
-		case err == io.EOF:
-			return ""
-		case errors.As(err, &large):
-			return tooLarge
-		case err != nil:
-			return "The body could not be read to its end."
-		}
+	_, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, wire.MaxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return tooLarge
+	case err != nil:
+		return "The body could not be read to its end."
 	}
+	return ""
 }

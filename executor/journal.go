@@ -153,33 +153,25 @@ func (j *journal) start(past func() []remembered) {
 
 func (j *journal) loop() {
 	defer close(j.done)
-	retry := time.NewTimer(time.Hour)
-	defer retry.Stop()
-	linger := time.NewTimer(time.Hour)
-	linger.Stop()
-	defer linger.Stop()
-	waits := false
+	var gathered <-chan time.Time // nil: nothing gathers
 	for {
+		var retry <-chan time.Time
 		if j.failed != nil {
-			retry.Reset(time.Second)
+			retry = time.After(time.Second)
 		}
 		select {
 		case <-j.kick:
 			j.write()
-			linger.Stop()
-			waits = false
+			gathered = nil
 		case <-j.soon:
-			if !waits {
-				linger.Reset(gather)
-				waits = true
+			if gathered == nil {
+				gathered = time.After(gather)
 			}
-		case <-linger.C:
-			waits = false
+		case <-gathered:
 			j.write()
-		case <-retry.C:
-			if j.failed != nil {
-				j.write()
-			}
+			gathered = nil
+		case <-retry:
+			j.write()
 		case <-j.quit:
 			j.write()
 			if j.f != nil {
@@ -360,7 +352,8 @@ func (j *journal) accept(run *incoming) *flush {
 	if j.dir != "" {
 		j.buf = frameRun(j.buf, run, run.sub != nil)
 	}
-	return j.wake()
+	nudge(j.kick)
+	return j.next
 }
 
 // started records a program of a run that is open.
@@ -373,7 +366,7 @@ func (j *journal) started(run int64, g group) {
 	if j.dir != "" {
 		j.buf = frameJSON(j.buf, recGroup, groupRecord{run, g})
 	}
-	j.wake()
+	nudge(j.kick)
 }
 
 // join adds a group to an open run; it returns false if the run is not open.
@@ -406,7 +399,8 @@ func (j *journal) end(it *wire.CallbackItem, at int64) *flush {
 	if j.dir != "" {
 		j.buf = frameJSON(j.buf, recEnd, endRecord{*it, at})
 	}
-	return j.wakeSoon()
+	nudge(j.soon)
+	return j.next
 }
 
 func (j *journal) result(it *wire.CallbackItem, at int64) {
@@ -437,7 +431,7 @@ func (j *journal) taken(ids ...int64) {
 	if j.dir != "" {
 		j.buf = frameJSON(j.buf, recTaken, ids)
 	}
-	j.wakeSoon()
+	nudge(j.soon)
 }
 
 func (j *journal) forget(id int64) {
@@ -471,26 +465,8 @@ func (j *journal) unreported() int {
 	return j.unrep
 }
 
-// wake has the writer write. Call it with mu held.
-func (j *journal) wake() *flush {
-	select {
-	case j.kick <- struct{}{}:
-	default:
-	}
-	return j.next
-}
-
 // gather is how long a result may wait to be written together with others: no caller waits for its answer.
 const gather = 2 * time.Millisecond
-
-// wakeSoon is wake for records that may wait for gather.
-func (j *journal) wakeSoon() *flush {
-	select {
-	case j.soon <- struct{}{}:
-	default:
-	}
-	return j.next
-}
 
 // sorted returns the entries in the order of their arrival.
 func (j *journal) sorted() []*entry {

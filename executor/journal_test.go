@@ -44,66 +44,6 @@ func startAfterCrash(t *testing.T, mux *Mux, f *fake, dead *Executor) *Executor 
 	})
 }
 
-func TestCrash(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWaiting()
-		mux := NewMux()
-		mux.Register("w", w.handle)
-		mux.Register("again", w.handle, RerunAfterCrash())
-		mux.Register("ok", func(_ context.Context, r *Run) error { r.SetResult(Success, "done"); return nil })
-		f, e := started(t, mux, nil)
-		f.set(atPath(wire.PathCallback, "")) // no server takes a result
-		mustSend(t, e, order(1, 1, "w"))
-		<-w.began
-		mustSend(t, e, order(1, 2, "w")) // waits
-		mustSend(t, e, order(2, 3, "again"))
-		<-w.began
-		mustSend(t, e, order(3, 4, "ok")) // ended, not reported
-		synctest.Wait()
-		if n := e.Unreported(); n != 1 {
-			t.Fatalf("%d unreported", n)
-		}
-
-		// Only one process may use the directory.
-		two, err := New(mux, Options{App: "demo", Dir: e.o.Dir, Log: quiet})
-		check.OK(t, err)
-		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the directory") {
-			t.Errorf("second executor on a folder: %v", err)
-		}
-
-		// The next process reports the open runs and the results that were not taken.
-		var again []bool
-		var mu sync.Mutex
-		mux2 := NewMux()
-		mux2.Register("again", func(_ context.Context, r *Run) error {
-			mu.Lock()
-			again = append(again, r.Again)
-			mu.Unlock()
-			return nil
-		}, RerunAfterCrash())
-		f2, e2 := afterCrash(t, mux2, e)
-		const crash = "the executor's process ended under the run (container destroy). [job running, killed]"
-		f2.want(t, 1, 500, crash)
-		f2.want(t, 2, 500, crash)
-		f2.want(t, 3, 200, "")
-		f2.want(t, 4, 200, "done")
-		if len(again) != 1 || !again[0] {
-			t.Errorf("run again: %v", again)
-		}
-		// Runs that ended before are still rejected.
-		for _, id := range []int64{1, 2, 3, 4} {
-			refused(t, send(e2, order(9, id, "again")), 500, "repeate trigger job")
-		}
-		synctest.Wait()
-
-		// The third process reports nothing, but still knows the IDs.
-		f3, e3 := afterCrash(t, mux2, e2)
-		refused(t, send(e3, order(9, 4, "again")), 500, "repeate trigger job")
-		synctest.Wait()
-		check.Equal(t, len(f3.items), 0, "reported again: %v", f3.items)
-	})
-}
-
 func TestJournalFolderCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "file")
@@ -232,7 +172,7 @@ func TestJournalRolls(t *testing.T) {
 		run := order(1, id+1, "h")
 		<-j.accept(&incoming{Run: run}).done
 		if id%50 != 0 { // four stay open, four have results that no server took
-			if it := (wire.CallbackItem{LogID: id + 1, Code: 200}); id%50 == 1 {
+			if it := (wire.CallbackItem{LogID: id + 1, Code: 200, Data: "d"}); id%50 == 1 {
 				<-j.end(&it, 7).done
 			} else {
 				j.end(&it, 7)
@@ -244,7 +184,8 @@ func TestJournalRolls(t *testing.T) {
 	check.Equal(t, len(j.files()), 1, "files")
 	k, was := journalIn(t, dir, 2000)
 	defer k.close()
-	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 {
+	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 ||
+		was.results[0].Data != "d" {
 		t.Errorf("open %v, results %v", was.open, was.results)
 	}
 	if len(was.past) < 2 || was.past[0] != past[0] {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,70 +95,30 @@ func runProgram(dir, program, pipe string) {
 
 // A killWorld is the scheduler of TestKilled: it sends runs and accepts results.
 type killWorld struct {
-	mu       sync.Mutex
-	changed  chan struct{}
-	address  string                      // of the newest registration
-	results  map[int64]wire.CallbackItem // the first of each run
-	accepted map[int64]bool              // answered with success, or "repeate trigger job"
-	refused  map[int64]bool              // answered otherwise
-	unknown  map[int64]wire.Run          // without answer
-	wrong    []string                    // violations
-	down     atomic.Bool                 // callbacks are rejected
+	*fake
+	accepted map[int64]bool     // answered with success, or "repeate trigger job"
+	refused  map[int64]bool     // answered otherwise
+	unknown  map[int64]wire.Run // without answer
+	down     atomic.Bool        // callbacks are rejected
 	next     atomic.Int64
 }
 
 func (k *killWorld) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	defer func() {
-		close(k.changed)
-		k.changed = make(chan struct{})
-	}()
-	switch r.URL.Path {
-	case wire.PathRegistry:
-		reg, err := wire.DecodeRegistration(body)
-		if err != nil {
-			k.wrong = append(k.wrong, err.Error())
-		}
-		k.address = reg.Address
-	case wire.PathCallback:
-		if k.down.Load() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		c, err := wire.DecodeCallback(body, 0)
-		if err != nil {
-			k.wrong = append(k.wrong, err.Error())
-		}
-		for _, it := range c.Items {
-			if was, ok := k.results[it.LogID]; !ok {
-				k.results[it.LogID] = it
-			} else if was.Code != it.Code || was.Msg != it.Msg {
-				k.wrong = append(k.wrong, fmt.Sprintf("run %d: reported %d %q, and then %d %q", it.LogID, was.Code, was.Msg, it.Code, it.Msg))
-			}
-		}
+	res, err := k.RoundTrip(r)
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
 	}
-	_, _ = io.WriteString(w, taken)
+	_, _ = io.Copy(w, res.Body)
 }
 
-func (k *killWorld) until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
-	for {
-		k.mu.Lock()
-		done, changed := ok(), k.changed
-		k.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-limit.C:
-			t.Fatalf("not within a minute: %s", what)
-		}
+// results returns the first result of each run.
+func (k *killWorld) results() map[int64]wire.CallbackItem {
+	all := map[int64]wire.CallbackItem{}
+	for _, it := range slices.Backward(k.items) {
+		all[it.LogID] = it
 	}
+	return all
 }
 
 // send sends one run and records the answer.
@@ -208,8 +170,13 @@ func killRun(id int64) wire.Run {
 // again because no answer came.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	k := &killWorld{changed: make(chan struct{}), results: map[int64]wire.CallbackItem{}, accepted: map[int64]bool{},
-		refused: map[int64]bool{}, unknown: map[int64]wire.Run{}}
+	k := &killWorld{fake: newFake(), accepted: map[int64]bool{}, refused: map[int64]bool{}, unknown: map[int64]wire.Run{}}
+	k.answer = func(_, path string, _ []byte) string {
+		if path == wire.PathCallback && k.down.Load() {
+			return ""
+		}
+		return taken
+	}
 	server := httptest.NewServer(k)
 	defer server.Close()
 	seed := *killSeed
@@ -223,9 +190,7 @@ func TestKilled(t *testing.T) {
 
 	for round := range *kills + 1 {
 		last := round == *kills
-		k.mu.Lock()
-		k.address = ""
-		k.mu.Unlock()
+		k.locked(func() { k.regs = nil })
 		// In some rounds no result is accepted, so that results accumulate across a kill.
 		k.down.Store(!last && random.IntN(3) == 0)
 		cmd := exec.Command(os.Args[0])
@@ -239,14 +204,10 @@ func TestKilled(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
 		defer cmd.Process.Kill()
-		k.until(t, "registration", func() bool { return k.address != "" })
-		k.mu.Lock()
-		address := k.address
+		k.until(t, func() bool { return len(k.regs) > 0 })
+		var address string
 		var again []wire.Run
-		for _, run := range k.unknown {
-			again = append(again, run)
-		}
-		k.mu.Unlock()
+		k.locked(func() { address, again = k.regs[0].Address, slices.Collect(maps.Values(k.unknown)) })
 		for _, run := range again {
 			k.send(client, address, run)
 		}
@@ -283,9 +244,10 @@ func TestKilled(t *testing.T) {
 		}
 		close(stop)
 		loops.Wait()
-		k.until(t, "a result of each accepted run", func() bool {
+		k.until(t, func() bool { // a result of each accepted run
+			results := k.results()
 			for id := range k.accepted {
-				if _, ok := k.results[id]; !ok {
+				if _, ok := results[id]; !ok {
 					return false
 				}
 			}
@@ -297,8 +259,8 @@ func TestKilled(t *testing.T) {
 		}
 	}
 
-	crashed := 0
-	for id, it := range k.results {
+	crashed, results := 0, k.results()
+	for id, it := range results {
 		switch {
 		case k.refused[id]:
 			t.Errorf("run %d was refused and has a result: %d %q", id, it.Code, it.Msg)
@@ -309,8 +271,10 @@ func TestKilled(t *testing.T) {
 			t.Errorf("run %d: %d %q", id, it.Code, it.Msg)
 		}
 	}
-	for _, w := range k.wrong {
-		t.Error(w)
+	for _, it := range k.items {
+		if was := results[it.LogID]; was.Code != it.Code || was.Msg != it.Msg {
+			t.Errorf("run %d: reported %d %q, and then %d %q", it.LogID, was.Code, was.Msg, it.Code, it.Msg)
+		}
 	}
 	if n := len(k.unknown); n > 0 {
 		t.Errorf("%d runs have no answer though they were sent again", n)
@@ -332,7 +296,7 @@ func TestKilled(t *testing.T) {
 			}
 		}
 	}
-	for id, it := range k.results {
+	for id, it := range results {
 		if it.Code == 200 && times[id] == 0 {
 			t.Errorf("run %d has a result and was never begun", id)
 		}

@@ -14,6 +14,7 @@ func TestImports(t *testing.T) {
 	if err != nil {
 		t.Skipf("no go command here: %v", err)
 	}
-	const want = "github.com/tickring/tickring/internal/connlimit github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
+	const want = "github.com/tickring/tickring/executor/internal/request github.com/tickring/tickring/internal/connlimit " +
+		"github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
 	check.Equal(t, strings.Join(strings.Fields(string(out)), " "), want, "it needs")
 }

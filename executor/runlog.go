@@ -98,23 +98,21 @@ type runLog struct {
 	kept []byte // the end of the log, for the run's message
 }
 
-// stamp appends the time at the start of a line.
-func stamp(dst []byte) []byte {
-	return append(time.Now().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z"), ' ')
+// stamped appends a line that begins with the current time.
+func stamped(dst []byte, s string) []byte {
+	return append(append(time.Now().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z "), s...), '\n')
 }
 
 func (g *runLog) line(s string) {
-	if g == nil {
-		return
+	if g != nil {
+		_, _ = g.Write(stamped(make([]byte, 0, len(s)+32), s))
 	}
-	b := append(append(stamp(make([]byte, 0, len(s)+32)), s...), '\n')
-	_, _ = g.Write(b)
 }
 
 // first sets the first line, which is not written alone.
 func (g *runLog) first(s string) {
 	if g != nil {
-		g.head = append(append(stamp(nil), s...), '\n')
+		g.head = stamped(nil, s)
 	}
 }
 
@@ -257,7 +255,7 @@ func (g *runLog) last(s string) {
 		b = append(b, '\n')
 		g.part = false
 	}
-	g.put(append(append(stamp(b), s...), '\n'))
+	g.put(stamped(b, s))
 	g.shut = true
 	if g.f != nil {
 		g.f.Close()

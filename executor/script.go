@@ -285,11 +285,9 @@ func withRoom(ctx context.Context, r *Run, do func() error) error {
 		if wait == 50*time.Millisecond {
 			r.Printf("The program cannot start for lack of resources. The executor retries the start for %s: %v", startFor, err)
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 			return context.Cause(ctx)
 		}
 	}

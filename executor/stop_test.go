@@ -61,30 +61,6 @@ func TestGivenUpIsCompletedOnce(t *testing.T) {
 	})
 }
 
-// TestGivenUpDoesNotBegin: a run that a stop abandoned during Init does not start.
-func TestGivenUpDoesNotBegin(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inits, free, ran := make(chan struct{}), make(chan struct{}), false
-		mux := NewMux()
-		mux.Register("h", func(context.Context, *Run) error { ran = true; return nil },
-			Init(func(context.Context) error { close(inits); <-free; return nil }))
-		e := start(t, mux, newFake(), nil)
-		s := submit(t, e, order(1, 1, "h"))
-		<-inits
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := e.Stop(ctx); err == nil {
-			t.Error("no log line for the handler that goes on")
-		}
-		<-s.Ended()
-		close(free)
-		synctest.Wait()
-		if ran {
-			t.Error("its handler was called after its run had been reported as ended")
-		}
-	})
-}
-
 // TestStopDuringStart: a stop during Start takes effect, and releases the directory for the next executor.
 func TestStopDuringStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,13 +52,6 @@ type worker struct {
 
 func (w *worker) busy() bool { return w.cur != nil || len(w.queue) > 0 }
 
-func (w *worker) wake() {
-	select {
-	case w.wakeup <- struct{}{}:
-	default:
-	}
-}
-
 // A task is a run that is queued or running.
 type task struct {
 	wire    *incoming
@@ -150,7 +143,7 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 		e.log.Error("run rejected: the journal is not writable", "job", run.JobID, "run", run.LogID, "error", err)
 		return wire.CodeBusy, wire.MsgQueueFull + ": the run cannot be journaled"
 	}
-	w.wake()
+	nudge(w.wakeup)
 	return wire.CodeSuccess, ""
 }
 
@@ -278,8 +271,6 @@ func (e *Executor) idle(job int32) bool {
 
 // work is a worker's life.
 func (e *Executor) work(w *worker) {
-	timer := time.NewTimer(e.o.Idle)
-	defer timer.Stop()
 	for {
 		e.mu.Lock()
 		if len(w.queue) > 0 {
@@ -297,11 +288,10 @@ func (e *Executor) work(w *worker) {
 		w.queue = nil
 		e.mu.Unlock()
 
-		timer.Reset(e.o.Idle)
 		select {
 		case <-w.wakeup:
 			continue
-		case <-timer.C:
+		case <-time.After(e.o.Idle):
 		case <-e.halt:
 		}
 		if e.testIdle != nil {
@@ -445,12 +435,10 @@ func (e *Executor) do(w *worker, t *task) {
 	select {
 	case <-returned:
 	case <-ctx.Done():
-		grace := time.NewTimer(e.o.CancelGrace)
 		select {
 		case <-returned:
-		case <-grace.C:
+		case <-time.After(e.o.CancelGrace):
 		}
-		grace.Stop()
 	}
 
 	e.mu.Lock()
@@ -593,13 +581,12 @@ func firstLine(s string) string {
 	return s
 }
 
-// memory holds the IDs of ended runs, the oldest first.
+// memory holds the IDs of ended runs.
 type memory struct {
-	keep time.Duration
-	most int
-	at   map[int64]int64 // ms of the end, by ID
-	ring []int64
-	head int
+	keep  time.Duration
+	most  int
+	at    map[int64]int64 // ms of the end, by ID
+	order []int64         // the IDs, the oldest first
 }
 
 func (m *memory) has(id int64, now time.Time) bool {
@@ -611,25 +598,19 @@ func (m *memory) add(id, at int64, now time.Time) {
 	if now.UnixMilli()-at >= m.keep.Milliseconds() {
 		return
 	}
-	if _, ok := m.at[id]; ok {
-		m.at[id] = at
-		return
+	if _, ok := m.at[id]; !ok {
+		if m.order = append(m.order, id); len(m.order) > m.most {
+			delete(m.at, m.order[0])
+			m.order = m.order[1:]
+		}
 	}
 	m.at[id] = at
-	if len(m.ring) < m.most {
-		m.ring = append(m.ring, id)
-		return
-	}
-	delete(m.at, m.ring[m.head])
-	m.ring[m.head] = id
-	m.head = (m.head + 1) % len(m.ring)
 }
 
 // list returns the remembered runs, oldest first.
 func (m *memory) list(now time.Time) []remembered {
 	out := make([]remembered, 0, len(m.at))
-	for i := range m.ring {
-		id := m.ring[(m.head+i)%len(m.ring)]
+	for _, id := range m.order {
 		if m.has(id, now) {
 			out = append(out, remembered{id, m.at[id]})
 		}

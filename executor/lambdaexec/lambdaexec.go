@@ -27,7 +27,6 @@
 package lambdaexec
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +42,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/internal/request"
 )
 
 // Options of a function. An empty App, Servers or Token is read from the environment.
@@ -113,8 +113,7 @@ func (f *function) start() {
 	o.LogWriter = &locked{w: o.LogWriter}
 	f.o.Log, f.o.Servers = o.LogWriter, o.Servers
 	if f.http = o.Client; f.http == nil {
-		f.http = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		f.http = request.NewClient(&http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute})
 	}
 	if f.e, f.err = executor.New(f.mux, o); f.err == nil {
 		f.err = f.e.Start()
@@ -211,11 +210,9 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 		if !again {
 			return
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			t.Stop()
 			return
 		}
 	}
@@ -225,23 +222,15 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 func (f *function) post(ctx context.Context, to string, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := f.http.Do(req)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err // without the key in the URL
-		}
+	status, _, err := request.Send(ctx, f.http, http.MethodPost, to, map[string]string{"Content-Type": "application/json"}, body, 64<<10)
+	var u *url.Error
+	switch {
+	case errors.As(err, &u):
+		return true, u.Err // without the key in the URL
+	case err != nil:
 		return true, err
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-	if resp.StatusCode != http.StatusOK {
-		return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("answered %d", resp.StatusCode)
+	case status != http.StatusOK:
+		return status >= 500 || status == http.StatusTooManyRequests, fmt.Errorf("answered %d", status)
 	}
 	return false, nil
 }

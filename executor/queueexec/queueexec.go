@@ -48,6 +48,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/internal/request"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -142,8 +143,7 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	}
 	door := &door{servers: eo.Servers, app: eo.App, token: eo.Token, queue: o.Address, http: eo.Client}
 	if door.http == nil {
-		door.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(),
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		door.http = request.NewClient(http.DefaultTransport.(*http.Transport).Clone())
 		defer door.http.CloseIdleConnections()
 	}
 	e, err := executor.New(mux, eo)
@@ -181,21 +181,18 @@ type consumer struct {
 
 // poll receives until ctx ends.
 func (c *consumer) poll(ctx context.Context) {
-	free := make(chan struct{}, c.o.Concurrency)
-	for range c.o.Concurrency {
-		free <- struct{}{}
-	}
+	held := make(chan struct{}, c.o.Concurrency)
 	for failures := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-free:
+		case held <- struct{}{}:
 		}
 		most := 1
 	more:
 		for most < 10 { // SQS returns at most 10 at a time
 			select {
-			case <-free:
+			case held <- struct{}{}:
 				most++
 			default:
 				break more
@@ -207,12 +204,12 @@ func (c *consumer) poll(ctx context.Context) {
 				most--
 				c.wg.Go(func() {
 					c.work(m)
-					free <- struct{}{}
+					<-held
 				})
 			}
 		}
 		for range most {
-			free <- struct{}{}
+			<-held
 		}
 		if err == nil {
 			failures = 0
@@ -224,12 +221,10 @@ func (c *consumer) poll(ctx context.Context) {
 		if failures++; failures == 1 {
 			c.o.Log.Warn("queue not read: retrying", "queue", c.o.Queue, "error", err)
 		}
-		wait := time.NewTimer(min(time.Second<<min(failures-1, 10), 30*time.Second))
 		select {
 		case <-ctx.Done():
-			wait.Stop()
 			return
-		case <-wait.C:
+		case <-time.After(min(time.Second<<min(failures-1, 10), 30*time.Second)):
 		}
 	}
 }
@@ -265,9 +260,7 @@ func (c *consumer) work(m delivery) {
 		return
 	}
 	until := m.got.Add(c.o.Visibility)
-	t := time.NewTimer(c.o.Visibility / 3)
-	defer t.Stop()
-	renew := t.C
+	renew := time.After(c.o.Visibility / 3)
 	done := run.Ended()
 	if c.reports {
 		done = run.Reported()
@@ -295,11 +288,10 @@ func (c *consumer) work(m delivery) {
 						return
 					}
 				}
-				until = began.Add(c.o.Visibility)
-				t.Reset(c.o.Visibility / 3)
+				until, renew = began.Add(c.o.Visibility), time.After(c.o.Visibility/3)
 				continue
 			case err != nil && time.Until(until) > c.o.Visibility/3:
-				t.Reset(c.o.Visibility / 12)
+				renew = time.After(c.o.Visibility / 12)
 				continue
 			}
 			// From here on, another executor may be running it too.
@@ -355,12 +347,10 @@ func (c *consumer) stop() error {
 		close(ended)
 	}()
 	wait := func(d time.Duration) bool {
-		t := time.NewTimer(max(d, 0))
-		defer t.Stop()
 		select {
 		case <-ended:
 			return true
-		case <-t.C:
+		case <-time.After(max(d, 0)):
 			return false
 		}
 	}

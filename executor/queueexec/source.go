@@ -1,23 +1,23 @@
 package queueexec
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/tickring/tickring/executor/internal/request"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -133,7 +133,7 @@ func (p *polled) receive(ctx context.Context, most int) ([]delivery, error) {
 			Run      json.RawMessage `json:"run"`
 		} `json:"runs"`
 	}
-	if err := p.door.post(ctx, "/v1/queue/receive", request{Max: most, Wait: 20, Visibility: seconds(p.o.Visibility)}, &out); err != nil {
+	if err := p.door.post(ctx, "/v1/queue/receive", question{Max: most, Wait: 20, Visibility: seconds(p.o.Visibility)}, &out); err != nil {
 		return nil, err
 	}
 	got := time.Now()
@@ -148,7 +148,7 @@ func (p *polled) hide(ctx context.Context, m delivery, d time.Duration) (state, 
 	var out struct {
 		States []state `json:"states"`
 	}
-	err := p.door.post(ctx, "/v1/queue/extend", request{Receipts: []string{m.handle}, Visibility: seconds(d)}, &out)
+	err := p.door.post(ctx, "/v1/queue/extend", question{Receipts: []string{m.handle}, Visibility: seconds(d)}, &out)
 	if err == nil && len(out.States) != 1 {
 		err = errors.New("the server's answer does not include the run")
 	}
@@ -160,11 +160,11 @@ func (p *polled) hide(ctx context.Context, m delivery, d time.Duration) (state, 
 
 // remove removes a message if it still belongs to this process; otherwise another process has it by now.
 func (p *polled) remove(ctx context.Context, m delivery) error {
-	return p.door.post(ctx, "/v1/queue/ack", request{Receipts: []string{m.handle}}, nil)
+	return p.door.post(ctx, "/v1/queue/ack", question{Receipts: []string{m.handle}}, nil)
 }
 
-// request is the body of every request to the queue API.
-type request struct {
+// question is the body of every request to the queue API.
+type question struct {
 	App        string   `json:"app"`
 	Queue      string   `json:"queue"`
 	Max        int      `json:"max,omitempty"`
@@ -180,9 +180,7 @@ type door struct {
 	servers           []string
 	app, token, queue string
 	http              *http.Client
-
-	mu    sync.Mutex
-	first int // the server that answered last
+	first             atomic.Int32 // the server that answered last
 }
 
 // errNoDoor is of servers that are none of tickring.
@@ -195,16 +193,11 @@ func (d *door) ask(ctx context.Context, begin, runs []string) (map[string]state,
 	if len(d.servers) == 0 {
 		return nil, errNoDoor
 	}
-	known := begin[:0:0]
-	for _, b := range begin {
-		if b != "" {
-			known = append(known, b)
-		}
-	}
+	begin = slices.DeleteFunc(slices.Clone(begin), func(run string) bool { return run == "" })
 	var out struct {
 		States map[string]state `json:"states"`
 	}
-	err := d.post(ctx, "/v1/queue/runs", request{Begin: known, Runs: runs}, &out)
+	err := d.post(ctx, "/v1/queue/runs", question{Begin: begin, Runs: runs}, &out)
 	return out.States, err
 }
 
@@ -213,21 +206,16 @@ const beatEvery = 30 * time.Second
 
 // beat reports to the servers until ctx ends.
 func (d *door) beat(ctx context.Context, log *slog.Logger) {
-	t := time.NewTicker(beatEvery)
-	defer t.Stop()
 	for said := false; ; {
 		_, err := d.ask(ctx, nil, nil)
 		if err != nil && ctx.Err() == nil && !said {
-			said = true
 			log.Warn("heartbeat for the queue not accepted by any server: retrying", "queue", d.queue, "error", err)
 		}
-		if err == nil {
-			said = false
-		}
+		said = err != nil
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(beatEvery):
 		}
 	}
 }
@@ -236,23 +224,19 @@ func (d *door) beat(ctx context.Context, log *slog.Logger) {
 const maxAnswer = 11 << 20
 
 // post tries one server after the other, starting with the one that answered last.
-func (d *door) post(ctx context.Context, path string, r request, into any) error {
+func (d *door) post(ctx context.Context, path string, r question, into any) error {
 	r.App, r.Queue = d.app, d.queue
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("write the request: %w", err)
 	}
-	d.mu.Lock()
-	first := d.first
-	d.mu.Unlock()
+	first := int(d.first.Load())
 	var errs []error
 	for i := range d.servers {
 		n := (first + i) % len(d.servers)
 		err := d.postTo(ctx, d.servers[n], path, body, into)
 		if err == nil {
-			d.mu.Lock()
-			d.first = n
-			d.mu.Unlock()
+			d.first.Store(int32(n))
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", d.servers[n], err))
@@ -265,26 +249,14 @@ func (d *door) post(ctx context.Context, path string, r request, into any) error
 
 func (d *door) postTo(ctx context.Context, server, path string, body []byte, into any) error {
 	base := strings.TrimSuffix(strings.TrimRight(server, "/"), "/xxl-job-admin")
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if d.token != "" {
-		req.Header.Set(wire.HeaderToken, d.token)
-	}
-	resp, err := d.http.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	headers := map[string]string{"Content-Type": "application/json", wire.HeaderToken: d.token}
+	status, b, err := request.Send(ctx, d.http, http.MethodPost, base+path, headers, body, maxAnswer+1)
 	switch {
 	case err != nil:
-		return fmt.Errorf("read the answer: %w", err)
+		return err
 	case len(b) > maxAnswer:
 		return fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	case resp.StatusCode != http.StatusOK:
+	case status != http.StatusOK:
 		var e struct {
 			Error struct {
 				Code    string `json:"code"`
@@ -292,12 +264,12 @@ func (d *door) postTo(ctx context.Context, server, path string, body []byte, int
 			} `json:"error"`
 		}
 		if json.Unmarshal(b, &e) == nil && e.Error.Message != "" {
-			return fmt.Errorf("answered %d: %s", resp.StatusCode, e.Error.Message)
+			return fmt.Errorf("answered %d: %s", status, e.Error.Message)
 		}
-		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusMethodNotAllowed {
+		if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
 			return errNoDoor
 		}
-		return fmt.Errorf("answered %d", resp.StatusCode)
+		return fmt.Errorf("answered %d", status)
 	case into == nil:
 		return nil
 	}

@@ -306,40 +306,26 @@ func TestDocNamesWhatExists(t *testing.T) {
 			t.Errorf("core/doc.go names %s, which is no package", n[0])
 			continue
 		}
-		if !declares(sources(t, "../../"+dir), n[2], n[3]) {
+		if !declares(t, dir, n[2], n[3]) {
 			t.Errorf("core/doc.go names %s, which does not exist", n[0])
 		}
 	}
 }
 
-func declares(files map[string]*ast.File, name, method string) bool {
-	for _, f := range files {
-		for _, decl := range f.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				recv := ""
-				if d.Recv != nil {
-					typ := d.Recv.List[0].Type
-					if star, ok := typ.(*ast.StarExpr); ok {
-						typ = star.X
-					}
-					if id, ok := typ.(*ast.Ident); ok {
-						recv = id.Name
-					}
-				}
-				if method == "" && recv == "" && d.Name.Name == name || method != "" && recv == name && d.Name.Name == method {
-					return true
-				}
-			case *ast.GenDecl:
-				for _, s := range d.Specs {
-					if ts, ok := s.(*ast.TypeSpec); ok && method == "" && ts.Name.Name == name {
-						return true
-					}
-				}
-			}
-		}
+// declares reports whether a folder has a function, a type or, with a method, a method of a type.
+func declares(t *testing.T, dir, name, method string) bool {
+	t.Helper()
+	is := regexp.MustCompile(`(?m)^(func|type) ` + name + `\b|^\t` + name + ` (struct|interface|func)\b`)
+	if method != "" {
+		is = regexp.MustCompile(`(?m)^func \(\w+ \*?` + name + `\) ` + method + `\b`)
 	}
-	return false
+	files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+	check.OK(t, err)
+	return slices.ContainsFunc(files, func(file string) bool {
+		text, err := os.ReadFile(file)
+		check.OK(t, err)
+		return !strings.HasSuffix(file, "_test.go") && is.Match(text)
+	})
 }
 
 // TestTableOfChangesNamesExistingPaths checks the table "Where a change goes" of CONTRIBUTING.md.
@@ -363,7 +349,7 @@ func TestTableOfChangesNamesExistingPaths(t *testing.T) {
 			t.Errorf("CONTRIBUTING.md names %s, which does not exist", m[1])
 		}
 	}
-	code := goText(t)
+	code := goText(t, "core") + goText(t, "api")
 	for _, m := range regexp.MustCompile("`(?:[A-Z]\\w*\\.)?([A-Z]\\w+)`").FindAllStringSubmatch(table, -1) {
 		if !regexp.MustCompile(`\b` + m[1] + `\b`).MatchString(code) {
 			t.Errorf("CONTRIBUTING.md names %s, which no Go file has", m[1])
@@ -371,20 +357,18 @@ func TestTableOfChangesNamesExistingPaths(t *testing.T) {
 	}
 }
 
-// goText is all Go files of core and api that are no tests.
-func goText(t *testing.T) string {
+// goText returns all Go files in and below a folder that are no tests.
+func goText(t *testing.T, dir string) string {
+	t.Helper()
 	var b strings.Builder
-	for _, dir := range []string{"../../core", "../../api"} {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			b.Write(text)
+	check.OK(t, filepath.WalkDir(filepath.Join("../..", dir), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
-		})
-		check.OK(t, err)
-	}
+		}
+		text, err := os.ReadFile(path)
+		b.Write(append(text, '\n'))
+		return err
+	}))
 	return b.String()
 }
 
@@ -411,8 +395,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// TestTextsNameWhatExists: every path of ours that README.md and CONTRIBUTING.md
-// put between backticks, in commands too, or link to is
+// TestTextsNameWhatExists: every path of ours that README.md and CONTRIBUTING.md put between backticks, in commands too, or link to is
 // there.
 func TestTextsNameWhatExists(t *testing.T) {
 	// Texts with a slash that are no path of ours.
@@ -462,6 +445,7 @@ func TestTextsNameWhatExists(t *testing.T) {
 func TestEnginesRunTheSuite(t *testing.T) {
 	entries, err := os.ReadDir("../../store")
 	check.OK(t, err)
+	suite := regexp.MustCompile(`(?m)^\t+(storetest\.Run\(|for _, \w+ := range storetest\.Cases )`)
 	engines := 0
 	for _, e := range entries {
 		if !e.IsDir() || e.Name() == "storetest" {
@@ -470,59 +454,17 @@ func TestEnginesRunTheSuite(t *testing.T) {
 		engines++
 		names, err := filepath.Glob(filepath.Join("../../store", e.Name(), "*_test.go"))
 		check.OK(t, err)
-		runs := false
-		for _, name := range names {
-			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if !slices.ContainsFunc(names, func(name string) bool {
+			text, err := os.ReadFile(name)
 			check.OK(t, err)
-			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
-					runs = runs || runsSuite(fn)
-				}
-			}
-		}
-		if !runs {
+			return suite.Match(text)
+		}) {
 			t.Errorf("no test of store/%s runs storetest: call Run, or go through Cases", e.Name())
 		}
 	}
 	if engines < 2 {
 		t.Fatalf("only %d engines were found", engines)
 	}
-}
-
-// runsSuite reports whether a test calls storetest.Run, or goes
-// through storetest.Cases and runs each.
-func runsSuite(fn *ast.FuncDecl) bool {
-	is := func(x ast.Expr, names ...string) bool {
-		sel, ok := x.(*ast.SelectorExpr)
-		if !ok {
-			return false
-		}
-		p, ok := sel.X.(*ast.Ident)
-		return ok && p.Name == "storetest" && slices.Contains(names, sel.Sel.Name)
-	}
-	found := false
-	ast.Inspect(fn, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.CallExpr:
-			found = found || is(n.Fun, "Run")
-		case *ast.RangeStmt:
-			c, ok := n.Value.(*ast.Ident)
-			if !ok || !is(n.X, "Cases") {
-				break
-			}
-			ast.Inspect(n.Body, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok {
-					if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
-						x, ok := sel.X.(*ast.Ident)
-						found = found || ok && x.Name == c.Name
-					}
-				}
-				return true
-			})
-		}
-		return true
-	})
-	return found
 }
 
 // TestModulesAreListed: .ci/run knows every module of the repository.

@@ -212,10 +212,8 @@ func again(ctx context.Context, each time.Duration, ask func() (bool, error)) er
 
 // wait ends early with the context.
 func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

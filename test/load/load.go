@@ -598,10 +598,8 @@ func (l *load) killer(ctx context.Context) {
 
 // Pause waits; false if ctx ended before.
 func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

@@ -3,6 +3,7 @@ package fakeaws
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -17,11 +18,7 @@ import (
 
 // DynamoDB is an in-memory fake of DynamoDB with the tables of dynamo. Set its fields before the first request.
 type DynamoDB struct {
-	// Faults returns the fault of each request. If nil, no request has a fault.
-	Faults Faults
-	// Allow is called for each action of a request, and reports whether the action is allowed. If nil, every
-	// action is allowed.
-	Allow Allow
+	front
 	// Lag returns the time from a write until an index has the write. If nil, this time is 0.
 	Lag func() time.Duration
 	// TTL returns the time between the expiry of an item, in its attribute "expires", and its removal. If nil,
@@ -29,11 +26,8 @@ type DynamoDB struct {
 	// time.
 	TTL func() time.Duration
 
-	report func(format string, args ...any)
-	meter  meter
-
 	mu       sync.Mutex
-	expiries expiries
+	expiries []expiry // by when they are due
 	tables   map[string]*table
 	// busy has the items of open transactions. If two transactions check or write one item, the later one is cancelled with
 	// TransactionConflict. Every other write of an item in an open transaction is also cancelled (AWS: "Transactional conflicts" in
@@ -46,33 +40,6 @@ type DynamoDB struct {
 }
 
 var _ dynamo.DynamoDB = (*DynamoDB)(nil)
-
-// Units returns the capacity units that requests consumed since the previous call of Units.
-func (d *DynamoDB) Units() Units { return d.meter.take() }
-
-// call is one request: the fault first, then the effect.
-func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) error {
-	d.meter.request(c.Op)
-	var f Fault
-	if d.Faults != nil {
-		f = d.Faults(ctx, c)
-	}
-	if err := f.begin(ctx, c); err != nil {
-		return err
-	}
-	if c.Op != "TransactWriteItems" && c.Op != "BatchExecuteStatement" {
-		if err := d.Allow.denied(ctx, c.Op, c.On); err != nil {
-			return operation(c.Op, err)
-		}
-	}
-	if err := do(&f); err != nil {
-		if isA[*unknown](err) {
-			d.report("%s of %s: %v", c.Op, c.On, err)
-		}
-		return operation(c.Op, err)
-	}
-	return f.end(ctx, c)
-}
 
 // isA reports whether an error has a type.
 func isA[E error](err error) bool {
@@ -114,13 +81,6 @@ func (d *DynamoDB) cond(text *string) (*cond, error) {
 		return nil, nil
 	}
 	return remembered(&d.conds, *text, parseCond)
-}
-
-func understood(in any, names ...string) error {
-	if err := only(in, names...); err != nil {
-		return strange("%v", err)
-	}
-	return nil
 }
 
 func (d *DynamoDB) lag() time.Duration {
@@ -170,6 +130,8 @@ func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 		return was, nil, nil
 	case w.put != nil:
 		is = copied(w.put)
+	case w.update == nil:
+		return was, nil, strange("an update without its expression")
 	default:
 		base := was
 		if base == nil {
@@ -236,43 +198,49 @@ func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 	return was, is, nil
 }
 
-// prepare reads the parts that puts, updates, removals and checks share.
-func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string, names map[string]string, values item) (*write, error) {
-	t, err := d.table(name)
-	if err != nil {
-		return nil, err
-	}
-	w := &write{table: t, put: put, env: env{names: names, values: values}, key: key}
-	if put != nil {
-		w.at, err = t.place(put)
-	} else {
-		w.at, err = t.keyOnly(key)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if put != nil {
-		if err := whole(put); err != nil {
-			return nil, err
+// request has the parameters that puts, updates, removals and checks share.
+type request struct {
+	TableName, UpdateExpression, ConditionExpression *string
+	Key, Item, ExpressionAttributeValues             item
+	ExpressionAttributeNames                         map[string]string
+}
+
+// requestOf reads a write of one item, which may also have other fields.
+func requestOf(in any, others ...string) (r request, err error) {
+	from, to := reflect.Indirect(reflect.ValueOf(in)), reflect.ValueOf(&r).Elem()
+	for i := range to.NumField() {
+		name := to.Type().Field(i).Name
+		if v := from.FieldByName(name); v.IsValid() {
+			to.Field(i).Set(v)
+			others = append(others, name)
 		}
 	}
-	if w.cond, err = d.cond(condition); err != nil {
+	return r, understood(in, others...)
+}
+
+func (d *DynamoDB) prepare(r request) (*write, error) {
+	t, err := d.table(r.TableName)
+	if err != nil {
 		return nil, err
 	}
-	if does != nil {
-		if w.update, err = remembered(&d.updates, *does, parseUpdate); err != nil {
+	w := &write{table: t, put: r.Item, env: env{names: r.ExpressionAttributeNames, values: r.ExpressionAttributeValues}, key: r.Key}
+	if r.Item == nil {
+		w.at, err = t.keyOnly(r.Key)
+	} else if w.at, err = t.place(r.Item); err == nil {
+		err = whole(r.Item)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.cond, err = d.cond(r.ConditionExpression); err != nil {
+		return nil, err
+	}
+	if r.UpdateExpression != nil {
+		if w.update, err = remembered(&d.updates, *r.UpdateExpression, parseUpdate); err != nil {
 			return nil, err
 		}
 	}
 	return w, w.env.check(w.cond, w.update)
-}
-
-// prepareUpdate is prepare for an update, which needs its expression.
-func (d *DynamoDB) prepareUpdate(name *string, key item, does, condition *string, names map[string]string, values item) (*write, error) {
-	if does == nil {
-		return nil, strange("an update without its expression")
-	}
-	return d.prepare(name, key, nil, does, condition, names, values)
 }
 
 // share returns the cost of a read as a share of a strong one. Only reads for a page may be weak.
@@ -302,20 +270,17 @@ func answered[T any](out *T, err error) (*T, error) {
 	return out, nil
 }
 
-// conditional lists the parameters that the conditional writes of one item share.
-var conditional = []string{"TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"}
-
 // alone makes a request of one write.
-func (d *DynamoDB) alone(ctx context.Context, op string, table *string, in any, names []string, prepare func() (*write, error)) (
-	w *write, was, is item, err error,
-) {
-	err = d.call(ctx, Call{op, aws.ToString(table), 1, true}, func(f *Fault) (err error) {
-		if err := understood(in, append(names, conditional...)...); err != nil {
-			return err
+func (d *DynamoDB) alone(ctx context.Context, op string, in any, others ...string) (w *write, was, is item, err error) {
+	r, bad := requestOf(in, others...)
+	err = d.call(ctx, Call{op, aws.ToString(r.TableName), 1, true}, func(f *Fault) (err error) {
+		if bad != nil {
+			return bad
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		if w, err = prepare(); err == nil {
+		if w, err = d.prepare(r); err == nil {
+			w.remove = op == "DeleteItem"
 			was, is, err = d.one(f, w)
 		}
 		return err
@@ -325,9 +290,7 @@ func (d *DynamoDB) alone(ctx context.Context, op string, table *string, in any, 
 
 // PutItem implements dynamo.DynamoDB.
 func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	_, _, _, err := d.alone(ctx, "PutItem", in.TableName, in, []string{"Item"}, func() (*write, error) {
-		return d.prepare(in.TableName, nil, in.Item, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
-	})
+	_, _, _, err := d.alone(ctx, "PutItem", in)
 	return answered(&dynamodb.PutItemOutput{}, err)
 }
 
@@ -335,10 +298,7 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (
 	*dynamodb.UpdateItemOutput, error,
 ) {
-	w, was, is, err := d.alone(ctx, "UpdateItem", in.TableName, in, []string{"UpdateExpression", "ReturnValues"}, func() (*write, error) {
-		return d.prepareUpdate(in.TableName, in.Key, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames,
-			in.ExpressionAttributeValues)
-	})
+	w, was, is, err := d.alone(ctx, "UpdateItem", in, "ReturnValues")
 	if err != nil {
 		return nil, err
 	}
@@ -363,13 +323,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (
 	*dynamodb.DeleteItemOutput, error,
 ) {
-	_, _, _, err := d.alone(ctx, "DeleteItem", in.TableName, in, nil, func() (w *write, err error) {
-		w, err = d.prepare(in.TableName, in.Key, nil, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
-		if err == nil {
-			w.remove = true
-		}
-		return w, err
-	})
+	_, _, _, err := d.alone(ctx, "DeleteItem", in)
 	return answered(&dynamodb.DeleteItemOutput{}, err)
 }
 
@@ -480,9 +434,9 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 			var err error
 			switch {
 			case r.PutRequest != nil && r.DeleteRequest == nil:
-				writes[i], err = d.prepare(&name, nil, r.PutRequest.Item, nil, nil, nil, nil)
+				writes[i], err = d.prepare(request{TableName: &name, Item: r.PutRequest.Item})
 			case r.DeleteRequest != nil && r.PutRequest == nil:
-				if writes[i], err = d.prepare(&name, r.DeleteRequest.Key, nil, nil, nil, nil, nil); err == nil {
+				if writes[i], err = d.prepare(request{TableName: &name, Key: r.DeleteRequest.Key}); err == nil {
 					writes[i].remove = true
 				}
 			default:
@@ -654,41 +608,23 @@ func needed(a *types.TransactWriteItem) string {
 	return "ConditionCheckItem"
 }
 
-func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
+func (d *DynamoDB) action(a *types.TransactWriteItem) (*write, error) {
+	var in any
 	n := 0
-	if p := a.Put; p != nil {
-		n++
-		if err := understood(p, append([]string{"Item"}, conditional...)...); err != nil {
-			return nil, err
+	for _, one := range []any{a.Put, a.Update, a.Delete, a.ConditionCheck} {
+		if !reflect.ValueOf(one).IsNil() {
+			in, n = one, n+1
 		}
-		w, err = d.prepare(p.TableName, nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
 	}
-	if p := a.Update; p != nil {
-		n++
-		if err := understood(p, append([]string{"UpdateExpression"}, conditional...)...); err != nil {
-			return nil, err
-		}
-		w, err = d.prepareUpdate(p.TableName, p.Key, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames,
-			p.ExpressionAttributeValues)
-	}
-	if p := a.Delete; p != nil {
-		n++
-		if err := understood(p, conditional...); err != nil {
-			return nil, err
-		}
-		w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
-	}
-	if p := a.ConditionCheck; p != nil {
-		n++
-		if err := understood(p, conditional...); err != nil {
-			return nil, err
-		}
-		w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
-	}
-	switch {
-	case n != 1:
+	if n != 1 {
 		return nil, invalid("TransactItems can only contain one of Check, Put, Update or Delete")
-	case err != nil:
+	}
+	r, err := requestOf(in)
+	if err != nil {
+		return nil, err
+	}
+	w, err := d.prepare(r)
+	if err != nil {
 		return nil, err
 	}
 	w.remove, w.check = a.Delete != nil, a.ConditionCheck != nil

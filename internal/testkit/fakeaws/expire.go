@@ -1,7 +1,7 @@
 package fakeaws
 
 import (
-	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -16,19 +16,6 @@ type expiry struct {
 	says int64 // as its attribute had it
 	t    *table
 	of   place
-}
-
-// expiries are ordered by when they are due.
-type expiries []expiry
-
-func (x expiries) Len() int           { return len(x) }
-func (x expiries) Less(i, j int) bool { return x[i].due.Before(x[j].due) }
-func (x expiries) Swap(i, j int)      { x[i], x[j] = x[j], x[i] }
-func (x *expiries) Push(v any)        { *x = append(*x, v.(expiry)) }
-func (x *expiries) Pop() any {
-	last := (*x)[len(*x)-1]
-	*x = (*x)[:len(*x)-1]
-	return last
 }
 
 // saysExpires returns the expiry time of an item; false if it has none.
@@ -48,13 +35,16 @@ func (d *DynamoDB) watchExpiry(w *write, was, is item) {
 	if old, had := saysExpires(was); !has || had && old == says {
 		return
 	}
-	heap.Push(&d.expiries, expiry{due: time.Unix(says, 0).Add(d.TTL()), says: says, t: w.table, of: w.at})
+	x := expiry{due: time.Unix(says, 0).Add(d.TTL()), says: says, t: w.table, of: w.at}
+	i, _ := slices.BinarySearchFunc(d.expiries, x, func(a, b expiry) int { return a.due.Compare(b.due) })
+	d.expiries = slices.Insert(d.expiries, i, x)
 }
 
 // expire removes due items. An item whose time has changed or is gone stays.
 func (d *DynamoDB) expire(now time.Time) {
 	for len(d.expiries) > 0 && !d.expiries[0].due.After(now) {
-		x := heap.Pop(&d.expiries).(expiry)
+		x := d.expiries[0]
+		d.expiries = d.expiries[1:]
 		e := x.t.get(x.of)
 		if e == nil {
 			continue

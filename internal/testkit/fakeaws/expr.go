@@ -2,6 +2,7 @@ package fakeaws
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,43 +55,22 @@ func (e *unknown) Error() string { return e.text }
 
 func strange(format string, args ...any) error { return &unknown{fmt.Sprintf(format, args...)} }
 
+// token matches the next token of a text, or the space before it.
+var token = regexp.MustCompile(`^(\s+|[#:]?\w+|"[^"]*"|'[^']*'|[<>]=|[=<>(),?{}:])`)
+
 // lex splits a text into tokens.
-func lex(text string) ([]string, error) {
-	var list []string
-	for i := 0; i < len(text); {
-		c := text[i]
-		n := 1
-		switch {
-		case c == ' ' || c == '\n' || c == '\t':
-			i++
-			continue
-		case c == '#' || c == ':' && i+1 < len(text) && word(text[i+1]):
-			for i+n < len(text) && word(text[i+n]) {
-				n++
-			}
-		case c == '"' || c == '\'':
-			end := strings.IndexByte(text[i+1:], c)
-			if end < 0 {
-				return nil, strange("a quote is open in %q", text)
-			}
-			n = end + 2
-		case word(c):
-			for i+n < len(text) && word(text[i+n]) {
-				n++
-			}
-		case strings.HasPrefix(text[i:], "<="), strings.HasPrefix(text[i:], ">="):
-			n = 2
-		case strings.IndexByte("=<>(),?{}:", c) < 0:
-			return nil, strange("%q at %d of %q", c, i, text)
+func lex(text string) (list []string, err error) {
+	for rest := text; rest != ""; {
+		next := token.FindString(rest)
+		if next == "" {
+			return nil, strange("%q of %q", rest, text)
 		}
-		list = append(list, text[i:i+n])
-		i += n
+		rest = rest[len(next):]
+		if next = strings.TrimSpace(next); next != "" {
+			list = append(list, next)
+		}
 	}
 	return list, nil
-}
-
-func word(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_'
 }
 
 // parser reads tokens. Its first error stays.

@@ -86,16 +86,56 @@ var Names = dynamo.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "htt
 // New creates empty tables and queues with the names in Names. New passes input that the fakes do not know to the
 // function `report`, usually t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
-	db := &DynamoDB{report: report, tables: map[string]*table{
+	db := &DynamoDB{front: front{report: report}, tables: map[string]*table{
 		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},
 			sort: key{"planAt", 'S'}}),
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
-		Names.PostRun: {},
-		Names.Dead:    {}}}
+	q := &SQS{front: front{report: report}, MaxReceives: ring.MaxReceives, queues: map[string]*queue{}}
+	for _, url := range []string{Names.Fires, Names.Slow, Names.Checks, Names.PostRun, Names.Dead} {
+		q.queues[url] = &queue{}
+	}
 	return db, q
+}
+
+// front makes the requests of both fakes, with their faults, and counts them.
+type front struct {
+	// Faults returns the fault of each request. If nil, no request has a fault.
+	Faults Faults
+	// Allow is called for each action of a request, and reports whether the action is allowed. If nil, every
+	// action is allowed.
+	Allow Allow
+
+	report func(format string, args ...any)
+	meter  meter
+}
+
+// Units returns the requests, and the capacity units that they consumed, since the previous call of Units.
+func (x *front) Units() Units { return x.meter.take() }
+
+// call is one request: the fault first, then the effect.
+func (x *front) call(ctx context.Context, c Call, do func(f *Fault) error) error {
+	x.meter.request(c.Op)
+	var f Fault
+	if x.Faults != nil {
+		f = x.Faults(ctx, c)
+	}
+	if err := f.begin(ctx, c); err != nil {
+		return err
+	}
+	if c.Op != "TransactWriteItems" && c.Op != "BatchExecuteStatement" { // these have an action for each item
+		if err := x.Allow.denied(ctx, c.Op, c.On); err != nil {
+			return operation(c.Op, err)
+		}
+	}
+	if err := do(&f); err != nil {
+		if isA[*unknown](err) {
+			x.report("%s of %s: %v", c.Op, c.On, err)
+		}
+		return operation(c.Op, err)
+	}
+	return f.end(ctx, c)
 }
 
 // begin waits like a request, and returns the fault's error.
@@ -128,10 +168,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -155,12 +193,12 @@ func Throttled() error {
 // IsThrottled reports whether an error was returned by Throttled.
 func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
-// only returns an error that names a set field of an input which is not in names.
-func only(in any, names ...string) error {
+// understood returns an error that names a set field of an input which is not in names.
+func understood(in any, names ...string) error {
 	v := reflect.Indirect(reflect.ValueOf(in))
 	for i := range v.NumField() {
 		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() && !slices.Contains(names, f.Name) {
-			return fmt.Errorf("%s.%s is not understood", v.Type().Name(), f.Name)
+			return strange("%s.%s is not understood", v.Type().Name(), f.Name)
 		}
 	}
 	return nil

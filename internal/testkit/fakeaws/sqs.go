@@ -1,6 +1,7 @@
 package fakeaws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,7 @@ const (
 
 // SQS is an in-memory fake of SQS with the queues of dynamo. Set its fields before the first request.
 type SQS struct {
-	// Faults returns the fault of each request. If nil, no request has a fault.
-	Faults Faults
-	// Allow is called for each request, and reports whether the request is allowed. If nil, every request is
-	// allowed.
-	Allow Allow
+	front
 	// Observe is called for each message that is added to or removed from a queue, in this order. The fake holds
 	// its lock during the call, so Observe must not call the fake.
 	Observe func(queue string, m Message, gone bool)
@@ -42,9 +39,6 @@ type SQS struct {
 	// MaxReceives is the number of receives after which a message moves to the dead-letter queue. The CDK app in
 	// infra sets this number on its queues. (SQS developer guide, "Using dead-letter queues".)
 	MaxReceives int
-
-	report func(format string, args ...any)
-	meter  meter
 
 	mu     sync.Mutex
 	queues map[string]*queue
@@ -89,9 +83,6 @@ func (q *queue) rouse() {
 	}
 }
 
-// Units returns the number of requests since the previous call of Units. Requests to queues consume no capacity units.
-func (q *SQS) Units() Units { return q.meter.take() }
-
 // Messages returns the messages of a queue in the order in which they arrived.
 func (q *SQS) Messages(url string) []Message {
 	q.mu.Lock()
@@ -109,27 +100,6 @@ func (q *SQS) Lose(url string, lost func(Message) bool) {
 	defer q.mu.Unlock()
 	x := q.queues[url]
 	x.list = slices.DeleteFunc(x.list, func(m *message) bool { return lost(m.Message) })
-}
-
-func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
-	q.meter.request(c.Op)
-	var f Fault
-	if q.Faults != nil {
-		f = q.Faults(ctx, c)
-	}
-	if err := f.begin(ctx, c); err != nil {
-		return err
-	}
-	if err := q.Allow.denied(ctx, c.Op, c.On); err != nil {
-		return operation(c.Op, err)
-	}
-	if err := do(&f); err != nil {
-		if isA[*unknown](err) {
-			q.report("%s of %s: %v", c.Op, c.On, err)
-		}
-		return operation(c.Op, err)
-	}
-	return f.end(ctx, c)
 }
 
 func (q *SQS) queue(url *string) (*queue, error) {
@@ -216,49 +186,50 @@ func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...fu
 	return answered(out, err)
 }
 
-// entries rejects a batch that has none, too many, or two of one name.
-func entries(ids []*string) error {
-	if len(ids) == 0 {
-		return &types.EmptyBatchRequest{}
-	}
-	if len(ids) > maxBatch {
-		return &types.TooManyEntriesInBatchRequest{}
-	}
-	seen := map[string]bool{}
-	for _, id := range ids {
-		name := aws.ToString(id)
-		if name == "" || len(name) > 80 {
-			return &types.InvalidBatchEntryId{}
+// batch is a request of many entries, each with its Id: do makes the entry at an index. It returns the failed entries.
+// bad is the answer to a request that is wrong as a whole.
+func batch[E any](ctx context.Context, q *SQS, op string, in any, bad error, url *string, entries []E, id func(*E) *string,
+	do func(f *Fault, x *queue, i int) error,
+) (failed []types.BatchResultErrorEntry, err error) {
+	err = q.call(ctx, Call{op, aws.ToString(url), len(entries), true}, func(f *Fault) error {
+		if err := cmp.Or(understood(in, "QueueUrl", "Entries"), bad); err != nil {
+			return err
 		}
-		if seen[name] {
-			return &types.BatchEntryIdsNotDistinct{}
+		if len(entries) == 0 {
+			return &types.EmptyBatchRequest{}
 		}
-		seen[name] = true
-	}
-	return nil
-}
-
-// each makes a batch: do makes the entry at an index. It returns the failed entries.
-func (q *SQS) each(f *Fault, url *string, ids []*string, do func(x *queue, i int) error) (failed []types.BatchResultErrorEntry, err error) {
-	if err := entries(ids); err != nil {
-		return nil, err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	x, err := q.queue(url)
-	if err != nil {
-		return nil, err
-	}
-	for i, id := range ids {
-		err := errors.New("internal failure")
-		if f.Part == nil || !f.Part(i) {
-			err = do(x, i)
+		if len(entries) > maxBatch {
+			return &types.TooManyEntriesInBatchRequest{}
 		}
+		seen := map[string]bool{}
+		for i := range entries {
+			name := aws.ToString(id(&entries[i]))
+			if name == "" || len(name) > 80 {
+				return &types.InvalidBatchEntryId{}
+			}
+			if seen[name] {
+				return &types.BatchEntryIdsNotDistinct{}
+			}
+			seen[name] = true
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(url)
 		if err != nil {
-			failed = append(failed, failedEntry(id, err))
+			return err
 		}
-	}
-	return failed, nil
+		for i := range entries {
+			err := errors.New("internal failure")
+			if f.Part == nil || !f.Part(i) {
+				err = do(f, x, i)
+			}
+			if err != nil {
+				failed = append(failed, failedEntry(id(&entries[i]), err))
+			}
+		}
+		return nil
+	})
+	return failed, err
 }
 
 func failedEntry(id *string, err error) types.BatchResultErrorEntry {
@@ -272,35 +243,28 @@ func failedEntry(id *string, err error) types.BatchResultErrorEntry {
 
 // SendMessageBatch implements dynamo.SQS.
 func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput,
-	_ ...func(*sqs.Options)) (out *sqs.SendMessageBatchOutput, err error) {
-	err = q.call(ctx, Call{"SendMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
-		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+	_ ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
+	out := &sqs.SendMessageBatchOutput{}
+	var bad error
+	size := 0
+	for i := range in.Entries {
+		bad = errors.Join(bad, understood(&in.Entries[i], "Id", "MessageBody", "DelaySeconds"))
+		size += len(aws.ToString(in.Entries[i].MessageBody))
+	}
+	if bad == nil && size > maxMessage {
+		bad = &types.BatchRequestTooLong{}
+	}
+	id := func(e *types.SendMessageBatchRequestEntry) *string { return e.Id }
+	failed, err := batch(ctx, q, "SendMessageBatch", in, bad, in.QueueUrl, in.Entries, id, func(_ *Fault, x *queue, i int) error {
+		e := &in.Entries[i]
+		if err := errors.Join(body(aws.ToString(e.MessageBody)), delayed(e.DelaySeconds)); err != nil {
 			return err
 		}
-		ids := make([]*string, len(in.Entries))
-		size := 0
-		for i := range in.Entries {
-			if err := understood(&in.Entries[i], "Id", "MessageBody", "DelaySeconds"); err != nil {
-				return err
-			}
-			ids[i] = in.Entries[i].Id
-			size += len(aws.ToString(in.Entries[i].MessageBody))
-		}
-		if size > maxMessage {
-			return &types.BatchRequestTooLong{}
-		}
-		out = &sqs.SendMessageBatchOutput{}
-		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
-			e := &in.Entries[i]
-			if err := errors.Join(body(aws.ToString(e.MessageBody)), delayed(e.DelaySeconds)); err != nil {
-				return err
-			}
-			id := q.put(*in.QueueUrl, x, *e.MessageBody, "", e.DelaySeconds)
-			out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: e.Id, MessageId: aws.String(strconv.FormatInt(id, 10))})
-			return nil
-		})
-		return err
+		id := q.put(*in.QueueUrl, x, *e.MessageBody, "", e.DelaySeconds)
+		out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: e.Id, MessageId: aws.String(strconv.FormatInt(id, 10))})
+		return nil
 	})
+	out.Failed = failed
 	return answered(out, err)
 }
 
@@ -471,75 +435,59 @@ func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 // DeleteMessageBatch implements dynamo.SQS. A delete with the receipt handle of an earlier receive succeeds and
 // does not delete the message.
 func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput,
-	_ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
-	err = q.call(ctx, Call{"DeleteMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
-		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+	_ ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error) {
+	out := &sqs.DeleteMessageBatchOutput{}
+	id := func(e *types.DeleteMessageBatchRequestEntry) *string { return e.Id }
+	failed, err := batch(ctx, q, "DeleteMessageBatch", in, nil, in.QueueUrl, in.Entries, id, func(f *Fault, x *queue, i int) error {
+		at, m, old, err := x.of(in.Entries[i].ReceiptHandle)
+		if err != nil {
 			return err
 		}
-		ids := make([]*string, len(in.Entries))
-		for i := range in.Entries {
-			ids[i] = in.Entries[i].Id
+		if m != nil && !old && (f.Again == nil || !f.Again(i)) {
+			x.list = slices.Delete(x.list, at, at+1)
+			if q.Observe != nil {
+				q.Observe(*in.QueueUrl, m.Message, true)
+			}
 		}
-		out = &sqs.DeleteMessageBatchOutput{}
-		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
-			at, m, old, err := x.of(in.Entries[i].ReceiptHandle)
-			if err != nil {
-				return err
-			}
-			if m != nil && !old && (f.Again == nil || !f.Again(i)) {
-				x.list = slices.Delete(x.list, at, at+1)
-				if q.Observe != nil {
-					q.Observe(*in.QueueUrl, m.Message, true)
-				}
-			}
-			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: ids[i]})
-			return nil
-		})
-		return err
+		out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: in.Entries[i].Id})
+		return nil
 	})
+	out.Failed = failed
 	return answered(out, err)
 }
 
 // ChangeMessageVisibilityBatch implements dynamo.SQS.
 func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput,
-	_ ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
-	err = q.call(ctx, Call{"ChangeMessageVisibilityBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
-		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+	_ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
+	out := &sqs.ChangeMessageVisibilityBatchOutput{}
+	id := func(e *types.ChangeMessageVisibilityBatchRequestEntry) *string { return e.Id }
+	failed, err := batch(ctx, q, "ChangeMessageVisibilityBatch", in, nil, in.QueueUrl, in.Entries, id, func(_ *Fault, x *queue, i int) error {
+		e, now := &in.Entries[i], time.Now()
+		_, m, old, err := x.of(e.ReceiptHandle)
+		switch {
+		case err != nil:
 			return err
+		case e.VisibilityTimeout < 0 || e.VisibilityTimeout > maxHidden:
+			return sender("InvalidParameterValue", "VisibilityTimeout %d", e.VisibilityTimeout)
+		case m == nil || !m.inFlight || !m.Hidden.After(now):
+			return sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
+		case !old:
+			m.Hidden = now.Add(time.Duration(e.VisibilityTimeout) * time.Second)
+			x.shows(m.Hidden)
+			x.rouse()
 		}
-		ids := make([]*string, len(in.Entries))
-		for i := range in.Entries {
-			ids[i] = in.Entries[i].Id
-		}
-		out = &sqs.ChangeMessageVisibilityBatchOutput{}
-		now := time.Now()
-		out.Failed, err = q.each(f, in.QueueUrl, ids, func(x *queue, i int) error {
-			e := &in.Entries[i]
-			_, m, old, err := x.of(e.ReceiptHandle)
-			switch {
-			case err != nil:
-				return err
-			case e.VisibilityTimeout < 0 || e.VisibilityTimeout > maxHidden:
-				return sender("InvalidParameterValue", "VisibilityTimeout %d", e.VisibilityTimeout)
-			case m == nil || !m.inFlight || !m.Hidden.After(now):
-				return sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
-			case !old:
-				m.Hidden = now.Add(time.Duration(e.VisibilityTimeout) * time.Second)
-				x.shows(m.Hidden)
-				x.rouse()
-			}
-			out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
-			return nil
-		})
-		return err
+		out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+		return nil
 	})
+	out.Failed = failed
 	return answered(out, err)
 }
 
 // GetQueueAttributes implements dynamo.SQS.
 func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributesInput,
-	_ ...func(*sqs.Options)) (out *sqs.GetQueueAttributesOutput, err error) {
-	err = q.call(ctx, Call{Op: "GetQueueAttributes", On: aws.ToString(in.QueueUrl), N: 1}, func(*Fault) error {
+	_ ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error) {
+	out := &sqs.GetQueueAttributesOutput{Attributes: map[string]string{}}
+	err := q.call(ctx, Call{Op: "GetQueueAttributes", On: aws.ToString(in.QueueUrl), N: 1}, func(*Fault) error {
 		if err := understood(in, "QueueUrl", "AttributeNames"); err != nil {
 			return err
 		}
@@ -549,30 +497,25 @@ func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributes
 		if err != nil {
 			return err
 		}
-		now := time.Now()
-		visible, waiting, inFlight := 0, 0, 0
+		const visible, delayed, inFlight = types.QueueAttributeNameApproximateNumberOfMessages,
+			types.QueueAttributeNameApproximateNumberOfMessagesDelayed, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible
+		counts := map[types.QueueAttributeName]int{visible: 0, delayed: 0, inFlight: 0}
 		for _, m := range x.list {
 			switch {
-			case !m.Hidden.After(now):
-				visible++
+			case !m.Hidden.After(time.Now()):
+				counts[visible]++
 			case m.inFlight:
-				inFlight++
+				counts[inFlight]++
 			default:
-				waiting++
+				counts[delayed]++
 			}
 		}
-		out = &sqs.GetQueueAttributesOutput{Attributes: map[string]string{}}
 		for _, n := range in.AttributeNames {
-			switch n {
-			case types.QueueAttributeNameApproximateNumberOfMessages:
-				out.Attributes[string(n)] = strconv.Itoa(visible)
-			case types.QueueAttributeNameApproximateNumberOfMessagesDelayed:
-				out.Attributes[string(n)] = strconv.Itoa(waiting)
-			case types.QueueAttributeNameApproximateNumberOfMessagesNotVisible:
-				out.Attributes[string(n)] = strconv.Itoa(inFlight)
-			default:
+			count, known := counts[n]
+			if !known {
 				return strange("the attribute %s", n)
 			}
+			out.Attributes[string(n)] = strconv.Itoa(count)
 		}
 		return nil
 	})

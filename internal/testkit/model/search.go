@@ -47,7 +47,7 @@ type id uint32
 
 // set is one shard of the visited states. Two states are distinguished by 64 bits of hash.
 type set[S comparable] struct {
-	table  []uint32 // 1 + place, by hash
+	places map[uint64]uint32 // by hash
 	hashes []uint64
 	parent []id
 	fresh  []found[S] // of the next level
@@ -103,7 +103,7 @@ func (w *World) Search(most int) Report { return look[state](w, most) }
 func look[S comparable](w subject[S], most int) Report {
 	x := &search[S]{w: w, seed: maphash.MakeSeed(), report: Report{Windows: map[string]int{}}}
 	for i := range x.sets {
-		x.sets[i].table = make([]uint32, 1<<12)
+		x.sets[i].places = map[uint64]uint32{}
 	}
 	s := w.start()
 	hash := maphash.Comparable(x.seed, s)
@@ -229,32 +229,11 @@ func (x *search[S]) put(of []arrival[S], shard int) {
 
 // place returns the place of a hash, and adds the hash if it is new.
 func (s *set[S]) place(hash uint64) (place uint32, known bool) {
-	if len(s.hashes)*2 >= len(s.table) {
-		s.grow()
+	if place, known = s.places[hash]; !known {
+		place = uint32(len(s.hashes))
+		s.places[hash], s.hashes = place, append(s.hashes, hash)
 	}
-	mask := uint64(len(s.table) - 1)
-	for i := (hash >> 1) & mask; ; i = (i + 1) & mask {
-		switch p := s.table[i]; {
-		case p == 0:
-			s.hashes = append(s.hashes, hash)
-			s.table[i] = uint32(len(s.hashes))
-			return uint32(len(s.hashes) - 1), false
-		case s.hashes[p-1] == hash:
-			return p - 1, true
-		}
-	}
-}
-
-func (s *set[S]) grow() {
-	s.table = make([]uint32, 2*len(s.table))
-	mask := uint64(len(s.table) - 1)
-	for p, hash := range s.hashes {
-		i := (hash >> 1) & mask
-		for s.table[i] != 0 {
-			i = (i + 1) & mask
-		}
-		s.table[i] = uint32(p + 1)
-	}
+	return place, known
 }
 
 func (x *search[S]) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }

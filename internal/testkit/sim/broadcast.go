@@ -75,7 +75,7 @@ func (t *truth) shardNamed(id core.RunID) bool {
 	whole, _ := t.run(id)
 	for i := range whole.Shard.Total {
 		for id := whole.Shard.IDOf(i); whole.IsBroadcast() && id != 0; {
-			if t.settled[id] || t.fires[id] > 0 || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 || t.w.calling(id) {
+			if t.fires[id] > 0 || t.otherwiseNamed(id) || t.w.calling(id) {
 				return true
 			}
 			r, _ := t.run(id)

@@ -86,22 +86,6 @@ func trigger(refs ...string) func(*World) {
 	}
 }
 
-func TestKilledBetweenClaimAndSend(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
-		Script: once(is("dispatcher", "Send"), Kill)})
-	r.want(t, "take-over", 1)
-	r.want(t, "re-send", 0) // the first never arrived
-	r.want(t, "state succeeded", 1)
-}
-
-func TestKilledBetweenSendAndJournal(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
-		Script: once(is("dispatcher", "write journal"), Kill)})
-	r.want(t, "take-over", 1)
-	r.want(t, "re-send", 1)
-	r.want(t, "state lost", 1)
-}
-
 // endsAfter has an executor take a run, and report its end after a while.
 func endsAfter(w *World, sh *dispatch.SendRequest, after time.Duration, end wire.CallbackItem) (dispatch.Answer, bool) {
 	w.truth.arrives(sh)
@@ -151,11 +135,41 @@ func neverEnds(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
-func TestKilledBetweenJournalAndAck(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
-		Script: once(is("dispatcher", "Ack"), Kill)})
-	r.want(t, "take-over", 0)
-	r.want(t, "re-send", 0)
+// TestOneRun: the effects of one fault on the only run of a world.
+func TestOneRun(t *testing.T) {
+	type counts = map[string]int
+	journal := is("dispatcher", "write journal")
+	for name, c := range map[string]struct {
+		script func(Call) Fate
+		behave behaves
+		want   counts
+	}{
+		"killed between claim and send": {once(is("dispatcher", "Send"), Kill), nil, // it never arrived before
+			counts{"take-over": 1, "re-send": 0, "state succeeded": 1}},
+		"killed between send and journal": {once(journal, Kill), neverEnds, counts{"take-over": 1, "re-send": 1, "state lost": 1}},
+		"killed between journal and ack":  {once(is("dispatcher", "Ack"), Kill), neverEnds, counts{"take-over": 0, "re-send": 0}},
+		// The check that carries the journal ends the run.
+		"journal refused for a whole invocation": {during(0, 25*time.Second, journal, Throttled), neverEnds,
+			counts{"re-send": 0, "state lost": 1}},
+		// The message is not acked, and its run is sent again.
+		"neither journal nor check stored": {during(0, 28*time.Second, func(c Call) bool {
+			return journal(c) || is("dispatcher", "Enqueue")(c)
+		}, Throttled), neverEnds, counts{"take-over": 1, "re-send": 1, "state lost": 1}},
+		"callback before the answer": {nil, func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
+			w.truth.arrives(sh)
+			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
+			w.sleep(bg, 2*time.Second)
+			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
+		}, counts{"re-send": 0, "state succeeded": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
+				Script: c.script, Behave: c.behave})
+			for what, n := range c.want {
+				r.want(t, what, n)
+			}
+		})
+	}
 }
 
 func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
@@ -169,36 +183,6 @@ func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
 	r.want(t, "re-send", 0)
 	r.want(t, "kill ticker", 4)
 	r.least(t, "sent", 25)
-}
-
-func TestJournalRefusedForAWholeInvocation(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
-		Script: during(0, 25*time.Second, is("dispatcher", "write journal"), Throttled)})
-	r.want(t, "re-send", 0)
-	r.want(t, "state lost", 1) // by the journal that the check carried
-}
-
-// Neither the journal nor the check that carries it is stored: the message is not acked, and its run is sent again.
-func TestNeitherJournalNorCheckStored(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds, For: time.Minute,
-		Script: during(0, 28*time.Second, func(c Call) bool {
-			return c.Process == "dispatcher" && (c.Op == "write journal" || c.Op == "Enqueue")
-		}, Throttled)})
-	r.want(t, "take-over", 1)
-	r.want(t, "re-send", 1)
-	r.want(t, "state lost", 1)
-}
-
-func TestCallbackBeforeTheAnswer(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
-		Behave: func(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
-			w.truth.arrives(sh)
-			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
-			w.sleep(bg, 2*time.Second)
-			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
-		}})
-	r.want(t, "re-send", 0)
-	r.want(t, "state succeeded", 1)
 }
 
 // The answer to a takeover is lost, and the callback of the first send closes the run: the new

@@ -110,40 +110,46 @@ func newTroubles() *troubles {
 // trouble records that a call of a process goes wrong, or takes long.
 func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes time.Duration) {
 	a := w.deployed.aftermath()
-	now := time.Now()
-	until := func(d time.Duration) trouble { return trouble{now, now.Add(takes + d)} }
+	until := time.Now().Add(takes)
+	planning := a.planning
+	if op == "write lease" || op == "list lease" || op == "Another" {
+		planning = a.lease
+	}
+	var runs []core.RunID
+	if inv := invocationOf(ctx); inv != nil {
+		runs = inv.all
+	} else if in.p.kind() == "dispatcher" {
+		w.troubleForAll(until.Add(time.Second))
+	}
+	w.delays(in.p, until, planning, a.finishing, runs)
+}
+
+// delays records the work of a process that is delayed until a moment: planning and finishing are how long the work of a ticker
+// takes after it, and runs are in the hands of a dispatcher.
+func (w *World) delays(p *process, until time.Time, planning, finishing time.Duration, runs []core.RunID) {
+	a, now := w.deployed.aftermath(), time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	switch in.p.kind() {
+	switch p.kind() {
 	case "ticker":
-		d := a.planning
-		if op == "write lease" || op == "list lease" || op == "Another" {
-			d = a.lease
-		}
-		f.planning = with(f.planning, until(d))
-		f.finishing = with(f.finishing, until(a.finishing))
+		f.planning = with(f.planning, trouble{now, until.Add(planning)})
+		f.finishing = with(f.finishing, trouble{now, until.Add(finishing)})
 	case "dispatcher":
-		inv := invocationOf(ctx)
-		if inv == nil {
-			f.all = with(f.all, until(time.Second))
-			break
-		}
-		for _, id := range inv.all {
-			f.runs[id] = with(f.runs[id], until(a.again))
-			f.limited[id.Job()] = with(f.limited[id.Job()], until(a.again))
+		for _, id := range runs {
+			f.runs[id] = with(f.runs[id], trouble{now, until.Add(a.again)})
+			f.limited[id.Job()] = with(f.limited[id.Job()], trouble{now, until.Add(a.again)})
 		}
 	case "user": // jobs that were to be planned at once are left to the tick
-		f.planning = with(f.planning, until(a.lease))
+		f.planning = with(f.planning, trouble{now, until.Add(a.lease)})
 	default:
-		f.finishing = with(f.finishing, until(a.finishing))
+		f.finishing = with(f.finishing, trouble{now, until.Add(a.finishing)})
 	}
 }
 
 // gone records that a process does nothing until a moment.
 func (w *World) gone(p *process, until time.Time) {
-	a := w.deployed.aftermath()
-	now := time.Now()
+	lease := w.deployed.aftermath().lease
 	w.truth.mu.Lock()
 	var runs []core.RunID
 	for in, invs := range w.truth.held {
@@ -154,26 +160,10 @@ func (w *World) gone(p *process, until time.Time) {
 		}
 	}
 	w.truth.mu.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	f := w.faults
-	switch p.kind() {
-	case "ticker":
-		f.planning = with(f.planning, trouble{now, until.Add(a.lease)})
-		f.finishing = with(f.finishing, trouble{now, until.Add(a.lease)})
-	case "dispatcher":
-		for _, id := range runs {
-			f.runs[id] = with(f.runs[id], trouble{now, until.Add(a.again)})
-			f.limited[id.Job()] = with(f.limited[id.Job()], trouble{now, until.Add(a.again)})
-		}
-		if w.cfg.Wakes { // no other process takes due fires in that time
-			f.all = with(f.all, trouble{now, until})
-		}
-	case "user":
-		f.planning = with(f.planning, trouble{now, until.Add(a.lease)})
-	default:
-		f.finishing = with(f.finishing, trouble{now, until.Add(a.finishing)})
+	if w.cfg.Wakes && p.kind() == "dispatcher" { // no other process takes due fires in that time
+		w.troubleForAll(until)
 	}
+	w.delays(p, until, lease, lease, runs)
 }
 
 // troubleOf records trouble of some runs only, troubleAt of the runs of an app, troubleForAll of all.

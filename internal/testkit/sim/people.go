@@ -272,12 +272,10 @@ func (w *World) ask(p *process, do func(ctx context.Context, m *people.People)) 
 		do(ctx, in.assembly().People(sender{in}, people.Options{}))
 		close(answer)
 	})
-	t := time.NewTimer(25 * time.Second)
-	defer t.Stop()
 	select {
 	case <-answer:
 		return true
-	case <-t.C:
+	case <-time.After(25 * time.Second):
 		return false
 	}
 }

@@ -583,6 +583,11 @@ func (t *truth) sweep() {
 	}
 }
 
+// otherwiseNamed reports whether a journal, an invocation, a check or an entry names a run.
+func (t *truth) otherwiseNamed(id core.RunID) bool {
+	return t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0
+}
+
 // look asserts 7.1 over all open runs and pending follow-ups.
 func (t *truth) look() {
 	t.mu.Lock()
@@ -595,7 +600,7 @@ func (t *truth) look() {
 				fires = t.slots[fireAt{id, r.Slot}]
 			}
 		}
-		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 || t.heals(id) {
+		if fires > 0 || t.otherwiseNamed(id) || t.heals(id) {
 			continue
 		}
 		if j := t.rounds.now[id.Job()]; j.Round == id && (j.Full || j.Over) {
@@ -617,7 +622,7 @@ func (t *truth) look() {
 		delete(t.open, id) // reported once
 	}
 	for id := range t.owes {
-		if t.fires[id] > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 || t.heals(id) || t.w.calling(id) {
+		if t.fires[id] > 0 || t.otherwiseNamed(id) || t.heals(id) || t.w.calling(id) {
 			continue
 		}
 		if parent, ok := t.owing[id]; ok {

@@ -268,10 +268,8 @@ func (w *World) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	case <-w.done:
 	}
@@ -668,12 +666,10 @@ func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered b
 		end.RetryAfter = time.Duration(r.RetryAfter) * time.Second
 		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []finish.Result{end})[0]
 	})
-	t := time.NewTimer(12 * time.Second)
-	defer t.Stop()
 	select {
 	case err := <-answer:
 		return err, true
-	case <-t.C:
+	case <-time.After(12 * time.Second):
 	case <-w.done:
 	}
 	return nil, false

@@ -122,7 +122,7 @@ func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, serveArgs ...str
 	if err != nil {
 		return nil, err
 	}
-	return newRig(ctx, dir, serveArgs...)
+	return newRig(dir, serveArgs...)
 }
 
 // seed makes the apps, and jobs of one app, in a data folder on which no server works.
@@ -168,10 +168,8 @@ func secondly(app string, n int) []manage.JobSpec {
 
 // wait waits until an instant has passed.
 func wait(ctx context.Context, until core.Instant) error {
-	t := time.NewTimer(time.Until(until.Time()))
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(time.Until(until.Time())):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -390,7 +388,7 @@ func (b *bench) apply(ctx context.Context) ([]Row, error) {
 		jobs[i] = job(benchApp, fmt.Sprintf("a%d", i), core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d %d 3 * * ?", i%60, i/60%60)})
 	}
 	began := time.Now()
-	if err := apply(ctx, r.url, token, jobs); err != nil {
+	if err := apply(ctx, r.server.URL, jobs); err != nil {
 		return nil, err
 	}
 	took := time.Since(began)
@@ -414,7 +412,7 @@ func (b *bench) idle(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	made := time.Since(began)
-	r, err := newRig(ctx, dir)
+	r, err := newRig(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -437,7 +435,7 @@ func (b *bench) soak(ctx context.Context) ([]Row, error) {
 	var looks sync.WaitGroup
 	looks.Go(func() {
 		for wait(over, core.InstantOf(time.Now().Add(long/10))) == nil {
-			fmt.Printf("  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), r.usage().Resident>>20, size(r.dir)>>20)
+			fmt.Printf("  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), r.usage().Resident>>20, size(r.server.Dir)>>20)
 		}
 	})
 	row, rep, err := b.measure(ctx, r, "soak: 2000/s", 2000, long, 10)
@@ -446,7 +444,7 @@ func (b *bench) soak(ctx context.Context) ([]Row, error) {
 	for _, p := range rep.Parts {
 		fmt.Printf("  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
 	}
-	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", long, keep, size(r.dir)>>20)
+	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", long, keep, size(r.server.Dir)>>20)
 	return []Row{row}, err
 }
 

@@ -1,43 +1,16 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tickring/tickring/internal/miniexec"
-	"github.com/tickring/tickring/server"
+	"github.com/tickring/tickring/test/harness"
 )
-
-// token of the servers that a bench starts.
-const token = "admin-token-of-the-bench"
-
-// start starts a server whose output goes to a file.
-func start(ctx context.Context, logFile string, args ...string) (*exec.Cmd, error) {
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(os.Environ(), "TICKRING_ADMIN_TOKEN="+token)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 20 * time.Second
-	f, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	cmd.Stderr = f
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s %s: %w", binary, args[0], err)
-	}
-	return cmd, nil
-}
 
 type usage struct {
 	CPU      time.Duration
@@ -82,22 +55,18 @@ func usageOf(pid int) usage {
 // rig is a server in a process of its own, and its executors.
 type rig struct {
 	*receiver
-	dir       string
-	server    *exec.Cmd
+	server    *harness.Server
 	executors []*miniexec.Executor
-	url       string
 	of        kind // of the report
 }
 
-func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) {
-	r := &rig{receiver: newReceiver(), dir: dir}
-	args := append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}, serveArgs...)
-	os.Remove(filepath.Join(dir, server.EndpointFile))
-	var err error
-	if r.server, err = start(ctx, filepath.Join(dir, "server.log"), args...); err != nil {
+func newRig(dir string, serveArgs ...string) (*rig, error) {
+	s, err := harness.Launch(binary, dir, append([]string{"--log-level", "warn"}, serveArgs...)...)
+	if err != nil {
 		return nil, err
 	}
-	if r.url, err = waitReady(ctx, dir, time.Minute); err == nil {
+	r := &rig{receiver: newReceiver(), server: s}
+	if err = s.WaitReady(time.Minute); err == nil {
 		err = r.executor(miniexec.Options{App: benchApp, Handle: r.handle, Received: r.received})
 	}
 	if err != nil {
@@ -109,7 +78,7 @@ func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) 
 
 // executor starts an executor.
 func (r *rig) executor(o miniexec.Options) error {
-	o.Admin, o.Token = r.url, benchToken
+	o.Admin, o.Token = r.server.URL, benchToken
 	e, err := miniexec.Start(o)
 	if err == nil {
 		r.executors = append(r.executors, e)
@@ -118,40 +87,11 @@ func (r *rig) executor(o miniexec.Options) error {
 }
 
 // usage returns the resources that the server has used.
-func (r *rig) usage() usage { return usageOf(r.server.Process.Pid) }
+func (r *rig) usage() usage { return usageOf(r.server.Cmd.Process.Pid) }
 
 func (r *rig) stop() {
 	for _, e := range r.executors {
 		e.Close()
 	}
-	r.server.Process.Signal(syscall.SIGTERM)
-	r.server.Wait()
-}
-
-// waitReady waits until the server on a data folder plans fires.
-func waitReady(ctx context.Context, dir string, limit time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	t := time.NewTicker(20 * time.Millisecond)
-	defer t.Stop()
-	for {
-		if b, err := os.ReadFile(filepath.Join(dir, server.EndpointFile)); err == nil {
-			url := strings.TrimSpace(string(b))
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
-			if err != nil {
-				return "", err
-			}
-			if resp, err := http.DefaultClient.Do(req); err == nil {
-				resp.Body.Close()
-				if resp.StatusCode == http.StatusOK {
-					return url, nil
-				}
-			}
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return "", errors.New("the server did not become ready: see server.log in " + dir)
-		}
-	}
+	_ = r.server.Stop(time.Minute)
 }
