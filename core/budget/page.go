@@ -78,14 +78,3 @@ func (p *Page) SideBySide(n int, do func(i int) error) (done int, err error) {
 	}
 	return done, nil
 }
-
-// Chunks iterates over consecutive parts of s. Each part has n elements, except perhaps the last.
-func Chunks[T any](s []T, n int) func(yield func([]T) bool) {
-	return func(yield func([]T) bool) {
-		for start := 0; start < len(s); start += n {
-			if !yield(s[start:min(start+n, len(s))]) {
-				return
-			}
-		}
-	}
-}

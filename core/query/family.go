@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -24,14 +23,10 @@ func (q *Queries) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 	}
 	list := v.Job.Def.Children[:min(len(v.Job.Def.Children), mostFollowing)]
 	found, errs := make([][]core.Run, len(list)), make([]error, len(list))
-	var all sync.WaitGroup
-	for i, c := range list {
-		all.Go(func() {
-			first, last := core.NumberedRange(c.Job)
-			found[i], errs[i] = q.store.Runs.Span(ctx, last, first, mostFollowed)
-		})
-	}
-	all.Wait()
+	store.AtOnce(len(list), func(i int) {
+		first, last := core.NumberedRange(list[i].Job)
+		found[i], errs[i] = q.store.Runs.Span(ctx, last, first, mostFollowed)
+	})
 	var runs []core.Run
 	for i := range list {
 		if errs[i] != nil {

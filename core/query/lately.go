@@ -178,7 +178,7 @@ func (l *lately) fillUntil(ctx context.Context, q *Queries, jobs []core.JobID, n
 	left []core.JobID, err error,
 ) {
 	began := false
-	for part := range budget.Chunks(jobs, max(1, fillOf*latelyOf/n)) {
+	for part := range slices.Chunk(jobs, max(1, fillOf*latelyOf/n)) {
 		if began && time.Now().After(until) || n == latelyOf && len(l.of) >= mostLately {
 			left = append(left, part...)
 			s.all = false
@@ -262,7 +262,7 @@ func (l *lately) catchUp(ctx context.Context, q *Queries, now time.Time) error {
 				}
 			}
 		}
-		for part := range budget.Chunks(open, budget.AtOnce) {
+		for part := range slices.Chunk(open, budget.AtOnce) {
 			found, err := q.store.Runs.Get(ctx, part)
 			if err != nil {
 				return err

@@ -98,7 +98,7 @@ func (q *Queries) JobsNow(ctx context.Context, a JobsAsk) (JobsNow, error) {
 		list = list[i:]
 	}
 	fit := 0
-	for part := range budget.Chunks(list[:min(limit, len(list))], lastAtOnce) {
+	for part := range slices.Chunk(list[:min(limit, len(list))], lastAtOnce) {
 		last, err := q.lastOf(ctx, part, a.Recent)
 		if err != nil {
 			return JobsNow{}, err

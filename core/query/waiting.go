@@ -68,7 +68,7 @@ func (q *Queries) waiting(ctx context.Context, job core.JobID, after core.RunID,
 	ids = slices.DeleteFunc(ids, func(id core.RunID) bool { return id <= after })
 	begun := false
 read:
-	for part := range budget.Chunks(ids, budget.AtOnce) {
+	for part := range slices.Chunk(ids, budget.AtOnce) {
 		if p != nil && begun && p.Over() {
 			next = after
 			break
