@@ -3,6 +3,7 @@ package manage
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -96,7 +97,7 @@ func (e *edit) put() store.JobPut {
 // inParts writes a list in parts of budget.AtOnce; answer gets the error of each item.
 func inParts[T any](ctx context.Context, list []T, write func(context.Context, []T) []error, answer func(k int, err error)) {
 	k := 0
-	for part := range budget.Chunks(list, budget.AtOnce) {
+	for part := range slices.Chunk(list, budget.AtOnce) {
 		for _, err := range write(ctx, part) {
 			answer(k, err)
 			k++
@@ -213,7 +214,7 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 	}
 	fires := make(map[core.RunID]core.Fire, len(ids))
 	found := map[core.RunID]store.Got[*core.Run]{}
-	for part := range budget.Chunks(ids, budget.AtOnce) {
+	for part := range slices.Chunk(ids, budget.AtOnce) {
 		some, err := m.store.Runs.Get(ctx, part)
 		for _, id := range part {
 			if g, is := some[id]; is || err != nil {

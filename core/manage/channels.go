@@ -18,32 +18,26 @@ type ChannelSpec struct {
 	IfRev   *int64
 }
 
-type ChannelResult struct {
-	Name   string
-	Rev    int64
-	Change string // Created, Updated, Unchanged
-}
-
 // SaveChannel creates or changes a channel. If the channel is already as wanted, SaveChannel writes nothing.
-func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec) (ChannelResult, error) {
+func (m *Manage) SaveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec) (AppResult, error) {
 	if err := actor.Validate(); err != nil {
-		return ChannelResult{}, err
+		return AppResult{}, err
 	}
 	return m.saveChannel(ctx, actor, spec, true)
 }
 
 // CheckChannel returns the result that SaveChannel would return, and changes nothing.
-func (m *Manage) CheckChannel(ctx context.Context, spec ChannelSpec) (ChannelResult, error) {
+func (m *Manage) CheckChannel(ctx context.Context, spec ChannelSpec) (AppResult, error) {
 	return m.saveChannel(ctx, core.Actor{}, spec, false)
 }
 
-func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec, write bool) (ChannelResult, error) {
+func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec ChannelSpec, write bool) (AppResult, error) {
 	want := spec.Channel.Normal()
 	if err := want.Validate(); err != nil {
-		return ChannelResult{}, err
+		return AppResult{}, err
 	}
 	var attempts []core.Channel
-	res := ChannelResult{Name: want.Name}
+	res := AppResult{Name: want.Name}
 	unclear := core.Say("could not confirm that channel %s was stored: reload the channel and try again", want.Name)
 	err := budget.UpdateWithRetry(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindChannel(ctx, want.Name)
@@ -84,7 +78,7 @@ func (m *Manage) saveChannel(ctx context.Context, actor core.Actor, spec Channel
 		return done, err
 	})
 	if err != nil {
-		return ChannelResult{}, err
+		return AppResult{}, err
 	}
 	return res, nil
 }

@@ -26,7 +26,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 	}
 	apps := make(map[string]core.App, len(names))
 	bad := map[string]error{}
-	for part := range budget.Chunks(names, budget.AtOnce) {
+	for part := range slices.Chunk(names, budget.AtOnce) {
 		found, worse, err := store.Split(m.store.Apps(ctx, part...))
 		if err != nil {
 			for _, s := range fresh {

@@ -133,7 +133,7 @@ func (m *Manage) CheckTold(ctx context.Context, list []core.Notify, made []strin
 // channels reads channels by name and omits the ones that do not exist.
 func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.Channel, error) {
 	found := map[string]core.Channel{}
-	for some := range budget.Chunks(names, budget.AtOnce) {
+	for some := range slices.Chunk(names, budget.AtOnce) {
 		list, err := m.store.Channels(ctx, some)
 		if err != nil {
 			return nil, core.Retryable(err)

@@ -85,7 +85,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 	}
 	numbers := map[string]core.JobID{}
 	for app, names := range byApp {
-		for some := range budget.Chunks(names, budget.AtOnce) {
+		for some := range slices.Chunk(names, budget.AtOnce) {
 			found, err := m.store.Jobs.Named(ctx, app, some)
 			if err != nil {
 				return nil, core.Retryable(err)
@@ -127,7 +127,7 @@ func (m *Manage) before(ctx context.Context, part []*saving, beside After) ([]*s
 // read reads jobs and omits deleted and unreadable ones.
 func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, error) {
 	jobs := make(map[core.JobID]*core.Job, len(ids))
-	for some := range budget.Chunks(ids, budget.AtOnce) {
+	for some := range slices.Chunk(ids, budget.AtOnce) {
 		found, _, err := store.Split(m.store.Jobs.Get(ctx, store.Whole, some))
 		if err != nil {
 			return nil, core.Retryable(err)

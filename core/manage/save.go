@@ -104,7 +104,7 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 	}
 	w := &waits{most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now(), end: time.Now().Add(2 * saveRoom)}
 	for _, level := range levels(todo) {
-		for part := range budget.Chunks(level, budget.AtOnce) {
+		for part := range slices.Chunk(level, budget.AtOnce) {
 			for len(part) > 0 {
 				r := round{m: m, actor: actor, to: to, beside: beside, made: made}
 				left := r.save(ctx, part)
@@ -418,7 +418,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		}
 	}
 	stored, bad = make(map[string]*core.Job, len(ids)), map[string]error{}
-	for some := range budget.Chunks(ids, budget.AtOnce) {
+	for some := range slices.Chunk(ids, budget.AtOnce) {
 		found, worse, err := store.Split(store.Unlocked(m.store.Jobs.Get(ctx, store.Whole, some)))
 		if err != nil {
 			return nil, nil, core.Retryable(err)
