@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
@@ -84,14 +86,21 @@ func TestChannels(t *testing.T) {
 	check.Equal(t, verbs, "deleted finance;created mail;updated finance;created finance;", "changes")
 }
 
-// TestLostAnswerOfATest: a test of a channel sends one message, although the answer of its write was lost.
-func TestLostAnswerOfATest(t *testing.T) {
+// TestLostAnswers: a change whose answer was lost is reported as made, and a test of a channel sends one message.
+func TestLostAnswers(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		f := newFixture(t)
-		check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
-		f.M = f.Fresh(&faults{At: 1, After: after})
-		if test, err := f.M.TestChannel(ctx, ann, "finance"); err != nil || !test.Sent || len(f.Notifier.Sent) != 1 {
-			t.Errorf("after %t: %+v, %v, %d messages", after, test, err, len(f.Notifier.Sent))
+		lost := func() *people.People { return f.Fresh(&faults{At: 1, After: after}) }
+		saved, err := lost().SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()})
+		tested, err2 := lost().TestChannel(ctx, ann, "finance")
+		told, err3 := lost().SaveNotify(ctx, ann, core.Notify{To: []string{"finance"}})
+		paused, err4 := lost().Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{Why: "flood"})
+		f.Clock = f.Clock.Add(time.Minute)
+		resumed, err5 := lost().Resume(ctx, ann, manage.Target{App: "shop"}, "")
+		check.OK(t, errors.Join(err, err2, err3, err4, err5))
+		if saved.Change != manage.Created || !tested.Sent || len(f.Notifier.Sent) != 1 || told.Change != manage.Updated ||
+			!paused.Changed || paused.State != core.Paused || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {
+			t.Errorf("after %t: %+v, %+v, %+v, %+v, %+v", after, saved, tested, told, paused, resumed)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, q RedriveReque
 		}
 		if drop && !q.DryRun {
 			if err := op.store.DropLetter(ctx, l.ID); err != nil {
-				return res, core.Retryable(err) // what it names is on the ring: a copy is harmless
+				return res, core.Retryable(err) // it was enqueued again: a copy is harmless
 			}
 			l.Dropped = true
 			res.Dropped++

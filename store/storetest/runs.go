@@ -264,7 +264,7 @@ func runPuts(t *testing.T, h Harness) {
 	for i := range puts {
 		p, was := &puts[i], runs[i]
 		if holds := p.Holds(&was); holds != (errs[i] == nil) || errs[i] != nil && !errors.Is(errs[i], core.ErrRefused) {
-			t.Fatalf("the condition of %+v holds for %+v: %t, answered %v", p, was, holds, errs[i])
+			t.Fatalf("run %d, set %b if %b: the condition holds: %t, answered %v", i, p.Set, p.If, holds, errs[i])
 		} else if holds {
 			p.Apply(&runs[i])
 		}
@@ -272,7 +272,7 @@ func runPuts(t *testing.T, h Harness) {
 		same(t, fmt.Sprintf("run %d, set %b if %b", i, p.Set, p.If), *found[p.ID].Is, runs[i])
 		if r := p.Seen; errs[i] == nil && p.Ends() && seen[i] == nil && (r == nil || r.ID != p.ID || r.App != was.App || r.First != was.First ||
 			r.Attempt != was.Attempt || r.FixedDelay != was.FixedDelay || r.Key != was.Key || r.KeepLog != was.KeepLog || r.Place != was.Place) {
-			t.Errorf("the end of %+v shows %+v", was, r)
+			t.Errorf("run %d: its end shows %+v", i, r)
 		}
 	}
 }
