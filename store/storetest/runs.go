@@ -259,7 +259,13 @@ func runPuts(t *testing.T, h Harness) {
 	for i := range puts {
 		seen[i] = puts[i].Seen
 	}
-	errs := s.ChangeRuns(t.Context(), puts)
+	var errs []error
+	for some := range slices.Chunk(puts, 50) { // long tries may be lost while an engine is throttled
+		if h.Wait != nil {
+			h.Wait(s, time.Second)
+		}
+		errs = append(errs, s.ChangeRuns(t.Context(), some)...)
+	}
 	found := getRuns(t, s, runIDs(runs)...)
 	for i := range puts {
 		p, was := &puts[i], runs[i]
@@ -563,7 +569,8 @@ func recentRuns(t *testing.T, h Harness) {
 	ends := &list[slices.IndexFunc(list, func(r core.Run) bool { return r.State == core.Running })]
 	endRun(t, s, ends.ID, core.Run{State: core.Lost, Reason: core.ReasonGone, EndedAt: base.Add(63 * time.Second)})
 	ends.State = core.Lost
-	asked := [][]core.State{nil, {core.Failed, core.Lost}, {core.Running, core.Queued}, {core.Running, core.Lost}, {core.Succeeded, core.Skipped}}
+	asked := [][]core.State{nil, {core.Failed, core.Lost}, {core.Running, core.Queued}, {core.Running, core.Lost},
+		{core.Succeeded, core.Skipped}}
 	for _, state := range core.States {
 		asked = append(asked, []core.State{state})
 	}
