@@ -16,6 +16,7 @@ func TestRunPuts(t *testing.T) {
 	free, shut := owned, owned
 	free.State, free.Owner = core.Planned, ""
 	shut.State = core.Lost
+	owes := []core.Owed{{Run: 5, Kind: core.CauseParent, Slot: 9}}
 	claim := core.Claim{Owner: "b", Until: at.Add(-time.Hour), Journal: core.JournalKey{Minute: 1, Nonce: "b"}}
 	changes := map[string]func(*core.Run){
 		"closed": func(r *core.Run) { r.State = core.Succeeded }, "state": func(r *core.Run) { r.State = core.Queued },
@@ -23,7 +24,8 @@ func TestRunPuts(t *testing.T) {
 		"address": func(r *core.Run) { r.Address = "http://x/" }, "maybe": func(r *core.Run) { r.MaybeSent = true },
 		"killed": func(r *core.Run) { r.KillBy, r.KillAt = "ann", at }, "late": func(r *core.Run) { r.Late = &core.LateResult{At: at} },
 		"tries": func(r *core.Run) { r.Tries = []core.Try{{Address: "x"}} }, "nothing": func(*core.Run) {},
-		"owes": func(r *core.Run) { r.Owes = []core.Owed{{Run: 9, Kind: core.CauseRetry}} },
+		"owes":  func(r *core.Run) { r.Owes = []core.Owed{{Run: 9, Kind: core.CauseRetry}} },
+		"place": func(r *core.Run) { r.Place = 3 }, "post-run": func(r *core.Run) { r.PostRun.Log = true },
 	}
 	for name, c := range map[string]struct {
 		was     core.Run
@@ -57,6 +59,15 @@ func TestRunPuts(t *testing.T) {
 		"retime": {free, free.Retime(core.Run{At: 9, Slot: 9}, at), []string{"closed", "state", "owner", "until", "maybe"}, func(r *core.Run) {
 			r.At, r.Slot, r.Until, r.SentAt = 9, 9, at.Add(time.Millisecond), time.Time{}
 		}},
+		"take, counted, under another revision": {free, free.Take(claim, "", at, nil).Under(7, true).Counted("job/1"),
+			[]string{"closed", "owner", "until", "address"}, func(r *core.Run) {
+				r.State, r.Owner, r.Until, r.Journal = core.Running, "b", at.Add(time.Millisecond), claim.Journal
+				r.SentRev, r.Notice, r.Permit = 7, true, "job/1"
+			}},
+		"draw": {shut, shut.Draw(owes), []string{"closed", "state", "owes", "place"}, func(r *core.Run) { r.Owes = owes }},
+		"note children": {shut, shut.NoteChildren(core.PlaceAfter(9), nil), []string{"closed", "state", "owes", "place"},
+			func(r *core.Run) { r.Place = core.PlaceAfter(9) }},
+		"clear the post-run work": {shut, shut.ClearPostRun(core.PostRun{}), []string{"closed", "state", "post-run"}, func(*core.Run) {}},
 		"end": {owned, core.End(7, core.Run{State: core.Succeeded, EndedAt: at}), []string{"closed"},
 			func(r *core.Run) { r.State, r.EndedAt = core.Succeeded, at }},
 	} {

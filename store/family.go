@@ -59,11 +59,7 @@ func Relink(links []core.Link, parents map[core.JobID]*core.Def) error {
 }
 
 func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Tombstone, error) {
-	names := make([]string, len(ids))
-	for i, id := range ids {
-		names[i] = JobName(id)
-	}
-	named, err := tombstones.Read(ctx, s, names...)
+	named, err := tombstones.Read(ctx, s, each(ids, func(id *core.JobID) string { return JobName(*id) })...)
 	found := make(map[core.JobID]core.Tombstone, len(named))
 	for _, t := range named {
 		found[t.Job] = t

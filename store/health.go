@@ -35,10 +35,7 @@ var uses = Table[core.Uses]{Kind: "uses", Spread: true,
 	Fill:    func(u *core.Uses, r *Record) { u.Since = core.FromMillis(r.V) }}
 
 func (s *Store) Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error) {
-	names := make([]string, len(jobs))
-	for i, id := range jobs {
-		names[i] = id.String()
-	}
+	names := each(jobs, func(id *core.JobID) string { return id.String() })
 	values, err := uses.Get(ctx, s, names...)
 	found := make(map[core.JobID]core.Uses, len(values))
 	for i, id := range jobs {

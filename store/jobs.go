@@ -31,8 +31,7 @@ func Unlocked[K comparable, T any](got map[K]Got[T], err error) (map[K]Got[T], e
 	return all, err
 }
 
-func (g Got[T]) result() (T, error)   { return g.Is, g.Err }
-func (v Value[T]) result() (T, error) { return v.Is, v.Err }
+func (g Got[T]) result() (T, error) { return g.Is, g.Err }
 
 // Split returns the good values of a read, and the errors of the other ones. Its error is core.ErrThrottled if a value must
 // be read again later.

@@ -55,10 +55,7 @@ func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 }
 
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
-	names := make([]Key, len(keys))
-	for i, k := range keys {
-		names[i] = JournalKey(k)
-	}
+	names := each(keys, func(k *core.JournalKey) Key { return JournalKey(*k) })
 	records, err := s.Records.Get(ctx, names...)
 	found := make(map[core.JournalKey]core.Journal, len(records))
 	for i, k := range keys {
@@ -76,12 +73,7 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 	if !after.IsZero() {
 		from = JournalName(after)
 	}
-	page, err := s.Records.List(ctx, KindJournals(minute), from, begin+"/", limit)
-	list := make([]core.Journal, len(page))
-	for i := 0; i < len(page) && err == nil; i++ {
-		list[i], err = DecodeJournal(&page[i])
-	}
-	return list, err
+	return decoded(DecodeJournal)(s.Records.List(ctx, KindJournals(minute), from, begin+"/", limit))
 }
 
 // kindRevisits is the kind of the journals that the watchdog reads again at a minute. Such a record is only its name.
@@ -91,12 +83,10 @@ func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(
 const KindRevisit = "revisit#"
 
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	records := make([]Record, len(keys))
-	for i, k := range keys {
-		records[i] = Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(k)}, V: 1,
-			Expires: expires(s.Now(), s.KeepJournals)}
-	}
-	return s.WriteAny(ctx, records, false)
+	until := expires(s.Now(), s.KeepJournals)
+	return s.WriteAny(ctx, each(keys, func(k *core.JournalKey) Record {
+		return Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(*k)}, V: 1, Expires: until}
+	}), false)
 }
 
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
@@ -104,12 +94,8 @@ func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKe
 	if !after.IsZero() {
 		from = JournalName(after)
 	}
-	page, err := s.Records.List(ctx, kindRevisits(minute), from, "", limit)
-	list := make([]core.JournalKey, len(page))
-	for i := 0; i < len(page) && err == nil; i++ {
-		list[i], err = ParseJournalName(page[i].Name)
-	}
-	return list, err
+	name := func(r *Record) (core.JournalKey, error) { return ParseJournalName(r.Name) }
+	return decoded(name)(s.Records.List(ctx, kindRevisits(minute), from, "", limit))
 }
 
 func (s *Store) DropRevisits(ctx context.Context, minute int64) error {

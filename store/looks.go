@@ -22,11 +22,9 @@ func (s *Store) DropLooks(ctx context.Context, looks []ring.CheckRequest) error 
 }
 
 func (s *Store) writeLooks(ctx context.Context, looks []ring.CheckRequest, drop bool) error {
-	records := make([]Record, len(looks))
-	for i, l := range looks {
-		records[i] = Record{Key: Key{Kind: kindLook, Name: fmt.Sprintf("%010d#%d", l.At, l.Job)}, V: 1}
-	}
-	return s.WriteAny(ctx, records, drop)
+	return s.WriteAny(ctx, each(looks, func(l *ring.CheckRequest) Record {
+		return Record{Key: Key{Kind: kindLook, Name: fmt.Sprintf("%010d#%d", l.At, l.Job)}, V: 1}
+	}), drop)
 }
 
 // DueLooks reads the first limit checks that are due up to a time, sorted by time.

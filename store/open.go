@@ -93,10 +93,7 @@ func (s *Store) Read(ctx context.Context, k Key) (Record, error) {
 
 // WriteAny writes or deletes records without a condition.
 func (s *Store) WriteAny(ctx context.Context, records []Record, drop bool) error {
-	groups := make([]Group, len(records))
-	for i := range records {
-		groups[i].Writes = []Write{{Record: records[i], Was: Any, Delete: drop}}
-	}
+	groups := each(records, func(r *Record) Group { return Group{Writes: []Write{{Record: *r, Was: Any, Delete: drop}}} })
 	return errors.Join(s.Records.Write(ctx, groups...)...)
 }
 

@@ -36,10 +36,7 @@ type Replacement struct{ Old, New Record }
 
 // Replace replaces each record on the condition that the stored one has the version of the old one.
 func (s *Store) Replace(ctx context.Context, list []Replacement) []error {
-	groups := make([]Group, len(list))
-	for i, r := range list {
-		groups[i].Writes = []Write{{Record: r.New, Was: r.Old.V}}
-	}
+	groups := each(list, func(r *Replacement) Group { return Group{Writes: []Write{{Record: r.New, Was: r.Old.V}}} })
 	return s.Records.Write(ctx, groups...)
 }
 

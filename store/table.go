@@ -30,12 +30,11 @@ type Table[T any] struct {
 	Seal, Open func(*secretbox.Box, T) (T, error)
 }
 
-// Value is a stored value, or why it could not be read.
+// Value is a stored value, or why it could not be read. If Err is a *core.Locked, its secrets cannot be decrypted, and Is has the rest.
 type Value[T any] struct {
-	Is   T
+	Got[T]
 	Name string
 	V    int64 // version of the record
-	Err  error // not decodable, throttled, or *core.Locked: its secrets cannot be decrypted, and Is has the rest
 }
 
 // Sealed returns t with its secrets encrypted in the store.
@@ -54,10 +53,7 @@ func (t Table[T]) Key(name string) Key {
 
 // Get reads values by name. A value that does not exist is not in the map.
 func (t Table[T]) Get(ctx context.Context, s *Store, names ...string) (map[string]Value[T], error) {
-	keys := make([]Key, len(names))
-	for i, name := range names {
-		keys[i] = t.Key(name)
-	}
+	keys := each(names, func(name *string) Key { return t.Key(*name) })
 	found, err := s.Records.Get(ctx, keys...)
 	values := make(map[string]Value[T], len(found))
 	for i, name := range names {
@@ -108,6 +104,17 @@ func (t Table[T]) Read(ctx context.Context, s *Store, names ...string) (map[stri
 
 // ReadAll reads all values, in the order of their names. A value that cannot be used fails the read.
 func (t Table[T]) ReadAll(ctx context.Context, s *Store) ([]T, error) { return t.good(t.All(ctx, s)) }
+
+// decoded returns a function that decodes a page of records, as far as it can be read.
+func decoded[T any](decode func(*Record) (T, error)) func([]Record, error) ([]T, error) {
+	return func(page []Record, err error) ([]T, error) {
+		list := make([]T, len(page))
+		for i := 0; i < len(page) && err == nil; i++ {
+			list[i], err = decode(&page[i])
+		}
+		return list, err
+	}
+}
 
 // good returns the values of a list, or the error of the first value that cannot be used.
 func (t Table[T]) good(values []Value[T], err error) (list []T, _ error) {
@@ -196,9 +203,6 @@ func (t Table[T]) Put(box *secretbox.Box, value T, was int64) (w Write, err erro
 func (t Table[T]) Delete(name string, was int64) Write {
 	return Write{Record: Record{Key: t.Key(name)}, Was: was, Delete: true}
 }
-
-// Usable returns nil if only the secrets of the value cannot be decrypted, else its error.
-func (v Value[T]) Usable() error { return Got[T]{Err: v.Err}.Usable() }
 
 // milli rounds times down to milliseconds, as stores keep them.
 func milli(times ...*time.Time) {

@@ -43,20 +43,12 @@ func (s *Store) NewestRuns(ctx context.Context, span [2]core.RunID, most int) it
 
 // CreateRuns stores new runs, each on the condition that it is not stored.
 func (s *Store) CreateRuns(ctx context.Context, runs []core.Run) []error {
-	puts := make([]RunPut, len(runs))
-	for i := range runs {
-		puts[i].Create = &runs[i]
-	}
-	return s.Runs.Put(ctx, puts)
+	return s.Runs.Put(ctx, each(runs, func(r *core.Run) RunPut { return RunPut{Create: r} }))
 }
 
 // ChangeRuns changes stored runs, each on the condition in its core.RunPut.
 func (s *Store) ChangeRuns(ctx context.Context, changes []core.RunPut) []error {
-	puts := make([]RunPut, len(changes))
-	for i := range changes {
-		puts[i].Change = &changes[i]
-	}
-	return s.Runs.Put(ctx, puts)
+	return s.Runs.Put(ctx, each(changes, func(p *core.RunPut) RunPut { return RunPut{Change: p} }))
 }
 
 // WaitingRuns reads open runs of a job that have no owner, with IDs lower than below, in descending order. They include all
@@ -128,44 +120,44 @@ func (s *Store) LastAttempts(ctx context.Context, firsts []core.RunID) ([]core.R
 
 // RunNumbers allocates n consecutive run numbers of a job and returns the first.
 func (s *Store) RunNumbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
-	if err := s.Fence(ctx); err != nil {
-		return 0, err
-	}
-	first, err := s.Jobs.Numbers(ctx, job, n)
-	return uint32(first), err
+	return numbers[uint32](ctx, s, job, n)
 }
 
 // JobIDs allocates n consecutive job IDs and returns the first.
 func (s *Store) JobIDs(ctx context.Context, n int) (core.JobID, error) {
+	return numbers[core.JobID](ctx, s, 0, n)
+}
+
+func numbers[N uint32 | core.JobID](ctx context.Context, s *Store, job core.JobID, n int) (N, error) {
 	if err := s.Fence(ctx); err != nil {
 		return 0, err
 	}
-	first, err := s.Jobs.Numbers(ctx, 0, n)
-	return core.JobID(first), err
+	first, err := s.Jobs.Numbers(ctx, job, n)
+	return N(first), err
 }
 
 // Advance updates the planning fields of jobs, each on the condition that the stored Rev, Next and Tail equal its fields.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
-	return putJobs(ctx, s, moves, func(a *core.Advance) JobPut { return JobPut{Advance: a} })
+	return s.Jobs.Put(ctx, each(moves, func(a *core.Advance) JobPut { return JobPut{Advance: a} }))
 }
 
 // Enter adds entries to the due index. An entry that exists is not an error.
 func (s *Store) Enter(ctx context.Context, entries []core.DueItem) []error {
-	return putJobs(ctx, s, entries, func(d *core.DueItem) JobPut { return JobPut{Enter: d} })
+	return s.Jobs.Put(ctx, each(entries, func(d *core.DueItem) JobPut { return JobPut{Enter: d} }))
 }
 
 // Leave removes entries from the due index. A missing entry is not an error.
 func (s *Store) Leave(ctx context.Context, entries []core.DueItem) []error {
-	return putJobs(ctx, s, entries, func(d *core.DueItem) JobPut { return JobPut{Leave: d} })
+	return s.Jobs.Put(ctx, each(entries, func(d *core.DueItem) JobPut { return JobPut{Leave: d} }))
 }
 
-// putJobs makes one write of each item.
-func putJobs[T any](ctx context.Context, s *Store, items []T, put func(item *T) JobPut) []error {
-	puts := make([]JobPut, len(items))
-	for i := range items {
-		puts[i] = put(&items[i])
+// each returns the result of a function for each item of a list.
+func each[T, R any](list []T, of func(item *T) R) []R {
+	results := make([]R, len(list))
+	for i := range list {
+		results[i] = of(&list[i])
 	}
-	return s.Jobs.Put(ctx, puts)
+	return results
 }
 
 // Asks reports whether a planner pass may still look up a run of a retry chain. The parameters next and tail are the

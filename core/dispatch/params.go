@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // params returns the parameters to send: the trigger's, byte for byte, or else the job's.
@@ -30,11 +32,8 @@ func (it *item) params() (string, error) {
 	return t.Fill(core.Filling{Run: it.run.ID, Attempt: it.run.Attempt, At: it.run.At, LastSuccess: it.success, Zone: zone})
 }
 
-// A job's last success is sought among its newest planned runs and its newest numbered runs (retries, manual triggers).
-const (
-	successRuns   = 300
-	successAtOnce = 16 // jobs that are read in parallel
-)
+// A job's last success is sought among this number of its newest planned runs and its newest numbered runs (retries, manual triggers).
+const successRuns = 300
 
 // successFor limits the reads for templates, which happen before the batch claims anything.
 const successFor = time.Second
@@ -70,20 +69,12 @@ func (b *batch) templates(ctx context.Context) {
 	}
 	reads, cancel := context.WithTimeout(ctx, successFor)
 	defer cancel()
-	var all sync.WaitGroup
-	places := make(chan struct{}, successAtOnce)
-	for id, last := range found {
-		all.Go(func() {
-			select {
-			case places <- struct{}{}:
-			case <-reads.Done():
-				return
-			}
-			defer func() { <-places }()
-			last.at, last.err = b.lastSuccess(reads, id)
-		})
-	}
-	all.Wait()
+	ids := slices.Collect(maps.Keys(found))
+	store.AtOnce(len(ids), func(i int) {
+		if last := found[ids[i]]; reads.Err() == nil {
+			last.at, last.err = b.lastSuccess(reads, ids[i])
+		}
+	})
 	for _, it := range of {
 		switch last := found[it.job.Def.ID]; {
 		case last.err == nil:

@@ -187,7 +187,7 @@ type AppSpec struct {
 	IfRev           *int64
 }
 
-// AppResult is the result of an AppSpec.
+// AppResult is the result of an AppSpec or a ChannelSpec.
 type AppResult struct {
 	Name     string
 	Rev      int64

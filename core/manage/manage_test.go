@@ -44,7 +44,7 @@ func TestChangePlansTheRestByTick(t *testing.T) {
 	}
 }
 
-// TestFaults: after a fault of any kind at any write, a change is stored once, or rejected and
+// TestFaults: after a fault of any kind at any write, a change is stored once with one change record, or rejected and
 // not stored. It is never stored without the record of earlier due runs.
 func TestFaults(t *testing.T) {
 	type op struct {
@@ -81,8 +81,23 @@ func TestFaults(t *testing.T) {
 			_, err := m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
 			return err
 		}, func(f *fixture) bool { g, _ := f.M.Global(ctx); return g.Pause.Covers(f.Clock) }},
+		{"resume app", "", func(m *people.People) error { _, err := m.Resume(ctx, ann, manage.Target{App: "old"}, ""); return err },
+			func(f *fixture) bool { a, _ := f.M.App(ctx, "old"); return !a.Pause.To.IsZero() }},
 		{"app", "", func(m *people.People) error { _, err := m.SaveApp(ctx, ann, manage.AppSpec{Name: "new"}); return err },
 			func(f *fixture) bool { _, err := f.M.App(ctx, "new"); return err == nil }},
+		{"delete app", "", func(m *people.People) error { return m.DeleteApp(ctx, ann, "old") },
+			func(f *fixture) bool { _, err := f.M.App(ctx, "old"); return err != nil }},
+		{"channel", "", func(m *people.People) error {
+			_, err := m.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()})
+			return err
+		}, func(f *fixture) bool { _, err := f.M.Channel(ctx, "finance"); return err == nil }},
+		{"delete channel", "", func(m *people.People) error { return m.DeleteChannel(ctx, ann, "mail") },
+			func(f *fixture) bool { _, err := f.M.Channel(ctx, "mail"); return err != nil }},
+		{"notify", "", func(m *people.People) error {
+			_, err := m.SaveNotify(ctx, ann, core.Notify{To: []string{"mail"}})
+			return err
+		},
+			func(f *fixture) bool { g, _ := f.M.Global(ctx); return len(g.Notify.To) > 0 }},
 	} {
 		for _, mode := range []struct {
 			name  string
@@ -95,6 +110,10 @@ func TestFaults(t *testing.T) {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.Create(spec("sweep", every(time.Second)))
+				check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: mailTo("mail.example.com")}))
+				check.Call(t)(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "old"}))
+				check.Call(t)(f.M.Pause(ctx, ann, manage.Target{App: "old"}, manage.PauseRequest{}))
+				before, berr := f.Changes("", "", 100)
 				f.Clock = f.Clock.Add(time.Hour) // no tick runs in between
 				w := mode.fault
 				w.At = at
@@ -110,6 +129,9 @@ func TestFaults(t *testing.T) {
 				made := o.made(f)
 				if err == nil && !made {
 					t.Errorf("%s: success, and not made", what)
+				}
+				if after, aerr := f.Changes("", "", 100); err == nil && !w.Kill && (len(after) != len(before)+1 || berr != nil || aerr != nil) {
+					t.Errorf("%s: %d change records, then %d; %v, %v", what, len(before), len(after), berr, aerr)
 				}
 				if err != nil && code(err) != core.CodeUnavailable {
 					t.Errorf("%s: %v", what, err)
@@ -129,7 +151,7 @@ func TestFaults(t *testing.T) {
 					}
 				}
 				// A repeated call makes the change.
-				if err := o.do(f.M); err != nil && !(o.name == "delete" && code(err) == core.CodeNotFound) {
+				if err := o.do(f.M); err != nil && !(strings.HasPrefix(o.name, "delete") && code(err) == core.CodeNotFound) {
 					t.Errorf("%s, again: %v", what, err)
 				}
 				if !o.made(f) {

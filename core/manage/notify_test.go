@@ -7,7 +7,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
 // TestNotifyOfEverything: the notifications without a job are stored once with a record. They
@@ -56,29 +55,4 @@ func TestNotifyOfEverything(t *testing.T) {
 		t.Errorf("taken back: %+v, %v", res, err)
 	}
 	check.NoError(t, f.M.DeleteChannel(ctx, ann, "finance"))
-}
-
-// TestNotifyWritesAreLost: after any lost answer, the value is stored, with one record.
-func TestNotifyWritesAreLost(t *testing.T) {
-	for at := range 2 {
-		for _, after := range []bool{false, true} {
-			f := newFixture(t)
-			check.Call(t)(f.M.SaveChannel(ctx, ann, manage.ChannelSpec{Channel: feishu()}))
-			f.M = f.Fresh(&usecasetest.Faults{At: at + 1, After: after})
-			n := core.Notify{To: []string{"finance"}}
-			if res, err := f.M.SaveNotify(ctx, ann, n); err != nil || res.Change != manage.Updated {
-				t.Errorf("write %d, after %t: %+v, %v", at+1, after, res, err)
-			}
-			changes, err := f.Changes("", "", 100)
-			updated := 0
-			for _, c := range changes {
-				if c.Verb == core.VerbUpdated {
-					updated++
-				}
-			}
-			if g, gerr := f.M.Global(ctx); err != nil || gerr != nil || !g.Notify.Equal(n) || updated != 1 {
-				t.Errorf("write %d, after %t: %+v with %d records, %v, %v", at+1, after, g.Notify, updated, err, gerr)
-			}
-		}
-	}
 }

@@ -27,7 +27,7 @@ func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseR
 	}
 	switch {
 	case t.Job != "":
-		return m.pauseJob(ctx, actor, t.Job, r, until)
+		return m.editState(ctx, t.Job, m.pausing(actor, r, until))
 	case t.App != "":
 		return m.editApp(ctx, actor, t.App, r.Why, pauseOf(actor, r.Why, until))
 	}
@@ -42,7 +42,7 @@ func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why str
 	}
 	switch {
 	case t.Job != "":
-		return m.resumeJob(ctx, actor, t.Job, why)
+		return m.editState(ctx, t.Job, m.resuming(actor, why))
 	case t.App != "":
 		return m.editApp(ctx, actor, t.App, why, m.resumeOf)
 	}
@@ -65,8 +65,9 @@ func (m *Manage) checkTarget(actor core.Actor, t Target, why string) error {
 	return CheckWhy(why)
 }
 
-func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
-	job, changed, err := m.editJob(ctx, ref, m.pausing(actor, r, until))
+// editState pauses or resumes a job.
+func (m *Manage) editState(ctx context.Context, ref string, build buildEdit) (StateResult, error) {
+	job, changed, err := m.editJob(ctx, ref, build)
 	if err != nil {
 		return StateResult{}, err
 	}
@@ -98,14 +99,6 @@ func revIs(old *core.Job, want *int64) error {
 		return core.Errorf(core.CodeConflict, "job %s was changed in the meantime: reload the job and try again", old.Name())
 	}
 	return nil
-}
-
-func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why string) (StateResult, error) {
-	job, changed, err := m.editJob(ctx, ref, m.resuming(actor, why))
-	if err != nil {
-		return StateResult{}, err
-	}
-	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev}, nil
 }
 
 // resuming returns the edit that ends the pause of a job.

@@ -102,30 +102,3 @@ func TestPauseEndedThenChanged(t *testing.T) {
 		}
 	}
 }
-
-// TestPauseWithALostAnswer: a pause or resume of an app or of everything is changed once, even if
-// its answer was lost.
-func TestPauseWithALostAnswer(t *testing.T) {
-	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
-		f := newFixture(t)
-		f.M = f.Fresh(&faults{At: 1, After: true})
-		paused, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "flood"})
-		if err != nil || !paused.Changed || paused.State != core.Paused {
-			t.Errorf("pause of %+v: %+v (%v)", target, paused, err)
-		}
-		f.M = f.Fresh(&faults{At: 1, After: true})
-		f.Clock = f.Clock.Add(time.Minute)
-		resumed, err := f.M.Resume(ctx, ann, target, "")
-		if err != nil || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {
-			t.Errorf("resume of %+v: %+v (%v)", target, resumed, err)
-		}
-		changes, err := f.Changes(target.App, "", 10)
-		verbs := map[string]int{}
-		for _, c := range changes {
-			verbs[c.Verb]++
-		}
-		if err != nil || verbs[core.VerbPaused] != 1 || verbs[core.VerbResumed] != 1 {
-			t.Errorf("changes of %+v: %v (%v)", target, verbs, err)
-		}
-	}
-}

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/store"
 )
 
 // A ScriptSpec is a request to store a new version of a job's script.
@@ -94,29 +94,17 @@ func (e *edit) versions() (replaced, made *core.Script) {
 	return was, is
 }
 
-const (
-	scriptsAtOnce = 16
-	// savingFor is longer than any save takes. An older stored source that no version names is
-	// not part of a save in progress.
-	savingFor = time.Hour
-)
+// savingFor is longer than any save takes. An older stored source that no version names is not part of a save in progress.
+const savingFor = time.Hour
 
 // putScripts stores the scripts of edits before the edits. An edit whose script cannot be stored
 // is not stored.
 func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
-	var all sync.WaitGroup
-	places := make(chan struct{}, scriptsAtOnce)
-	for i, e := range edits {
-		if replaced, made := e.versions(); out[i] != nil || replaced == nil && made == nil {
-			continue
+	store.AtOnce(len(edits), func(i int) {
+		if replaced, made := edits[i].versions(); out[i] == nil && (replaced != nil || made != nil) {
+			out[i] = m.putScript(ctx, edits[i])
 		}
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			out[i] = m.putScript(ctx, e)
-		})
-	}
-	all.Wait()
+	})
 }
 
 // putScript stores the record of a job's scripts with the replaced version, then the new

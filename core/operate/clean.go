@@ -322,11 +322,8 @@ func (c *cleaning) take(ctx context.Context, runs []core.Run, job *core.Job) err
 // asks reports whether a tick may still need a run of a job. These are attempts of its tail, and
 // runs that it will plan again or has not yet compared.
 func asks(s *core.Sched, r *core.Run) bool {
-	if s.Tail != 0 && (s.Tail == r.ID || s.Tail == r.First) {
-		return true
-	}
 	at, planned := r.ID.Planned()
-	return planned && (s.Next != 0 && at >= s.Next || s.Compared != 0 && at > s.Compared)
+	return store.Asks(s.Next, s.Tail, r.ID, r.First) || planned && s.Compared != 0 && at > s.Compared
 }
 
 // needed returns the given runs that something else still needs.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -306,11 +305,9 @@ func (op *Operate) sendKills(ctx context.Context, appName string, addresses []st
 	app := found[appName]
 	app.Name = appName // also for a deleted app, whose executors may still be available
 	answers := make([]KillAnswer, len(addresses))
-	var all sync.WaitGroup
-	for i, address := range addresses {
-		all.Go(func() { answers[i] = KillAnswer{Address: address, Err: op.killer.Kill(ctx, &app, address, res.Job)} })
-	}
-	all.Wait()
+	store.AtOnce(len(addresses), func(i int) {
+		answers[i] = KillAnswer{Address: addresses[i], Err: op.killer.Kill(ctx, &app, addresses[i], res.Job)}
+	})
 	res.Sent = append(res.Sent, answers...)
 	return nil
 }

@@ -74,7 +74,7 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, q RedriveReque
 		res.Next = list[len(list)-1].ID
 	}
 	for i := range list {
-		l := RedrivenLetter{Letter: list[i]}
+		l, sent, drop := RedrivenLetter{Letter: list[i]}, 1, true
 		if m, err := ring.Decode([]byte(l.Body)); err == nil && (m.PostRun != nil || m.Check != nil) {
 			if l.Asks = asksFor(&m); !q.DryRun {
 				now := op.ask.Now()
@@ -82,45 +82,38 @@ func (op *Operate) Redrive(ctx context.Context, actor core.Actor, q RedriveReque
 				if err := op.store.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}})[0]; err != nil {
 					return res, core.Retryable(err)
 				}
-				if err := op.store.DropLetter(ctx, l.ID); err != nil {
-					return res, core.Retryable(err)
-				}
-				l.Dropped = true
-				res.Dropped++
 			}
-			res.Sent++
-			res.Letters = append(res.Letters, l)
-			continue
-		}
-		fires, unread := ring.Salvage([]byte(l.Body))
-		if l.Fires, err = op.redrivable(ctx, fires); err != nil {
-			return res, err
-		}
-		var send []core.Fire
-		final := true // no readable fire of the message can be sent later
-		for k := range l.Fires {
-			if f := &l.Fires[k]; f.Why.String() == "" {
-				send = append(send, f.Fire)
-			} else {
-				final = final && f.final
-			}
-		}
-		left := len(l.Fires) - len(send) + unread
-		whole := len(l.Fires) > 0 && unread == 0
-		if !q.DryRun {
-			if err := op.sendAgain(ctx, send); err != nil {
+		} else {
+			fires, unread := ring.Salvage([]byte(l.Body))
+			if l.Fires, err = op.redrivable(ctx, fires); err != nil {
 				return res, err
 			}
-			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
-				if err := op.store.DropLetter(ctx, l.ID); err != nil {
-					return res, core.Retryable(err) // its fires are on the ring: a copy is harmless
+			var send []core.Fire
+			final := true // no readable fire of the message can be sent later
+			for k := range l.Fires {
+				if f := &l.Fires[k]; f.Why.String() == "" {
+					send = append(send, f.Fire)
+				} else {
+					final = final && f.final
 				}
-				l.Dropped = true
-				res.Dropped++
 			}
+			sent = len(send)
+			left, whole := len(l.Fires)-sent+unread, len(l.Fires) > 0 && unread == 0
+			if drop = whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final; !q.DryRun {
+				if err := op.sendAgain(ctx, send); err != nil {
+					return res, err
+				}
+			}
+			res.Left += left
 		}
-		res.Sent += len(send)
-		res.Left += left
+		if drop && !q.DryRun {
+			if err := op.store.DropLetter(ctx, l.ID); err != nil {
+				return res, core.Retryable(err) // it was enqueued again: a copy is harmless
+			}
+			l.Dropped = true
+			res.Dropped++
+		}
+		res.Sent += sent
 		res.Letters = append(res.Letters, l)
 	}
 	return res, nil
@@ -193,43 +186,44 @@ func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]Redrive
 	}
 	list := make([]RedrivenFire, len(fires))
 	for i, f := range fires {
-		r := RedrivenFire{Fire: f}
-		if why := bad[f.Run.Job()]; why != nil {
-			r.Why = core.Say("the job of the run cannot be read: %v", why)
-			list[i] = r
-			continue
+		r, id := RedrivenFire{Fire: f}, f.Run.Job()
+		job := jobs[id]
+		t, gone := stones[id]
+		if job != nil {
+			t.App, t.Name = job.Def.App, job.Def.Name
 		}
-		job, ok := jobs[f.Run.Job()]
-		if ok {
-			r.App, r.Name = job.Def.App, job.Def.Name
-		} else if t, gone := stones[f.Run.Job()]; gone {
-			r.App, r.Name = t.App, t.Name
+		r.App, r.Name = t.App, t.Name
+		switch run, whole := runs[f.Run], runs[f.Of]; {
+		case bad[id] != nil:
+			r.Why = core.Say("the job of the run cannot be read: %v", bad[id])
+		case run == nil && whole != nil && whole.State.Open(): // dispatch decides about a shard of an open broadcast
+		default:
+			r.Why, r.final, err = op.undriven(ctx, &f, run, job, gone)
 		}
-		run, whole := runs[f.Run], runs[f.Of]
-		_, gone := stones[f.Run.Job()]
-		if run == nil && whole != nil && whole.State.Open() { // dispatch decides about a shard of an open broadcast
-			list[i] = r
-			continue
+		if list[i] = r; err != nil {
+			return nil, core.Retryable(err)
 		}
-		if at, planned := f.Run.Planned(); run == nil && planned {
-			cleaned, err := op.store.Cleaned(ctx, f.Run.Job())
-			if err != nil {
-				return nil, core.Retryable(err)
-			}
-			if at <= cleaned {
-				r.Why, r.final = core.Say("records of the job's runs were deleted: whether this run started is unknown"), true
-				list[i] = r
-				continue
-			}
-		}
-		r.Why, r.final = op.undriven(&f, run, job, ok, gone)
-		list[i] = r
 	}
 	return list, nil
 }
 
 // undriven returns why a fire is not sent again, and whether that is final.
-func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why core.Text, final bool) {
+func (op *Operate) undriven(ctx context.Context, f *core.Fire, run *core.Run, job *core.Job, gone bool) (
+	why core.Text, final bool, err error,
+) {
+	at, planned := f.Run.Planned()
+	if run == nil && planned {
+		if cleaned, err := op.store.Cleaned(ctx, f.Run.Job()); err != nil || at <= cleaned {
+			return core.Say("records of the job's runs were deleted: whether this run started is unknown"), true, err
+		}
+	}
+	why, final = op.undrivenBy(f, run, job, gone)
+	return why, final, nil
+}
+
+// undrivenBy is undriven by the run and the job.
+func (op *Operate) undrivenBy(f *core.Fire, run *core.Run, job *core.Job, gone bool) (why core.Text, final bool) {
+	known := job != nil
 	_, planned := f.Run.Planned()
 	switch {
 	case run != nil && run.Owing(): // dispatch creates its follow-ups

@@ -26,6 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
 // Options has the settings of New. Empty fields get the defaults of the AWS SDK: environment variables, the shared
@@ -260,4 +261,71 @@ func (c *Client) Clock(ctx context.Context) (theirs time.Time, err error) {
 		return time.Time{}, fmt.Errorf("parse the time that AWS returned: %w", err)
 	}
 	return theirs, nil
+}
+
+// ErrNoStack is the error of Outputs if the stack does not exist.
+var ErrNoStack = errors.New("does not exist")
+
+// Outputs returns the outputs of a CloudFormation stack, by output key.
+func (c *Client) Outputs(ctx context.Context, name string) (map[string]string, error) {
+	var out struct {
+		Stacks []struct {
+			Status  string `xml:"StackStatus"`
+			Outputs []struct {
+				Key   string `xml:"OutputKey"`
+				Value string `xml:"OutputValue"`
+			} `xml:"Outputs>member"`
+		} `xml:"DescribeStacksResult>Stacks>member"`
+	}
+	err := c.Query(ctx, "cloudformation", "2010-05-15", "DescribeStacks", url.Values{"StackName": {name}}, &out)
+	switch {
+	case NotFound(err):
+		return nil, fmt.Errorf("the stack %s in %s %w: set --region for another Region, --profile for another account", name, c.Region,
+			ErrNoStack)
+	case err != nil:
+		return nil, fmt.Errorf("read the stack %s: %w", name, err)
+	case len(out.Stacks) != 1:
+		return nil, fmt.Errorf("read the stack %s: AWS returned %d stacks instead of one", name, len(out.Stacks))
+	}
+	found := map[string]string{}
+	for _, o := range out.Stacks[0].Outputs {
+		found[o.Key] = o.Value
+	}
+	return found, nil
+}
+
+// Secret returns the decrypted value of an SSM parameter.
+func (c *Client) Secret(ctx context.Context, name string) (string, error) {
+	var out struct{ Parameter struct{ Value string } }
+	err := c.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)
+	switch {
+	case Denied(err):
+		return "", fmt.Errorf("these AWS credentials cannot read the token in the parameter %s: grant ssm:GetParameter, and "+
+			"kms:Decrypt for the key of the parameter: %w", name, err)
+	case err != nil:
+		return "", fmt.Errorf("read the parameter %s: %w", name, err)
+	}
+	if v := strings.TrimSpace(out.Parameter.Value); v != "" {
+		return v, nil
+	}
+	return "", errors.New("the parameter " + name + " is empty")
+}
+
+// Lacks reports which features an AWS emulator lacks. The first result is true if HTTP APIs (API Gateway v2) are
+// missing. The second result is true if the emulator checks no permissions, because it accepts unknown credentials.
+func (c *Client) Lacks(ctx context.Context) (httpAPIs, permissions bool, err error) {
+	err = c.Get(ctx, "apigateway", "/v2/apis", &struct{}{})
+	if e, ok := errors.AsType[*Error](err); ok && e.Status == http.StatusNotImplemented {
+		httpAPIs, err = true, nil
+	}
+	if err != nil {
+		return httpAPIs, false, err
+	}
+	unknown := *c
+	unknown.cfg.Credentials = credentials.NewStaticCredentialsProvider("AKIATICKRINGUNKNOWN0", "unknown", "")
+	err = unknown.JSON(ctx, "dynamodb", "1.0", "DynamoDB_20120810.ListTables", struct{}{}, &struct{}{})
+	if _, refused := errors.AsType[*Error](err); refused {
+		return httpAPIs, false, nil
+	}
+	return httpAPIs, err == nil, err
 }

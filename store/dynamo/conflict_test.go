@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,13 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
-	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -253,69 +246,6 @@ func TestPeopleMeet(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestApplyBesideOthers: while several users work in one app at the same time, no operation is throttled.
-func TestApplyBesideOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, dynamo.Options{})
-		f.db.Faults = transactionsTake(10 * time.Millisecond)
-		m := wiring.New(f.store.Store, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-		ctx, ann := t.Context(), core.Actor{Name: "ann"}
-		check.Call(t)(m.SaveApp(ctx, ann, manage.AppSpec{Name: "orders"}))
-		var made atomic.Int64
-		save := func(n int, of string) {
-			specs := make([]manage.JobSpec, n)
-			for i := range specs {
-				specs[i] = manage.JobSpec{Def: core.Def{App: "orders", Name: fmt.Sprint(of, i), Handler: "work"},
-					Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour}}}}
-			}
-			for _, r := range m.Save(ctx, ann, specs) {
-				check.NoError(t, r.Err)
-				if r.Change == manage.Created {
-					made.Add(1)
-				}
-			}
-		}
-		must := func(what string, err error) {
-			if err != nil && core.CodeOf(err) != core.CodeConflict {
-				t.Errorf("%s: %v", what, err)
-			}
-		}
-		save(100, "old")
-		var all sync.WaitGroup
-		for _, of := range []string{"ann", "bob", "both", "both"} {
-			all.Go(func() { save(200, of) })
-		}
-		for i := range 50 { // as many requests of an API, a job each
-			all.Go(func() { save(1, fmt.Sprint("one", i, "-")) })
-		}
-		for i := range 30 {
-			job := fmt.Sprint("orders/old", i)
-			all.Go(func() {
-				_, err := m.Trigger(ctx, ann, operate.TriggerRequest{Job: job})
-				must("trigger", err)
-			})
-			all.Go(func() {
-				_, err := m.Pause(ctx, ann, manage.Target{Job: job}, manage.PauseRequest{})
-				must("pause", err)
-			})
-			all.Go(func() {
-				_, err := m.Delete(ctx, ann, fmt.Sprint("orders/old", 99-i), nil)
-				must("delete", err)
-			})
-		}
-		all.Go(func() {
-			_, err := m.Pause(ctx, ann, manage.Target{App: "orders"}, manage.PauseRequest{})
-			must("pause of the app", err)
-		})
-		all.Go(func() {
-			_, err := m.SaveApp(ctx, ann, manage.AppSpec{Name: "orders", Title: "new"})
-			must("edit of the app", err)
-		})
-		all.Wait()
-		check.Equal(t, made.Load(), 100+3*200+50, "jobs were created, want each once")
-	})
 }
 
 // TestTriesEnd: a locked item is retried for a limited time and at most as long as the caller waits. The client has

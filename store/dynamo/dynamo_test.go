@@ -81,7 +81,7 @@ func TestEngine(t *testing.T) {
 				_, err := s.Records.(*dynamo.Store).TakeLetters(ctx, func(context.Context, *core.Letter) error { return nil })
 				return err
 			}, Open: func(t *testing.T) *store.Store {
-				// 2,500 runs of one job fill its partition for three seconds.
+				// The runs of RunPuts, all of one job, fill its partition for seconds.
 				f := newFakes(t, dynamo.Options{Insist: time.Minute})
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
 					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -295,4 +296,92 @@ func (s jobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, erro
 		return true, err
 	})
 	return list, err
+}
+
+// ListDefinitions implements store.Definitions.
+func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) (list []store.Record, next core.JobID, err error) {
+	ids, next, err := s.listed(ctx, "", after, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	found, err := s.records(ctx, keysOf(ids, defKey))
+	for _, id := range ids {
+		if r, is := found[defKey(id)]; is {
+			list, err = append(list, r), cmp.Or(err, r.Err)
+		}
+	}
+	return list, next, err
+}
+
+// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
+func (s *Store) Blank(ctx context.Context) (bool, error) {
+	for _, kind := range []string{store.KindApp, "channel"} {
+		if found, err := s.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// known is a definition as stored under a revision. A revision's definition never changes, so it is valid while the sched
+// item names that revision.
+type known struct {
+	store.Record     // V is the revision, 0 if the job does not exist; each reader decodes its own copy
+	days         int // number of days to keep its runs
+}
+
+const (
+	knownSize = 200      // of a definition, beside its body, in bytes
+	mostKnown = 32 << 20 // that are remembered together
+)
+
+// defs caches definitions. It does not decide which one is in force: the sched item does, which is read for each run.
+type defs struct {
+	mu   sync.Mutex
+	is   map[core.JobID]known
+	size int
+}
+
+func (d *defs) of(job core.JobID) (known, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	k, is := d.is[job]
+	return k, is
+}
+
+// unknown returns the jobs whose definitions are not cached.
+func (d *defs) unknown(jobs []core.JobID) (list []core.JobID) {
+	for _, job := range jobs {
+		if _, is := d.of(job); !is {
+			list = append(list, job)
+		}
+	}
+	return list
+}
+
+func (d *defs) note(job core.JobID, k known) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(job)
+	for other := range d.is { // any of them: the next read restores it
+		if d.size+len(k.Body)+knownSize <= mostKnown {
+			break
+		}
+		d.drop(other)
+	}
+	d.is[job] = k
+	d.size += len(k.Body) + knownSize
+}
+
+func (d *defs) forget(job core.JobID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(job)
+}
+
+func (d *defs) drop(job core.JobID) {
+	if k, is := d.is[job]; is {
+		d.size -= len(k.Body) + knownSize
+		delete(d.is, job)
+	}
 }

@@ -250,23 +250,18 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if err := ctx.Err(); err != nil {
 		return 0, 0, 0, err
 	}
-	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q, AttributeNames: []sqstypes.QueueAttributeName{
-		sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed,
-		sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}})
+	names := []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages,
+		sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}
+	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q, AttributeNames: names})
 	if err != nil {
 		return 0, 0, 0, answer("queue "+q, err)
 	}
-	count := func(name sqstypes.QueueAttributeName) int {
-		n, bad := strconv.Atoi(out.Attributes[string(name)])
-		if bad != nil {
-			err = fmt.Errorf("queue %s counts %q %s", q, out.Attributes[string(name)], name)
+	for i, n := range []*int{&due, &waiting, &inFlight} {
+		if *n, err = strconv.Atoi(out.Attributes[string(names[i])]); err != nil {
+			return 0, 0, 0, fmt.Errorf("queue %s counts %q %s", q, out.Attributes[string(names[i])], names[i])
 		}
-		return n
 	}
-	due = count(sqstypes.QueueAttributeNameApproximateNumberOfMessages)
-	waiting = count(sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed)
-	inFlight = count(sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible)
-	return due, waiting, inFlight, err
+	return due, waiting, inFlight, nil
 }
 
 // behindOf lists the due times of runs that were requeued or received again, by the time until which they may be on the

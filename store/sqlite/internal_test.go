@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -43,39 +41,6 @@ func tell(t *testing.T, s *Store, q string) (n int64) {
 	t.Helper()
 	check.OK(t, s.read(t.Context(), func(c *conn) { n = c.integer(q) }))
 	return n
-}
-
-// TestWords: every value of core is in its list. Another value would be stored as none.
-func TestWords(t *testing.T) {
-	if !slices.Equal(states, core.States) {
-		t.Errorf("states: %v", states)
-	}
-	for i, s := range states {
-		if s.Open() != (i+1 <= running) {
-			t.Errorf("state %s is number %d", s, i+1)
-		}
-	}
-	for _, c := range core.Causes {
-		if !slices.Contains(causes, c) {
-			t.Errorf("cause %s is not on the list", c)
-		}
-	}
-	for _, list := range core.Reasons {
-		for _, r := range list {
-			if !slices.Contains(reasons, r) {
-				t.Errorf("reason %s is not on the list", r)
-			}
-		}
-	}
-}
-
-func TestKey(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		id := core.RunID(rapid.Int64Range(1<<32, 1<<63-1).Draw(t, "id"))
-		if k := key(id); k < 0 || runOf(k) != id {
-			t.Fatalf("key %d of run %d is of run %d", k, id, runOf(k))
-		}
-	})
 }
 
 func TestNoDatabase(t *testing.T) {

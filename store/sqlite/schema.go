@@ -43,7 +43,7 @@ CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
 
 -- Runs. The row number n is the time at which the row was made, in milliseconds since 2000 times 64, plus a count. So rows lie in
 -- the order in which they were made: claims and ends touch few pages, sweeps remove rows at the front, and lists of recent runs need
--- no index. For the key, and for lists in the order of IDs, see recent.go.
+-- no index. For the key, and for lists in the order of IDs, see lists.go.
 CREATE TABLE runs (
 	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL,
 	app TEXT, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
@@ -70,7 +70,7 @@ CREATE INDEX runs_app ON runs (app);
 CREATE INDEX runs_ended_so ON runs (state) WHERE state > 4;
 -- The few runs that were made long before or after their due time, for lists of a span of due times.
 CREATE INDEX runs_apart ON runs (slot) WHERE ` + madeApart + `;
--- The runs up to the mark by ID, and the runs that were open when the mark moved. See recent.go.
+-- The runs up to the mark by ID, and the runs that were open when the mark moved. See lists.go.
 CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -132,24 +131,16 @@ func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (int, e
 	var old []core.JobID
 	err := s.read(ctx, func(c *conn) {
 		for st := range c.rows("SELECT id >> 32 FROM (SELECT CAST(name AS INTEGER) << 32 AS id FROM records WHERE kind = ? AND v < ?) "+
-			"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295)", store.KindTombstone, before) {
+			"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN id AND id + 4294967295) AND id >> 32 NOT IN ("+
+			"SELECT key & 2147483647 FROM runs INDEXED BY runs_owing WHERE "+owesAny+
+			" UNION SELECT coalesce(json_extract(f.value, '$.run') >> 32, 0) FROM ring, json_each(CASE WHEN "+
+			"json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE "+ofRuns+")",
+			store.KindTombstone, before) {
 			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openRuns(job)) == 0 {
 				old = append(old, job)
 			}
 		}
 	})
-	if len(old) == 0 || err != nil {
-		return 0, err
-	}
-	needed := map[core.JobID]bool{}
-	err = s.read(ctx, func(c *conn) {
-		for st := range c.rows("SELECT key & 2147483647 FROM runs INDEXED BY runs_owing WHERE " + owesAny +
-			" UNION SELECT json_extract(f.value, '$.run') >> 32 FROM ring, json_each(CASE WHEN " +
-			"json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) ELSE '{}' END, '$.fires') AS f WHERE " + ofRuns) {
-			needed[core.JobID(st.ColumnInt64(0))] = true
-		}
-	})
-	old = slices.DeleteFunc(old, func(job core.JobID) bool { return needed[job] })
 	old = old[:min(limit, sweepSlice, len(old))]
 	if len(old) == 0 || err != nil {
 		return 0, err

@@ -577,41 +577,6 @@ func newerRun(t *testing.T, h Harness) {
 	sameRun(t, s, r)
 }
 
-// refusedOfMany: in a batch of many writes one is refused, and all other writes are made.
-func refusedOfMany(t *testing.T, h Harness) {
-	const n, bad = 60, 37
-	s, ctx, want := h.Open(t), t.Context(), slices.Repeat([]string{"ok"}, n)
-	want[bad-1] = "refused"
-	createJobs(t, s, job(1000), with(job(bad), func(j *core.Job) { j.Def.Title = "first" }))
-	put(t, s, ids(n)[bad-1], func(r *core.Run) { r.Owner = "first" })
-	list, runs, ends := make([]store.JobPut, n), make([]core.Run, n), make([]core.RunPut, n)
-	groups, keys := make([]store.Group, n), make([]store.Key, n)
-	for i, id := range ids(n) {
-		rec := record(fmt.Sprint(i), 2, "second")
-		groups[i], keys[i] = single(rec, store.Absent), rec.Key
-		list[i], runs[i] = creates(job(core.JobID(i+1))), run(id)
-		ends[i] = core.End(id, core.Run{State: core.Succeeded, Code: 200, EndedAt: base})
-		ends[i].If, ends[i].Was.Owner = ends[i].If|core.RunOwner, "nonce-1"
-	}
-	ok(t, s.Records.Write(ctx, single(record(fmt.Sprint(bad-1), 1, "first"), store.Absent))...)
-	answers(t, s.Records.Write(ctx, groups...), want...)
-	answers(t, s.Jobs.Put(ctx, list), want...)
-	answers(t, s.CreateRuns(ctx, runs), want...)
-	answers(t, s.ChangeRuns(ctx, ends), want...)
-	records, err := s.Records.Get(ctx, keys...)
-	ok(t, err)
-	found, stored := getJobs(t, s, store.Whole, jobIDs(n)...), getRuns(t, s, ids(n)...)
-	for i, id := range ids(n) {
-		j, got := found[id.Job()], stored[id]
-		if got.Err != nil || got.Is.State.Open() != (i == bad-1) || (j.Def.Title == "first") != (i == bad-1) || j.Def.ID != id.Job() {
-			t.Fatalf("run %d is %s, %v; the job is %q", i, got.Is.State, got.Err, j.Def.Title)
-		}
-		if rec := records[keys[i]]; rec.Err == nil && (string(rec.Body) == "first") != (i == bad-1) {
-			t.Fatalf("record %d: %q", i, rec.Body)
-		}
-	}
-}
-
 // longTexts: a job and a run whose texts are as long as an item of DynamoDB allows (400 KB) are stored and read unchanged.
 func longTexts(t *testing.T, h Harness) {
 	s, long := h.Open(t), strings.Repeat("x", 390<<10)
