@@ -42,7 +42,7 @@ func kindOf(text string) kind {
 	return jobKind
 }
 
-// appOrJob returns a name as that of an app, or else as that of a job.
+// appOrJob returns the name of an app as app, and each other name as job.
 func appOrJob(name string) (app, job string) {
 	if kindOf(name) == appKind {
 		return name, ""

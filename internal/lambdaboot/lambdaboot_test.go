@@ -48,8 +48,8 @@ func readWith(t *testing.T, vars []string) string {
 		c.Visibility, c.Partitions, c.Level, c.Plan == plan.AWS(), c.Report(), c.ReportZone, c.RunURL, c.Results, c.Function)
 }
 
-// TestRead: what each environment sets, or one error with every missing or wrong setting. Loopback, which has Lambda's runtime API, is
-// only allowed if DynamoDB is on loopback too. Without an admin token nothing signs report URLs, so there are none.
+// TestRead: an environment makes a configuration, or one error names every missing or wrong setting. Loopback, which has Lambda's
+// runtime API, is only allowed if DynamoDB is on loopback too. Without an admin token nothing signs report URLs, so there are none.
 func TestRead(t *testing.T) {
 	const admin, read, loopback = "TICKRING_ADMIN_TOKEN=function-admin-token", "TICKRING_READ_TOKEN=read-token-of-the-tests",
 		"TICKRING_ALLOW_LOOPBACK=1"
