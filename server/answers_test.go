@@ -109,7 +109,7 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	put := func(address string, beat, since time.Duration) {
 		t.Helper()
 		x := core.Executor{App: "shop", Address: address, Beat: now.Add(-beat), Since: now.Add(-since)}
-		check.OK(t, s.parts.store.PutExecutor(t.Context(), x))
+		check.OK(t, s.parts.Load().store.PutExecutor(t.Context(), x))
 	}
 	state := func(app, address string, want func(x client.Executor) bool) {
 		t.Helper()

@@ -132,7 +132,7 @@ func TestDenyPrivate(t *testing.T) {
 			}
 		}
 		g := registry.Registration{App: app, Address: "http://127.0.0.1:9999/", Token: token}
-		err := s.parts.reg.Register(t.Context(), g)
+		err := s.parts.Load().reg.Register(t.Context(), g)
 		if (err == nil) != (allow != nil) {
 			t.Errorf("%s registers: %v", app, err)
 		}

@@ -69,7 +69,8 @@ func TestTLS(t *testing.T) {
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}
 	check.Equal(t, serial(), 1, "serial")
-	if until := s.facts(t.Context(), s.parts, core.English, s.log).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
+	facts := s.facts(t.Context(), s.parts.Load(), core.English, s.log)
+	if until := facts.CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
 		t.Errorf("doctor gets the end %s", until)
 	}
 	if got := answer(t, s.ln.Addr().String(), "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,

@@ -19,7 +19,7 @@ import (
 func TestChecksWaitForNobody(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{SendTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
-	p := s.parts
+	p := s.parts.Load()
 	now := time.Now()
 	// sent has a run of an app that was accepted a quarter of an hour ago, and a check of it.
 	sent := func(app string, at core.Instant, address string, idle bool) core.RunID {

@@ -17,7 +17,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
@@ -215,7 +214,7 @@ func TestCommandLog(t *testing.T) {
 	waitFor(t, filepath.Join(dir, "begun"))
 	read := func() (string, bool) {
 		run := s.run(t, id)
-		text, _, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
+		text, _, end, err := s.parts.Load().sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		check.NoError(t, err)
 		return text, end
 	}
@@ -230,7 +229,7 @@ func TestCommandLog(t *testing.T) {
 	defer func() { // without the file, the log kept with the run is shown
 		check.NoError(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
 		run := s.run(t, id)
-		text, next, end, err := s.parts.sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
+		text, next, end, err := s.parts.Load().sender.Log(t.Context(), &core.App{Name: "ops"}, &run, 1)
 		if err != nil || next != 1 || !end || text != run.Message+"\n" {
 			t.Errorf("once it is gone its log is %q, next %d, its end %t, %v", text, next, end, err)
 		}
@@ -238,46 +237,6 @@ func TestCommandLog(t *testing.T) {
 	if text, end := read(); !strings.Contains(text, "\nover\n") || !strings.Contains(text, "---- end: code 200") || !end {
 		t.Errorf("its log is %q, its end %t", text, end)
 	}
-}
-
-// TestCommandLogKept: if a command fails, the end of its log outlives the file. If the job keeps no log, the run's message is shown
-// instead. Both answers name their source.
-func TestCommandLogKept(t *testing.T) {
-	texts := golden.New(t)
-	t.Parallel()
-	s, _ := commanding(t, Options{})
-	const lines = 100_000 // more than a page of the log
-	fails := core.Command{Line: fmt.Sprintf("seq -f 'line %%.0f' 1 %d; exit 3", lines), MaxOutput: 4 << 20}
-	none := func(j *manage.JobSpec) { j.Def.Keep.Log = core.KeepLogNever }
-	commandJob(t, s, "fails", fails)
-	commandJob(t, s, "never", fails, none)
-	kept, never := trigger(t, s, "fails"), trigger(t, s, "never")
-	s.until(t, kept)
-	run := s.until(t, never)
-	eventually(t, 30*time.Second, func() error {
-		if r := s.run(t, kept); r.Owing() {
-			return fmt.Errorf("it owes %+v", r.OwesPostRun())
-		}
-		return nil
-	})
-	c := s.client(t)
-	check.OK(t, os.RemoveAll(filepath.Join(s.o.Dir, "commands", "logs")))
-	log, err := c.GetLog(t.Context(), kept.String(), client.GetLogParams{})
-	if err != nil || log.Kept == nil || log.Kept.Message || log.Kept.More || !log.End {
-		t.Fatalf("%v, %+v", err, log.Kept)
-	}
-	texts.Equal(t, "end of the log", log.Kept.Live, kept.String(), "RUN")
-	// Its first line is the head that the server writes: the line n is the one after it.
-	first, _, _ := strings.Cut(log.Text, "\n")
-	if !strings.HasSuffix(first, fmt.Sprintf("line %d", log.Kept.From-1)) || log.Kept.From < lines/2 || len(log.Text) < core.KeptLogMax-100 ||
-		!strings.Contains(log.Text, fmt.Sprintf("line %d\n", lines)) || !strings.Contains(log.Text, "---- end: code 3") {
-		t.Errorf("%d bytes from line %d, %q, to %q", len(log.Text), log.Kept.From, first, log.Text[len(log.Text)-200:])
-	}
-	log, err = c.GetLog(t.Context(), never.String(), client.GetLogParams{})
-	if err != nil || log.Kept == nil || !log.Kept.Message || log.Kept.More || log.Text != run.Message+"\n" {
-		t.Fatalf("of one that keeps none: %v, %+v, %d bytes", err, log.Kept, len(log.Text))
-	}
-	texts.Equal(t, "message for the log", log.Kept.Live, never.String(), "RUN")
 }
 
 // TestCommandsWait: at most CommandsMost commands run at once, and the commands of one job one after another. Waiting commands do not
@@ -446,7 +405,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	q := store.PullQueue{Name: "commands/2"}
 	eventually(t, 10*time.Second, func() error {
 		now := time.Now()
-		held, _, err := s.parts.store.Pull.TakePulled(t.Context(), q, now, now, 1)
+		held, _, err := s.parts.Load().store.Pull.TakePulled(t.Context(), q, now, now, 1)
 		if err == nil && len(held) != 1 {
 			err = errors.New("it is not in its queue")
 		}

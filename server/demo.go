@@ -226,7 +226,7 @@ func (d *Demo) startExecutor(ctx context.Context, s *Server, app, token, last st
 		return e, err
 	}
 	// Another program has the address: no run may be sent to it.
-	if err := s.parts.reg.Remove(ctx, registry.Registration{App: app, Address: "http://" + last, Token: token}); err != nil {
+	if err := s.parts.Load().reg.Remove(ctx, registry.Registration{App: app, Address: "http://" + last, Token: token}); err != nil {
 		return nil, fmt.Errorf("remove the last executor of the demo's app %s: %w", app, err)
 	}
 	o.Listen = ""

@@ -79,11 +79,8 @@ func (u *underWay) String() string {
 		n    int64
 		what string
 	}{{u.sends.Load(), "send"}, {u.calls.Load(), "call"}, {u.reports.Load(), "callback"}} {
-		switch {
-		case p.n == 1:
-			parts = append(parts, "1 "+p.what)
-		case p.n > 1:
-			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.what))
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprint(p.n, " ", plural(p.n, p.what, p.what+"s")))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -95,7 +92,7 @@ func (s *Server) tellDrain(ctx context.Context, until time.Time) {
 	defer t.Stop()
 	for {
 		left, loses := s.under.String(), "nothing"
-		if p := s.parts; p.commands != nil && p.commands.AtWork() > 0 {
+		if p := s.parts.Load(); p.commands != nil && p.commands.AtWork() > 0 {
 			if left != "" {
 				left += ", "
 			}

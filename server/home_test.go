@@ -140,7 +140,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 				run := core.NumberedRun(7, uint32(n+1))
 				sent := core.Run{ID: run, App: "open", State: core.Running, Cause: core.CauseManual, Owner: "me", Attempt: 1, First: run,
 					Address: "http://127.0.0.1:1", SentAt: time.Now()}
-				check.OK(t, s.parts.store.CreateRuns(t.Context(), []core.Run{sent})[0])
+				check.OK(t, s.parts.Load().store.CreateRuns(t.Context(), []core.Run{sent})[0])
 				head := strings.NewReplacer("$", at, "#", port).Replace(r.head)
 				for _, d := range doors {
 					fill := strings.NewReplacer("RUN", run.String())
@@ -154,7 +154,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 						texts.Equal(t, d.path+[]string{asksToken: " asks for a token", refusesPage: " rejects a page"}[r.want], got, run.String(), "RUN")
 					}
 				}
-				state := memory.Run(t, s.parts.store, run).State
+				state := memory.Run(t, s.parts.Load().store, run).State
 				check.Equal(t, state == core.Succeeded, r.want == letIn, "%s: its run is %s, ended", r.name, state)
 			}
 		})

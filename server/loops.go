@@ -18,7 +18,7 @@ import (
 // work runs the background loops until ctx ends or the HTTP server fails. Then it stops planning first, and waits for the sends in
 // progress.
 func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
-	p := s.parts
+	p := s.parts.Load()
 	plan, stopPlan := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopPlan()
 	receive, stopReceive := context.WithCancel(context.WithoutCancel(ctx))

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,14 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/ring"
-	apply "github.com/tickring/tickring/internal/paging"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/manifest"
 )
 
 // hook is a webhook that records the notifications it receives.
@@ -91,32 +86,6 @@ func saveAll(t *testing.T, s *running, specs ...manage.JobSpec) {
 	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
 		check.OK(t, r.Err)
 	}
-}
-
-// TestNoticeOfNoJob: a dead-letter message without a readable job notifies the channels in the manifest's defaults, after apply has
-// stored these. Before that it notifies none, and afterwards the channel stays.
-func TestNoticeOfNoJob(t *testing.T) {
-	t.Parallel()
-	h := newHook(t)
-	s := start(t, Options{LookEvery: 100 * time.Millisecond, SweepEvery: 100 * time.Millisecond})
-	cl := s.client(t)
-	doc, err := manifest.Parse("f", []byte("version: 1\ndefaults: {notify: {to: [oncall], on: [dead-letter], quiet: 1m}}\n"+
-		"channels: [{name: oncall, webhook: {url: \""+h.URL+"\"}}]\n"), manifest.Options{})
-	check.OK(t, err)
-	if res, err := apply.Apply(t.Context(), cl, doc, apply.Options{}); err != nil || !res.Applied || res.Notify.Change != manage.Updated {
-		t.Fatalf("%+v, %v", res, err)
-	}
-	poison := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())} // whose fires are gone
-	check.OK(t, s.parts.store.Queue.Bury(t.Context(), poison, "it is poison"))
-	list := h.wait(t, 1, 20*time.Second)
-	if list[0].Event != "dead-letter" || list[0].Job.Name != "" || list[0].Run.ID != "" || !strings.Contains(list[0].body, "it is poison") {
-		t.Errorf("told was %+v", list[0])
-	}
-	_, err = cl.DeleteChannel(t.Context(), "oncall")
-	if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusConflict {
-		t.Errorf("its channel: %v", err)
-	}
-	golden.New(t).Equal(t, "channel in use", fmt.Sprint(err))
 }
 
 // TestNotificationsDropped: if a channel rejects notifications, doctor, the metrics, and the pages of the channel and the job report it

@@ -23,7 +23,7 @@ func TestSleep(t *testing.T) {
 	received := make(chan core.RunID, 100)
 	exec := startExecutor(t, miniexec.Options{App: "web", Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
 	save(t, s, "web")
-	p := s.parts
+	p := s.parts.Load()
 	slept := time.Now().Add(-2 * time.Hour)
 	// The state before: a heartbeat, and an accepted run.
 	check.OK(t, p.store.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
@@ -88,8 +88,8 @@ func TestNoteOutage(t *testing.T) {
 		{-100, 3000, -100}, // by a clock that was wrong
 		{0, 0, -100},
 	} {
-		check.OK(t, registry.NoteOutage(t.Context(), s.parts.store, at(c.from), at(c.to), 90*time.Second))
-		g, err := s.parts.store.Global(t.Context())
+		check.OK(t, registry.NoteOutage(t.Context(), s.parts.Load().store, at(c.from), at(c.to), 90*time.Second))
+		g, err := s.parts.Load().store.Global(t.Context())
 		if err != nil || !g.DownAt.Equal(at(c.down)) || !g.UpSince.Equal(at(c.to)) {
 			t.Errorf("%+v: down %s, up %s, %v", c, g.DownAt.Sub(now), g.UpSince.Sub(now), err)
 		}

@@ -29,16 +29,16 @@ func TestFewWaitToBeRefused(t *testing.T) {
 	gone, end := context.WithCancel(ctx)
 	end()
 	for range 20 {
-		s.parts.refused.Note(gone, wrong)
+		s.parts.Load().refused.Note(gone, wrong)
 	}
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	defer cancel()
 	for range 64 {
-		waiting.Go(func() { s.parts.refused.Note(ctx, wrong) })
+		waiting.Go(func() { s.parts.Load().refused.Note(ctx, wrong) })
 	}
 	eventually(t, 10*time.Second, func() error {
-		if !s.parts.refused.Note(gone, wrong) {
+		if !s.parts.Load().refused.Note(gone, wrong) {
 			return errors.New("there is room to wait")
 		}
 		return nil

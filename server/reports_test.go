@@ -37,13 +37,13 @@ func TestSummedBeforeItIsSwept(t *testing.T) {
 	s := start(t, Options{Dir: dir, KeepRuns: 48 * time.Hour, SweepEvery: 10 * time.Millisecond,
 		ReportEvery: 10 * time.Millisecond, ReportFor: 100 * time.Millisecond})
 	eventually(t, time.Minute, func() error {
-		found, err := s.parts.store.Runs.Get(t.Context(), ids)
+		found, err := s.parts.Load().store.Runs.Get(t.Context(), ids)
 		if err == nil && len(found) > 0 {
 			err = fmt.Errorf("%d runs are not swept", len(found))
 		}
 		return err
 	})
-	a, err := s.parts.reports.Answer(t.Context(), report.Question{ByDay: true, From: core.InstantOf(now), To: core.InstantOf(now) + 1})
+	a, err := s.parts.Load().reports.Answer(t.Context(), report.Question{ByDay: true, From: core.InstantOf(now), To: core.InstantOf(now) + 1})
 	if err != nil || len(a.Rows) != 1 || a.Rows[0].Runs() != 3 {
 		t.Errorf("the report of them: %+v, %v", a, err)
 	}

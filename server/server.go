@@ -80,8 +80,7 @@ type Server struct {
 	hurry context.Context
 	cut   context.CancelFunc
 
-	mu    sync.Mutex
-	parts *parts // nil while standing by
+	parts atomic.Pointer[parts] // nil while standing by
 	ready chan struct{}
 }
 
@@ -261,16 +260,12 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Manage returns the operations of users. Call Manage only after the server is ready.
 func (s *Server) Manage() *people.People {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.parts.manage
+	return s.parts.Load().manage
 }
 
 // Access returns the checks of logins and permissions. Call Access only after the server is ready.
 func (s *Server) Access() *access.Access {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.parts.access
+	return s.parts.Load().access
 }
 
 // LogInLink returns a one-time login link to print in the terminal, if the server listens on loopback. For another
@@ -332,9 +327,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.o.Dir, EndpointFile), []byte(s.URL()+"\n"), 0o600); err != nil {
 		s.log.Warn("endpoint file not written: the CLI requires TICKRING_ENDPOINT", "err", err)
 	}
-	s.mu.Lock()
-	p := s.parts
-	s.mu.Unlock()
+	p := s.parts.Load()
 	if s.o.Opened != nil {
 		err = s.o.Opened(ctx, s)
 	}
@@ -453,9 +446,7 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 			return err
 		}
 	}
-	s.mu.Lock()
-	s.parts = p
-	s.mu.Unlock()
+	s.parts.Store(p)
 	h := s.routes(p)
 	s.handler.Store(&h)
 	if p.commands == nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -11,14 +12,11 @@ import (
 
 // Tune sets the duration with the given name, for test suites that need short durations.
 func (o *Options) Tune(name, value string) error {
-	fields := map[string]*time.Duration{
-		"beat": &o.Beat, "leaseFor": &o.LeaseFor, "expiry": &o.Expiry, "resumeAhead": &o.ResumeAhead, "beatWrite": &o.BeatWrite,
-		"invocation":   &o.Invocation,
-		"journalEvery": &o.JournalEvery, "sendTimeout": &o.SendTimeout, "callTimeout": &o.CallTimeout, "backoffMin": &o.BackoffMin,
-		"backoffMax": &o.BackoffMax, "watchEvery": &o.WatchEvery, "behind": &o.Behind, "idleGap": &o.IdleGap, "timeoutGrace": &o.TimeoutGrace,
-		"lostAfter": &o.LostAfter, "keepRuns": &o.KeepRuns, "keepJournals": &o.KeepJournals, "sweepEvery": &o.SweepEvery,
-		"reportEvery": &o.ReportEvery,
-		"aliveEvery":  &o.AliveEvery, "outageAfter": &o.OutageAfter, "drain": &o.Drain,
+	fields := map[string]*time.Duration{}
+	for f, v := range reflect.ValueOf(o).Elem().Fields() {
+		if d, is := v.Addr().Interface().(*time.Duration); is {
+			fields[strings.ToLower(f.Name[:1])+f.Name[1:]] = d
+		}
 	}
 	f, ok := fields[name]
 	if !ok {

@@ -136,13 +136,7 @@ func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
 // pages reads changes, the newest first, until enough is had, and answers where it would go on.
 func (c *changeCmd) pages(e *conn, enough func(page *client.ChangeList) bool, want func() int) (next string, err error) {
 	params := client.ListChangesParams{By: c.By, Verb: c.Verb, Operation: c.Operation, Channel: c.Channel, User: c.User}
-	switch {
-	case c.What == "":
-	case kindOf(c.What) == appKind:
-		params.App = c.What
-	case kindOf(c.What) == jobKind:
-		params.Job = c.What
-	default:
+	if params.App, params.Job = appOrJob(c.What); kindOf(c.What) == runKind {
 		return "", core.Invalid("what", c.What, "expected a job (app/name) or an app")
 	}
 	if params.From, params.To, err = e.spanOf(c.From, c.To, ""); err != nil {

@@ -21,15 +21,12 @@ func (c *cleanCmd) Run(e *conn) error {
 		return usagef("clean %s: no runs selected: set --older or --keep; --dry-run counts the selected runs", c.What)
 	}
 	body := client.CleanRequest{State: c.State, Keep: c.Keep, DryRun: c.DryRun}
-	if kindOf(c.What) == appKind {
+	var err error
+	if body.App, body.Job = appOrJob(c.What); body.Job == "" {
 		if _, err := e.app(c.What); err != nil {
 			return err
 		}
-		body.App = c.What
-	} else {
-		body.Job = c.What
 	}
-	var err error
 	if body.Before, err = e.timeOf("older", c.Older, "", true); err != nil {
 		return err
 	}

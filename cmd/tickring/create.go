@@ -271,35 +271,26 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 // nextLine formats the next scheduled times of a job; it is empty if there are none. Parts that do not change from one time to the
 // next are printed once.
 func (e *Env) nextLine(j *client.Job, now time.Time) string {
+	if len(j.Next) == 0 {
+		return ""
+	}
 	loc := e.zone(j.Schedule.Timezone)
-	var b strings.Builder
-	day, offset := now.In(loc).Format("Mon 2 Jan"), ""
+	text, day, offset := "", now.In(loc).Format("Mon 2 Jan"), j.Next[0].In(loc).Format("Z07:00")
 	for i, t := range j.Next[:min(len(j.Next), 3)] {
 		t = t.In(loc)
 		if o := t.Format("Z07:00"); o != offset {
-			if offset != "" {
-				b.WriteString(" " + offset)
-			}
-			offset = o
+			text, offset = text+" "+offset, o
 		}
 		if i > 0 {
-			b.WriteString(", ")
+			text += ", "
 		}
 		if d := t.Format("Mon 2 Jan"); d != day {
-			b.WriteString(d + " ")
-			day = d
+			text, day = text+d+" ", d
 		}
-		if t.Second() == 0 {
-			b.WriteString(t.Format("15:04"))
-		} else {
-			b.WriteString(t.Format("15:04:05"))
-		}
+		text += strings.TrimSuffix(t.Format(time.TimeOnly), ":00")
 	}
-	if offset != "" {
-		b.WriteString(" " + offset)
+	if text += " " + offset; len(j.Next) > 3 {
+		text += " …"
 	}
-	if len(j.Next) > 3 {
-		b.WriteString(" …")
-	}
-	return b.String()
+	return text
 }

@@ -17,12 +17,7 @@ type spanFlags struct {
 
 // of is the app or the job, and the span, in the job's zone.
 func (c *spanFlags) of(e *conn) (app, job, zone string, from, to time.Time, err error) {
-	switch {
-	case c.What == "":
-	case kindOf(c.What) == appKind:
-		app = c.What
-	default:
-		job = c.What
+	if app, job = appOrJob(c.What); job != "" {
 		if zone, err = e.zoneOf(job); err != nil {
 			return "", "", "", from, to, err
 		}

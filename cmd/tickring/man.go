@@ -68,7 +68,11 @@ func commandPage(n *kong.Node) string {
 	var p roff
 	p.title("tickring-"+n.Name, n.Help)
 	p.section("Synopsis")
-	for _, leaf := range manLeaves(n) {
+	leaves := n.Leaves(true)
+	if len(leaves) == 0 {
+		leaves = []*kong.Node{n}
+	}
+	for _, leaf := range leaves {
 		p.line(".B " + escape("tickring "+leaf.Summary()))
 		p.line(".br")
 	}
@@ -83,19 +87,6 @@ func commandPage(n *kong.Node) string {
 	p.line(`.BR tickring (1)`)
 	p.text("for the flags of all commands and for all other commands.")
 	return p.String()
-}
-
-// manLeaves returns the visible commands without subcommands from n down.
-func manLeaves(n *kong.Node) (all []*kong.Node) {
-	for _, child := range n.Children {
-		if !child.Hidden {
-			all = append(all, manLeaves(child)...)
-		}
-	}
-	if len(all) == 0 {
-		return []*kong.Node{n}
-	}
-	return all
 }
 
 // roff is a page under construction, for the macros of man(7).
@@ -144,23 +135,8 @@ func (p *roff) item(term, text string) {
 
 func (p *roff) flags(list []*kong.Flag) {
 	for _, f := range manFlags(list) {
-		p.item(flagTerm(f), f.Help)
+		p.item(f.String(), f.Help)
 	}
-}
-
-// flagTerm returns a flag as the help shows it, such as "-o, --output=FORMAT".
-func flagTerm(f *kong.Flag) string {
-	term := "--" + f.Name
-	if f.Short != 0 {
-		term = "-" + string(f.Short) + ", " + term
-	}
-	if f.Tag != nil && f.Tag.Negatable != "" {
-		term = "--[no-]" + f.Name
-	}
-	if !f.IsBool() && !f.IsCounter() {
-		term += "=" + f.FormatPlaceHolder()
-	}
-	return term
 }
 
 func manFlags(list []*kong.Flag) (visible []*kong.Flag) {

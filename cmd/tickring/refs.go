@@ -42,6 +42,14 @@ func kindOf(text string) kind {
 	return jobKind
 }
 
+// appOrJob returns the name of an app as app, and each other name as job.
+func appOrJob(name string) (app, job string) {
+	if kindOf(name) == appKind {
+		return name, ""
+	}
+	return "", name
+}
+
 // jobName is the app and name of a job; a number is looked up.
 func (e *conn) jobName(text string) (app, name string, err error) {
 	app, name, ok := strings.Cut(text, "/")

@@ -24,13 +24,7 @@ type reportCmd struct {
 
 func (c *reportCmd) Run(e *conn) error {
 	params := client.GetReportParams{By: c.By, Each: c.Each, State: c.State, Reason: c.Reason, Zone: c.Zone}
-	switch {
-	case c.What == "":
-	case kindOf(c.What) == appKind:
-		params.App = c.What
-	default: // a number of a job that was deleted too
-		params.Job = c.What
-	}
+	params.App, params.Job = appOrJob(c.What) // a job by its number may be deleted
 	zone, err := report.Zone(c.Zone)
 	if err != nil {
 		return err

@@ -21,13 +21,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/server"
 )
 
@@ -177,29 +174,6 @@ func TestStrangerSaysLittle(t *testing.T) {
 	}
 }
 
-// TestDurations: the API and manifests write and read durations alike.
-func TestDurations(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(rapid.Int64Range(1, 400*24*3600*1000).Draw(t, "ms")) * time.Millisecond
-		spec := api.JobSpecOf(manage.JobSpec{Def: core.Def{Timeout: d}})
-		if got := manifest.FormatDuration(d); got != spec.Timeout {
-			t.Fatalf("%d ms: manifest writes %s, the API %s", d.Milliseconds(), got, spec.Timeout)
-		}
-		back, err := api.ManageJob(spec)
-		if err != nil || back.Def.Timeout != d {
-			t.Fatalf("%s: %s, %v", spec.Timeout, back.Def.Timeout, err)
-		}
-	})
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringMatching(`[0-9]{0,19}(d|h|m|s|ms|x|)([0-9]{1,3}(d|h|m|s|ms))?`).Draw(t, "text")
-		want, err1 := api.ParseDuration(text)
-		got, err2 := api.ManageJob(client.JobSpec{Timeout: text})
-		if text != "" && ((err1 == nil) != (err2 == nil) || err1 == nil && got.Def.Timeout != want) {
-			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)
-		}
-	})
-}
-
 func TestVersion(t *testing.T) {
 	build := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
@@ -332,22 +306,6 @@ func TestColorOfStates(t *testing.T) {
 		b.Reset()
 		e.printRuns(&client.RunPage{Runs: []client.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
 		check.Contains(t, b.String(), want, "%d ms", late)
-	}
-}
-
-func TestColorIsForPeople(t *testing.T) {
-	for _, output := range []string{"json", "yaml"} {
-		if (&Env{Globals: &Globals{Output: output, Color: "always"}}).colors() {
-			t.Errorf("%s has colors", output)
-		}
-	}
-}
-
-func TestColorOfACell(t *testing.T) {
-	var b bytes.Buffer
-	table(&b, [][]string{{"APP/JOB", "STATE", "WHY"}, {"shop/failed", "failed", "failed again"}}, paint{1, 1, "", red})
-	if want := "shop/failed   \x1b[31mfailed\x1b[0m   failed again\n"; !strings.HasSuffix(b.String(), want) {
-		t.Errorf("%q", b.String())
 	}
 }
 

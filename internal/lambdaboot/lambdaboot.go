@@ -96,7 +96,6 @@ type Config struct {
 	Functions send.Functions
 	SQS       send.Queues
 	Plan      plan.Options
-	Secrets   SecretOptions
 	// Box encrypts stored secrets; nil: secrets are stored unencrypted. Open sets Box.
 	Box *secretbox.Box
 
@@ -335,7 +334,7 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 		if name == "" {
 			return nil
 		}
-		return newSecret(params, name, create, c.Secrets)
+		return newSecret(params, name, create)
 	}
 	c.admin, c.read, c.report = named(c.Params.AdminToken, create), named(c.Params.ReadToken, create), named(c.Params.ReportKey, create)
 	if c.provider = named(c.Params.Provider, nil); c.provider != nil {
@@ -348,7 +347,7 @@ func (c *Config) secrets(params parameters, blank func(context.Context) (bool, e
 	}
 	if name := c.Params.SecretKey; name != "" {
 		c.Box = secretbox.New(core.Say("the parameter %s", name), func(ctx context.Context) (string, error) {
-			s := newSecret(params, name, create, c.Secrets) // not cached: a rotation changes it
+			s := newSecret(params, name, create) // not cached: a rotation changes it
 			s.check = func(string, string) error { return nil }
 			text, err := s.get(ctx)
 			if errors.Is(err, errMissing) {

@@ -2,11 +2,8 @@ package lambdaboot
 
 import (
 	"fmt"
-	"log/slog"
-	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -32,135 +29,64 @@ func with(pairs ...string) func(string) string {
 	return func(name string) string { return env[name] }
 }
 
-func TestReadDefaults(t *testing.T) {
-	c, err := Read(with(), Needs{})
+// readWith reads an environment with all required settings and some of the form NAME=value, and returns it as a text.
+func readWith(t *testing.T, vars []string) string {
+	var pairs []string
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		pairs = append(pairs, name, value)
+	}
+	c, err := Read(with(pairs...), Needs{})
+	if err != nil {
+		return err.Error()
+	}
+	c.secrets(&fakeParams{values: map[string]string{"/t/read-token": "read-token-of-the-parameter"}}, isBlank)
+	tokens, err := c.Tokens(t.Context())
 	check.OK(t, err)
-	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != 25*time.Second || c.Partitions != 16 ||
-		c.NoToken || len(c.Policy.Allow) > 0 ||
-		c.Level != slog.LevelInfo || c.Report() != "" || c.Plan != plan.AWS() {
-		t.Errorf("%+v", c)
-	}
+	return fmt.Sprintf("%+v\n%+v\nallow %v, loopback %t, no token %t\nvisibility %s, partitions %d, level %s, plan of AWS %t\n"+
+		"reports to %q, days of %s, runs at %q, results to %q, function %q", c.Names, tokens, c.Policy.Allow, c.Policy.AllowLoopback, c.NoToken,
+		c.Visibility, c.Partitions, c.Level, c.Plan == plan.AWS(), c.Report(), c.ReportZone, c.RunURL, c.Results, c.Function)
 }
 
-func TestReadAll(t *testing.T) {
-	c, err := Read(with("TICKRING_ADMIN_TOKEN", "token-of-an-administrator", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/",
-		"TICKRING_ALLOW",
-		"10.0.0.0/8, fd00::/8",
-		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn",
-		"TICKRING_RUN_URL", "https://jobs.example.com/runs/{run}",
-		"TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
-	check.OK(t, err)
-	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 ||
-		c.Level != slog.LevelWarn || c.Function != "tick" || c.RunURL != "https://jobs.example.com/runs/{run}" ||
-		!strings.HasSuffix(c.Results, "/results") {
-		t.Errorf("%+v", c)
+// TestRead: an environment makes a configuration, or one error names every missing or wrong setting. Loopback, which has Lambda's
+// runtime API, is only allowed if DynamoDB is on loopback too. Without an admin token nothing signs report URLs, so there are none.
+func TestRead(t *testing.T) {
+	const admin, read, loopback = "TICKRING_ADMIN_TOKEN=function-admin-token", "TICKRING_READ_TOKEN=read-token-of-the-tests",
+		"TICKRING_ALLOW_LOOPBACK=1"
+	cases := map[string][]string{
+		"defaults": {},
+		"all": {admin, read, "TICKRING_REPORT_URL=https://jobs.example.com/prod/", "TICKRING_ALLOW=10.0.0.0/8, fd00::/8",
+			"TICKRING_ALLOW_NO_TOKEN=1", "TICKRING_VISIBILITY=2m", "TICKRING_MAX_PARTITIONS=256", "TICKRING_LOG_LEVEL=warn",
+			"TICKRING_RUN_URL=https://jobs.example.com/runs/{run}", "TICKRING_REPORT_ZONE=Europe/Berlin",
+			"TICKRING_QUEUE_RESULTS=https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME=tick"},
+		"all wrong": {"TICKRING_QUEUE_FIRES=fires", "TICKRING_QUEUE_SLOW=slow", "TICKRING_QUEUE_CHECKS=https://",
+			"TICKRING_QUEUE_DEAD=arn:aws:sqs:us-east-1:1:dead", "TICKRING_ADMIN_TOKEN=nineteen-characters", "TICKRING_REPORT_URL=http://",
+			"TICKRING_ALLOW=10.0.0.1", "TICKRING_ALLOW_NO_TOKEN=yes", "TICKRING_VISIBILITY=1500ms", "TICKRING_MAX_PARTITIONS=257",
+			"TICKRING_LOG_LEVEL=loud", "TICKRING_QUEUE_RESULTS=results", "TICKRING_RUN_URL=https://jobs.example.com/runs"},
+		"short read token":          {admin, "TICKRING_READ_TOKEN=read-token"},
+		"read token of a parameter": {admin, "TICKRING_READ_TOKEN_PARAM=/t/read-token"},
+		"two read tokens":           {admin, read, "TICKRING_READ_TOKEN_PARAM=/t/read-token"},
+		"reports without a token":   {"TICKRING_REPORT_URL=https://jobs.example.com"},
+		"loopback":                  {loopback, "AWS_ENDPOINT_URL=http://127.0.0.1:4566"},
+		"loopback by name":          {loopback, "AWS_ENDPOINT_URL_DYNAMODB=http://localhost:8000"},
+		"loopback not asked for":    {"AWS_ENDPOINT_URL=http://127.0.0.1:4566"},
+		"loopback, DynamoDB of AWS": {loopback, "AWS_ENDPOINT_URL=http://127.0.0.1:4566",
+			"AWS_ENDPOINT_URL_DYNAMODB=https://dynamodb.us-east-1.amazonaws.com"},
+		"loopback, DynamoDB of a VPC": {loopback, "AWS_ENDPOINT_URL=https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"},
+		"loopback without endpoint":   {loopback},
 	}
-	if a := c.Policy.Allow; len(a) != 2 || a[0] != netip.MustParsePrefix("10.0.0.0/8") || a[1] != netip.MustParsePrefix("fd00::/8") {
-		t.Errorf("allowed networks %v", a)
+	for _, v := range []string{"VISIBILITY=0s", "VISIBILITY=12h1s", "VISIBILITY=60", "VISIBILITY=1s", "VISIBILITY=12h", "MAX_PARTITIONS=0",
+		"MAX_PARTITIONS=8x", "MAX_PARTITIONS=+8", "MAX_PARTITIONS=08", "MAX_PARTITIONS=1", "ADMIN_TOKEN=with a space",
+		"ADMIN_TOKEN=" + strings.Repeat("x", 513), "ADMIN_TOKEN=new\nline-token", "ADMIN_TOKEN=12345678901234567890", "ALLOW= , ",
+		"ALLOW_NO_TOKEN=0", "REPORT_URL=ftp://jobs.example.com", "REPORT_URL=jobs.example.com"} {
+		cases[fmt.Sprintf("%.40q", v)] = []string{"TICKRING_" + v}
 	}
-}
-
-// TestReadTokenIsChecked: without an admin token nothing can sign a report URL, so there are none. The read token is
-// checked like the admin token, and is unset without a setting.
-func TestReadTokenIsChecked(t *testing.T) {
 	texts := golden.New(t)
-	for name, c := range map[string]struct {
-		env   []string
-		read  string
-		fails bool
-	}{
-		"none":      {},
-		"one":       {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests"}, "read-token-of-the-tests", false},
-		"short":     {[]string{"TICKRING_READ_TOKEN", "read-token"}, "", true},
-		"parameter": {[]string{"TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "of-the-parameter", false},
-		"both": {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests", "TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "",
-			true},
-	} {
-		conf, err := Read(with(append(c.env, "TICKRING_ADMIN_TOKEN", "function-admin-token")...), Needs{AdminToken: true})
-		check.Equal(t, err != nil, c.fails, "%s: %v", name, err)
-		if err != nil {
-			texts.Equal(t, name, err.Error())
-			continue
-		}
-		if conf.Params.ReadToken != "" {
-			conf.read = &secret{value: "of-the-parameter", turn: make(chan struct{}, 1), o: SecretOptions{}.defaults()}
-		}
-		got, err := conf.Tokens(t.Context())
-		if want := (Tokens{"function-admin-token", c.read}); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+	for name, vars := range cases {
+		texts.Equal(t, name, readWith(t, vars))
 	}
-}
-
-func TestReportNeedsToken(t *testing.T) {
-	c, err := Read(with("TICKRING_REPORT_URL", "https://jobs.example.com"), Needs{})
-	if err != nil || c.Report() != "" {
-		t.Errorf("%q, %v", c.Report(), err)
-	}
-}
-
-// TestReadNamesAllThatIsWrong: one error names every missing or wrong setting.
-func TestReadNamesAllThatIsWrong(t *testing.T) {
-	texts := golden.New(t)
 	_, err := Read(func(string) string { return "" }, Needs{AdminToken: true})
 	texts.Equal(t, "nothing", fmt.Sprint(err))
-	_, err = Read(with("TICKRING_QUEUE_FIRES", "fires", "TICKRING_QUEUE_SLOW", "slow", "TICKRING_QUEUE_CHECKS", "https://",
-		"TICKRING_QUEUE_DEAD", "arn:aws:sqs:us-east-1:1:dead", "TICKRING_ADMIN_TOKEN", "nineteen-characters", "TICKRING_REPORT_URL", "http://",
-		"TICKRING_ALLOW", "10.0.0.1", "TICKRING_ALLOW_NO_TOKEN", "yes", "TICKRING_VISIBILITY", "1500ms", "TICKRING_MAX_PARTITIONS", "257",
-		"TICKRING_LOG_LEVEL", "loud", "TICKRING_QUEUE_RESULTS", "results", "TICKRING_RUN_URL", "https://jobs.example.com/runs"), Needs{})
-	texts.Equal(t, "all settings", fmt.Sprint(err))
-}
-
-func TestReadBounds(t *testing.T) {
-	texts := golden.New(t)
-	for _, c := range []struct{ name, value string }{
-		{"TICKRING_VISIBILITY", "0s"}, {"TICKRING_VISIBILITY", "12h1s"}, {"TICKRING_VISIBILITY", "60"},
-		{"TICKRING_MAX_PARTITIONS", "0"}, {"TICKRING_MAX_PARTITIONS", "8x"}, {"TICKRING_MAX_PARTITIONS", "+8"}, {"TICKRING_MAX_PARTITIONS", "08"},
-		{"TICKRING_ADMIN_TOKEN", "with a space"}, {"TICKRING_ADMIN_TOKEN", strings.Repeat("x", 513)}, {"TICKRING_ADMIN_TOKEN", "new\nline-token"},
-		{"TICKRING_REPORT_URL", "ftp://jobs.example.com"}, {"TICKRING_REPORT_URL", "jobs.example.com"},
-	} {
-		_, err := Read(with(c.name, c.value), Needs{})
-		texts.Equal(t, fmt.Sprintf("%s=%.30q", c.name, c.value), fmt.Sprint(err))
-	}
-	for _, c := range []struct{ name, value string }{
-		{"TICKRING_VISIBILITY", "1s"}, {"TICKRING_VISIBILITY", "12h"}, {"TICKRING_MAX_PARTITIONS", "1"}, {"TICKRING_ALLOW_NO_TOKEN", "0"},
-		{"TICKRING_ALLOW", " , "},
-		{"TICKRING_ADMIN_TOKEN", "12345678901234567890"}, {"TICKRING_REPORT_URL", "http://127.0.0.1:8080"},
-	} {
-		if _, err := Read(with(c.name, c.value), Needs{}); err != nil {
-			t.Errorf("%s=%q: %v", c.name, c.value, err)
-		}
-	}
-}
-
-// TestReadLoopback: loopback, which has Lambda's runtime API, is only allowed if DynamoDB is on loopback too.
-func TestReadLoopback(t *testing.T) {
-	for _, c := range []struct {
-		endpoint []string
-		ok       bool
-	}{
-		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"}, true},
-		{[]string{"AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000"}, true},
-		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566", "AWS_ENDPOINT_URL_DYNAMODB", "https://dynamodb.us-east-1.amazonaws.com"}, false},
-		{[]string{"AWS_ENDPOINT_URL", "https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"}, false},
-		{nil, false},
-	} {
-		cfg, err := Read(with(append(c.endpoint, "TICKRING_ALLOW_LOOPBACK", "1")...), Needs{})
-		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok &&
-			!strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK is allowed only if") {
-			t.Errorf("%v: %+v, %v; allowed: %t", c.endpoint, cfg.Policy, err, c.ok)
-		}
-	}
-	if cfg, err := Read(with("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"), Needs{}); err != nil || cfg.Policy.AllowLoopback {
-		t.Errorf("%+v, %v; it is asked for, never taken", cfg.Policy, err)
-	}
-}
-
-func TestReportKey(t *testing.T) {
-	a, b := Config{AdminToken: "one-token"}, Config{AdminToken: "another-token"}
-	if of := keyOf(t, &a); of == keyOf(t, &b) || len(of) != 32 || strings.Contains(of, "one-token") {
-		t.Error("the key does not follow from the token alone")
-	}
 }
 
 // TestOpen: Open fails on a wrong configuration before it creates clients, and names a missing region, which the SDK

@@ -3,10 +3,8 @@ package lambdaboot
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,84 +16,29 @@ import (
 
 	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
-// TestMetrics: a line has CloudWatch's format for metrics. A healthy function writes none.
+// TestMetrics: a line has CloudWatch's format for metrics. Each event that a user must handle also counts in the metric of its alarm.
+// Only the metrics of units cost money. A healthy function writes none.
 func TestMetrics(t *testing.T) {
-	var out bytes.Buffer
-	now := time.UnixMilli(1_795_000_000_123)
-	m := NewMetrics("Tickring-Scheduler", &out)
-	m.Put(now, map[string]float64{Recovered: 0, PlanningLag: 0})
-	NewMetrics("", &out).Put(now, map[string]float64{Recovered: 1})
-	if out.Len() > 0 {
-		t.Errorf("written for nothing: %s", out.String())
-	}
-	m.Put(now, map[string]float64{Recovered: 0, PlanningLag: 179.5})
-	var line struct {
-		AWS struct {
-			Timestamp         int64
-			CloudWatchMetrics []struct {
-				Namespace  string
-				Dimensions [][]string
-				Metrics    []struct{ Name, Unit string }
-			}
-		} `json:"_aws"`
-		Scheduler   string
-		PlanningLag float64
-	}
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
-		t.Fatalf("%v: %s", err, out.String())
-	}
-	d := line.AWS.CloudWatchMetrics[0]
-	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" ||
-		line.Scheduler != "Tickring-Scheduler" ||
-		len(d.Metrics) != 1 || d.Metrics[0].Name != "PlanningLag" || d.Metrics[0].Unit != "Seconds" || line.PlanningLag != 179.5 {
-		t.Errorf("%s", out.String())
-	}
-}
-
-// TestAlarmedEvents: each event that a user must handle counts in the metric of its alarm, and the line names the event. Only
-// the metrics of units cost money.
-func TestAlarmedEvents(t *testing.T) {
-	for _, c := range []struct {
-		values  map[string]float64
-		metrics string
-		adds    float64
-	}{
-		{map[string]float64{Recovered: 2, PlanningLag: 5}, "PlanningLag Problems Recovered", 2},
-		{map[string]float64{NotificationsDropped: 1}, "NotificationsDropped Problems", 1},
-		{map[string]float64{DeadLetters: 3}, "Problems", 3},
-		{map[string]float64{FunctionErrors: 1}, "Faults", 1},
-		{map[string]float64{TableThrottles: 2}, "Faults", 6},
-		{map[string]float64{PlanningLag: 180}, "PlanningLag", 0},
-		{map[string]float64{PlanningLag: 180.5}, "Faults PlanningLag", 3},
-		{map[string]float64{Failed: 1}, "Failed", 0},
+	texts, now := golden.New(t), time.UnixMilli(1_795_000_000_123)
+	for name, values := range map[string]map[string]float64{
+		"healthy":                {Recovered: 0, PlanningLag: 0},
+		"recovered runs":         {Recovered: 2, PlanningLag: 5},
+		"dropped notification":   {NotificationsDropped: 1},
+		"dead letters":           {DeadLetters: 3},
+		"failed invocation":      {FunctionErrors: 1},
+		"throttled requests":     {TableThrottles: 2},
+		"normal planning lag":    {Recovered: 0, PlanningLag: 180},
+		"long planning lag":      {PlanningLag: 180.5},
+		"failed chain of a user": {Failed: 1},
 	} {
 		var out bytes.Buffer
-		NewMetrics("prod", &out).Put(time.Now(), c.values)
-		var line struct {
-			AWS struct {
-				CloudWatchMetrics []struct{ Metrics []struct{ Name string } }
-			} `json:"_aws"`
-		}
-		var fields map[string]any
-		check.OK(t, errors.Join(json.Unmarshal(out.Bytes(), &line), json.Unmarshal(out.Bytes(), &fields)))
-		var names []string
-		for _, m := range line.AWS.CloudWatchMetrics[0].Metrics {
-			names = append(names, m.Name)
-		}
-		slices.Sort(names)
-		sum, _ := fields[Problems].(float64)
-		if f, ok := fields[Faults].(float64); ok {
-			sum += f
-		}
-		if strings.Join(names, " ") != c.metrics || sum != c.adds {
-			t.Errorf("%v: metrics %v, adds %v; want %s, %v", c.values, names, sum, c.metrics, c.adds)
-		}
-		for name, v := range c.values {
-			check.Equal[any](t, fields[name], v, "%v: the field %s of the line %s", c.values, name, &out)
-		}
+		NewMetrics("", &out).Put(now, values)
+		NewMetrics("Tickring-Scheduler", &out).Put(now, values)
+		texts.Equal(t, name, out.String())
 	}
 }
 

@@ -1,7 +1,6 @@
 package lambdaboot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,22 +23,14 @@ type parameters interface {
 	PutParameter(context.Context, *ssm.PutParameterInput, ...func(*ssm.Options)) (*ssm.PutParameterOutput, error)
 }
 
-// SecretOptions limits the time to read a secret. A zero field means its default. An AWS account allows 40 reads in
-// each second, and many functions that start together read at once. With the defaults, hundreds of functions succeed.
-type SecretOptions struct {
-	Attempt time.Duration // timeout of one request; default: 3 s
-	Within  time.Duration // maximum time for all attempts of one caller; default: 20 s
-	// BackoffMin is the first delay between attempts, which doubles up to BackoffMax; half of each delay is random;
-	// default: 500 ms.
-	BackoffMin time.Duration
-	BackoffMax time.Duration // default: 4 s
-}
-
-func (o SecretOptions) defaults() SecretOptions {
-	o.Attempt, o.Within = cmp.Or(o.Attempt, 3*time.Second), cmp.Or(o.Within, 20*time.Second)
-	o.BackoffMin, o.BackoffMax = cmp.Or(o.BackoffMin, 500*time.Millisecond), cmp.Or(o.BackoffMax, 4*time.Second)
-	return o
-}
+// Limits of the time to read a secret. An AWS account allows 40 reads in each second, and many functions that start together read
+// at once. With these limits, hundreds of functions succeed.
+const (
+	secretAttempt = 3 * time.Second  // timeout of one request
+	secretWithin  = 20 * time.Second // maximum time for all attempts of one caller
+	// secretBackoffMin is the first delay between attempts, which doubles up to secretBackoffMax; half of each delay is random.
+	secretBackoffMin, secretBackoffMax = 500 * time.Millisecond, 4 * time.Second
+)
 
 // secret is a parameter that is read when first needed, and then cached. An error is returned only to its caller: the next
 // one reads again.
@@ -48,16 +39,15 @@ type secret struct {
 	name   string
 	check  func(name, value string) error
 	create func(context.Context) error // creates the parameter if it is missing; nil: another function does
-	o      SecretOptions
-	turn   chan struct{} // holds one value: the sender owns the fields below
+	turn   chan struct{}               // holds one value: the sender owns the fields below
 	value  string
 	err    error // of the last read
 	tries  int
 	next   time.Time // no read before this time
 }
 
-func newSecret(params parameters, name string, create func(context.Context) error, o SecretOptions) *secret {
-	return &secret{params: params, name: name, check: core.CheckToken, create: create, o: o.defaults(), turn: make(chan struct{}, 1)}
+func newSecret(params parameters, name string, create func(context.Context) error) *secret {
+	return &secret{params: params, name: name, check: core.CheckToken, create: create, turn: make(chan struct{}, 1)}
 }
 
 // creator returns the function that creates the missing ones of the parameters in p.Create, in their order, with random
@@ -95,7 +85,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 	if s == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.Within)
+	ctx, cancel := context.WithTimeout(ctx, secretWithin)
 	defer cancel()
 	select {
 	case s.turn <- struct{}{}:
@@ -120,7 +110,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 			return "", errors.Join(s.err, err)
 		}
 		if s.value, s.err = value, err; err != nil {
-			wait := min(s.o.BackoffMin<<min(s.tries, 10), s.o.BackoffMax)
+			wait := min(secretBackoffMin<<min(s.tries, 10), secretBackoffMax)
 			s.next, s.tries = time.Now().Add(wait/2+rand.N(wait/2)), s.tries+1
 		}
 	}
@@ -131,7 +121,7 @@ var errMissing = errors.New("does not exist: the functions `api` and `tick` crea
 
 // ask reads once: get spreads retries over all callers.
 func (s *secret) ask(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Attempt)
+	ctx, cancel := context.WithTimeout(ctx, secretAttempt)
 	defer cancel()
 	out, err := s.params.GetParameter(ctx, &ssm.GetParameterInput{Name: &s.name, WithDecryption: aws.Bool(true)},
 		func(o *ssm.Options) { o.Retryer = aws.NopRetryer{} })

@@ -346,8 +346,7 @@ func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput,
 // TestSecretOfACallerThatLeaves: a client that disconnects causes no failure for others.
 func TestSecretOfACallerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil,
-			SecretOptions{})
+		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		if _, err := s.get(ctx); !errors.Is(err, context.Canceled) {

@@ -2,10 +2,7 @@ package wiring_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"github.com/tickring/tickring/internal/poller"
-	"github.com/tickring/tickring/store"
 	"log/slog"
 	"slices"
 	"sync"
@@ -24,11 +21,13 @@ import (
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/notificationtext"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 )
 
 // told is a deployment with all parts that send notifications, run as by a server, with one job, one executor and one
@@ -45,7 +44,6 @@ type told struct {
 	idle    bool  // no process plans or sends
 	answer  dispatch.Answer
 	answers func(*core.Run) dispatch.Answer // replaces answer; nil: answer
-	silent  bool                            // the executor answers no request
 	hangs   bool                            // the executor answers no log request until the client gives up
 	slow    time.Duration                   // how long a channel takes to answer
 	sent    []core.RunID
@@ -195,24 +193,13 @@ func (r *told) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
 	return r.answer
 }
 
-func (r *told) asked() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.silent {
-		return errors.New("no answer")
-	}
-	return nil
-}
+func (r *told) Beat(context.Context, *core.App, string) error { return nil }
 
-func (r *told) Beat(context.Context, *core.App, string) error { return r.asked() }
+func (r *told) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
 
-func (r *told) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
-	return false, r.asked()
-}
+func (r *told) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
 
-func (r *told) Kill(context.Context, *core.App, string, core.JobID) error { return r.asked() }
-
-func (r *told) Limit(context.Context, string) (time.Duration, error) { return time.Minute, r.asked() }
+func (r *told) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
 
 func (r *told) Log(ctx context.Context, _ *core.App, _ *core.Run, _ int) (text string, next int, end bool, err error) {
 	r.mu.Lock()
@@ -283,36 +270,6 @@ func job(on ...core.Event) (s manage.JobSpec) {
 }
 
 var minutely = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
-
-// TestTellsLost: users are notified of a run without a known result once the watchdog closes it as lost.
-func TestTellsLost(t *testing.T) {
-	tells(t, job(core.EventLost), func(r *told) {
-		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
-		id := r.trigger()
-		r.heard(time.Minute)
-		r.set(func() { r.silent = true })
-		list := r.heard(time.Hour, "lost 1")
-		if run := r.run(id); list[0].Run != id || run.State != core.Lost || run.Owing() {
-			t.Fatalf("the notice is %+v, the run %+v", list[0], run)
-		}
-	})
-}
-
-// TestTellsSkippedByClose: a run is skipped because another run of its job is running.
-func TestTellsSkippedByClose(t *testing.T) {
-	spec := job(core.EventSkipped)
-	spec.Def.Overlap = core.Overlap{Limit: 1, Full: core.FullSkip}
-	tells(t, spec, func(r *told) {
-		r.set(func() { r.answer = dispatch.Answer{Kind: dispatch.AnswerAccepted} })
-		r.trigger()
-		r.heard(10 * time.Second)
-		id := r.trigger()
-		list := r.heard(time.Minute, "skipped 1")
-		if list[0].Run != id || list[0].Reason != core.ReasonOverlap {
-			t.Fatalf("the notice is %+v", list[0])
-		}
-	})
-}
 
 // bothLanguages returns a notification as its readers get it, in English and in Chinese.
 func bothLanguages(t *testing.T, m core.Message) string {
@@ -386,31 +343,6 @@ func TestTellsSlowShard(t *testing.T) {
 		list := r.heard(2*time.Minute+time.Second, "slow 1")
 		if run := r.run(list[0].Run); run.Shard.Of != id {
 			t.Fatalf("the notice is of %+v, want a shard of %d", run, id)
-		}
-	})
-}
-
-// TestTellsRecovered: the first success notifies with the number of failures before it.
-func TestTellsRecovered(t *testing.T) {
-	texts := golden.New(t)
-	tells(t, job(core.EventRecovered), func(r *told) {
-		for n := 3; n > 0; n-- {
-			r.set(func() { r.answer = failing })
-			for range n {
-				r.trigger()
-				r.heard(time.Minute)
-			}
-			r.set(func() {
-				r.answer, r.got = succeeding, nil
-			})
-			id := r.trigger()
-			list := r.heard(5*time.Minute, "recovered 1")
-			if list[0].Run != id || list[0].Times != n {
-				t.Fatalf("after %d failures the notice is %+v", n, list[0])
-			}
-			texts.Equal(t, fmt.Sprintf("recovered after %d", n), bothLanguages(t, list[0]))
-			r.set(func() { r.got = nil })
-			r.heard(time.Hour) // the quiet period
 		}
 	})
 }
