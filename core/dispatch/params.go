@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/store"
 )
 
 // params returns the parameters to send: the trigger's, byte for byte, or else the job's.
@@ -31,10 +33,7 @@ func (it *item) params() (string, error) {
 }
 
 // A job's last success is sought among its newest planned runs and its newest numbered runs (retries, manual triggers).
-const (
-	successRuns   = 300
-	successAtOnce = 16 // jobs that are read in parallel
-)
+const successRuns = 300
 
 // successFor limits the reads for templates, which happen before the batch claims anything.
 const successFor = time.Second
@@ -61,7 +60,7 @@ func (b *batch) templates(ctx context.Context) {
 		if err != nil {
 			it.phase = damaged(it, fmt.Errorf("the template of job %d: %w", it.job.Def.ID, err))
 		} else if t.NeedsLastSuccess() {
-			found[it.job.Def.ID] = &success{err: core.ErrThrottled}
+			found[it.job.Def.ID] = &success{}
 			of = append(of, it)
 		}
 	}
@@ -70,20 +69,11 @@ func (b *batch) templates(ctx context.Context) {
 	}
 	reads, cancel := context.WithTimeout(ctx, successFor)
 	defer cancel()
-	var all sync.WaitGroup
-	places := make(chan struct{}, successAtOnce)
-	for id, last := range found {
-		all.Go(func() {
-			select {
-			case places <- struct{}{}:
-			case <-reads.Done():
-				return
-			}
-			defer func() { <-places }()
-			last.at, last.err = b.lastSuccess(reads, id)
-		})
-	}
-	all.Wait()
+	jobs := slices.Collect(maps.Keys(found))
+	store.AtOnce(len(jobs), func(i int) {
+		last := found[jobs[i]]
+		last.at, last.err = b.lastSuccess(reads, jobs[i])
+	})
 	for _, it := range of {
 		switch last := found[it.job.Def.ID]; {
 		case last.err == nil:
