@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -85,27 +84,21 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	if err != nil {
 		return found
 	}
-	var all sync.WaitGroup
-	places := make(chan struct{}, f.o.Together)
-	for i, s := range jobs {
+	store.AtOnce(len(jobs), func(i int) {
+		s := jobs[i]
 		if s.State != core.Started || s.Tail != 0 || bad[s.App] != nil {
-			continue
+			return
 		}
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
-			if err != nil {
-				f.o.Log.Warn("expected runs of a job not compared", "job", s.ID, "err", err)
-				return
-			}
-			for _, l := range c.Lost {
-				f.o.Log.Error("scheduled time without run or record found: it is sent again", "job", s.ID, "run", l.Run, "scheduledAt", l.At)
-			}
-			found[i] = c
-		})
-	}
-	all.Wait()
+		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
+		if err != nil {
+			f.o.Log.Warn("expected runs of a job not compared", "job", s.ID, "err", err)
+			return
+		}
+		for _, l := range c.Lost {
+			f.o.Log.Error("scheduled time without run or record found: it is sent again", "job", s.ID, "run", l.Run, "scheduledAt", l.At)
+		}
+		found[i] = c
+	})
 	return found
 }
 

@@ -20,8 +20,6 @@ type Options struct {
 	// After is how long after its due time a run must be stored. 0: nothing is compared. Use 0 for stores that cannot lose a
 	// message but keep its runs.
 	After time.Duration
-	// Together is the number of jobs compared in parallel.
-	Together int // default: 16
 	// HealEvery is the minimum interval between two scans of all jobs for lost runs.
 	HealEvery time.Duration // default: 15 min
 	// Now, Plan and Log have the values of the ticker's options.
@@ -36,7 +34,6 @@ type Finder struct {
 }
 
 func New(s *store.Store, o Options) *Finder {
-	o.Together = cmp.Or(o.Together, 16)
 	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)
 	return &Finder{s, o}
 }
