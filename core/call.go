@@ -138,13 +138,10 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 	}
 	out := *c
 	out.Headers = maps.Clone(c.Headers)
-	none := func(field string) error {
-		return Invalid(field, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
-	}
 	for _, name := range c.Hidden {
 		if out.Headers[name] == AsStored {
 			if !slices.Contains(old.Hidden, name) {
-				return nil, none("call.headers." + name)
+				return nil, notStored("call.headers." + name)
 			}
 			out.Headers[name] = old.Headers[name]
 		}
@@ -154,7 +151,7 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		switch {
 		case *s.text != AsStored:
 		case *was[i].text == "":
-			return nil, none(s.field)
+			return nil, notStored(s.field)
 		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // a user who changes the URL must not send the stored secret there
 			return nil, Invalid(s.field, AsStored, "the stored secret belongs to another `tokenUrl`: set the secret again")
 		default:
@@ -162,6 +159,11 @@ func (c *Call) Kept(old *Call) (*Call, error) {
 		}
 	}
 	return &out, nil
+}
+
+// notStored returns the error for AsStored in a field for which no secret is stored.
+func notStored(field string) *Error {
+	return Invalid(field, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
 }
 
 type secretField struct {
@@ -251,8 +253,8 @@ func (c *Call) validate() error {
 	if c == nil {
 		return nil
 	}
-	if len(c.Headers) > MaxHeaders {
-		return Invalid("call.headers", strconv.Itoa(len(c.Headers))+" headers", "at most %d are allowed", MaxHeaders)
+	if err := atMost("call.headers", len(c.Headers), "headers", MaxHeaders); err != nil {
+		return err
 	}
 	size := len(c.Auth.Bearer) + len(c.Auth.Basic.Password) + len(c.Auth.OAuth.ClientSecret)
 	names := map[string]bool{}
@@ -284,25 +286,26 @@ func (c *Call) validate() error {
 			return Invalid("call.hidden", name, "'call.headers' does not contain this header")
 		}
 	}
-	if size > MaxCall {
-		return Invalid("call", fmt.Sprintf("%d bytes", size), "headers and secrets together can have at most %d bytes", MaxCall)
-	}
-	if len(c.Expect) > MaxExpect {
-		return Invalid("call.expect", strconv.Itoa(len(c.Expect))+" statuses", "at most %d are allowed", MaxExpect)
+	if err := cmp.Or(
+		when(size > MaxCall, Invalid("call", fmt.Sprintf("%d bytes", size), "headers and secrets together can have at most %d bytes", MaxCall)),
+		atMost("call.expect", len(c.Expect), "statuses", MaxExpect),
+	); err != nil {
+		return err
 	}
 	for i, status := range c.Expect {
 		field := fmt.Sprintf("call.expect[%d]", i)
-		if status < 200 || status > 599 {
-			return Invalid(field, strconv.Itoa(status), "allowed values: whole numbers from %d to %d", 200, 599)
-		}
-		if slices.Index(c.Expect, status) != i {
-			return Invalid(field, strconv.Itoa(status), "named twice")
+		if err := cmp.Or(
+			when(status < 200 || status > 599, Invalid(field, strconv.Itoa(status), "allowed values: whole numbers from %d to %d", 200, 599)),
+			when(slices.Index(c.Expect, status) != i, Invalid(field, strconv.Itoa(status), "named twice")),
+		); err != nil {
+			return err
 		}
 	}
-	if c.MaxAnswer != 0 && (c.MaxAnswer < MinMaxAnswer || c.MaxAnswer > MaxAnswer) {
-		return Invalid("call.maxAnswer", strconv.FormatInt(c.MaxAnswer, 10), "allowed values: 1KB to 16MB")
-	}
-	return c.Auth.validate()
+	return cmp.Or(
+		when(c.MaxAnswer != 0 && (c.MaxAnswer < MinMaxAnswer || c.MaxAnswer > MaxAnswer),
+			Invalid("call.maxAnswer", strconv.FormatInt(c.MaxAnswer, 10), "allowed values: 1KB to 16MB")),
+		c.Auth.validate(),
+	)
 }
 
 func (a *Auth) validate() error {
@@ -325,15 +328,17 @@ func (a *Auth) validate() error {
 			len(a.OAuth.TokenURL) > MaxAddress {
 			return Invalid("call.auth.oauth.tokenUrl", a.OAuth.TokenURL, "expected a URL such as https://login.example.com/oauth/token")
 		}
-		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"clientSecret", a.OAuth.ClientSecret}} {
-			if f.text == "" {
-				return Invalid("call.auth.oauth."+f.field, "", "required")
-			}
+		short := func(field, text string) error {
+			return when(len(text) > MaxTitle || !printable(text),
+				Invalid(field, text, "at most %d printable ASCII characters are allowed", MaxTitle))
 		}
-		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"scope", a.OAuth.Scope}} {
-			if len(f.text) > MaxTitle || !printable(f.text) {
-				return Invalid("call.auth.oauth."+f.field, f.text, "at most %d printable ASCII characters are allowed", MaxTitle)
-			}
+		if err := cmp.Or(
+			when(a.OAuth.ClientID == "", Invalid("call.auth.oauth.clientId", "", "required")),
+			when(a.OAuth.ClientSecret == "", Invalid("call.auth.oauth.clientSecret", "", "required")),
+			short("call.auth.oauth.clientId", a.OAuth.ClientID),
+			short("call.auth.oauth.scope", a.OAuth.Scope),
+		); err != nil {
+			return err
 		}
 	}
 	for _, s := range a.secrets() {

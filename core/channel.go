@@ -146,7 +146,7 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 		switch {
 		case *secret != AsStored:
 		case was == "":
-			return Invalid(field, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
+			return notStored(field)
 		case !there:
 			return Invalid(field, AsStored, "the stored secret belongs to another address: set the secret again")
 		default:
@@ -154,14 +154,14 @@ func (c Channel) Kept(old Channel) (Channel, error) {
 		}
 		return nil
 	}
-	if err := keep(string(c.Kind)+".url", &c.URL, old.URL, true); err != nil {
-		return c, err
-	}
-	if err := keep(string(c.Kind)+".secret", &c.Secret, old.Secret, c.URL == old.URL); err != nil {
-		return c, err
-	}
 	s, o := &c.Email.SMTP, old.Email.SMTP
-	return c, keep("email.smtp.password", &s.Password, o.Password, s.Host == o.Host && s.Port == o.Port && s.TLS == o.TLS)
+	sameURL := c.URL == old.URL || c.URL == AsStored
+	err := cmp.Or(
+		keep(string(c.Kind)+".url", &c.URL, old.URL, true),
+		keep(string(c.Kind)+".secret", &c.Secret, old.Secret, sameURL),
+		keep("email.smtp.password", &s.Password, o.Password, s.Host == o.Host && s.Port == o.Port && s.TLS == o.TLS),
+	)
+	return c, err
 }
 
 // Equal reports whether two channels are equal, ignoring Rev, Tested and Created.
@@ -249,34 +249,22 @@ func (e *Email) validate() error {
 	}
 	for i, to := range e.To {
 		field := fmt.Sprintf("email.to[%d]", i)
-		if err := checkMail(field, to); err != nil {
+		if err := cmp.Or(checkMail(field, to), when(slices.Index(e.To, to) != i, Invalid(field, to, "named twice"))); err != nil {
 			return err
 		}
-		if slices.Index(e.To, to) != i {
-			return Invalid(field, to, "named twice")
-		}
-	}
-	if err := checkMail("email.from", e.From); err != nil {
-		return err
 	}
 	s := &e.SMTP
-	if !hostname(s.Host) {
-		return Invalid("email.smtp.host", s.Host, "expected the name or IP address of a server, such as mail.example.com")
-	}
-	if s.Port < 1 || s.Port > 65535 {
-		return Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed values: 1 to 65535")
-	}
-	if err := cmp.Or(oneOf("email.smtp.tls", s.TLS, SMTPTLSs), text("email.smtp.user", s.User, MaxTitle)); err != nil {
-		return err
-	}
-	switch {
-	case (s.User == "") != (s.Password == ""):
-		return Invalid("email.smtp.user", s.User, "set both user and password, or neither")
-	case s.Password != "" && s.TLS == TLSNone:
-		return Invalid("email.smtp.tls", string(s.TLS),
-			"passwords are never sent unencrypted: remove the password, or set `tls` to `starttls` or `implicit`")
-	}
-	return nil
+	return cmp.Or(
+		checkMail("email.from", e.From),
+		when(!hostname(s.Host),
+			Invalid("email.smtp.host", s.Host, "expected the name or IP address of a server, such as mail.example.com")),
+		when(s.Port < 1 || s.Port > 65535, Invalid("email.smtp.port", strconv.Itoa(s.Port), "allowed values: 1 to 65535")),
+		oneOf("email.smtp.tls", s.TLS, SMTPTLSs),
+		text("email.smtp.user", s.User, MaxTitle),
+		when((s.User == "") != (s.Password == ""), Invalid("email.smtp.user", s.User, "set both user and password, or neither")),
+		when(s.Password != "" && s.TLS == TLSNone, Invalid("email.smtp.tls", string(s.TLS),
+			"passwords are never sent unencrypted: remove the password, or set `tls` to `starttls` or `implicit`")),
+	)
 }
 
 // checkMail returns an error unless address is a mail address that fits one header line.

@@ -1,9 +1,9 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -138,16 +138,13 @@ func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 }
 
 func (d *Def) validateAfter() error {
-	if len(d.After) > MaxParents {
-		return Invalid("after", strconv.Itoa(len(d.After))+" jobs", "at most %d are allowed", MaxParents)
-	}
-	if d.Within != 0 {
-		if len(d.After) == 0 {
-			return Invalid("within", FormatDuration(d.Within), "a join (within) needs at least one parent job")
-		}
-		if err := bounded("within", d.Within, MinWithin, MaxWithin); err != nil {
-			return err
-		}
+	if err := cmp.Or(
+		atMost("after", len(d.After), "jobs", MaxParents),
+		when(d.Within != 0 && len(d.After) == 0,
+			Invalid("within", FormatDuration(d.Within), "a join (within) needs at least one parent job")),
+		when(d.Within != 0, bounded("within", d.Within, MinWithin, MaxWithin)),
+	); err != nil {
+		return err
 	}
 	seen := map[string]bool{}
 	for i, p := range d.After {
@@ -156,20 +153,14 @@ func (d *Def) validateAfter() error {
 		if !is {
 			return Invalid(field+".job", p.Job, "write a job as APP/NAME")
 		}
-		if err := CheckAppName(field+".job", app); err != nil {
+		if err := cmp.Or(
+			CheckAppName(field+".job", app),
+			CheckName(field+".job", name),
+			oneOf(field+".when", p.When, Upons),
+			when(p.Job == d.App+"/"+d.Name, Invalid(field+".job", p.Job, "a job cannot be its own parent")),
+			when(seen[p.Job], Invalid(field+".job", p.Job, "named twice: `when: finished` covers success and failure")),
+		); err != nil {
 			return err
-		}
-		if err := CheckName(field+".job", name); err != nil {
-			return err
-		}
-		if err := oneOf(field+".when", p.When, Upons); err != nil {
-			return err
-		}
-		switch {
-		case p.Job == d.App+"/"+d.Name:
-			return Invalid(field+".job", p.Job, "a job cannot be its own parent")
-		case seen[p.Job]:
-			return Invalid(field+".job", p.Job, "named twice: `when: finished` covers success and failure")
 		}
 		seen[p.Job] = true
 	}

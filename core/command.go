@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -80,7 +81,7 @@ func (c *Command) Kept(old *Command) (*Command, error) {
 		switch {
 		case out.Env[name] != AsStored:
 		case old == nil || !slices.Contains(old.Hidden, name):
-			return nil, Invalid("command.env."+name, AsStored, "the value stands for the stored secret, but no secret is stored: set the secret")
+			return nil, notStored("command.env." + name)
 		case c.Line != old.Line || c.Dir != old.Dir || c.User != old.User:
 			return nil, Invalid("command.env."+name, AsStored, "the stored secret belongs to another `line`, `dir` or `user`: "+
 				"set the secret again")
@@ -95,31 +96,23 @@ func (c *Command) validate() error {
 	if c == nil {
 		return nil
 	}
-	if err := plain("command.line", c.Line, MaxLine); err != nil {
-		return err
-	}
-	if strings.TrimSpace(c.Line) == "" {
-		return Invalid("command.line", c.Line, "required: the command line for /bin/sh")
-	}
-	if err := plain("command.dir", c.Dir, MaxDir); err != nil {
-		return err
-	}
-	if c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir) {
-		return Invalid("command.dir", c.Dir, "expected an absolute path without the elements `.` and `..`, such as "+
-			"/var/backups")
-	}
-	if c.User != "" && !userName.MatchString(c.User) {
-		return Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")
-	}
-	if c.MaxOutput != 0 && (c.MaxOutput < MinMaxOutput || c.MaxOutput > MaxMaxOutput) {
-		return Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed values: 1KB to 64MB")
-	}
-	return c.validateEnv()
+	return cmp.Or(
+		plain("command.line", c.Line, MaxLine),
+		when(strings.TrimSpace(c.Line) == "", Invalid("command.line", c.Line, "required: the command line for /bin/sh")),
+		plain("command.dir", c.Dir, MaxDir),
+		when(c.Dir != "" && (!path.IsAbs(c.Dir) || path.Clean(c.Dir) != c.Dir), Invalid("command.dir", c.Dir,
+			"expected an absolute path without the elements `.` and `..`, such as /var/backups")),
+		when(c.User != "" && !userName.MatchString(c.User),
+			Invalid("command.user", c.User, "the name of a system user has 1 to 32 characters of a-z A-Z 0-9 . _ -")),
+		when(c.MaxOutput != 0 && (c.MaxOutput < MinMaxOutput || c.MaxOutput > MaxMaxOutput),
+			Invalid("command.maxOutput", strconv.FormatInt(c.MaxOutput, 10), "allowed values: 1KB to 64MB")),
+		c.validateEnv(),
+	)
 }
 
 func (c *Command) validateEnv() error {
-	if len(c.Env) > MaxEnv {
-		return Invalid("command.env", strconv.Itoa(len(c.Env))+" variables", "at most %d are allowed", MaxEnv)
+	if err := atMost("command.env", len(c.Env), "variables", MaxEnv); err != nil {
+		return err
 	}
 	size := len(c.Line) + len(c.Dir)
 	for name, value := range c.Env {

@@ -242,13 +242,7 @@ type DueItem struct {
 }
 
 func (d DueItem) Less(o DueItem) bool {
-	if d.PlanAt != o.PlanAt {
-		return d.PlanAt < o.PlanAt
-	}
-	if d.Job != o.Job {
-		return d.Job < o.Job
-	}
-	return d.Run < o.Run
+	return cmp.Or(cmp.Compare(d.PlanAt, o.PlanAt), cmp.Compare(d.Job, o.Job), cmp.Compare(d.Run, o.Run)) < 0
 }
 
 // Tombstone is the record of a deleted job. The tombstone is kept while a message of the job can still be on the

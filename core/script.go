@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -94,22 +95,16 @@ func (d *Def) validateScript() error {
 	if s == nil {
 		return nil
 	}
-	if err := cmp.Or(oneOf("script.kind", s.Kind, ScriptKinds), text("script.note", s.Note, MaxNote)); err != nil {
-		return err
-	}
-	if d.Handler != "" {
-		return Invalid("handler", d.Handler, "leave this field out: a job has either a handler or a script")
-	}
-	if d.Command != nil {
-		return Invalid("command", "", "leave this field out: a job has either a script or a command")
-	}
-	if hash, err := hex.DecodeString(s.Hash); err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash {
-		return Invalid("script.hash", s.Hash, "expected the SHA-256 of a script source: 64 characters from 0-9 and a-f")
-	}
-	if d.Call != nil {
-		return Invalid("call", "", "leave this field out: scripts are not called over HTTP")
-	}
-	return nil
+	hash, err := hex.DecodeString(s.Hash)
+	return cmp.Or(
+		oneOf("script.kind", s.Kind, ScriptKinds),
+		text("script.note", s.Note, MaxNote),
+		when(d.Handler != "", Invalid("handler", d.Handler, "leave this field out: a job has either a handler or a script")),
+		when(d.Command != nil, Invalid("command", "", "leave this field out: a job has either a script or a command")),
+		when(err != nil || len(hash) != sha256.Size || strings.ToLower(s.Hash) != s.Hash,
+			Invalid("script.hash", s.Hash, "expected the SHA-256 of a script source: 64 characters from 0-9 and a-f")),
+		when(d.Call != nil, Invalid("call", "", "leave this field out: scripts are not called over HTTP")),
+	)
 }
 
 // Scripts is the record of the earlier versions of a job's script.
@@ -124,13 +119,11 @@ type Scripts struct {
 	Stored map[string]int64 `json:"stored,omitempty"`
 }
 
+// Clone returns a deep copy of s. Its Stored is never nil.
 func (s Scripts) Clone() Scripts {
-	s.Old = slices.Clone(s.Old)
 	stored := make(map[string]int64, len(s.Stored))
-	for hash, at := range s.Stored {
-		stored[hash] = at
-	}
-	s.Stored = stored
+	maps.Copy(stored, s.Stored)
+	s.Old, s.Stored = slices.Clone(s.Old), stored
 	return s
 }
 

@@ -134,11 +134,9 @@ func (n Notify) Validate(path string) error {
 		return Invalid(path+".to", strconv.Itoa(len(n.To)), "at most %d channels are allowed", MaxNotifyTo)
 	}
 	for i, name := range n.To {
-		if err := CheckName(fmt.Sprintf("%s.to[%d]", path, i), name); err != nil {
+		field := fmt.Sprintf("%s.to[%d]", path, i)
+		if err := cmp.Or(CheckName(field, name), when(slices.Contains(n.To[:i], name), Invalid(field, name, "named twice"))); err != nil {
 			return err
-		}
-		if slices.Contains(n.To[:i], name) {
-			return Invalid(fmt.Sprintf("%s.to[%d]", path, i), name, "named twice")
 		}
 	}
 	for i, e := range n.On {
@@ -218,13 +216,8 @@ func (j *Job) Validate() error {
 		d.Retry.validate(),
 		d.validateAfter(),
 		d.Notify.Validate("notify"),
-	); err != nil {
-		return err
-	}
-	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
-		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed values: 1 to %d failures in a row", MaxPauseAfter)
-	}
-	if err := cmp.Or(
+		when(d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter,
+			Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), "allowed values: 1 to %d failures in a row", MaxPauseAfter)),
 		bounded("grace", s.Grace, time.Second, MaxGrace),
 		bounded("deadline", s.Deadline, 0, MaxDeadline),
 		bounded("timeout", d.Timeout, 0, MaxTimeout),
@@ -239,18 +232,25 @@ func (j *Job) Validate() error {
 	if d.Keep.Days != KeepForever && (d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays) {
 		return Invalid("retention.days", strconv.Itoa(d.Keep.Days), "allowed values: 1 to %d; 0 keeps them forever", MaxKeepDays)
 	}
-	if d.Keep.Log == "" {
-		return nil
+	return when(d.Keep.Log != "", oneOf("retention.log", d.Keep.Log, KeepLogs))
+}
+
+// when returns err if the condition is true, else nil. It is for lists of checks in the arguments of cmp.Or.
+func when(condition bool, err error) error {
+	if condition {
+		return err
 	}
-	return oneOf("retention.log", d.Keep.Log, KeepLogs)
+	return nil
 }
 
 func (d *Def) validateTexts() error {
-	if err := cmp.Or(text("title", d.Title, MaxTitle), text("author", d.Author, MaxTitle), CheckSet("set", d.Set)); err != nil {
+	if err := cmp.Or(
+		text("title", d.Title, MaxTitle),
+		text("author", d.Author, MaxTitle),
+		CheckSet("set", d.Set),
+		atMost("labels", len(d.Labels), "labels", MaxLabels),
+	); err != nil {
 		return err
-	}
-	if len(d.Labels) > MaxLabels {
-		return Invalid("labels", strconv.Itoa(len(d.Labels))+" labels", "at most %d are allowed", MaxLabels)
 	}
 	for key, value := range d.Labels {
 		if key == "" || len(key) > MaxLabelKey || !printable(key) || strings.ContainsAny(key, "=, ") {
@@ -270,16 +270,12 @@ func (d *Def) validateTexts() error {
 	} else if d.Handler == "" && d.Script == nil {
 		return Invalid("handler", "", "required: the handler that the executor runs")
 	}
-	if len(d.Handler) > MaxHandler {
-		return Invalid("handler", d.Handler, "%d bytes; at most %d are allowed", len(d.Handler), MaxHandler)
-	}
-	if err := text("handler", d.Handler, MaxHandler); err != nil {
-		return err
-	}
-	if strings.TrimSpace(d.Handler) != d.Handler {
-		return Invalid("handler", d.Handler, "remove the surrounding spaces")
-	}
-	if err := CheckParams("params", d.Params); err != nil || !d.Template {
+	if err := cmp.Or(
+		when(len(d.Handler) > MaxHandler, Invalid("handler", d.Handler, "%d bytes; at most %d are allowed", len(d.Handler), MaxHandler)),
+		text("handler", d.Handler, MaxHandler),
+		when(strings.TrimSpace(d.Handler) != d.Handler, Invalid("handler", d.Handler, "remove the surrounding spaces")),
+		CheckParams("params", d.Params),
+	); err != nil || !d.Template {
 		return err
 	}
 	t, err := ParseTemplate(d.Params)
@@ -301,40 +297,26 @@ func (o Overlap) Normal() Overlap {
 }
 
 func (l Limits) validate() error {
-	for _, f := range []struct {
-		name string
-		n    int
-	}{{"limits.inFlight", l.InFlight}, {"limits.perSecond", l.PerSecond}} {
-		if f.n < 0 || f.n > MaxLimit {
-			return Invalid(f.name, fmt.Sprint(f.n), "1 to %d are allowed", MaxLimit)
-		}
+	check := func(field string, n int) error {
+		return when(n < 0 || n > MaxLimit, Invalid(field, strconv.Itoa(n), "1 to %d are allowed", MaxLimit))
 	}
-	return nil
+	return cmp.Or(check("limits.inFlight", l.InFlight), check("limits.perSecond", l.PerSecond))
 }
 
 func (o *Overlap) validate() error {
 	if *o == (Overlap{}) {
 		return nil
 	}
-	if o.Limit < 1 || o.Limit > MaxLimit {
-		return Invalid("overlap.limit", fmt.Sprint(o.Limit), "1 to %d are allowed", MaxLimit)
-	}
-	if o.Max < 0 || o.Max > MaxQueue {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "allowed values: 1 to %d waiting runs", MaxQueue)
-	}
-	if o.Group != "" {
-		if err := CheckName("overlap.group", o.Group); err != nil {
-			return err
-		}
-	}
-	if err := checkPointer("overlap.key", o.Key); err != nil {
-		return err
-	}
-	if o.Full == FullReplace && o.Max != 0 {
-		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave this field out: with `whenFull: replace`, at most `limit` "+
-			"runs wait, and the newest runs are kept")
-	}
-	return oneOf("overlap.whenFull", o.Full, Fulls)
+	return cmp.Or(
+		when(o.Limit < 1 || o.Limit > MaxLimit, Invalid("overlap.limit", strconv.Itoa(o.Limit), "1 to %d are allowed", MaxLimit)),
+		when(o.Max < 0 || o.Max > MaxQueue,
+			Invalid("overlap.max", strconv.Itoa(o.Max), "allowed values: 1 to %d waiting runs", MaxQueue)),
+		when(o.Group != "", CheckName("overlap.group", o.Group)),
+		checkPointer("overlap.key", o.Key),
+		when(o.Full == FullReplace && o.Max != 0, Invalid("overlap.max", strconv.Itoa(o.Max),
+			"leave this field out: with `whenFull: replace`, at most `limit` runs wait, and the newest runs are kept")),
+		oneOf("overlap.whenFull", o.Full, Fulls),
+	)
 }
 
 // CheckParams returns an error if the params of a job or run are too long or not UTF-8. field is the name of the
@@ -359,18 +341,15 @@ func CheckSet(field, set string) error {
 }
 
 func (r Retry) validate() error {
-	if r.Max < 0 || r.Max > MaxRetries {
-		return Invalid("retry.max", strconv.Itoa(r.Max), "allowed values: 0 to %d", MaxRetries)
-	}
 	if err := cmp.Or(
+		when(r.Max < 0 || r.Max > MaxRetries, Invalid("retry.max", strconv.Itoa(r.Max), "allowed values: 0 to %d", MaxRetries)),
 		bounded("retry.delay", r.Delay, time.Second, MaxDelay),
 		oneOf("retry.backoff", r.Backoff, Backoffs),
 		bounded("retry.maxDelay", r.MaxDelay, 0, MaxDelay),
+		when(r.MaxDelay != 0 && r.MaxDelay < r.Delay,
+			Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than `retry.delay`, %s", FormatDuration(r.Delay))),
 	); err != nil {
 		return err
-	}
-	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
-		return Invalid("retry.maxDelay", FormatDuration(r.MaxDelay), "shorter than `retry.delay`, %s", FormatDuration(r.Delay))
 	}
 	for _, on := range r.On {
 		if err := oneOf("retry.on", on, RetryOns); err != nil {
@@ -380,10 +359,15 @@ func (r Retry) validate() error {
 	return nil
 }
 
+// atMost returns an error if a list with n elements of a kind is too long.
+func atMost(field string, n int, kind string, most int) error {
+	return when(n > most, Invalid(field, strconv.Itoa(n)+" "+kind, "at most %d are allowed", most))
+}
+
 // validate checks the lengths; package schedule checks the rest.
 func (s Schedule) validate() error {
-	if len(s.Any) > MaxRules {
-		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", "at most %d are allowed", MaxRules)
+	if err := atMost("schedule", len(s.Any), "rules", MaxRules); err != nil {
+		return err
 	}
 	for i, w := range s.Any {
 		if len(w.Expr) > MaxExpr {
@@ -488,14 +472,15 @@ func printable(s string) bool {
 
 // Validate returns an error with the path of a field if the field of the app has an invalid value.
 func (a *App) Validate() error {
-	if err := cmp.Or(CheckAppName("name", a.Name), text("title", a.Title, MaxTitle), CheckSet("set", a.Set)); err != nil {
+	if err := cmp.Or(
+		CheckAppName("name", a.Name),
+		text("title", a.Title, MaxTitle),
+		CheckSet("set", a.Set),
+		when(len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token,
+			Invalid("token", "", "a token can have at most %d printable ASCII characters, without surrounding spaces", MaxToken)),
+		atMost("executors", len(a.Executors), "addresses", MaxAddresses),
+	); err != nil {
 		return err
-	}
-	if len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token {
-		return Invalid("token", "", "a token can have at most %d printable ASCII characters, without surrounding spaces", MaxToken)
-	}
-	if len(a.Executors) > MaxAddresses {
-		return Invalid("executors", strconv.Itoa(len(a.Executors))+" addresses", "at most %d are allowed", MaxAddresses)
 	}
 	for i, address := range a.Executors {
 		field := fmt.Sprintf("executors[%d]", i)
@@ -506,21 +491,22 @@ func (a *App) Validate() error {
 			return Invalid(field, address, "named twice")
 		}
 	}
-	if len(a.Allow) > MaxAllow {
-		return Invalid("allow", strconv.Itoa(len(a.Allow))+" ranges", "at most %d are allowed", MaxAllow)
+	if err := atMost("allow", len(a.Allow), "ranges", MaxAllow); err != nil {
+		return err
 	}
 	for i, p := range a.Allow {
 		if !p.IsValid() {
 			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "write a range as 10.0.0.0/8 or fd00::/8")
 		}
 	}
-	if err := a.Notify.Validate("notify"); err != nil {
-		return err
-	}
-	if a.Notify.Overdue != (Overdue{}) {
-		return Invalid("notify.overdue", "", "not allowed on an app: set overdue on each job")
-	}
-	return cmp.Or(bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait), a.Overlap.validate(), a.Limits.validate(), a.Call.validate())
+	return cmp.Or(
+		a.Notify.Validate("notify"),
+		when(a.Notify.Overdue != Overdue{}, Invalid("notify.overdue", "", "not allowed on an app: set overdue on each job")),
+		bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait),
+		a.Overlap.validate(),
+		a.Limits.validate(),
+		a.Call.validate(),
+	)
 }
 
 // at returns err with another field if it is an Error.

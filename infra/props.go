@@ -237,19 +237,17 @@ const (
 	maxInvoke      = 100
 )
 
-var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
-
-var region = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]{1,2}$`)
-
-var email = regexp.MustCompile(`^[^@\s]{1,64}@[^@\s]{1,185}$`)
-
-var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
-
-var topicArn = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
-
-var parameterName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+){1,15}$`)
-
-var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
+var (
+	tableName     = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+	region        = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]{1,2}$`)
+	email         = regexp.MustCompile(`^[^@\s]{1,64}@[^@\s]{1,185}$`)
+	domainName    = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`)
+	parameterName = regexp.MustCompile(`^(/[A-Za-z0-9_.-]+){1,15}$`)
+	queueArn      = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
+	topicArn      = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+	functionArn   = regexp.MustCompile(
+		`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
+)
 
 // Check returns an error with one sentence for each invalid value or combination of props.
 func (p *Props) Check() error {
@@ -259,6 +257,12 @@ func (p *Props) Check() error {
 	number := func(name string, v *float64, min, max float64) {
 		if v != nil && (*v < min || *v > max || *v != float64(int(*v))) {
 			fault("%s is %v: a whole number from %v to %v is allowed", name, *v, min, max)
+		}
+	}
+	// when adds a fault if the condition is true.
+	when := func(condition bool, format string, args ...any) {
+		if condition {
+			fault(format, args...)
 		}
 	}
 	number("MaxPartitions", p.MaxPartitions, 1, maxPartitions)
@@ -272,16 +276,11 @@ func (p *Props) Check() error {
 		fault("Budget is %v dollars for %q: 1 to %d dollars and an email address are allowed", b.Dollars, b.Email, maxDollars)
 	}
 	for i, r := range p.Replicas {
-		if !region.MatchString(r) || slices.Contains(p.Replicas[:i], r) {
-			fault("Replicas: %q: not a Region such as eu-west-1, or named twice", r)
-		}
+		when(!region.MatchString(r) || slices.Contains(p.Replicas[:i], r), "Replicas: %q: not a Region such as eu-west-1, or named twice", r)
 	}
-	if len(p.Replicas) > maxReplicas {
-		fault("Replicas names %d Regions: at most %d are allowed", len(p.Replicas), maxReplicas)
-	}
-	if len(p.Replicas) > 0 && p.EncryptionKey != nil {
-		fault("Replicas and EncryptionKey are both set: a replica needs a key of its own Region")
-	}
+	when(len(p.Replicas) > maxReplicas, "Replicas names %d Regions: at most %d are allowed", len(p.Replicas), maxReplicas)
+	when(len(p.Replicas) > 0 && p.EncryptionKey != nil,
+		"Replicas and EncryptionKey are both set: a replica needs a key of its own Region")
 	if d, a := p.EndpointConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
 		fault("EndpointConcurrency: %v for each of %s leaves less than %[4]v of AccountConcurrency %[3]v for others: AWS rejects this",
 			*d, strings.Join(p.doors(), ", "), *a, keptByAWS)
@@ -289,22 +288,17 @@ func (p *Props) Check() error {
 	if t := p.Throttle; t != nil {
 		number("Throttle.Rate", &t.Rate, 1, maxRate)
 		number("Throttle.Burst", &t.Burst, 1, maxBurst)
-		if !p.httpApi() {
-			fault("Throttle is set without HttpApi: a function URL has no throttle: use EndpointConcurrency")
-		}
+		when(!p.httpApi(), "Throttle is set without HttpApi: a function URL has no throttle: use EndpointConcurrency")
 	}
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
 		fault("LogRetentionDays is %v: logs are kept for %s days", *v, strings.Trim(fmt.Sprint(retentions), "[]"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Memory)) {
-		if !slices.Contains(functionNames, name) {
-			fault("Memory: the function %q does not exist: allowed values: %s", name, strings.Join(functionNames, ", "))
-		}
+		when(!slices.Contains(functionNames, name),
+			"Memory: the function %q does not exist: allowed values: %s", name, strings.Join(functionNames, ", "))
 		number("Memory of "+name, new(p.Memory[name]), minMemory, maxMemory)
 	}
-	if p.Functions != "" && p.Source != "" {
-		fault("Functions and Source are both set: set only one of them")
-	}
+	when(p.Functions != "" && p.Source != "", "Functions and Source are both set: set only one of them")
 	if v := p.ReportZone; v != "" {
 		if _, err := time.LoadLocation(v); err != nil || v == "Local" {
 			fault("ReportZone is %q: IANA names such as Europe/Berlin are allowed", v)
@@ -319,44 +313,34 @@ func (p *Props) Check() error {
 
 	if t := p.Tables; t != nil {
 		for _, name := range []string{t.Jobs, t.Runs, t.State} {
-			if !isToken(name) && !tableName.MatchString(name) {
-				fault("Tables: %q is not the name of a table: set the names of all three tables", name)
-			}
+			when(!isToken(name) && !tableName.MatchString(name),
+				"Tables: %q is not the name of a table: set the names of all three tables", name)
 		}
-		if t.Jobs == t.Runs || t.Runs == t.State || t.Jobs == t.State {
-			fault("Tables names a table twice: %s, %s, %s", t.Jobs, t.Runs, t.State)
-		}
-		if p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" ||
-			p.DeletionProtection != nil || len(p.Replicas) > 0 {
-			fault("Tables names existing tables, which keep their settings: remove the settings of tables")
-		}
+		when(t.Jobs == t.Runs || t.Runs == t.State || t.Jobs == t.State,
+			"Tables names a table twice: %s, %s, %s", t.Jobs, t.Runs, t.State)
+		when(p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" ||
+			p.DeletionProtection != nil || len(p.Replicas) > 0,
+			"Tables names existing tables, which keep their settings: remove the settings of tables")
 	}
 	if c := p.Provisioned; c != nil {
-		for _, r := range []struct {
-			what     string
-			min, max float64
-		}{{"read", c.MinRead, c.MaxRead}, {"write", c.MinWrite, c.MaxWrite}} {
-			if r.min < 1 || r.max < r.min {
-				fault("Provisioned: %s capacity is from %v to %v: the minimum must be at least 1, and the maximum must not be below the minimum",
-					r.what, r.min, r.max)
-			}
+		capacity := func(what string, min, max float64) {
+			when(min < 1 || max < min,
+				"Provisioned: %s capacity is from %v to %v: the minimum must be at least 1, and the maximum must not be below the minimum",
+				what, min, max)
 		}
+		capacity("read", c.MinRead, c.MaxRead)
+		capacity("write", c.MinWrite, c.MaxWrite)
 	}
 	if w := p.WarmThroughput; w != nil && (w.Read < 1 || w.Write < 1) {
 		fault("WarmThroughput is %v reads and %v writes a second: both are at least 1", w.Read, w.Write)
 	}
-	switch p.RemovalPolicy {
-	case "", awscdk.RemovalPolicy_RETAIN, awscdk.RemovalPolicy_DESTROY, awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE:
-	default:
-		fault("RemovalPolicy is %s: RETAIN and DESTROY are allowed", p.RemovalPolicy)
-	}
-	if p.RemovalPolicy == awscdk.RemovalPolicy_DESTROY && p.DeletionProtection != nil && *p.DeletionProtection {
-		fault("RemovalPolicy is DESTROY with DeletionProtection: a protected table cannot be deleted with its stack")
-	}
+	when(!slices.Contains([]awscdk.RemovalPolicy{"", awscdk.RemovalPolicy_RETAIN, awscdk.RemovalPolicy_DESTROY,
+		awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE}, p.RemovalPolicy),
+		"RemovalPolicy is %s: RETAIN and DESTROY are allowed", p.RemovalPolicy)
+	when(p.RemovalPolicy == awscdk.RemovalPolicy_DESTROY && p.DeletionProtection != nil && *p.DeletionProtection,
+		"RemovalPolicy is DESTROY with DeletionProtection: a protected table cannot be deleted with its stack")
 
-	if len(p.Allow) > maxAllow {
-		fault("Allow names %d networks: at most %d are allowed", len(p.Allow), maxAllow)
-	}
+	when(len(p.Allow) > maxAllow, "Allow names %d networks: at most %d are allowed", len(p.Allow), maxAllow)
 	for _, text := range p.Allow {
 		if n, err := netip.ParsePrefix(text); err != nil {
 			fault("Allow: %q is not a network such as 10.0.0.0/8", text)
@@ -364,28 +348,21 @@ func (p *Props) Check() error {
 			fault("Allow: %q is an address in a network: the network is %s", text, n.Masked())
 		}
 	}
-	if len(p.Invoke) > maxInvoke {
-		fault("Invoke names %d functions: at most %d are allowed: use InvokeTag for more", len(p.Invoke), maxInvoke)
-	}
-	for _, arn := range p.Invoke {
-		if !isToken(arn) && !functionArn.MatchString(arn) {
-			fault("Invoke: %q is not a complete ARN of a Lambda function without *", arn)
-		}
-	}
-	if len(p.Queues) > maxInvoke {
-		fault("Queues names %d queues: at most %d are allowed", len(p.Queues), maxInvoke)
-	}
-	for _, arn := range p.Queues {
-		if !isToken(arn) && !queueArn.MatchString(arn) {
-			fault("Queues: %q is not a complete ARN of a standard SQS queue without *", arn)
-		}
-	}
-	if len(p.Topics) > maxInvoke {
-		fault("Topics names %d topics: at most %d are allowed", len(p.Topics), maxInvoke)
-	}
-	for _, arn := range p.Topics {
-		if !isToken(arn) && !topicArn.MatchString(arn) {
-			fault("Topics: %q is not a complete ARN of a standard SNS topic without *", arn)
+	for _, list := range []struct {
+		name   string
+		arns   []string
+		form   *regexp.Regexp
+		of     string // what an ARN names
+		plural string
+		more   string // how to name more than the maximum
+	}{
+		{"Invoke", p.Invoke, functionArn, "Lambda function", "functions", ": use InvokeTag for more"},
+		{"Queues", p.Queues, queueArn, "standard SQS queue", "queues", ""},
+		{"Topics", p.Topics, topicArn, "standard SNS topic", "topics", ""},
+	} {
+		when(len(list.arns) > maxInvoke, "%s names %d %s: at most %d are allowed%s", list.name, len(list.arns), list.plural, maxInvoke, list.more)
+		for _, arn := range list.arns {
+			when(!isToken(arn) && !list.form.MatchString(arn), "%s: %q is not a complete ARN of a %s without *", list.name, arn, list.of)
 		}
 	}
 	if t := p.InvokeTag; t != nil && (t.Key == "" || t.Value == "" || strings.ContainsAny(t.Key+t.Value, "*?${}")) {
@@ -405,49 +382,30 @@ func (p *Props) Check() error {
 		} else if err := s.Check(); err != nil {
 			fault("Oidc: %v", err)
 		}
-		if strings.Contains(strings.Join(o.Roles, ""), ";") {
-			fault("Oidc: Roles: %q: a value of the claim must not contain ;", o.Roles)
-		}
-		if v := o.SecretParameter; v != "" && !isToken(v) && !parameterName.MatchString(v) {
-			fault("Oidc: SecretParameter: %q is not the name of an SSM parameter that begins with /", v)
-		}
+		when(strings.Contains(strings.Join(o.Roles, ""), ";"), "Oidc: Roles: %q: a value of the claim must not contain ;", o.Roles)
+		v := o.SecretParameter
+		when(v != "" && !isToken(v) && !parameterName.MatchString(v),
+			"Oidc: SecretParameter: %q is not the name of an SSM parameter that begins with /", v)
 	}
-	if p.NoToken != p.NoTokenPublic {
-		if p.NoToken {
-			fault("NoToken is set, and the URL is public: any client that finds it can take the runs of apps without a token. " +
-				"NoTokenPublic confirms this")
-		} else {
-			fault("NoTokenPublic is set without NoToken, which it confirms")
-		}
-	}
+	when(p.NoToken && !p.NoTokenPublic, "NoToken is set, and the URL is public: any client that finds it can take the runs of apps "+
+		"without a token. NoTokenPublic confirms this")
+	when(p.NoTokenPublic && !p.NoToken, "NoTokenPublic is set without NoToken, which it confirms")
 
 	if p.Vpc == nil {
-		if p.Subnets != nil || len(p.SecurityGroups) > 0 {
-			fault("Subnets or SecurityGroups are set without Vpc: set Vpc")
-		}
-		if p.VpcEndpoints {
-			fault("VpcEndpoints is set without Vpc: set Vpc")
-		}
+		when(p.Subnets != nil || len(p.SecurityGroups) > 0, "Subnets or SecurityGroups are set without Vpc: set Vpc")
+		when(p.VpcEndpoints, "VpcEndpoints is set without Vpc: set Vpc")
 	} else if err := subnets(p); err != nil {
 		errs = append(errs, err)
 	}
 
-	if !p.httpApi() && p.AccessLogs {
-		fault("AccessLogs is set without HttpApi: a function URL writes no access logs")
-	}
-	if !p.httpApi() && strings.Contains(p.PublicUrl, "{api}") {
-		fault("PublicUrl has {api} without HttpApi: set HttpApi, or write the URL in full")
-	}
+	when(!p.httpApi() && p.AccessLogs, "AccessLogs is set without HttpApi: a function URL writes no access logs")
+	when(!p.httpApi() && strings.Contains(p.PublicUrl, "{api}"),
+		"PublicUrl has {api} without HttpApi: set HttpApi, or write the URL in full")
 	if d := p.Domain; d != nil {
-		if !regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`).MatchString(d.Name) {
-			fault("Domain is %q: not a domain name", d.Name)
-		}
-		if d.Certificate == nil {
-			fault("Domain %s has no Certificate: an HTTP API with a domain name requires a certificate", d.Name)
-		}
-		if strings.Contains(p.PublicUrl, "{api}") {
-			fault("Domain %s is set with {api} in PublicUrl: with a domain, the HTTP API has no other URL", d.Name)
-		}
+		when(!domainName.MatchString(d.Name), "Domain is %q: not a domain name", d.Name)
+		when(d.Certificate == nil, "Domain %s has no Certificate: an HTTP API with a domain name requires a certificate", d.Name)
+		when(strings.Contains(p.PublicUrl, "{api}"),
+			"Domain %s is set with {api} in PublicUrl: with a domain, the HTTP API has no other URL", d.Name)
 	}
 	if text := p.PublicUrl; text != "" {
 		u, err := url.Parse(strings.ReplaceAll(text, "{api}", "api"))
@@ -455,21 +413,14 @@ func (p *Props) Check() error {
 			fault("PublicUrl is %q: expected an http or https URL without a query", text)
 		}
 	}
-	if p.XRay && slices.ContainsFunc(slices.Collect(maps.Keys(p.Environment)), func(k string) bool {
-		return strings.HasPrefix(k, "OTEL_EXPORTER_OTLP_")
-	}) {
-		fault("XRay is set with OTEL_EXPORTER_OTLP_… in Environment: spans go to one collector")
-	}
-	if p.NoAlarms && (p.InvocationsAlarm != nil || p.WriteUnitsAlarm != nil) {
-		fault("InvocationsAlarm or WriteUnitsAlarm is set with NoAlarms: no alarm would use it")
-	}
-	if p.NoAlarms && p.AlarmTopic != nil {
-		fault("NoAlarms is set with an AlarmTopic: no alarm would use it")
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
-		if slices.Contains(ours, name) {
-			fault("Environment has %s: the construct sets this variable itself", name)
-		}
+	names := slices.Sorted(maps.Keys(p.Environment))
+	when(p.XRay && slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") }),
+		"XRay is set with OTEL_EXPORTER_OTLP_… in Environment: spans go to one collector")
+	when(p.NoAlarms && (p.InvocationsAlarm != nil || p.WriteUnitsAlarm != nil),
+		"InvocationsAlarm or WriteUnitsAlarm is set with NoAlarms: no alarm would use it")
+	when(p.NoAlarms && p.AlarmTopic != nil, "NoAlarms is set with an AlarmTopic: no alarm would use it")
+	for _, name := range names {
+		when(slices.Contains(ours, name), "Environment has %s: the construct sets this variable itself", name)
 	}
 	return errors.Join(errs...)
 }

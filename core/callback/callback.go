@@ -5,8 +5,6 @@ package callback
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"slices"
@@ -241,12 +239,7 @@ func (c *Callback) opens(ctx context.Context, app, caller string) bool {
 	if app == "" {
 		return c.o.AllowNoToken != nil && c.o.AllowNoToken(ctx)
 	}
-	return sameToken(app, caller)
-}
-
-func sameToken(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+	return core.SameToken(app, caller)
 }
 
 // Translate returns the result of a run that an executor reported at the time now. The parameter data is the run's data for

@@ -350,11 +350,7 @@ func (r *reader) item() (item, error) {
 	case dayOfMonth && r.at("L"):
 		return r.lastOfMonth()
 	case dayOfWeek && strings.EqualFold(r.rest, "L"):
-		if r.crontab {
-			return item{}, r.failQuartz("L")
-		}
-		r.skip(1)
-		return item{form: formSaturday, lo: 7, hi: 7, step: 1}, nil
+		return item{form: formSaturday, lo: 7, hi: 7, step: 1}, r.quartz("L")
 	}
 
 	lo, named, err := r.value()
@@ -364,26 +360,17 @@ func (r *reader) item() (item, error) {
 	it := item{form: formValue, lo: lo, hi: lo, step: 1, named: named}
 	switch {
 	case dayOfMonth && r.at("W"):
-		if r.crontab {
-			return item{}, r.failQuartz("W")
-		}
-		r.skip(1)
 		it.form = formNear
-		return it, nil
+		return it, r.quartz("W")
 	case dayOfWeek && r.at("L"):
-		if r.crontab {
-			return item{}, r.failQuartz("L")
-		}
-		r.skip(1)
 		it.form = formLastDow
-		return it, nil
+		return it, r.quartz("L")
 	case dayOfWeek && r.at("#"):
-		if r.crontab {
-			return item{}, r.failQuartz("#")
-		}
-		r.skip(1)
-		at := r.pos
 		it.form = formNth
+		if err := r.quartz("#"); err != nil {
+			return it, err
+		}
+		at := r.pos
 		it.step, err = r.number()
 		if err == nil && (it.step < 1 || it.step > 5) {
 			r.pos = at
@@ -440,10 +427,9 @@ func (r *reader) toEnd(it item) (item, error) {
 
 // lastOfMonth reads L, L-n, LW and L-nW in day-of-month.
 func (r *reader) lastOfMonth() (item, error) {
-	if r.crontab {
-		return item{}, r.failQuartz("L")
+	if err := r.quartz("L"); err != nil {
+		return item{}, err
 	}
-	r.skip(1)
 	it := item{form: formLast}
 	if r.at("-") {
 		r.skip(1)
@@ -488,14 +474,14 @@ func (r *reader) value() (n int, named bool, err error) {
 	}
 	if letters > 0 && (r.field.kind == months || r.field.kind == daysOfWeek) {
 		n, used := r.name(r.rest[:letters])
-		if used == 0 {
-			if r.field.kind == months {
-				return 0, true, r.fail("%s is not the name of a month", quote(r.rest[:letters]))
-			}
-			return 0, true, r.fail("%s is not the name of a day", quote(r.rest[:letters]))
+		switch {
+		case used > 0:
+			r.skip(used)
+			return n, true, nil
+		case r.field.kind == months:
+			return 0, true, r.fail("%s is not the name of a month", quote(r.rest[:letters]))
 		}
-		r.skip(used)
-		return n, true, nil
+		return 0, true, r.fail("%s is not the name of a day", quote(r.rest[:letters]))
 	}
 	at := r.pos
 	n, err = r.number()
@@ -526,18 +512,10 @@ func (r *reader) name(letters string) (n, used int) {
 	}
 	for d := time.Sunday; d <= time.Saturday; d++ {
 		if matches(d.String()) {
-			return int(d) + r.sunday(), len(short)
+			return int(d) + r.field.min, len(short) // Sunday is the first day in both dialects
 		}
 	}
 	return 0, 0
-}
-
-// sunday returns the number of Sunday in the dialect.
-func (r *reader) sunday() int {
-	if r.crontab {
-		return 0
-	}
-	return 1
 }
 
 func (r *reader) number() (int, error) {
@@ -569,8 +547,13 @@ func (r *reader) fail(format string, args ...any) error {
 	return &ParseError{r.text, r.pos, r.field.kind.String(), core.Say("%s; allowed: %s", core.Say(format, args...), r.field.allowed)}
 }
 
-func (r *reader) failQuartz(what string) error {
-	return r.fail("%s is Quartz syntax: use the kind cron, not crontab", what)
+// quartz skips a mark of one character that only Quartz has.
+func (r *reader) quartz(mark string) error {
+	if r.crontab {
+		return r.fail("%s is Quartz syntax: use the kind cron, not crontab", mark)
+	}
+	r.skip(1)
+	return nil
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

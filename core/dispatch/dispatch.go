@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/store"
 )
 
@@ -114,7 +115,7 @@ type Dispatcher struct {
 	finish  *finish.Finish
 	o       Options
 	gates   *gates
-	plans   *schedules
+	plans   schedules
 	health  *healths
 	probes  *probes
 	uses    *uses
@@ -131,11 +132,9 @@ type Dispatcher struct {
 // New returns a Dispatcher.
 func New(s *store.Store, to Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	d := &Dispatcher{store: s, sender: to, finish: f, o: o, plans: newSchedules(),
+	d := &Dispatcher{store: s, sender: to, finish: f, o: o, plans: schedules{seen: map[scheduleKey]*schedule.Schedule{}},
 		waits: waits{out: map[core.RunID]awaiting{}}, scripts: sources{of: map[string]*source{}}}
-	d.health, d.gates = newHealths(s, &d.o), newGates(&d.o)
-	d.uses = newUses(s, &d.o)
-	d.probes = newProbes()
+	d.health, d.gates, d.uses, d.probes = newHealths(s, &d.o), newGates(&d.o), newUses(s, &d.o), newProbes()
 	return d
 }
 

@@ -32,7 +32,7 @@ func (it *item) params() (string, error) {
 	return t.Fill(core.Filling{Run: it.run.ID, Attempt: it.run.Attempt, At: it.run.At, LastSuccess: it.success, Zone: zone})
 }
 
-// A job's last success is sought among this number of its newest planned runs and its newest numbered runs (retries, manual triggers).
+// A job's last success is sought among its newest planned runs and its newest numbered runs (retries, manual triggers).
 const successRuns = 300
 
 // successFor limits the reads for templates, which happen before the batch claims anything.
@@ -60,7 +60,7 @@ func (b *batch) templates(ctx context.Context) {
 		if err != nil {
 			it.phase = damaged(it, fmt.Errorf("the template of job %d: %w", it.job.Def.ID, err))
 		} else if t.NeedsLastSuccess() {
-			found[it.job.Def.ID] = &success{err: core.ErrThrottled}
+			found[it.job.Def.ID] = &success{}
 			of = append(of, it)
 		}
 	}
@@ -69,11 +69,10 @@ func (b *batch) templates(ctx context.Context) {
 	}
 	reads, cancel := context.WithTimeout(ctx, successFor)
 	defer cancel()
-	ids := slices.Collect(maps.Keys(found))
-	store.AtOnce(len(ids), func(i int) {
-		if last := found[ids[i]]; reads.Err() == nil {
-			last.at, last.err = b.lastSuccess(reads, ids[i])
-		}
+	jobs := slices.Collect(maps.Keys(found))
+	store.AtOnce(len(jobs), func(i int) {
+		last := found[jobs[i]]
+		last.at, last.err = b.lastSuccess(reads, jobs[i])
 	})
 	for _, it := range of {
 		switch last := found[it.job.Def.ID]; {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -87,16 +86,6 @@ func (it *item) permit() string {
 		return it.job.Permit(it.app, r)
 	}
 	return ""
-}
-
-// claimLimited takes the items of one limit through all steps.
-func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.WaitGroup) {
-	b.claim(ctx, items)
-	waits, rest := takeWaiting(items)
-	b.sendClaimed(ctx, rest, senders)
-	for app, items := range waits {
-		senders.Go(func() { b.waitThenSend(ctx, app, items, senders) })
-	}
 }
 
 // permits asks for the permits of the claims in a list (claim protocol section 9). Claims that get none become writes of

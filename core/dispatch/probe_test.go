@@ -14,7 +14,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -216,19 +215,4 @@ func TestBusyoverAtOnce(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestNoTimeToAsk: an address that was silent before is not asked in time. The run comes again, and fails only when both are silent.
-func TestNoTimeToAsk(t *testing.T) {
-	const a, b = "http://10.0.0.1:1", "http://10.0.0.2:1"
-	bubble(t, func(st *stage) {
-		st.Play("job 7 route=failover; app executors=" + a + "," + b + "; probe silent " + a + " " + b + "; fire 7@0s; probe idle " + a)
-		st.Play("+2s; fire 7@1s; probe silent " + a + "; +2s; fire 7@2s")
-		id := st.Run("7@2s")
-		if r, n := st.s.Store.Run(id), st.s.Messages(ring.KindFires); r.ID != 0 || n != 1 {
-			t.Errorf("%+v, %d messages", r, n)
-		}
-		st.Play("+1s; fire 7@2s")
-		check.Equal(t, st.s.Store.Run(id).Reason, core.ReasonNoExecutor)
-	})
 }

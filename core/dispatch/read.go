@@ -276,8 +276,6 @@ type scheduleKey struct {
 	rev int64
 }
 
-func newSchedules() *schedules { return &schedules{seen: map[scheduleKey]*schedule.Schedule{}} }
-
 const maxSchedules = 4096
 
 // next returns the job's first scheduled time after at; 0 if there is none.
@@ -285,18 +283,16 @@ func (c *schedules) next(s *core.Sched, at core.Instant) core.Instant {
 	key := scheduleKey{s.ID, s.Rev}
 	c.mu.Lock()
 	sch, seen := c.seen[key]
-	c.mu.Unlock()
 	if !seen {
 		// Saving rejects schedules that do not compile. A nil schedule has no next time, so its run counts as the
 		// newest.
 		sch, _ = schedule.Compile(s.Schedule, s.ID)
-		c.mu.Lock()
 		if len(c.seen) >= maxSchedules {
 			clear(c.seen)
 		}
 		c.seen[key] = sch
-		c.mu.Unlock()
 	}
+	c.mu.Unlock()
 	if sch == nil {
 		return 0
 	}

@@ -41,7 +41,7 @@ func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, f
 		senders.Go(func() { b.askThenSend(ctx, items, &senders) })
 	}
 	for _, items := range limited {
-		senders.Go(func() { b.claimLimited(ctx, items, &senders) })
+		senders.Go(func() { b.claimThenSend(ctx, items, &senders) })
 	}
 	for app, items := range waits {
 		senders.Go(func() { b.waitThenSend(ctx, app, items, &senders) })
@@ -81,7 +81,7 @@ func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, sen
 			for _, it := range items {
 				it.phase = passing{why: err}
 			}
-			b.claimThenSend(ctx, items, senders) // which leaves these as they are
+			b.sendClaimed(ctx, items, senders) // which leaves these as they are
 			return
 		}
 		some := items[:n]
@@ -109,10 +109,14 @@ func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.Wa
 	b.claimThenSend(ctx, items, senders)
 }
 
-// claimThenSend takes items in hand through all steps and adds them to the batch.
+// claimThenSend takes items through all steps and adds them to the batch.
 func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
-	b.sendClaimed(ctx, items, senders)
+	waits, rest := takeWaiting(items)
+	b.sendClaimed(ctx, rest, senders)
+	for app, items := range waits {
+		senders.Go(func() { b.waitThenSend(ctx, app, items, senders) })
+	}
 }
 
 func (b *batch) sendClaimed(ctx context.Context, items []*item, senders *sync.WaitGroup) {

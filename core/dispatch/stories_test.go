@@ -227,6 +227,9 @@ func TestProbes(t *testing.T) {
 		"behind a send": "app executors=" + a + "; job 7 route=failover; job 8; answers unconfirmed took=5s; begin fire 8@0s; fire 7@0s; finish",
 		// The silent address is asked again, and gets the runs.
 		"silent before": failover + "probe silent " + a + " " + b + "; fire 7@0s; probe idle " + a + "; +2s; fire 7@1s; fire 7@2s",
+		// The address that was silent before is not asked in time. The run comes again, and fails only when both are silent.
+		"no time to ask": failover + "probe silent " + a + " " + b + "; fire 7@0s; probe idle " + a + "; +2s; fire 7@1s; probe silent " + a +
+			"; +2s; fire 7@2s; +1s; fire 7@2s",
 		// A probe that failed for lack of local resources is no answer.
 		"could not be asked": failover + "probe unasked " + a + " " + b + "; fire 7@0s; probe idle " + a + "; +2s; come",
 		// Missing answers count as slow. Later runs move to the slow queue without a probe or a claim.

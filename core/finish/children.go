@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -128,25 +129,15 @@ func (f *Finish) draw(ctx context.Context, all []*family) {
 		}
 		fam.put = fam.run.Draw(make([]core.Owed, len(next)))
 	}
-	first, errs := make(map[core.JobID]uint32, len(wants)), map[core.JobID]error{}
-	var mu sync.Mutex
-	var lanes sync.WaitGroup
-	for job, of := range wants {
-		lanes.Go(func() {
-			n, err := f.s.RunNumbers(ctx, job, len(of))
-			mu.Lock()
-			defer mu.Unlock()
-			if first[job] = n; err != nil {
-				errs[job] = fmt.Errorf("allocate run IDs of job %d: %w", job, err)
+	jobs, slot := slices.Collect(maps.Keys(wants)), core.InstantOf(f.o.Now())
+	first, errs := make([]uint32, len(jobs)), make([]error, len(jobs))
+	store.AtOnce(len(jobs), func(k int) { first[k], errs[k] = f.s.RunNumbers(ctx, jobs[k], len(wants[jobs[k]])) })
+	for k, job := range jobs {
+		for i, w := range wants[job] {
+			w.fam.put.To.Owes[w.place] = core.Owed{Run: core.NumberedRun(job, first[k]+uint32(i)), Kind: core.CauseParent, Slot: slot}
+			if errs[k] != nil && w.fam.err == nil {
+				w.fam.err = fmt.Errorf("allocate run IDs of job %d: %w", job, errs[k])
 			}
-		})
-	}
-	lanes.Wait()
-	slot := core.InstantOf(f.o.Now())
-	for job, of := range wants {
-		for i, w := range of {
-			w.fam.put.To.Owes[w.place] = core.Owed{Run: core.NumberedRun(job, first[job]+uint32(i)), Kind: core.CauseParent, Slot: slot}
-			w.fam.err = cmp.Or(w.fam.err, errs[job])
 		}
 	}
 }

@@ -89,10 +89,6 @@ func (r *watchRig) pass() {
 	r.Must(err)
 }
 
-func (r *watchRig) check(idle bool) error {
-	return r.w.Check(r.t.Context(), &ring.Check{Runs: []core.RunID{id}, Idle: idle})
-}
-
 // TestLost checks each rule of DESIGN 11 just before and at its bound.
 func TestLost(t *testing.T) {
 	sent := func(run, after, then string) string {

@@ -28,11 +28,7 @@ type Result struct {
 // advance that checks the job again after TailCheck. The caller must then check whether the run has ended. NextAfterEnd plans
 // the next run.
 func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
-	a := core.Advance{
-		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
-		NewNext: s.Next, NewPlanAt: s.PlanAt, NewSeq: s.Seq, NewPartition: s.Partition,
-		NewTail: s.Tail, NewState: s.State,
-	}
+	a := planned(s)
 	if s.PausedAt(now) {
 		return beforeEnd(s, sch, now, o)
 	}
@@ -59,13 +55,7 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 	for looked := 0; c.at != 0 && c.slot <= limit && len(r.Fires) < o.MaxInstants && looked < o.MaxSkips; looked++ {
 		send, late, reason := Judge(policy, c.at, c.slot, c.next, now)
 		if send {
-			cause := core.CauseSchedule
-			if late {
-				cause = core.CauseMisfire
-			}
-			r.Fires = append(r.Fires, core.Fire{
-				Run: core.PlannedRun(s.ID, c.at), Rev: s.Rev, At: c.at, Slot: c.slot, Cause: cause, Seq: a.NewSeq,
-			})
+			r.Fires = append(r.Fires, fireOf(s, c.at, c.slot, late, a.NewSeq))
 		} else {
 			r.skip(s, c.at, reason, now)
 		}
@@ -80,6 +70,22 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 	}
 	r.Advance = a
 	return r
+}
+
+// planned returns an advance of a job that was planned without an error. It changes nothing else.
+func planned(s core.Sched) core.Advance {
+	a := s.Stay()
+	a.PlanError = ""
+	return a
+}
+
+// fireOf returns the run of a scheduled time.
+func fireOf(s core.Sched, at, slot core.Instant, late bool, seq int64) core.Fire {
+	cause := core.CauseSchedule
+	if late {
+		cause = core.CauseMisfire
+	}
+	return core.Fire{Run: core.PlannedRun(s.ID, at), Rev: s.Rev, At: at, Slot: slot, Cause: cause, Seq: seq}
 }
 
 // skip records a skipped time. Skipped times are always the oldest of a pass (Judge), so consecutive ones
@@ -117,14 +123,9 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 		r.Advance = a
 		return r
 	}
-	cause := core.CauseSchedule
-	if late {
-		cause = core.CauseMisfire
-	}
-	run := core.PlannedRun(s.ID, s.Next)
-	r.Fires = []core.Fire{{Run: run, Rev: s.Rev, At: s.Next, Slot: slot, Cause: cause, Seq: s.Seq}}
-	a.NewTail = run
-	a.NewPlanAt = check
+	fire := fireOf(s, s.Next, slot, late, s.Seq)
+	r.Fires = []core.Fire{fire}
+	a.NewTail, a.NewPlanAt = fire.Run, check
 	r.Advance = a
 	return r
 }
@@ -158,10 +159,7 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 // delay after the end of the run's retry chain. If this time is after the end of the schedule, a started job ends. A paused
 // job gets no planning time. If NewPlanAt is not after now, the caller must plan the job immediately.
 func NextAfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
-	a := core.Advance{
-		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
-		NewSeq: s.Seq, NewPartition: s.Partition, NewState: s.State,
-	}
+	a := planned(s)
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil { // not possible: it was checked when stored; continue without its window
 		sch, _ = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, s.ID)
@@ -300,8 +298,7 @@ func PausedPlanAt(s core.Sched, sch *schedule.Schedule, o Options) core.Instant 
 // beforeEnd plans runs soon after the end of a pause. They belong to the paused revision, so that any
 // change of the job drops them. EndPause creates a revision too, whose plan covers the later ones.
 func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
-	r := Result{Advance: s.Stay()}
-	r.Advance.PlanError = ""
+	r := Result{Advance: planned(s)}
 	if s.PlanAt == 0 || s.PlanAt > core.InstantOf(now) {
 		return r
 	}

@@ -8,6 +8,7 @@
 package pullqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,21 +88,11 @@ func New(s *store.Store, f Finisher, o Options) *Puller {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Most == 0 {
-		o.Most = 10_000
-	}
-	if o.Deliveries == 0 {
-		o.Deliveries = 20
-	}
-	if o.Waiters == 0 {
-		o.Waiters = 1000
-	}
-	if o.Expiry == 0 {
-		o.Expiry = core.BeatExpiry
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Most = cmp.Or(o.Most, 10_000)
+	o.Deliveries = cmp.Or(o.Deliveries, 20)
+	o.Waiters = cmp.Or(o.Waiters, 1000)
+	o.Expiry = cmp.Or(o.Expiry, core.BeatExpiry)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return &Puller{s: s, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{},
 		wake:   map[store.PullQueue]chan struct{}{},
 		polled: map[store.PullQueue]time.Time{}}

@@ -4,8 +4,6 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"slices"
 	"time"
@@ -207,16 +205,10 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		e.Err = ErrNoToken
 		return core.App{}, e
 	}
-	if !sameToken(app.Token, g.Token) {
+	if !core.SameToken(app.Token, g.Token) {
 		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token does not belong to app %s", g.App)
 	}
 	return app, nil
-}
-
-// sameToken compares in constant time.
-func sameToken(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // ErrNoToken is wrapped in the error for an app without a token. Such an error must be fixed in the settings of the app, not

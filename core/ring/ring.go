@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -247,8 +248,7 @@ func Decode(b []byte) (Message, error) {
 		}
 		m.Fires = make([]core.Fire, len(w.Fires))
 		for i, f := range w.Fires {
-			fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
-				Seq: f.Seq, Of: core.RunID(f.Of)}
+			fire := f.fire(w.Slot)
 			if err := check(fire); err != nil {
 				return Message{}, poison("fire %d: %v", i, err)
 			}
@@ -275,6 +275,11 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
+func (f *wireFire) fire(slot int64) core.Fire {
+	return core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(slot + f.At), Slot: core.Instant(slot), Cause: f.Cause, Seq: f.Seq,
+		Of: core.RunID(f.Of)}
+}
+
 func check(f core.Fire) error {
 	if !f.Run.Valid() {
 		return fmt.Errorf("%d is not a run ID", f.Run)
@@ -282,11 +287,7 @@ func check(f core.Fire) error {
 	if _, planned := f.Run.Planned(); f.Of != 0 && (planned || f.Of.Job() != f.Run.Job()) {
 		return fmt.Errorf("run %d is not a shard of run %d", f.Run, f.Of)
 	}
-	known := false
-	for _, c := range core.Causes {
-		known = known || c == f.Cause
-	}
-	if !known {
+	if !slices.Contains(core.Causes, f.Cause) {
 		return fmt.Errorf("cause %q is unknown", f.Cause)
 	}
 	if at, ok := f.Run.Planned(); ok && at != f.At {
@@ -349,8 +350,7 @@ func Salvage(b []byte) (fires []core.Fire, unread int) {
 			unread++
 			continue
 		}
-		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
-			Seq: f.Seq, Of: core.RunID(f.Of)}
+		fire := f.fire(w.Slot)
 		switch {
 		case check(fire) != nil:
 			unread++

@@ -420,7 +420,6 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 		return t.tail(ctx, s, sch, now)
 	}
 	r := plan.Job(s, sch, now, o)
-	r.Advance.PlanError = ""
 	if _, fixed := sch.FixedDelay(); fixed && len(r.Skips) > 0 {
 		return t.adopt(ctx, s, now, planned{Result: r})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/lambdaboot"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -115,7 +116,9 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 			h.returned(c, before)
 		})
 	}
-	for i, err := range h.checked(ctx, checks) {
+	checked := make([]error, len(checks))
+	store.AtOnce(len(checks), func(i int) { checked[i] = h.check(ctx, checks[i]) }) // a silent executor costs the others no time
+	for i, err := range checked {
 		if err != nil {
 			h.log.Warn("check redelivered", "message", checkOf[i].MessageId, "err", err)
 			fail(failure{r: checkOf[i], err: err})
@@ -213,23 +216,4 @@ func (h *handler) when(f *failure, now time.Time) time.Time {
 func receives(r *events.SQSMessage) int {
 	n, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"])
 	return n
-}
-
-// checksAtOnce is the maximum number of concurrent checks of a batch.
-const checksAtOnce = 32
-
-// checked performs checks concurrently: a silent executor costs the others no time.
-func (h *handler) checked(ctx context.Context, checks []*ring.Check) []error {
-	errs := make([]error, len(checks))
-	lanes := make(chan struct{}, checksAtOnce)
-	var under sync.WaitGroup
-	for i, c := range checks {
-		lanes <- struct{}{}
-		under.Go(func() {
-			defer func() { <-lanes }()
-			errs[i] = h.check(ctx, c)
-		})
-	}
-	under.Wait()
-	return errs
 }

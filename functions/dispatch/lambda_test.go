@@ -25,7 +25,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/traces"
 	"github.com/tickring/tickring/send/awssend"
-	"github.com/tickring/tickring/store"
 )
 
 // invocations is Lambda: which functions were invoked, and its answer to each.
@@ -53,7 +52,7 @@ func (v *invocations) invoked() []string {
 
 // dispatched brings one fire of a job with two functions to dispatch, several
 // times, and answers its run.
-func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*store.Store, core.Run) {
+func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) core.Run {
 	t.Helper()
 	srv := httptest.NewServer(v)
 	t.Cleanup(srv.Close)
@@ -83,32 +82,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 			t.Fatalf("%v come again, %v", back, err)
 		}
 	}
-	return e, memory.Run(t, e, id)
-}
-
-// TestLostAnswerStaysUnconfirmed: if Lambda accepts an invocation and the answer is lost, the run stays unconfirmed at its address.
-// However often its message is delivered again, nothing is invoked a second time, there or elsewhere.
-func TestLostAnswerStaysUnconfirmed(t *testing.T) {
-	for _, route := range []core.Route{core.RouteFirst, core.RouteFailover} {
-		for name, answer := range map[string]func(http.ResponseWriter, string){
-			"cut":       func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
-			"its error": func(w http.ResponseWriter, _ string) { http.Error(w, "{}", 500) },
-		} {
-			v := &invocations{answer: answer}
-			e, r := dispatched(t, route, v, 3)
-			if len(v.invoked()) != 1 || v.invoked()[0] != "one" {
-				t.Errorf("%s, %s: invoked were %v", name, route, v.invoked())
-			}
-			if r.State != core.Running || r.Address != "lambda:one" || !r.EndedAt.IsZero() {
-				t.Errorf("%s, %s: the run is %s at %s", name, route, r.State, r.Address)
-			}
-			j, err := e.Journals(t.Context(), []core.JournalKey{r.Journal})
-			stored := j[r.Journal]
-			if entry, ok := stored.Find(r.ID); err != nil || !ok || entry.Outcome != core.Unconfirmed {
-				t.Errorf("%s, %s: the journal has %s, %v", name, route, entry.Outcome, err)
-			}
-		}
-	}
+	return memory.Run(t, e, id)
 }
 
 // TestRefusedMovesOn: after a proven rejection the next function is tried. If there is none, the run fails with the reason.
@@ -127,7 +101,7 @@ func TestRefusedMovesOn(t *testing.T) {
 		w.Header().Set("X-Amzn-Requestid", "8476a536-e9f4-11e8-9739-2dfe598c3fcd")
 		w.WriteHeader(http.StatusAccepted)
 	}}
-	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.invoked()) != 2 {
+	if r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.invoked()) != 2 {
 		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.invoked())
 	} else if len(r.Tries) == 0 {
 		t.Error("failover does not record its choice")
@@ -138,7 +112,7 @@ func TestRefusedMovesOn(t *testing.T) {
 		texts.Equal(t, "a choice", r.Tries[0].Message)
 	}
 	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
-	_, r := dispatched(t, core.RouteFirst, v, 2)
+	r := dispatched(t, core.RouteFirst, v, 2)
 	if r.State != core.Failed || r.Reason != core.ReasonNotAccepted {
 		t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
 	}
