@@ -6,7 +6,7 @@ import "time"
 // behavior if the limit is reached, and "Test" names the test that checks the limit.
 const (
 	// OpenAtOnce is the maximum number of open runs that one call of the store returns.
-	// Beyond: the next call returns further runs. Test: TestTimeoutEndsBehindQueuedRuns.
+	// Beyond: the next call returns further runs. Test: TestOpenRunsStopsWhereAStoreSearches.
 	OpenAtOnce = 10_000
 	// LaterRuns is how many later runs of a job are read to prove that the executor lost an earlier run.
 	// Beyond: further runs are not read, and the earlier run stays open until its executor or a later run reports a result.

@@ -315,8 +315,8 @@ func (q *Queries) lastOf(ctx context.Context, jobs []*core.Job, recent int) (map
 
 // Last returns the newest due run of a job; nil if it has none.
 func (q *Queries) Last(ctx context.Context, job core.JobID) (*core.Run, error) {
-	found, err := q.lastOf(ctx, []*core.Job{{Def: core.Def{ID: job}}}, 1)
-	return newest(found[job]), err
+	res, err := q.runs(ctx, RunFilter{Job: job.String(), Limit: 1, To: q.o.Now()}, q.Page())
+	return newest(res.Runs), err
 }
 
 // newest returns the first run; nil if there is none.

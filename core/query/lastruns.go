@@ -31,7 +31,7 @@ const (
 	// fillFor is how long one query reads jobs that are not cached, fillOf how many at a time. The first page of ten
 	// thousand jobs comes before all are known.
 	fillFor = 50 * time.Millisecond
-	fillOf  = 100
+	fillOf  = 250
 	// runsAtOnce bounds the runs that one read of the last runs of several jobs returns.
 	runsAtOnce = 20_000
 )

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/glance"
@@ -159,6 +161,35 @@ func (s *Store) readIndex(ctx context.Context, b *board) error {
 		}
 	}
 	return nil
+}
+
+// lastForPage is runs.Last for a page, with one request for each job that has fewer than n numbered runs. It returns the
+// newest planned and numbered runs without their long texts, as far back as both kinds are known.
+func (s *Store) lastForPage(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
+	low, _ := core.RunRange(job, 0, upTo)
+	_, high := core.NumberedRange(job)
+	in := s.between(low, high)
+	in.ScanIndexForward, in.Limit = aws.Bool(false), aws.Int32(int32(n))
+	known := core.Instant(0)
+	looked, planned := 0, false
+	err = s.query(ctx, in, func(it item) (bool, error) {
+		r, _, err := decodeRun(it)
+		list = append(list, r)
+		looked++
+		if _, planned = r.ID.Planned(); looked == n {
+			known = r.Slot
+		}
+		return looked < n, err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case looked == n && !planned:
+		return s.lastOfBoth(ctx, job, upTo, n)
+	}
+	list = slices.DeleteFunc(list, func(r core.Run) bool { return r.Slot > upTo || r.Slot < known })
+	newestFirst(list)
+	return list, nil
 }
 
 // The list of jobs that may be failing has an item for each job with a run that failed for good. A success writes nothing:

@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -70,6 +71,40 @@ func TestBoardListsJobsAsTheyAre(t *testing.T) {
 	page, _ = glance.Begin(ctx)
 	if old, _, err := listJobs(page, s, "", 5, 1); err != nil || len(old) != 1 || old[0].Def.Title != "new" || old[0].Sched.Rev != 101 {
 		t.Errorf("an edit that the index has not yet: %+v, %v", old, err)
+	}
+}
+
+// TestLastRunsForAPage: a page shows the newest planned and numbered runs of a job as a strong read does, mostly with one
+// request. If it cannot know all of them, it shows only the newest.
+func TestLastRunsForAPage(t *testing.T) {
+	for _, c := range []struct {
+		numbered int
+		before   core.Instant
+	}{{0, 0}, {2, 0}, {2, 3600}, {20, 0}} {
+		t.Run(fmt.Sprintf("%d numbered, %d s before", c.numbered, c.before), func(t *testing.T) {
+			numbered := c.numbered
+			f := newFakes(t, dynamo.Options{})
+			s, ctx := f.store, t.Context()
+			now := core.InstantOf(base)
+			for i := range core.Instant(20) {
+				r := oneRun(core.PlannedRun(1, now-60*i))
+				r.At, r.Slot = now-60*i, now-60*i
+				ok(t, s.CreateRuns(ctx, []core.Run{r})...)
+			}
+			for i := range numbered {
+				r := oneRun(core.NumberedRun(1, uint32(i+1)))
+				r.Slot = now - c.before - core.Instant(60*(numbered-i)+7)
+				ok(t, s.CreateRuns(ctx, []core.Run{r})...)
+			}
+			want, err := s.Store.Runs.Last(ctx, []core.JobID{1}, now, 8)
+			ok(t, err)
+			page, g := glance.Begin(ctx)
+			got, err := s.Store.Runs.Last(page, []core.JobID{1}, now, 8)
+			ok(t, err)
+			if len(got[1]) < 6 || !reflect.DeepEqual(got[1], want[1][:len(got[1])]) || numbered < 8 && g.Units() > 1 {
+				t.Errorf("%d runs for %v units: %+v\n%+v", len(got[1]), g.Units(), got[1], want[1])
+			}
+		})
 	}
 }
 

@@ -319,25 +319,40 @@ func (s *Store) runsOf(ctx context.Context, in *dynamodb.QueryInput, limit, most
 	return list, last, err
 }
 
-// Last implements store.Runs with two requests for each job: for its planned and for its numbered runs.
+// Last implements store.Runs with two requests for each job, or mostly one for a page.
 func (s runs) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
-	lists, errs := make([][2][]core.Run, len(jobs)), make([]error, 2*len(jobs))
-	store.AtOnce(len(errs), func(i int) {
-		low, high := core.RunRange(jobs[i/2], 0, upTo)
-		if i%2 == 1 {
-			low, high = core.NumberedRange(jobs[i/2])
-		}
-		lists[i/2][i%2], errs[i] = s.Span(ctx, high, low, n+i%2*n)
-	})
+	last := s.lastOfBoth
+	if glance.Of(ctx) != nil {
+		last = s.lastForPage
+	}
+	lists, errs := make([][]core.Run, len(jobs)), make([]error, len(jobs))
+	store.AtOnce(len(jobs), func(i int) { lists[i], errs[i] = last(ctx, jobs[i], upTo, n) })
 	found := make(map[core.JobID][]core.Run, len(jobs))
-	for i, of := range lists {
-		list := slices.DeleteFunc(slices.Concat(of[0], of[1]), func(r core.Run) bool { return r.Slot > upTo })
-		slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
+	for i, list := range lists {
 		if len(list) > 0 {
-			found[jobs[i]] = list[:min(n, len(list))]
+			found[jobs[i]] = list
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// lastOfBoth returns the newest runs of a job among its planned and its numbered runs.
+func (s *Store) lastOfBoth(ctx context.Context, job core.JobID, upTo core.Instant, n int) (list []core.Run, err error) {
+	low, high := core.RunRange(job, 0, upTo)
+	nlow, nhigh := core.NumberedRange(job)
+	for i, ends := range [][2]core.RunID{{high, low}, {nhigh, nlow}} {
+		page, err := runs{s}.Span(ctx, ends[0], ends[1], n+i*n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, slices.DeleteFunc(page, func(r core.Run) bool { return r.Slot > upTo })...)
+	}
+	newestFirst(list)
+	return list[:min(n, len(list))], nil
+}
+
+func newestFirst(list []core.Run) {
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(b.ID, a.ID)) })
 }
 
 // between returns a query for the runs of a job between two IDs.
