@@ -19,30 +19,14 @@ func pauseAfter(d *dice, def *core.Def) {
 	}
 }
 
-// rows holds the checker's knowledge of a job that is paused after failures.
-type rows struct {
-	ends []core.Run // of chains, in the order of storing, without skipped and killed runs
-	full int64      // the revision under which a row was last complete
-}
-
-func (t *truth) rowsOf(job core.JobID) *rows {
-	if t.rows[job] == nil {
-		t.rows[job] = &rows{}
-	}
-	return t.rows[job]
-}
-
 // chainEnds records the end of a chain of a job that is paused after failures. Callers hold mu.
 func (t *truth) chainEnds(r *core.Run) {
-	revs := t.jobs[r.ID.Job()]
+	job := r.ID.Job()
+	revs := t.jobs[job]
 	if len(revs) == 0 || revs[len(revs)-1].def.PauseAfter == 0 || r.Shard.Of != 0 || r.State != core.Succeeded && !r.FailedForGood() {
 		return
 	}
-	list := t.rowsOf(r.ID.Job())
-	list.ends = append(list.ends, *r)
-	if last := &revs[len(revs)-1]; inRow(list.ends, last.def.PauseAfter, last.revAt) {
-		list.full = last.rev
-	}
+	t.rows[job] = append(t.rows[job], *r)
 }
 
 // latest returns the ends after since, the last first.
@@ -88,10 +72,19 @@ func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 			n = rev.def.PauseAfter
 		}
 	}
-	ends := t.rowsOf(m.Job).ends
-	if t.rowsOf(m.Job).full != s.Rev && (len(latest(ends, s.RevAt)) < n || t.among(ends, n, s.RevAt)) {
-		t.fail(core.RunID(m.Job), "job %d was paused for its failures, and had no row of them: %d ends since %s", m.Job,
-			len(t.rowsOf(m.Job).ends), s.RevAt.Format("15:04:05.000"))
+	ends := t.rows[m.Job]
+	for i := range ends { // a success can follow while the job is being paused
+		if inRow(ends[:i+1], n, s.RevAt) {
+			return
+		}
+	}
+	if len(latest(ends, s.RevAt)) < n || t.among(ends, n, s.RevAt) {
+		var list []string
+		for _, r := range latest(ends, s.RevAt) {
+			list = append(list, fmt.Sprintf("%d of %d %s %s", r.ID, r.First, r.State, r.EndedAt.Format("15:04:05.000")))
+		}
+		t.fail(core.RunID(m.Job), "job %d was paused for its failures (%s), and had no row of %d: its chains since %s ended so: %q", m.Job,
+			m.NewPauseWhy, n, s.RevAt.Format("15:04:05.000"), list)
 	}
 }
 
@@ -103,7 +96,7 @@ func (t *truth) pauseMade(of core.RunID) {
 	if j == nil || j.Sched.State != core.Started || j.Def.PauseAfter == 0 {
 		return
 	}
-	ends := t.rowsOf(of.Job()).ends
+	ends := t.rows[of.Job()]
 	i := slices.IndexFunc(ends, func(r core.Run) bool { return r.ID == of })
 	if i < 0 || slices.ContainsFunc(ends[i+1:], func(r core.Run) bool { return r.State == core.Succeeded }) {
 		return

@@ -54,8 +54,8 @@ type truth struct {
 	stories  map[core.RunID]*story
 	jobs     map[core.JobID][]revision
 	pauses   []pauseOf
-	limits   map[string]*limited // by the name of their permits
-	rows     map[core.JobID]*rows
+	limits   map[string]*limited       // by the name of their permits
+	rows     map[core.JobID][]core.Run // ends of chains of jobs with pauseAfter in the order of storing, not skipped or killed
 	kin      kin
 	rounds   rounds
 	idle     map[idleAt]int // idle answers of an address that no fire has used
@@ -106,7 +106,7 @@ func newTruth(w *World) *truth {
 		onRing: map[int64]ring.Message{}, journals: map[core.JournalKey]struct{}{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID]*rows{}, kin: newKin(),
+		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID][]core.Run{}, kin: newKin(),
 		rounds: newRounds(),
 	}
 }
