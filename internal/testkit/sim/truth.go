@@ -106,8 +106,8 @@ func newTruth(w *World) *truth {
 		onRing: map[int64]ring.Message{}, journals: map[core.JournalKey]struct{}{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID][]core.Run{}, kin: newKin(),
-		rounds: newRounds(),
+		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, idle: map[idleAt]int{}, rows: map[core.JobID][]core.Run{},
+		kin: newKin(), rounds: newRounds(),
 	}
 }
 
