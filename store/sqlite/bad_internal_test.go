@@ -122,3 +122,24 @@ func TestBacklogIsBounded(t *testing.T) {
 		check.OK(t, errors.Join(s.Ack(t.Context(), got)...))
 	}
 }
+
+// BenchmarkBacklog receives and acknowledges messages in front of a backlog.
+func BenchmarkBacklog(b *testing.B) {
+	for _, n := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := testStore(b, b.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
+			backlog(b, s, time.Now().Add(-24*time.Hour).Truncate(time.Second), n)
+			b.ResetTimer()
+			for b.Loop() {
+				got, err := s.Receive(b.Context(), ring.KindFires, 50)
+				check.OK(b, err)
+				back := make([]ring.Out, len(got))
+				for i := range got {
+					back[i] = ring.Out{NotBefore: time.Now().Add(-48 * time.Hour), Message: got[i].Message}
+				}
+				s.Ack(b.Context(), got)
+				s.Enqueue(b.Context(), back) // the backlog keeps its size
+			}
+		})
+	}
+}

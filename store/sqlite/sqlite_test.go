@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -76,3 +77,21 @@ func damage(t *testing.T, dir, with string, args ...any) {
 }
 
 func BenchmarkFire(b *testing.B) { storetest.BenchFire(b, openDir(b, b.TempDir(), sqlite.Options{})) }
+
+// BenchmarkMillion creates a million sleeping jobs, or a million waiting runs, first, which takes a while. Neither must change
+// the cost of a tick.
+func BenchmarkMillion(b *testing.B) {
+	for _, n := range []int{1000, 1000000} {
+		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {
+			s := openDir(b, b.TempDir(), sqlite.Options{})
+			storetest.Sleeping(b, s, n)
+			storetest.BenchDue(b, s)
+		})
+		b.Run(fmt.Sprintf("Due1000And%dRuns", n), func(b *testing.B) {
+			s := openDir(b, b.TempDir(), sqlite.Options{})
+			storetest.Sleeping(b, s, 1000)
+			storetest.WaitingRuns(b, s, n)
+			storetest.BenchDue(b, s)
+		})
+	}
+}

@@ -45,15 +45,47 @@ func jobIDs(n int) []core.JobID {
 	return ids
 }
 
+// Sleeping creates n jobs that wait for a far time, and 1,000 that are due.
+func Sleeping(b *testing.B, s *store.Store, n int) {
+	b.Helper()
+	ok(b, s.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
+	for ids := range slices.Chunk(jobIDs(n+1000), 1000) {
+		list := make([]store.JobPut, len(ids))
+		for i, id := range ids {
+			if list[i] = creates(job(id)); id > 1000 {
+				list[i].Create.Sched.PlanAt = at(1e6 + int(id))
+			}
+		}
+		ok(b, s.Jobs.Put(b.Context(), list)...)
+	}
+}
+
+// WaitingRuns adds n runs to the due index that wait for a far time.
+func WaitingRuns(b *testing.B, s *store.Store, n int) {
+	b.Helper()
+	for i := 0; i < n; i += 1000 {
+		list := make([]store.JobPut, 1000)
+		for k := range list {
+			job := core.JobID(k + 1)
+			list[k].Enter = &core.DueItem{PlanAt: at(1e6 + i + k), Job: job, Run: core.NumberedRun(job, uint32(i))}
+		}
+		ok(b, s.Jobs.Put(b.Context(), list)...)
+	}
+}
+
+// BenchDue reads the 1,000 due jobs of Sleeping.
+func BenchDue(b *testing.B, s *store.Store) {
+	for b.Loop() {
+		if items, err := s.Jobs.Due(b.Context(), 0, at(1000), core.DueItem{}, 1000); err != nil || len(items) != 1000 {
+			b.Fatal(len(items), err)
+		}
+	}
+}
+
 // BenchFire makes the calls of a scheduled run from plan to end: 1/5 advance, 1/50 message, receipt, journal and ack, one claim,
 // and reading and closing it in batches of 50. Eight drivers do it at a time.
 func BenchFire(b *testing.B, s *store.Store) {
-	ok(b, s.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
-	list := make([]store.JobPut, benchJobCount)
-	for i, id := range jobIDs(benchJobCount) {
-		list[i] = creates(job(id))
-	}
-	ok(b, s.Jobs.Put(b.Context(), list)...)
+	Sleeping(b, s, 1000)
 	const n, drivers = 500, 8
 	var turn atomic.Int64
 	var all sync.WaitGroup
