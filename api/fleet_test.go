@@ -30,9 +30,9 @@ const apiWaits = 20 * time.Second
 
 // slow returns a store where each call for jobs and runs takes time, and a queue only counts runs.
 func (f *fleet) slow() *store.Store {
-	s := hook.Over(f.e, func(_ context.Context, c *hook.Call, next func() []error) []error {
+	return hook.Over(f.e, func(_ context.Context, c *hook.Call, next func() []error) []error {
 		switch {
-		case c.Listed, c.Due != 0, len(c.Put) > 0, c.Span, c.Recent, len(c.PutRun) > 0, c.List == store.KindTombstone,
+		case c.Listed, c.Due != 0, len(c.Put) > 0, c.Span, c.Recent, c.Last, len(c.PutRun) > 0, c.List == store.KindTombstone,
 			strings.HasPrefix(c.List, "skip#"):
 			time.Sleep(f.takes)
 		case len(c.Out) > 0:
@@ -43,19 +43,6 @@ func (f *fleet) slow() *store.Store {
 		}
 		return next()
 	})
-	s.Runs = slowRuns{s.Runs, f}
-	return s
-}
-
-// slowRuns reads the last runs of jobs slowly.
-type slowRuns struct {
-	store.Runs
-	f *fleet
-}
-
-func (s slowRuns) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
-	time.Sleep(s.f.takes)
-	return s.Runs.Last(ctx, jobs, upTo, n)
 }
 
 // Kill is slow, like an executor under load.

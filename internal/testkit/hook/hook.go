@@ -33,6 +33,7 @@ type Call struct {
 	Span   bool // a span of runs is read
 	Open   bool // open runs are read
 	Recent bool // the latest runs are read
+	Last   bool // the last runs of jobs are read
 	PutRun []store.RunPut
 	Out    []ring.Out
 	Bury   string // why a message moves to the dead-letter queue
@@ -187,6 +188,14 @@ func (o overRuns) Recent(ctx context.Context, of store.Recent, from store.RunPla
 		return err
 	})
 	return list, next, err
+}
+
+func (o overRuns) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (found map[core.JobID][]core.Run, err error) {
+	err = o.do.one(ctx, &Call{Last: true}, func() error {
+		found, err = o.Runs.Last(ctx, jobs, upTo, n)
+		return err
+	})
+	return found, err
 }
 
 func (o overQueue) Enqueue(ctx context.Context, out []ring.Out) []error {
