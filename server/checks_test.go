@@ -9,9 +9,9 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
 )
 
 // TestChecksWaitForNobody: slow checks at a silent executor do not delay the second check of another app's run, without which that

@@ -1,13 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,15 +21,17 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/manifest"
 )
 
 // Demo is an example company with jobs and executors that run in the process of the server. Demo prints each run with
 // its lateness and its result.
 type Demo struct {
-	out   io.Writer
-	execs []*miniexec.Executor
+	out io.Writer
+
+	executors     sync.WaitGroup
+	stopExecutors context.CancelFunc
 
 	mu   sync.Mutex
 	sent map[core.RunID]sentRun
@@ -50,7 +55,7 @@ type sentRun struct {
 
 // NewDemo returns a Demo that prints to out. Call Hook to connect the Demo to a server.
 func NewDemo(out io.Writer) *Demo {
-	return &Demo{out: out, sent: map[core.RunID]sentRun{}, jobs: map[core.JobID]string{}}
+	return &Demo{out: out, stopExecutors: func() {}, sent: map[core.RunID]sentRun{}, jobs: map[core.JobID]string{}}
 }
 
 // Hook sets the functions of the demo in the options of its server.
@@ -175,71 +180,100 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 	return nil
 }
 
-// executorsFile keeps the addresses of the demo's executors, one a line.
-const executorsFile = "demo-executors"
+// executorsDir is the folder with the data of the demo's executors and with their addresses, one a line.
+const executorsDir = "executors"
 
 // startExecutors starts the executors of each app and waits until they are registered. Each
 // listens at its address of the last start if that is free, so that runs sent before are found there.
 func (d *Demo) startExecutors(ctx context.Context, s *Server, doc *manifest.Document, token string) error {
-	path := filepath.Join(s.o.Dir, executorsFile)
+	dir, began := filepath.Join(s.o.Dir, executorsDir), time.Now().Truncate(time.Millisecond)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("create the folder of the demo's executors: %w", err)
+	}
+	path := filepath.Join(dir, "addresses")
 	b, _ := os.ReadFile(path)
 	kept := strings.Fields(string(b))
+	var run context.Context
+	run, d.stopExecutors = context.WithCancel(context.Background())
 	var addresses []string
 	for _, app := range doc.Apps {
 		for range max(demoExecutors[app.Name], 1) {
-			var last string
-			if n := len(addresses); n < len(kept) {
+			n, last := len(addresses), ""
+			if n < len(kept) {
 				last = kept[n]
 			}
-			e, err := d.startExecutor(ctx, s, app.Name, token, last)
+			ln, err := listenAgain(ctx, s, app.Name, token, last)
 			if err != nil {
 				return err
 			}
-			d.execs = append(d.execs, e)
-			addresses = append(addresses, strings.TrimPrefix(e.URL(), "http://"))
+			address := ln.Addr().String()
+			addresses = append(addresses, address)
+			e, err := executor.New(demoHandlers(), executor.Options{App: app.Name, Servers: []string{s.URL()}, Token: token,
+				Address: "http://" + address, Dir: filepath.Join(dir, strconv.Itoa(n)), NoSync: true, StopGrace: -1, Log: s.log})
+			if err != nil {
+				ln.Close()
+				return err
+			}
+			d.executors.Go(func() {
+				if err := e.Serve(run, ln); err != nil {
+					s.log.Error("executor of the demo stopped", "app", app.Name, "error", err)
+				}
+			})
 		}
 	}
 	lines := []byte(strings.Join(addresses, "\n") + "\n")
-	if err := os.WriteFile(path, lines, 0o600); err != nil { //nolint:gosec // in the operator's data directory
+	if err := os.WriteFile(path, lines, 0o600); err != nil {
 		return fmt.Errorf("store the addresses of the demo's executors: %w", err)
 	}
-	limit := time.NewTimer(10 * time.Second)
-	defer limit.Stop()
-	for _, e := range d.execs {
-		select {
-		case <-e.Registered():
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-limit.C:
-			return errors.New("the demo's executors could not register: start the demo with --log-level debug, then check the " +
-				"log")
+	return awaitExecutors(ctx, s, doc, began)
+}
+
+// awaitExecutors waits until every executor of the demo has registered since a time.
+func awaitExecutors(ctx context.Context, s *Server, doc *manifest.Document, since time.Time) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the demo's executors could not register: start the demo with "+
+		"--log-level debug, then check the log"))
+	defer cancel()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for _, app := range doc.Apps {
+		for missing := max(demoExecutors[app.Name], 1); missing > 0; {
+			select {
+			case <-look.C:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			views, err := s.Manage().Executors(ctx, app.Name)
+			if err != nil {
+				return fmt.Errorf("read the executors of the demo's app %s: %w", app.Name, err)
+			}
+			missing = max(demoExecutors[app.Name], 1)
+			for i := range views {
+				if !views[i].Beat.Before(since) {
+					missing--
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// startExecutor starts one executor at the address of its last start, or at a free one.
-func (d *Demo) startExecutor(ctx context.Context, s *Server, app, token, last string) (*miniexec.Executor, error) {
-	o := miniexec.Options{App: app, Admin: s.URL(), Token: token, Handle: d.handle, Listen: last, Log: s.log}
-	e, err := miniexec.Start(o)
+// listenAgain listens at the last address of an executor, or at a free one.
+func listenAgain(ctx context.Context, s *Server, app, token, last string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", cmp.Or(last, "127.0.0.1:0"))
 	if err == nil || last == "" {
-		return e, err
+		return ln, err
 	}
 	// Another program has the address: no run may be sent to it.
 	if err := s.parts.Load().reg.Remove(ctx, registry.Registration{App: app, Address: "http://" + last, Token: token}); err != nil {
 		return nil, fmt.Errorf("remove the last executor of the demo's app %s: %w", app, err)
 	}
-	o.Listen = ""
-	return miniexec.Start(o)
+	return net.Listen("tcp", "127.0.0.1:0")
 }
 
 // Close stops the executors. Running runs are reported as failed.
 func (d *Demo) Close() {
-	var wg sync.WaitGroup
-	for _, e := range d.execs {
-		wg.Go(e.Close)
-	}
-	wg.Wait()
+	d.stopExecutors()
+	d.executors.Wait()
 }
 
 // Run prints each running run that takes longer than 500 ms, until ctx ends.

@@ -17,9 +17,9 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/wire"
 )
 
 // varying are the times, the ages and the run IDs in a text.
@@ -138,7 +138,7 @@ func TestDemoImportFailsBySchedule(t *testing.T) {
 	for time, attempts := range map[string][3]bool{"12:00:00": {false, false, false}, "12:00:20": {true, false, false},
 		"12:00:40": {true, true, true}, "": {false, false, false}} {
 		for i, fails := range attempts {
-			r := wire.Run{Handler: "supplierImport", Params: fmt.Sprintf("time=%s&attempt=%d", time, i+1)}
+			r := executor.Run{Handler: "supplierImport", Params: fmt.Sprintf("time=%s&attempt=%d", time, i+1)}
 			if got := demoFailure(&r) != ""; got != fails {
 				t.Errorf("%s: fails %v, want %v", r.Params, got, fails)
 			}

@@ -3,13 +3,14 @@ package server
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/manifest"
-	"github.com/tickring/tickring/wire"
 )
 
 //go:embed demo.yaml
@@ -85,22 +86,27 @@ var demoWork = map[string][]demoStep{
 		{400 * ms, "3{n} closed orders moved to the archive"}},
 }
 
-// handle does the work of a run as an executor of the demo, and returns its code and message.
-func (d *Demo) handle(ctx context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
-	steps := demoWork[r.Handler]
-	if steps == nil {
-		return wire.CodeFailure, "job handler [" + r.Handler + "] not found."
+// demoHandlers returns the handlers of the demo's executors.
+func demoHandlers() *executor.Mux {
+	m := executor.NewMux()
+	for name, steps := range demoWork {
+		m.Register(name, func(ctx context.Context, r *executor.Run) error { return demoRun(ctx, r, steps) })
 	}
+	return m
+}
+
+// demoRun does the work of a run.
+func demoRun(ctx context.Context, r *executor.Run, steps []demoStep) error {
 	if r.Params != "" {
-		logf("params: %s", r.Params)
+		r.Printf("params: %s", r.Params)
 	}
 	failure := demoFailure(r)
 	if failure != "" {
 		steps = []demoStep{steps[0], {150 * ms, failure}}
 	}
-	seed := uint64(r.LogID) * 0x9e3779b97f4a7c15 >> 32
+	seed := uint64(r.ID) * 0x9e3779b97f4a7c15 >> 32
 	fill := strings.NewReplacer("{n}", strconv.FormatUint(10+seed%90, 10),
-		"{shard}", strconv.Itoa(int(r.BroadcastIndex)+1), "{shards}", strconv.Itoa(int(r.BroadcastTotal)))
+		"{shard}", strconv.Itoa(r.ShardIndex+1), "{shards}", strconv.Itoa(r.ShardTotal))
 	var line string
 	for _, s := range steps {
 		t := time.NewTimer(s.takes * time.Duration(60+seed%80) / 100)
@@ -108,21 +114,22 @@ func (d *Demo) handle(ctx context.Context, r *wire.Run, logf func(string, ...any
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return wire.CodeFailure, "stopped before the end"
+			return errors.New("stopped before the end")
 		}
 		line = fill.Replace(s.line)
-		logf("%s", line)
+		r.Printf("%s", line)
 	}
 	if failure != "" {
-		return wire.CodeFailure, line
+		return errors.New(line)
 	}
-	return wire.CodeSuccess, line
+	r.SetResult(executor.Success, line)
+	return nil
 }
 
 // demoFailure returns why an attempt of the supplier's import fails, or nothing. By the
 // seconds of its scheduled time a run succeeds (0 to 19), needs a second attempt (20 to 39)
 // or fails in every attempt (40 to 59).
-func demoFailure(r *wire.Run) string {
+func demoFailure(r *executor.Run) string {
 	if r.Handler != "supplierImport" {
 		return ""
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/doctor"
-	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/wire"
 )

@@ -76,7 +76,6 @@ var free = map[string][]string{
 	"internal/awsclient":  {},
 	"internal/iampolicy":  {},
 	"internal/password":   {},
-	"internal/miniexec":   {"wire"},
 	"executor/...":        {"wire", "internal/connlimit", "executor/..."}, // executor itself: its own TestImports
 	"examples/...":        {"executor/..."},
 }

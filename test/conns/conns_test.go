@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )

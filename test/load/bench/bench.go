@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/sqlite"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/test/harness"
 )
 
