@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 vale() { # files: one line for each finding, path:line:column:rule:message
-	go tool -modfile=tools/vale/go.mod vale --no-global --no-exit --output=line "$@"
+	CGO_ENABLED=1 go tool -modfile=tools/vale/go.mod vale --no-global --no-exit --output=line "$@"
 }
 
 vale $(git ls-files '*.md' '*.po') >"$work/texts"
