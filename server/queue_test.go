@@ -10,7 +10,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -18,51 +17,15 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// jobsOf makes a job for each handler of the suite, of an app with one address.
-func jobsOf(t *testing.T, s *running, app, address string) {
-	t.Helper()
-	token := app + "-token"
-	check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}))
-	var specs []manage.JobSpec
-	for _, h := range queuetest.Handlers {
-		specs = append(specs, manage.JobSpec{Def: core.Def{App: app, Name: h, Handler: h}})
-	}
-	saveAll(t, s, specs...)
-}
-
-func parse(t *testing.T, run string) core.RunID {
-	t.Helper()
-	id, err := core.ParseRunID(run)
-	check.OK(t, err)
-	return id
-}
-
 // TestQueues runs the suite over the queues of a server.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		s := start(t, Options{})
-		jobsOf(t, s, "reports", "queue:nightly")
-		return queuetest.Harness{
+		return queuetest.Harness{Scheduler: s.Manage(), Address: "queue:nightly",
 			Consumer: func(*testing.T, http.RoundTripper) queueexec.Options {
-				return queueexec.Options{Queue: "nightly", App: "reports", Token: "reports-token", Servers: []string{s.URL()}}
-			},
-			Send: func(t *testing.T, handler, params string) string {
-				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
-				check.OK(t, err)
-				return r.Run.ID.String()
-			},
-			Kill: func(t *testing.T, run string) {
-				s.until(t, parse(t, run), core.Running) // once it is sent; before it would be cancelled
-				res, err := s.Manage().KillRun(t.Context(), actor, run, "")
-				if err != nil || len(res.Killed) != 1 || len(res.Sent) != 1 || res.Sent[0].Err != nil {
-					t.Errorf("%+v %v", res, err)
-				}
-			},
-			Await: func(t *testing.T, run, state string) (message string) {
-				return s.until(t, parse(t, run), core.State(state)).Message
-			},
-		}
+				return queueexec.Options{Queue: "nightly", Servers: []string{s.URL()}}
+			}}
 	})
 }
 
@@ -71,8 +34,11 @@ func TestQueueDoor(t *testing.T) {
 	texts := golden.New(t)
 	t.Parallel()
 	s := start(t, Options{})
-	jobsOf(t, s, "reports", "queue:nightly")
-	jobsOf(t, s, "billing", "queue:nightly")
+	for _, app := range []string{"reports", "billing"} {
+		token := app + "-token"
+		check.Call(t)(s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{"queue:nightly"}}))
+	}
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "reports", Name: "work", Handler: "work"}})
 	asks := func(path, token, body string) (int, string) {
 		t.Helper()
 		return ask(t, "POST", s.URL()+path, body, wire.HeaderToken, token)

@@ -86,8 +86,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A temporary failure is retried, a rejection is not, and a body is sent whole each time.
-
 // An emulator that lacks a feature is distinguished from a complete one, and from one that does not answer.
 func TestLacks(t *testing.T) {
 	const refused = `{"__type":"InvalidClientTokenId","message":"no"}`
@@ -119,6 +117,7 @@ func TestLacks(t *testing.T) {
 	}
 }
 
+// A temporary failure is retried, a rejection is not, and a body is sent whole each time.
 func TestRetries(t *testing.T) {
 	for _, c := range []struct {
 		name   string

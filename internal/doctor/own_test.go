@@ -12,22 +12,13 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
-
-// behind is a delay queue that is late.
-type behind struct {
-	store.Queue
-	due time.Time
-	err error
-}
-
-func (b behind) Oldest(context.Context) (ring.Oldest, error) {
-	return ring.Oldest{Due: b.due}, b.err
-}
 
 // TestUncomparedFrom: uncompared time reaches back at most to the first job, because nothing was due before. Unreadable
 // jobs are named.
@@ -47,22 +38,22 @@ func TestUncomparedFrom(t *testing.T) {
 		"how far cannot be read":   {err: errors.New("no answer"), first: early, want: none, unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-			if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-				t.Fatal(err)
-			}
+			s := fixture.New(t, memory.Options{Now: func() time.Time { return now }})
+			s.App("shop")
 			if !c.first.IsZero() {
-				j := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "sweep", Handler: "demo", Created: c.first},
-					Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1, RevAt: c.first}}
-				j.Normalize()
-				if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
-					t.Fatal(err)
-				}
+				s.Job(core.Job{Def: core.Def{ID: 1, App: "shop", Name: "sweep", Handler: "demo", Created: c.first},
+					Sched: core.Sched{Rev: 1, RevAt: c.first}})
 			}
-			s.Queue = behind{s.Queue, c.behind, c.err}
+			late := hook.Over(s.Store, func(_ context.Context, x *hook.Call, next func() []error) []error {
+				if !x.Oldest {
+					return next()
+				}
+				x.GotOldest = ring.Oldest{Due: c.behind}
+				return []error{c.err}
+			})
 			var f client.Facts
 			var log strings.Builder
-			Gather(t.Context(), s, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
+			Gather(t.Context(), late, now, words.English, &f, slog.New(slog.NewTextHandler(&log, nil)), nil)
 			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown ||
 				strings.Contains(log.String(), `fact="oldest message" err=`) != c.unknown {
 				t.Errorf("from %s, unread %v, log %s; want %s", f.UncomparedFrom, f.Unread, log.String(), c.want)
@@ -73,18 +64,14 @@ func TestUncomparedFrom(t *testing.T) {
 
 // TestApps: an unreadable app is named and hides no other app. An app with a well-known token is named too.
 func TestApps(t *testing.T) {
-	s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
+	s := fixture.New(t, memory.Options{Now: func() time.Time { return now }})
 	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
-		if err := s.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
-			t.Fatal(err)
-		}
+		s.SaveApp(core.App{Name: name, Token: token, Rev: 1})
 	}
-	if err := s.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
-		t.Fatal(err)
-	}
+	s.Must(s.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}))
 	memory.DamageApp(t, s.Records, "broken")
 	f := here()
-	Gather(t.Context(), s, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
+	Gather(t.Context(), s.Store, now, words.English, f.Own, slog.New(slog.DiscardHandler), nil)
 	var levels []Level
 	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check.String() != "apps" })
 	for _, x := range list {
@@ -99,38 +86,25 @@ func TestApps(t *testing.T) {
 	golden.New(t).Equal(t, "apps", findingTexts(list))
 }
 
-// unreadable cannot read one job.
-type unreadable struct {
-	store.Jobs
-	job core.JobID
-}
-
-func (u unreadable) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	if slices.Contains(ids, u.job) {
-		return map[core.JobID]store.Got[*core.Job]{u.job: {Err: errors.New("no key")}}, nil
-	}
-	return u.Jobs.Get(ctx, part, ids)
-}
-
 // TestDueSinceSkipsUnreadableJobs: a job that cannot be read stays due for ever, which is no sign of a slow planning.
 func TestDueSinceSkipsUnreadableJobs(t *testing.T) {
 	for bad, want := range map[core.JobID]time.Duration{0: time.Minute, 1: time.Second} {
-		s := memory.Open(t, memory.Options{Now: func() time.Time { return now }})
-		if err := s.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-			t.Fatal(err)
-		}
+		s := fixture.New(t, memory.Options{Now: func() time.Time { return now }})
+		s.App("shop")
 		for id, ago := range map[core.JobID]time.Duration{1: time.Minute, 2: time.Second} {
 			at := core.InstantOf(now.Add(-ago))
-			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "j" + id.String(), Handler: "demo"},
-				Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: now, Next: at, PlanAt: at}}
-			j.Normalize()
-			if err := s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})[0]; err != nil {
-				t.Fatal(err)
-			}
+			s.Job(core.Job{Def: core.Def{ID: id, App: "shop", Name: "j" + id.String(), Handler: "demo"},
+				Sched: core.Sched{Rev: 1, RevAt: now, Next: at, PlanAt: at}})
 		}
-		s.Jobs = unreadable{s.Jobs, bad}
+		damaged := hook.Over(s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			errs := next()
+			if _, is := c.GotJobs[bad]; is {
+				c.GotJobs[bad] = store.Got[*core.Job]{Err: errors.New("no key")}
+			}
+			return errs
+		})
 		var f client.Facts
-		Gather(t.Context(), s, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
+		Gather(t.Context(), damaged, now, words.English, &f, slog.New(slog.DiscardHandler), nil)
 		if age := now.Sub(f.DueSince); age.Round(time.Second) != want {
 			t.Errorf("job %d cannot be read: the earliest job has waited for %s, want %s", bad, age, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -63,37 +64,26 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 	const jobs, seconds, most = 200, 120, 100
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))) // fake time: planned runs have no IDs before 2020
-		ok := func(err error) {
-			t.Helper()
-			check.OK(t, err)
-		}
-		s := memory.New(t, memory.Options{})
+		s := fixture.New(t, memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
 		d := dispatch.New(s.Store, h, finish.New(s.Store, finish.Options{Plan: plan.Local(), Log: log}),
 			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
-		in := &poller.Poller{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
+		in := &poller.Poller{Queue: s.Queue, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
 			Handle: func(ctx context.Context, got []store.Delivery, free func()) []dispatch.Verdict {
 				return d.HandleFreeing(ctx, poller.Messages(got), free)
 			}}
 		now := core.InstantOf(time.Now())
-		fire := func(id core.JobID, at core.Instant) {
-			f := core.Fire{Run: core.PlannedRun(id, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-			ok(s.Enqueue(t.Context(),
-				[]ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}}})[0])
-		}
-		for _, app := range []string{"deep", "fine"} {
-			ok(s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{"call:http://h"}, Rev: 1}, core.Change{ID: 1, App: app}))
-		}
+		fire := func(id core.JobID, at core.Instant) { s.Enqueue(at.Time(), fixture.Message(fixture.Planned(id, at))) }
+		s.App("deep", "call:http://h")
+		s.App("fine", "call:http://h")
 		for i := range core.JobID(jobs + 1) {
 			j := core.Job{Def: core.Def{ID: i + 1, App: "deep", Name: "j" + (i + 1).String(), Handler: "/h", Timeout: time.Hour}}
 			if i == jobs {
 				j.Def.App = "fine"
 			}
-			j.Sched.Rev, j.Sched.RevAt, j.Sched.Misfire = 1, time.Now().Add(-time.Hour), core.MisfireAll
-			j.Normalize()
-			ok(s.Jobs.Put(t.Context(), []store.JobPut{{Create: &j, Changes: []core.Change{{ID: 1, App: j.Def.App, Job: i + 1}}}})[0])
-			if i < jobs {
+			j.Sched.Misfire = core.MisfireAll
+			if s.Job(j); i < jobs {
 				fire(i+1, now+core.Instant(i%10))
 			}
 		}
@@ -131,8 +121,6 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		h.mu.Unlock()
 		stop()
 		run.Wait()
-		if due, waiting, flying, err := s.Depth(t.Context(), ring.KindFires); err != nil || due+waiting+flying != 0 {
-			t.Errorf("left on the ring: %d, %d, %d, %v", due, waiting, flying, err)
-		}
+		check.Equal(t, s.Messages(ring.KindFires), 0, "messages left on the ring")
 	})
 }

@@ -322,55 +322,33 @@ func TestNotConfigured(t *testing.T) {
 // A bad collector delays no send and no end, and the lost spans are counted.
 func TestBadCollectors(t *testing.T) {
 	elsewhere := newCollector(t, nil)
-	for _, c := range []struct {
-		name   string
-		answer func(release chan struct{}) http.HandlerFunc
-		lost   int // of ten
-	}{
-		{"hangs", func(release chan struct{}) http.HandlerFunc {
-			return func(http.ResponseWriter, *http.Request) { <-release }
-		}, 10},
-		{"hangs in its answer", func(release chan struct{}) http.HandlerFunc {
-			return func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Length", "100")
-				w.(http.Flusher).Flush()
-				<-release
-			}
-		}, 10},
-		{"fails", func(chan struct{}) http.HandlerFunc {
-			return func(w http.ResponseWriter, _ *http.Request) {
-				http.Error(w, strings.Repeat("no \x00\xff", 100_000), http.StatusInternalServerError)
-			}
-		}, 10},
-		{"has no place for ever", func(chan struct{}) http.HandlerFunc {
-			return func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Retry-After", "100000")
-				w.WriteHeader(http.StatusServiceUnavailable)
-			}
-		}, 10},
-		{"redirects", func(chan struct{}) http.HandlerFunc {
-			return func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusTemporaryRedirect)
-			}
-		}, 10},
-		{"redirects to a page", func(chan struct{}) http.HandlerFunc {
-			return func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusFound)
-			}
-		}, 10},
-		{"refuses", nil, 10},
-		{"cuts", func(chan struct{}) http.HandlerFunc {
-			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-		}, 10},
+	for name, answer := range map[string]http.HandlerFunc{
+		"hangs": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hangs in its answer": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		},
+		"fails": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, strings.Repeat("no \x00\xff", 100_000), http.StatusInternalServerError)
+		},
+		"has no place for ever": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "100000")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		"redirects": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusTemporaryRedirect)
+		},
+		"redirects to a page": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusFound)
+		},
+		"refuses": nil,
+		"cuts":    func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			release := make(chan struct{})
-			if c.answer == nil {
-				newCollector(t, nil).Server.Close()
-			} else {
-				newCollector(t, c.answer(release))
+		t.Run(name, func(t *testing.T) {
+			if c := newCollector(t, answer); answer == nil {
+				c.Server.Close()
 			}
-			t.Cleanup(func() { close(release) })
 			var log bytes.Buffer
 			var n counts
 			tr := open(t, Options{Every: time.Millisecond, Timeout: 50 * time.Millisecond, CloseFor: 50 * time.Millisecond, Queue: 16, Count: n.add,
@@ -435,9 +413,7 @@ func TestFailureIsToldOnce(t *testing.T) {
 
 // A function waits for its collector within a bound, and after a failure not at all for a while.
 func TestFlushIsBounded(t *testing.T) {
-	release := make(chan struct{})
-	c := newCollector(t, func(http.ResponseWriter, *http.Request) { <-release })
-	t.Cleanup(func() { close(release) })
+	c := newCollector(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	var n counts
 	tr := open(t, Options{Every: time.Hour, FlushFor: 300 * time.Millisecond, CloseFor: time.Millisecond, Count: n.add})
 	for range 3 {

@@ -24,6 +24,7 @@ import (
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/internal/testkit/notificationtext"
 	"github.com/tickring/tickring/internal/wiring"
@@ -40,8 +41,7 @@ type told struct {
 	tick *tick.Ticker
 
 	mu      sync.Mutex
-	fail    error // of each message to the post-run queue
-	idle    bool  // no process plans or sends
+	idle    bool // no process plans or sends
 	answer  dispatch.Answer
 	answers func(*core.Run) dispatch.Answer // replaces answer; nil: answer
 	hangs   bool                            // the executor answers no log request until the client gives up
@@ -54,42 +54,20 @@ type told struct {
 
 var teller = core.Actor{Name: "ann"}
 
-// postRunRing fails as the test sets.
-type postRunRing struct {
-	store.Queue
-	r *told
-}
-
-func (a postRunRing) Enqueue(ctx context.Context, out []ring.Out) []error {
-	a.r.mu.Lock()
-	fail := a.r.fail
-	for i := range out {
-		if x := out[i].Message.PostRun; x != nil && x.Run != 0 {
-			a.r.lane = append(a.r.lane, x.Run)
-		}
-	}
-	a.r.mu.Unlock()
-	errs := make([]error, len(out))
-	for i := range out {
-		if fail != nil && out[i].Message.Kind == ring.KindPostRun {
-			errs[i] = fail
-			continue
-		}
-		errs[i] = a.Queue.Enqueue(ctx, out[i:i+1])[0]
-	}
-	return errs
-}
-
 // tells runs a test with a job from spec that notifies channel a.
 func tells(t *testing.T, spec manage.JobSpec, f func(r *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 2, 10, 0, 0, 0, time.UTC)))
 		log := slog.New(slog.DiscardHandler)
-		r := &told{t: t, e: memory.Open(t, memory.Options{}),
-			answer: succeeding}
-		s := *r.e
-		s.Queue = postRunRing{s.Queue, r}
-		r.e = &s
+		r := &told{t: t, answer: succeeding}
+		r.e = hook.Over(memory.Open(t, memory.Options{}), func(_ context.Context, c *hook.Call, next func() []error) []error {
+			for _, out := range c.Out {
+				if x := out.Message.PostRun; x != nil && x.Run != 0 {
+					r.set(func() { r.lane = append(r.lane, x.Run) })
+				}
+			}
+			return next()
+		})
 		r.a = wiring.New(r.e, wiring.Options{Plan: plan.Local(), Log: log})
 		r.tick = r.a.Ticker(tick.Options{ID: "t"})
 		r.m = r.a.People(r, people.Options{Manage: manage.Options{Notifier: r}})

@@ -137,11 +137,8 @@ func TestItemTooLarge(t *testing.T) {
 		}
 		texts.Equal(t, name, fmt.Sprint(err))
 	}
-	if found, err := getJobs(ctx, s, store.Whole, []core.JobID{1}); err != nil || len(found) != 0 {
-		t.Errorf("jobs: %v, %v", found, err)
-	}
-	if found, err := getRuns(ctx, s, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
-		t.Errorf("runs: %v, %v", found, err)
+	if stored, runs := f.JobOf(1), f.Stored(run.ID, wide.ID); stored.Def.ID != 0 || len(runs) != 0 {
+		t.Errorf("stored are %+v and %v", stored, runs)
 	}
 }
 
@@ -358,8 +355,7 @@ func jobIsOfOneMoment(t *testing.T) {
 	j := oneJob(1)
 	f.create(t, j)
 	f.create(t, oneJob(2))
-	_, err := getJobs(ctx, s, store.Whole, []core.JobID{2}) // its definition is cached, so only job 1's is read
-	ok(t, err)
+	f.JobOf(2) // its definition is cached, so only job 1's is read
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
 	var made atomic.Bool
@@ -374,16 +370,12 @@ func jobIsOfOneMoment(t *testing.T) {
 	if ok(t, err, got[2].Err); !errors.Is(got[1].Err, core.ErrThrottled) {
 		t.Fatalf("read across an edit: %v, params %q of revision %d", got[1].Err, got[1].Is.Def.Params, got[1].Is.Sched.Rev)
 	}
-	found, err := getJobs(ctx, s, store.Whole, []core.JobID{1})
-	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {
-		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	if found := f.JobOf(1); found.Def.Params != "new" || found.Sched.Rev != 200 {
+		t.Fatalf("then: params %q of revision %d", found.Def.Params, found.Sched.Rev)
 	}
 	// A change of only the schedule does not touch the definition.
-	paused := *found[1]
-	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
-	ok(t, updateJobs(ctx, s, update(200, paused, core.Change{ID: 300, App: "orders", Job: 1}))...)
-	found, err = getJobs(ctx, s, store.Whole, []core.JobID{1})
-	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 300 {
-		t.Fatalf("finally: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	f.Edit(1, func(j *core.Job) { j.Sched.Rev, j.Sched.State = 300, core.Paused })
+	if found := f.JobOf(1); found.Def.Params != "new" || found.Sched.Rev != 300 {
+		t.Fatalf("finally: params %q of revision %d", found.Def.Params, found.Sched.Rev)
 	}
 }

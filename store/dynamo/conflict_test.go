@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
@@ -23,102 +21,6 @@ import (
 // transactionsTake delays each transaction, so that they overlap.
 func transactionsTake(d time.Duration) fakeaws.Faults {
 	return always(fakeaws.Fault{Wait: d}, "TransactWriteItems")
-}
-
-// TestFakesConflict: of two open transactions that share an item, the later is cancelled. A check counts too, and other
-// writes of such an item are rejected. Reads work, and after the transaction everything does.
-func TestFakesConflict(t *testing.T) {
-	state := &fakeaws.Names.State
-	key := func(k string) map[string]types.AttributeValue {
-		return map[string]types.AttributeValue{"of": &types.AttributeValueMemberS{Value: "x"}, "key": &types.AttributeValueMemberS{Value: k}}
-	}
-	put := func(k string) types.TransactWriteItem {
-		return types.TransactWriteItem{Put: &types.Put{TableName: state, Item: key(k)}}
-	}
-	check := func(k string) types.TransactWriteItem {
-		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: state, Key: key(k),
-			ConditionExpression: aws.String("attribute_not_exists(#n)"), ExpressionAttributeNames: map[string]string{"#n": "none"}}}
-	}
-	transact := func(list ...types.TransactWriteItem) func(context.Context, *fakeaws.DynamoDB) string {
-		return func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: list})
-			var c *types.TransactionCanceledException
-			if errors.As(err, &c) {
-				var codes []string
-				for _, r := range c.CancellationReasons {
-					codes = append(codes, *r.Code)
-				}
-				return strings.Join(codes, " ")
-			}
-			return fmt.Sprint(err)
-		}
-	}
-	code := func(err error) string {
-		var busy *types.TransactionConflictException
-		if errors.As(err, &busy) {
-			return "conflict"
-		}
-		return fmt.Sprint(err)
-	}
-	statement := fmt.Sprintf(`UPDATE %q SET "a" = ? WHERE "of" = ? AND "key" = ?`, *state)
-	for _, c := range []struct {
-		name   string
-		second func(context.Context, *fakeaws.DynamoDB) string
-		during string // its answer while the first, of a put and a check, is in progress
-	}{
-		{"a put of an item being written", transact(put("other"), put("written")), "None TransactionConflict"},
-		{"a check of an item being checked", transact(check("checked"), put("other")), "TransactionConflict None"},
-		{"another item", transact(put("other"), check("third")), "<nil>"},
-		{"a plain put", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("checked")})
-			return code(err)
-		}, "conflict"},
-		{"writes of a batch", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			out, err := db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
-				*state: {{PutRequest: &types.PutRequest{Item: key("other")}}, {PutRequest: &types.PutRequest{Item: key("written")}}}}})
-			if err != nil || len(out.UnprocessedItems[*state]) == 0 {
-				return fmt.Sprint(err)
-			}
-			return fmt.Sprint(len(out.UnprocessedItems[*state]), " unprocessed")
-		}, "1 unprocessed"},
-		{"a statement", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			one := &types.AttributeValueMemberS{Value: "1"}
-			_, _ = db.PutItem(ctx, &dynamodb.PutItemInput{TableName: state, Item: key("other")})
-			out, err := db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: []types.BatchStatementRequest{
-				{Statement: &statement, Parameters: []types.AttributeValue{one, key("")["of"], key("written")["key"]}},
-				{Statement: &statement, Parameters: []types.AttributeValue{one, key("")["of"], key("other")["key"]}}}})
-			if err != nil || out.Responses[0].Error == nil || out.Responses[1].Error != nil {
-				return fmt.Sprint(err)
-			}
-			return string(out.Responses[0].Error.Code)
-		}, "TransactionConflict"},
-		{"a read", func(ctx context.Context, db *fakeaws.DynamoDB) string {
-			_, err := db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
-				*state: {Keys: []map[string]types.AttributeValue{key("written")}, ConsistentRead: aws.Bool(true)}}})
-			return code(err)
-		}, "<nil>"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFakes(t, dynamo.Options{})
-				f.db.Faults = transactionsTake(10 * time.Millisecond)
-				var first sync.WaitGroup
-				first.Go(func() {
-					if got := transact(put("written"), check("checked"))(t.Context(), f.db); got != "<nil>" {
-						t.Errorf("the first answers %s", got)
-					}
-				})
-				synctest.Wait()
-				if got := c.second(t.Context(), f.db); got != c.during {
-					t.Errorf("beside the first it answers %q, want %q", got, c.during)
-				}
-				first.Wait()
-				if got := c.second(t.Context(), f.db); got != "<nil>" {
-					t.Errorf("after the first it answers %q", got)
-				}
-			})
-		})
-	}
 }
 
 func (f *fakes) app(t *testing.T) core.App {
@@ -351,10 +253,7 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 						<-first.over
 						close(second.goOn)
 						<-second.over
-						found, err := getJobs(t.Context(), f.store, store.Whole, []core.JobID{1})
-						ok(t, err)
-						_, job := found[1]
-						app := f.app(t).Rev != 0
+						job, app := f.JobOf(1).Def.ID != 0, f.app(t).Rev != 0
 						if job && !app || job != (maker.err == nil) || app == (deleter.err == nil) {
 							t.Errorf("stopped for %s before request %d of the maker (first: %v) and %d of the deleter: job %v, %v; app %v, %v",
 								stopped, i, makerFirst, k, job, maker.err, app, deleter.err)

@@ -101,8 +101,8 @@ func TestCosts(t *testing.T) {
 	row("PutRuns", "one failover after an answer of 400 bytes", func() {
 		first(s.ChangeRuns(ctx, []core.RunPut{chosen.Readdress("http://10.0.0.9:9999/", answered)}))
 	})
-	if found, err := getRuns(ctx, s, []core.RunID{chosen.ID}); err != nil || !reflect.DeepEqual(found[chosen.ID].Tries, answered) {
-		t.Errorf("tries %+v, %v", found[chosen.ID].Tries, err)
+	if tries := f.Run(chosen.ID).Tries; !reflect.DeepEqual(tries, answered) {
+		t.Errorf("tries %+v", tries)
 	}
 	chosen.Owner = "nonce-x"
 	row("PutRuns", "one failover with a conflict", func() {
@@ -118,8 +118,7 @@ func TestCosts(t *testing.T) {
 		for i := range runs {
 			list[i] = runs[i].ID
 		}
-		_, err := getRuns(ctx, s, list)
-		ok(t, err)
+		f.Stored(list...)
 	})
 	row("PutRuns", "50 results with short messages", func() { first(s.ChangeRuns(ctx, ends)) })
 	unread := oneRun(core.NumberedRun(1, 6))

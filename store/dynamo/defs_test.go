@@ -9,7 +9,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -18,54 +20,36 @@ import (
 // another revision. The next read sees a change by another process.
 func TestDefinitionOfTheRevision(t *testing.T) {
 	f := newFakes(t, dynamo.Options{})
-	ctx := t.Context()
-	another, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names})
+	s, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names})
 	ok(t, err)
+	another := &fixture.Store{Store: s.Store, T: t}
 	j := oneJob(1)
 	j.Def.Labels = map[string]string{"team": "ours"}
 	f.create(t, j)
 	read := func(what string, units float64) core.Job {
 		t.Helper()
 		f.db.Units()
-		found, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		if u := f.db.Units(); u.Read != units {
-			t.Errorf("%s: %g read units, want %g", what, u.Read, units)
-		}
-		return *found[1]
+		found := f.JobOf(1)
+		check.Equal(t, f.db.Units().Read, units, "%s: read units", what)
+		return found
 	}
-	change := func(to core.Job) {
-		t.Helper()
-		found, err := getJobs(ctx, another, store.Whole, []core.JobID{1})
-		ok(t, err)
-		seen := found[1].Sched.Rev
-		to.Sched.Rev = seen + 1
-		ok(t, updateJobs(ctx, another, update(seen, to, core.Change{ID: to.Sched.Rev, App: "orders", Job: 1}))...)
-	}
+	change := func(change func(*core.Job)) { another.Edit(1, func(j *core.Job) { change(j); j.Sched.Rev++ }) }
 	read("first", 1.5)
 	got := read("again", 1)
 	got.Def.Labels["team"] = "mine" // a reader may modify its copy
 	if again := read("again", 1); again.Def.Labels["team"] == "mine" {
 		t.Error("a change by one reader is visible to another")
 	}
-	j.Def.Params = "another"
-	change(j)
+	change(func(j *core.Job) { j.Def.Params = "another" })
 	if got := read("its definition was changed", 1.5); got.Def.Params != "another" || got.Sched.Rev != 101 {
 		t.Errorf("params %q with revision %d", got.Def.Params, got.Sched.Rev)
 	}
-	j.Sched.State = core.Paused
-	change(j)
+	change(func(j *core.Job) { j.Sched.State = core.Paused })
 	if got := read("it was paused", 1); got.Sched.State != core.Paused || got.Sched.Rev != 102 || got.Def.Params != "another" {
 		t.Errorf("%s with revision %d and params %q", got.Sched.State, got.Sched.Rev, got.Def.Params)
 	}
-	ok(t, deleteJob(ctx, another, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
-		core.Change{ID: 103, App: "orders", Job: 1}))
-	found, err := getJobs(ctx, f.store, store.Whole, []core.JobID{1})
-	if ok(t, err); len(found) > 0 {
-		t.Errorf("of a job that was deleted: %v", found)
-	}
+	another.Delete(1, base)
+	check.Equal(t, f.JobOf(1).Def.ID, 0, "of a job that was deleted")
 }
 
 // older is a DynamoDB whose eventually consistent reads always return the answer of the first one.
@@ -102,8 +86,7 @@ func TestAnOlderDefinitionIsReadAgain(t *testing.T) {
 		}
 		s, err := dynamo.New(db, f.sqs, dynamo.Options{Names: fakeaws.Names})
 		ok(t, err)
-		found, err := getJobs(t.Context(), s, store.Whole, []core.JobID{1})
-		if ok(t, err); found[1] == nil || found[1].Def.Params != params || found[1].Sched.Rev != rev {
+		if found := (&fixture.Store{Store: s.Store, T: t}).JobOf(1); found.Def.Params != params || found.Sched.Rev != rev {
 			t.Fatalf("found %+v", found)
 		}
 	}

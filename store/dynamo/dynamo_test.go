@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/store/storetest"
@@ -24,6 +25,7 @@ const visibility = time.Second
 
 // fakes are an engine's clients and its store over them.
 type fakes struct {
+	*fixture.Store
 	db    *fakeaws.DynamoDB
 	sqs   *fakeaws.SQS
 	store *dynamo.Store
@@ -44,6 +46,7 @@ func newFakes(t testing.TB, o dynamo.Options) *fakes {
 	if f.store, err = dynamo.New(f.db, f.sqs, o); err != nil {
 		t.Fatal(err)
 	}
+	f.Store = &fixture.Store{Store: f.store.Store, T: t}
 	fakeaws.Receive(f.store, f.sqs, o)
 	return f
 }
@@ -86,8 +89,8 @@ func TestEngine(t *testing.T) {
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
 					f.db.TTL = func() time.Duration { return 0 } // an item is removed the moment it expires
 				}
-				of[f.store.Store] = f
-				return f.store.Store
+				of[f.Store.Store] = f
+				return f.Store.Store
 			}}
 		t.Run(a.name, func(t *testing.T) {
 			for _, c := range storetest.Cases {
@@ -153,10 +156,6 @@ func deleteJob(ctx context.Context, s *dynamo.Store, seen int64, t core.Tombston
 
 func getJobs(ctx context.Context, s *dynamo.Store, part store.Part, ids []core.JobID) (map[core.JobID]*core.Job, error) {
 	return store.Complete(s.Store.Jobs.Get(ctx, part, ids))
-}
-
-func getRuns(ctx context.Context, s *dynamo.Store, ids []core.RunID) (map[core.RunID]*core.Run, error) {
-	return store.Complete(s.Store.Runs.Get(ctx, ids))
 }
 
 func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {

@@ -117,15 +117,11 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 		ok(t, fin.End(ctx, []finish.Result{{Run: list[1].ID, State: core.Succeeded, Reported: true},
 			{Run: list[2].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})...)
 		time.Sleep(20 * 24 * time.Hour)
-		found, err := getRuns(ctx, s, []core.RunID{list[2].ID})
-		ok(t, err)
-		again := found[list[2].ID].Then
+		again := f.Run(list[2].ID).Then
 		ok(t, s.ChangeRuns(ctx, []core.RunPut{(&core.Run{ID: again, State: core.Planned}).Take(
 			core.Claim{Owner: "y", Until: time.Now().Add(time.Minute)}, "http://10.0.0.2:1/", time.Now(), nil)})...)
 		ok(t, fin.End(ctx, []finish.Result{{Run: again, State: core.Succeeded, Reported: true}})...)
-		found, err = getRuns(ctx, s, []core.RunID{whole.ID})
-		ok(t, err)
-		if got := found[whole.ID]; got.State != core.Succeeded {
+		if got := f.Run(whole.ID); got.State != core.Succeeded {
 			t.Errorf("its shards have succeeded, and it is %s: %s (%s)", got.State, got.Reason, got.Message)
 		}
 		time.Sleep(16 * 24 * time.Hour)
@@ -140,11 +136,10 @@ func TestShardsStayUntilTheirBroadcastEnds(t *testing.T) {
 func TestPutBackThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
-		ctx := t.Context()
 		slot := core.InstantOf(time.Now().Add(-4 * time.Hour))
 		named := func(want bool) {
 			t.Helper()
-			got, err := f.store.Oldest(ctx)
+			got, err := f.store.Oldest(t.Context())
 			ok(t, err)
 			if got.PutBack(slot, slot) != want {
 				t.Fatalf("the slot is named: %t, want %t", !want, want)
@@ -153,24 +148,14 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 		for i, wait := range []time.Duration{30 * time.Minute, time.Minute} {
 			m := ring.Message{Kind: ring.KindFires, Slot: slot,
 				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i+1)), Slot: slot, Cause: core.CauseRetry}}}
-			for _, err := range f.store.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(wait), Message: m}}) {
-				ok(t, err)
-			}
-		}
-		take := func() {
-			t.Helper()
-			got, err := f.store.Queue.Receive(ctx, ring.KindFires, 1)
-			ok(t, err)
-			for _, err := range f.store.Queue.Ack(ctx, got) {
-				ok(t, err)
-			}
+			f.Enqueue(time.Now().Add(wait), m)
 		}
 		time.Sleep(10 * time.Minute)
-		take()
+		f.Ack(f.Receive(ring.KindFires, 1)...)
 		named(true) // the other message waits
 		time.Sleep(6 * time.Hour)
 		named(true) // and no process receives it
-		take()
+		f.Ack(f.Receive(ring.KindFires, 1)...)
 		named(false)
 	})
 }

@@ -111,9 +111,7 @@ func use(t *testing.T, app manage.AppSpec, specs ...manage.JobSpec) (u used) {
 		u.write, u.read = units.Write+units.Index, units.Read
 		queues := f.sqs.Units().Requests
 		u.requests += float64(queues["SendMessageBatch"] + queues["DeleteMessageBatch"])
-		found, err := getRuns(t.Context(), s, []core.RunID{run})
-		check.OK(t, err)
-		if is := found[run].State; (is == core.Succeeded) != (len(app.Executors) > 0) {
+		if is := f.Run(run).State; (is == core.Succeeded) != (len(app.Executors) > 0) {
 			t.Errorf("the run is %s", is)
 		}
 	})

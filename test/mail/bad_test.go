@@ -98,13 +98,11 @@ func without(word string) map[string]string {
 	return m
 }
 
-// flood sends a text endlessly.
-func flood(text string) func(net.Conn) {
+// endless sends a text again and again, each so often.
+func endless(text string, each time.Duration) func(net.Conn) {
 	return func(c net.Conn) {
-		for chunk := strings.Repeat(text, 1<<10); ; {
-			if _, err := io.WriteString(c, chunk); err != nil {
-				return
-			}
+		for _, err := io.WriteString(c, text); err == nil; _, err = io.WriteString(c, text) {
+			time.Sleep(each)
 		}
 	}
 }
@@ -128,26 +126,10 @@ func TestBadServers(t *testing.T) {
 		{"silent to DATA", core.TLSNone, says(and("DATA", "")), again},
 		{"silent after the letter", core.TLSNone, says(and(".", "")), again},
 		{"silent to QUIT", core.TLSNone, says(and("QUIT", "")), arrives},
-		{"a byte now and then", core.TLSNone, func(c net.Conn) {
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for range tick.C {
-				if _, err := io.WriteString(c, "2"); err != nil {
-					return
-				}
-			}
-		}, slow},
-		{"a line now and then", core.TLSNone, func(c net.Conn) {
-			tick := time.NewTicker(10 * time.Millisecond)
-			defer tick.Stop()
-			for range tick.C {
-				if _, err := io.WriteString(c, "220-wait\r\n"); err != nil {
-					return
-				}
-			}
-		}, slow},
-		{"a greeting without end", core.TLSNone, flood("220-welcome to my home\r\n"), again},
-		{"a line without end", core.TLSNone, flood("welcome "), again},
+		{"a byte now and then", core.TLSNone, endless("2", 10*time.Millisecond), slow},
+		{"a line now and then", core.TLSNone, endless("220-wait\r\n", 10*time.Millisecond), slow},
+		{"a greeting without end", core.TLSNone, endless(strings.Repeat("220-welcome to my home\r\n", 1000), 0), again},
+		{"a line without end", core.TLSNone, endless(strings.Repeat("welcome ", 1000), 0), again},
 		{"another protocol", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HELLO\r\n") }, again},
 		{"a web server", core.TLSNone, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, again},
 		{"no TLS where TLS begins", core.TLSImplicit, func(c net.Conn) { io.WriteString(c, "220 at your service\r\n") }, never},

@@ -66,29 +66,17 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// certificate makes one for this machine, and as PEM the authority that signed it.
+// certificate makes one for this machine that is its own authority, and returns it as PEM too.
 func certificate() (cert tls.Certificate, authority []byte, err error) {
-	sign := func(of, by *x509.Certificate, key, with *ecdsa.PrivateKey) []byte {
-		var der []byte
-		if err == nil {
-			der, err = x509.CreateCertificate(rand.Reader, of, by, &key.PublicKey, with)
-		}
-		return der
-	}
-	root, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return cert, nil, err
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return cert, nil, err
 	}
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: ca.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	authority = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: sign(ca, ca, root, root)})
-	return tls.Certificate{Certificate: [][]byte{sign(leaf, ca, key, root)}, PrivateKey: key}, authority, err
+	own := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, own, own, &key.PublicKey, key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), err
 }
 
 // failed returns a notification with every field set.

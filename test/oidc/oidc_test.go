@@ -32,10 +32,9 @@ func TestMain(m *testing.M) { harness.Main(m, &bin) }
 
 // place is a server and a provider that it knows.
 type place struct {
-	t  *testing.T
-	s  *harness.Server
-	m  *mockoidc.MockOIDC
-	at string // of the provider
+	t *testing.T
+	s *harness.Server
+	m *mockoidc.MockOIDC
 }
 
 // newPlace starts both; with away the provider is not there.
@@ -45,7 +44,7 @@ func newPlace(t *testing.T, away bool) *place {
 	check.OK(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:"+freeport.Free(t)) // its port stays free while it is away
 	check.OK(t, err)
-	p := &place{t: t, m: m, at: ln.Addr().String()}
+	p := &place{t: t, m: m}
 	if away {
 		ln.Close()
 	} else {
@@ -55,16 +54,11 @@ func newPlace(t *testing.T, away bool) *place {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")
 	check.OK(t, os.WriteFile(secret, []byte(m.ClientSecret+"\n"), 0o600))
-	p.s = harness.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+p.at+mockoidc.IssuerBase,
+	p.s = harness.Start(t, bin, filepath.Join(dir, "data"), "--oidc-issuer", "http://"+ln.Addr().String()+mockoidc.IssuerBase,
 		"--oidc-client-id="+m.ClientID, // it is random, and can begin with a hyphen
 		"--oidc-client-secret-file", secret, "--oidc-name", "Mock", "--oidc-scope", "profile", "--oidc-scope", "groups",
 		"--oidc-role-claim", "groups", "--oidc-role", "devs=shop:editor", "--oidc-role", "ops=admin")
 	return p
-}
-
-// settings returns the server's settings, for another process of the deployment.
-func (p *place) settings() oidc.Settings {
-	return oidc.Settings{Issuer: "http://" + p.at + mockoidc.IssuerBase, ClientID: p.m.ClientID, Secret: p.m.ClientSecret, URL: p.s.URL}
 }
 
 // browser returns a client that keeps cookies and follows redirects until stop returns true.
@@ -178,8 +172,7 @@ func TestSharedMachine(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotOurs: another state, an old or missing cookie, another nonce, a code used twice: no
-// session, and words.
+// TestWhatIsNotOurs: another state, a missing cookie, another nonce, a code used twice: no session, and words.
 func TestWhatIsNotOurs(t *testing.T) {
 	p, texts := newPlace(t, false), golden.New(t)
 	callback := func(b *http.Client, stop *func(*http.Request) bool) (back *url.URL) {
@@ -212,27 +205,6 @@ func TestWhatIsNotOurs(t *testing.T) {
 	texts.Equal(t, "another browser, or too late", p.rejected(stranger, back.String(), http.StatusUnauthorized))
 	p.m.SessionStore.Store[back.Query().Get("code")].OIDCNonce = "other"
 	texts.Equal(t, "not verified", p.rejected(b, back.String(), http.StatusUnauthorized))
-
-	// A login started by another process of the deployment is valid, and expires after an hour.
-	for _, c := range []struct {
-		ago    time.Duration
-		status int
-	}{{time.Hour, http.StatusUnauthorized}, {0, http.StatusOK}} {
-		twin, err := oidc.New(p.settings(), harness.Token, oidc.Options{Now: func() time.Time { return time.Now().Add(-c.ago) }})
-		check.OK(t, err)
-		where, kept, err := twin.Start(t.Context(), "/console/jobs")
-		check.OK(t, err)
-		b, _ := browser()
-		at, _ := url.Parse(p.s.URL + oidc.CallbackPath)
-		b.Jar.SetCookies(at, []*http.Cookie{{Name: "tickring_oidc", Value: kept, Path: "/console/oidc/"}})
-		where = strings.Replace(where, "scope=openid+profile+email", "scope=openid+profile+groups", 1)
-		p.m.QueueUser(person("lina", "devs"))
-		if c.ago > 0 {
-			texts.Equal(t, "another browser, or too late", p.rejected(b, where, c.status))
-		} else if status, _, text := p.get(b, where); status != c.status {
-			t.Errorf("of a twin: %d %s", status, text)
-		}
-	}
 }
 
 // TestProviderAway: the server starts without its provider, reports that to users of it, and other logins work.

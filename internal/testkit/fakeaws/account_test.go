@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,6 +317,79 @@ func TestConflict(t *testing.T) {
 		}
 		x.ok(x.put("a", 1))
 	})
+}
+
+// TestOpenTransaction: of two open transactions that share an item, the later is cancelled. A check counts too, and other
+// writes of such an item are rejected. Reads work, and after the transaction everything does.
+func TestOpenTransaction(t *testing.T) {
+	const written, checked, other = 1, 2, 3
+	put := func(k int) types.TransactWriteItem {
+		return types.TransactWriteItem{Put: &types.Put{TableName: &names.State, Item: key("a", k)}}
+	}
+	look := func(k int) types.TransactWriteItem {
+		return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &names.State, Key: key("a", k),
+			ConditionExpression: aws.String("attribute_not_exists(#n)"), ExpressionAttributeNames: map[string]string{"#n": "none"}}}
+	}
+	transact := func(list ...types.TransactWriteItem) func(x *account) string {
+		return func(x *account) (codes string) {
+			_, err := x.db.TransactWriteItems(x.t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: list})
+			if c, is := errors.AsType[*types.TransactionCanceledException](err); is {
+				for _, r := range c.CancellationReasons {
+					codes += *r.Code + " "
+				}
+				return codes
+			}
+			x.ok(err)
+			return codes
+		}
+	}
+	update := aws.String(`UPDATE "state" SET "v" = ? WHERE "of" = ? AND "key" = ?`)
+	for name, c := range map[string]struct {
+		second func(x *account) string
+		during string // its answer while the first, of a put and a check, is in progress
+	}{
+		"a put of an item being written":   {transact(put(other), put(written)), "None TransactionConflict "},
+		"a check of an item being checked": {transact(look(checked), put(other)), "TransactionConflict None "},
+		"another item":                     {transact(put(other), look(4)), ""},
+		"a plain put": {func(x *account) string {
+			if _, is := errors.AsType[*types.TransactionConflictException](x.put("a", checked)); is {
+				return "conflict"
+			}
+			return ""
+		}, "conflict"},
+		"writes of a batch": {func(x *account) string {
+			return strings.Repeat("unprocessed", len(x.write(key("a", other), key("a", written)).UnprocessedItems[names.State]))
+		}, "unprocessed"},
+		"a statement": {func(x *account) string {
+			x.ok(x.put("a", other))
+			in := &dynamodb.BatchExecuteStatementInput{}
+			for _, k := range []int{written, other} {
+				in.Statements = append(in.Statements, types.BatchStatementRequest{Statement: update,
+					Parameters: []types.AttributeValue{text("1"), text("a"), text(fmt.Sprint(k))}})
+			}
+			out, err := x.db.BatchExecuteStatement(x.t.Context(), in)
+			if x.ok(err); out.Responses[0].Error == nil || out.Responses[1].Error != nil {
+				return ""
+			}
+			return string(out.Responses[0].Error.Code)
+		}, "TransactionConflict"},
+		"a read": {func(x *account) string { x.there("a", written); return "" }, ""},
+	} {
+		with(t, fakeaws.Account{}, func(x *account) {
+			x.db.Faults = func(_ context.Context, c fakeaws.Call) (f fakeaws.Fault) {
+				if c.Op == "TransactWriteItems" {
+					f.Wait = 10 * time.Millisecond
+				}
+				return f
+			}
+			var first sync.WaitGroup
+			first.Go(func() { check.Equal(t, transact(put(written), look(checked))(x), "", "%s: the first answers", name) })
+			synctest.Wait()
+			check.Equal(t, c.second(x), c.during, "%s: beside the first it answers", name)
+			first.Wait()
+			check.Equal(t, c.second(x), "", "%s: after the first it answers", name)
+		})
+	}
 }
 
 // Messages come in any order.

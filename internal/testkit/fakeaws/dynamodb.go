@@ -5,12 +5,14 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core/glance"
 	"github.com/tickring/tickring/store/dynamo"
@@ -494,30 +496,21 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 		for i, w := range writes {
 			var err error
 			reasons[i].Code = aws.String("None")
-			if clash != nil {
-				failed = true
-				if clash[i] {
-					reasons[i].Code, reasons[i].Message = aws.String("TransactionConflict"), aws.String(conflict().Error())
+			switch {
+			case clash != nil && clash[i]:
+				err = conflict()
+			case clash == nil:
+				was[i], is[i], err = d.judge(w)
+				if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, was[i], is[i]) {
+					err = Throttled()
 				}
-				continue
 			}
-			was[i], is[i], err = d.judge(w)
-			if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, was[i], is[i]) {
-				failed = true
-				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"),
-					aws.String("Throughput exceeds the current capacity of your table or index")
-				continue
+			if isA[*unknown](err) {
+				return err
 			}
 			if err != nil {
 				failed = true
-				switch {
-				case isA[*types.ConditionalCheckFailedException](err):
-					reasons[i].Code, reasons[i].Message = aws.String("ConditionalCheckFailed"), aws.String(err.Error())
-				case isA[*unknown](err):
-					return err
-				default:
-					reasons[i].Code, reasons[i].Message = aws.String("ValidationError"), aws.String(err.Error())
-				}
+				reasons[i].Code, reasons[i].Message = aws.String(reason(err)), aws.String(err.Error())
 			}
 		}
 		if failed {
@@ -705,24 +698,25 @@ func (d *DynamoDB) statement(text string) (*statement, error) {
 	return remembered(&d.statements, text, parseStatement)
 }
 
+// reason is the code of the error of one item of a request.
+func reason(err error) string {
+	api, _ := errors.AsType[smithy.APIError](err) // as all but unknown are
+	code := strings.TrimSuffix(api.ErrorCode(), "Exception")
+	if code == "Validation" || code == "Throttling" {
+		code += "Error"
+	}
+	return code
+}
+
 func statementError(err error, update bool) *types.BatchStatementError {
 	if err == nil {
 		return nil
 	}
-	e := &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumValidationError, Message: aws.String(err.Error())}
-	switch {
-	case isA[*types.TransactionConflictException](err):
-		e.Code = types.BatchStatementErrorCodeEnumTransactionConflict
-	case isA[*types.ConditionalCheckFailedException](err) && update:
-		e.Code = types.BatchStatementErrorCodeEnumConditionalCheckFailed
-	case isA[*types.ConditionalCheckFailedException](err):
-		e.Code = types.BatchStatementErrorCodeEnumDuplicateItem
-	case isA[*types.ResourceNotFoundException](err):
-		e.Code = types.BatchStatementErrorCodeEnumResourceNotFound
-	case IsThrottled(err):
-		e.Code = types.BatchStatementErrorCodeEnumThrottlingError
+	code := types.BatchStatementErrorCodeEnum(reason(err))
+	if code == types.BatchStatementErrorCodeEnumConditionalCheckFailed && !update {
+		code = types.BatchStatementErrorCodeEnumDuplicateItem
 	}
-	return e
+	return &types.BatchStatementError{Code: code, Message: aws.String(err.Error())}
 }
 
 // partiql makes the write of a statement: an insert is a put where there is
@@ -843,8 +837,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault, page bool) (*dynamod
 	}
 	var rows []placed
 	if in.IndexName != nil {
-		now := time.Now()
-		rows = t.index.at(part, now, now.Add(-f.Stale))
+		rows = t.index.at(part, time.Now().Add(-f.Stale))
 	} else {
 		for _, o := range t.parts[part] {
 			rows = append(rows, placed{sort: o.sort, of: place{part, o.sort}, it: o.it})

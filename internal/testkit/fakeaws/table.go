@@ -67,7 +67,7 @@ type table struct {
 
 func newTable(name string, hash, sort key, x *index) *table {
 	if x != nil {
-		x.parts = map[value][]placed{}
+		x.states = map[place][]state{}
 	}
 	return &table{name: name, hash: hash, sort: sort, parts: map[value][]*entry{}, index: x}
 }
@@ -128,43 +128,35 @@ func (t *table) put(p place, it item, now time.Time, lag time.Duration) (indexUn
 	return 0
 }
 
-// index is a copy of keys that is behind its table.
+// index has the items of its table by another key, and is behind the table.
 type index struct {
 	name       string
 	hash, sort key
-	parts      map[value][]placed
-	pending    []change
-	last       map[place]time.Time // when the last change of an item arrives
+	states     map[place][]state // of each item, the oldest first
 	room       room
 }
 
-// placed is an item of the index: its sort key, its place in the table, and the period in which
-// it exists: removed items stay for a while, so that the index can show former states.
+// state is an item of the table as the index has it from a moment on.
+type state struct {
+	from time.Time
+	projected
+	it item
+}
+
+// kept is how long the index keeps its former states.
+const kept = time.Minute
+
+// placed is an item in the result of a query: its sort key there, and its place in the table.
 type placed struct {
-	sort  value
-	of    place
-	it    item
-	since time.Time
-	until time.Time
+	sort value
+	of   place
+	it   item
 }
 
 // order is the one in which a query returns the items.
 func (a placed) order(b placed) int {
 	return cmp.Or(a.sort.compare(b.sort), a.of.hash.compare(b.of.hash), a.of.sort.compare(b.of.sort))
 }
-
-func (a placed) compare(b placed) int { return cmp.Or(a.order(b), a.since.Compare(b.since)) }
-
-// change is one that has not reached the index yet.
-type change struct {
-	at   time.Time
-	hash value
-	p    placed
-	gone bool
-}
-
-// kept is how long the index keeps its former states.
-const kept = time.Minute
 
 // projected is an item in the form of an index; in: it is in there.
 type projected struct {
@@ -191,29 +183,23 @@ func (x *index) changes(was, is item) (old, next projected, does bool) {
 // is a removal and a put, any other of the item a put.
 func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) (units float64) {
 	old, next, does := x.changes(was, is)
-	if !does {
+	if !does || !old.in && !next.in {
 		return 0
 	}
-	at := now.Add(lag)
-	if x.last == nil {
-		x.last = map[place]time.Time{}
+	states, from := x.states[p], now.Add(lag)
+	if n := len(states); n > 0 && states[n-1].from.After(from) {
+		from = states[n-1].from // changes of one item keep their order
 	}
-	if before := x.last[p]; before.After(at) {
-		at = before // changes of one item keep their order
+	for len(states) > 1 && now.Sub(states[1].from) > kept {
+		states = states[1:]
 	}
-	if lag > 0 {
-		x.last[p] = at
-	}
+	x.states[p] = append(states, state{from, next, is})
 	part := old.hash
-	if old.in {
-		x.pending = append(x.pending, change{at: at, hash: old.hash, p: placed{sort: old.sort, of: p, it: was}, gone: true})
-		if old != next {
-			units += writeUnits(sizeOf(was))
-		}
+	if old.in && old != next {
+		units += writeUnits(sizeOf(was))
 	}
 	if next.in {
 		part = next.hash
-		x.pending = append(x.pending, change{at: at, hash: next.hash, p: placed{sort: next.sort, of: p, it: is}})
 		units += writeUnits(sizeOf(is))
 	}
 	x.room.takes(part, now, 0, units)
@@ -230,47 +216,19 @@ func (x *index) serves(f *Fault, was, is item) bool {
 	return !does || (!old.in || f.served(&x.room, old.hash, true)) && (!next.in || f.served(&x.room, next.hash, true))
 }
 
-// catchUp applies the changes that have arrived.
-func (x *index) catchUp(now time.Time) {
-	slices.SortStableFunc(x.pending, func(a, b change) int { return a.at.Compare(b.at) })
-	n := 0
-	for _, c := range x.pending {
-		if c.at.After(now) {
-			break
+// at returns a part of the index as it was at a moment.
+func (x *index) at(hash value, when time.Time) (rows []placed) {
+	for p, states := range x.states {
+		i := len(states) - 1
+		for i >= 0 && states[i].from.After(when) {
+			i--
 		}
-		n++
-		list := x.parts[c.hash]
-		if !c.gone {
-			c.p.since = c.at
-			i, _ := slices.BinarySearchFunc(list, c.p, placed.compare)
-			x.parts[c.hash] = slices.Insert(list, i, c.p)
-			continue
-		}
-		i, _ := slices.BinarySearchFunc(list, c.p, placed.compare)
-		for ; i < len(list) && list[i].sort == c.p.sort && list[i].of == c.p.of; i++ {
-			if list[i].until.IsZero() {
-				list[i].until = c.at
-			}
+		if i >= 0 && states[i].in && states[i].hash == hash {
+			rows = append(rows, placed{states[i].sort, p, states[i].it})
 		}
 	}
-	if n > 0 {
-		x.pending = slices.Delete(x.pending, 0, n)
-	}
-}
-
-// at returns a part of the index as it was at a moment. It drops items that no read can reach
-// any more.
-func (x *index) at(hash value, now, when time.Time) []placed {
-	x.catchUp(now)
-	list := slices.DeleteFunc(x.parts[hash], func(p placed) bool { return !p.until.IsZero() && now.Sub(p.until) > kept })
-	x.parts[hash] = list
-	seen := make([]placed, 0, len(list))
-	for _, p := range list {
-		if !p.since.After(when) && (p.until.IsZero() || p.until.After(when)) {
-			seen = append(seen, p)
-		}
-	}
-	return seen
+	slices.SortFunc(rows, placed.order)
+	return rows
 }
 
 // Sizes and units.

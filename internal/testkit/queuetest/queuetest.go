@@ -15,8 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Visibility is the visibility timeout of the suite's consumers. A consumer extends the timeout after each third of
@@ -25,18 +30,66 @@ const Visibility = 9 * time.Second
 
 // Harness is one queue, and the scheduler that sends runs to the queue.
 type Harness struct {
-	// Consumer returns the options of one further consumer: Queue, App, Servers, Token, and Client for SQS. The
-	// consumer sends all its requests through the given transport.
+	// Consumer returns the options of one further consumer: Queue, Servers, and Client for SQS. The consumer sends all its
+	// requests through the given transport.
 	Consumer func(t *testing.T, transport http.RoundTripper) queueexec.Options
-	// Send sends a run of the handler to the queue. All runs of one handler belong to one job.
-	Send func(t *testing.T, handler, params string) (run string)
-	Kill func(t *testing.T, run string)
-	// Await waits until the run has ended in the given state, and returns the message of the run.
-	Await func(t *testing.T, run, state string) (message string)
+	// Address is the address of the queue at the scheduler.
+	Address   string
+	Scheduler *people.People
 }
 
-// Handlers lists the names of the handlers whose runs the suite sends.
-var Handlers = []string{"work", "fail", "long", "crash", "late", "block"}
+// The app of the suite, with a job for each handler.
+const app, token = "reports", "reports-token"
+
+var handlers = []string{"work", "fail", "long", "crash", "late", "block"}
+
+var actor = core.Actor{Name: "test"}
+
+// save makes the jobs.
+func (h *Harness) save(t *testing.T) {
+	t.Helper()
+	secret := token
+	check.Call(t)(h.Scheduler.SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &secret, Executors: []string{h.Address}}))
+	var specs []manage.JobSpec
+	for _, name := range handlers {
+		specs = append(specs, manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: name}})
+	}
+	for _, r := range h.Scheduler.Save(t.Context(), actor, specs) {
+		check.OK(t, r.Err)
+	}
+}
+
+// send sends a run of the handler to the queue. All runs of one handler belong to one job.
+func (h *Harness) send(t *testing.T, handler, params string) (run string) {
+	t.Helper()
+	r, err := h.Scheduler.Trigger(t.Context(), actor, operate.TriggerRequest{Job: app + "/" + handler, Params: &params})
+	check.OK(t, err)
+	return r.Run.ID.String()
+}
+
+// kill kills a run once it is sent. Before that, it would be cancelled.
+func (h *Harness) kill(t *testing.T, run string) {
+	t.Helper()
+	h.await(t, run, core.Running)
+	res, err := h.Scheduler.KillRun(t.Context(), actor, run, "")
+	if err != nil || len(res.Killed) != 1 || len(res.Sent) != 1 || res.Sent[0].Err != nil {
+		t.Errorf("%+v %v", res, err)
+	}
+}
+
+// await waits until the run is in the given state, and returns its message.
+func (h *Harness) await(t *testing.T, run string, state core.State) (message string) {
+	t.Helper()
+	for limit := time.Now().Add(90 * time.Second); ; <-time.After(20 * time.Millisecond) {
+		v, err := h.Scheduler.Run(t.Context(), run)
+		switch {
+		case err == nil && v.Run.State == state:
+			return v.Run.Message
+		case time.Now().After(limit):
+			t.Fatalf("run %s is %s %s %q, want %s: %v", run, v.Run.State, v.Run.Reason, v.Run.Message, state, err)
+		}
+	}
+}
 
 // Run runs the test suite. Run calls open to create a queue for each test case.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
@@ -49,7 +102,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t, open(t))
+			h := open(t)
+			h.save(t)
+			c.run(t, h)
 		})
 	}
 }
@@ -87,7 +142,7 @@ func (h *Harness) start(t *testing.T, mux *executor.Mux, grace time.Duration) *c
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	c := &consumer{line: &line{next: transport, extended: make(chan struct{}, 16)}}
 	o := h.Consumer(t, c.line)
-	o.Visibility, o.StopGrace, o.Log = Visibility, grace, slog.New(slog.DiscardHandler)
+	o.App, o.Token, o.Visibility, o.StopGrace, o.Log = app, token, Visibility, grace, slog.New(slog.DiscardHandler)
 	change := o.Change
 	o.Change = func(e *executor.Options) {
 		e.Client, e.LogWriter, e.CallbackRetry = &http.Client{Transport: c.line}, io.Discard, time.Second
@@ -150,10 +205,10 @@ func shared(t *testing.T, h Harness) {
 	want := map[string]string{}
 	for i := range 30 {
 		handler, params := []string{"work", "late"}[i%2], fmt.Sprint("p", i)
-		want[h.Send(t, handler, params)] = handler + " " + params
+		want[h.send(t, handler, params)] = handler + " " + params
 	}
 	for run, message := range want {
-		if got := h.Await(t, run, "succeeded"); got != message {
+		if got := h.await(t, run, core.Succeeded); got != message {
 			t.Errorf("run %s: %q, want %q", run, got, message)
 		}
 	}
@@ -172,14 +227,14 @@ func failure(t *testing.T, h Harness) {
 		return nil
 	})
 	h.start(t, mux, 0)
-	if got := h.Await(t, h.Send(t, "fail", ""), "failed"); got != "no paper" {
+	if got := h.await(t, h.send(t, "fail", ""), core.Failed); got != "no paper" {
 		t.Errorf("%q", got)
 	}
 	// A log comes with the result.
-	if got := h.Await(t, h.Send(t, "work", "7"), "succeeded"); strings.Contains(got, "----") || !strings.HasSuffix(got, " page 7") {
+	if got := h.await(t, h.send(t, "work", "7"), core.Succeeded); strings.Contains(got, "----") || !strings.HasSuffix(got, " page 7") {
 		t.Errorf("%q", got)
 	}
-	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // no such handler is registered
+	if got := h.await(t, h.send(t, "block", ""), core.Failed); got == "" { // no such handler is registered
 		t.Error("an unknown handler has no message")
 	}
 }
@@ -207,7 +262,7 @@ func long(t *testing.T, h Harness) {
 		}
 		close(end)
 	}()
-	h.Await(t, h.Send(t, "long", "x"), "succeeded")
+	h.await(t, h.send(t, "long", "x"), core.Succeeded)
 	if n := c.count("x"); n != 1 {
 		t.Errorf("begun %d times", n)
 	}
@@ -235,11 +290,11 @@ func disconnectedConsumer(t *testing.T, h Harness) {
 		return nil
 	})
 	first := h.start(t, one, -1)
-	run := h.Send(t, "crash", "")
+	run := h.send(t, "crash", "")
 	<-began
 	first.disconnected.Store(true)
 	h.start(t, two, 0)
-	if got := h.Await(t, run, "succeeded"); !strings.HasPrefix(got, "by two, again true") {
+	if got := h.await(t, run, core.Succeeded); !strings.HasPrefix(got, "by two, again true") {
 		t.Errorf("%q", got)
 	}
 }
@@ -249,11 +304,11 @@ func killedBefore(t *testing.T, h Harness) {
 	var c tally
 	mux := executor.NewMux()
 	mux.Register("work", func(_ context.Context, r *executor.Run) error { c.begun(r); return nil })
-	run := h.Send(t, "work", "killed")
-	h.Kill(t, run)
+	run := h.send(t, "work", "killed")
+	h.kill(t, run)
 	h.start(t, mux, 0)
-	h.Await(t, run, "killed")
-	h.Await(t, h.Send(t, "work", "other"), "succeeded")
+	h.await(t, run, core.Killed)
+	h.await(t, h.send(t, "work", "other"), core.Succeeded)
 	if n := c.count("killed"); n != 0 {
 		t.Errorf("begun %d times", n)
 	}
@@ -270,10 +325,10 @@ func killedAtWork(t *testing.T, h Harness) {
 		return ctx.Err()
 	})
 	h.start(t, mux, 0)
-	run := h.Send(t, "block", "")
+	run := h.send(t, "block", "")
 	<-began
-	h.Kill(t, run)
-	h.Await(t, run, "killed")
+	h.kill(t, run)
+	h.await(t, run, core.Killed)
 	<-ended
 }
 
@@ -291,11 +346,11 @@ func stop(t *testing.T, h Harness) {
 		return nil
 	})
 	first := h.start(t, one, -1)
-	run := h.Send(t, "block", "")
+	run := h.send(t, "block", "")
 	<-began
 	first.stop()
 	h.start(t, two, 0)
-	if got := h.Await(t, run, "succeeded"); !strings.HasPrefix(got, "again true") {
+	if got := h.await(t, run, core.Succeeded); !strings.HasPrefix(got, "again true") {
 		t.Errorf("%q", got)
 	}
 }

@@ -65,18 +65,7 @@ func (s *Stage) Result(of any, err error, without ...string) {
 func (s *Stage) Job(args string) manage.JobSpec {
 	name, rest, _ := strings.Cut(args, " ")
 	j := Spec(name, core.Schedule{})
-	kinds := struct {
-		Every, Delay time.Duration
-		Cron         string
-	}{}
-	switch s.Set(rest, &kinds, &j, &j.Def); {
-	case kinds.Every > 0:
-		j.Schedule.Any = Every(kinds.Every).Any
-	case kinds.Delay > 0:
-		j.Schedule.Any = []core.When{{Kind: core.KindFixedDelay, Every: kinds.Delay}}
-	case kinds.Cron != "":
-		j.Schedule.Any = []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}
-	}
+	s.SetJob(rest, &j.Schedule, &j, &j.Def)
 	return j
 }
 
