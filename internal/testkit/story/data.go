@@ -128,7 +128,24 @@ func (d *Data) ID(args string) (core.JobID, string) {
 	return core.JobID(n), rest
 }
 
-// job creates a job. The field delay makes its schedule a fixed delay, every an interval, and cron an expression.
+// SetJob sets fields of a job. The field delay makes its schedule a fixed delay, every an interval, and cron an expression.
+func (d *Data) SetJob(text string, schedule *core.Schedule, to ...any) {
+	d.T.Helper()
+	kinds := struct {
+		Delay, Every time.Duration
+		Cron         string
+	}{}
+	switch d.Set(text, append([]any{&kinds}, to...)...); {
+	case kinds.Delay > 0:
+		schedule.Any = []core.When{{Kind: core.KindFixedDelay, Every: kinds.Delay}}
+	case kinds.Cron != "":
+		schedule.Any = []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}
+	case kinds.Every > 0:
+		schedule.Any = []core.When{{Kind: core.KindEvery, Every: kinds.Every, Aligned: true}}
+	}
+}
+
+// job creates a job.
 func (d *Data) job(args string) {
 	id, rest := d.ID(args)
 	j := core.Job{Def: core.Def{ID: id, App: d.App, Name: "job-" + id.String(), Handler: "h"}}
@@ -136,19 +153,7 @@ func (d *Data) job(args string) {
 	if d.Base != nil {
 		d.Base(&j)
 	}
-	kinds := struct {
-		Delay, Every time.Duration
-		Cron         string
-	}{}
-	d.Set(rest, &kinds, &j.Def, &j.Sched)
-	switch {
-	case kinds.Delay > 0:
-		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: kinds.Delay}}}
-	case kinds.Cron != "":
-		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}}
-	case kinds.Every > 0:
-		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: kinds.Every, Aligned: true}}}
-	}
+	d.SetJob(rest, &j.Sched.Schedule, &j.Def, &j.Sched)
 	d.Store.Job(j)
 }
 
