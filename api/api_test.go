@@ -34,7 +34,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memlistener"
 	"github.com/tickring/tickring/internal/testkit/memory"
-	"github.com/tickring/tickring/internal/testkit/usecasetest"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
@@ -54,7 +53,7 @@ type fixture struct {
 	c      *client.Client
 	log    *bytes.Buffer
 	listed func() error // stands in for lists of apps; nil: they are read
-	jobs   *usecasetest.Damaged
+	bad    core.JobID   // the job that cannot be read
 }
 
 type killer struct{}
@@ -107,8 +106,7 @@ func newHandler(t testing.TB) *fixture {
 		}
 		return next()
 	})
-	f.jobs = &usecasetest.Damaged{Jobs: s.Jobs}
-	s.Jobs = f.jobs
+	s = hook.UnreadableJobs(s, func(id core.JobID) bool { return id == f.bad })
 	a := wiring.New(s, wiring.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	f.m = a.People(killer{}, people.Options{})

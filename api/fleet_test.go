@@ -32,7 +32,7 @@ const apiWaits = 20 * time.Second
 func (f *fleet) slow() *store.Store {
 	return hook.Over(f.e, func(_ context.Context, c *hook.Call, next func() []error) []error {
 		switch {
-		case c.Listed, c.Due != 0, len(c.Put) > 0, c.Span, c.Recent, c.Last, len(c.PutRun) > 0, c.List == store.KindTombstone,
+		case c.Listed, c.Due != 0, len(c.Put) > 0, c.Span, c.Recent, c.Last != nil, len(c.PutRun) > 0, c.List == store.KindTombstone,
 			strings.HasPrefix(c.List, "skip#"):
 			time.Sleep(f.takes)
 		case len(c.Out) > 0:

@@ -271,7 +271,7 @@ func TestUnreadableJobOfOthers(t *testing.T) {
 			bad         core.JobID
 			told        bool
 		}{{shop, "", 2, false}, {shop, "", 1, false}, {shop, "&app=shop", 2, false}, {shop, "&app=shop", 1, true}, {token, "", 2, true}} {
-			f.jobs.Bad = []core.JobID{c.bad}
+			f.bad = c.bad
 			path := "/v1/jobs?" + ask + c.app
 			if text := f.expect(t, c.secret, "GET", path, "", 200); strings.Contains(text, "no JSON") != c.told {
 				t.Errorf("%s, of job %d: %s", path, c.bad, text)

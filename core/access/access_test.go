@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/access"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/store"
 )
@@ -382,22 +383,14 @@ func TestKnownBrowserOfAFullHouse(t *testing.T) {
 	})
 }
 
-// reading calls each after every read of records.
-type reading struct {
-	store.Records
-	each func()
-}
-
-func (r reading) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	defer r.each()
-	return r.Records.Get(ctx, keys...)
-}
-
 // onRead returns a copy of the store that calls each after every read of records.
 func (f *fixture) onRead(each func()) *store.Store {
-	s := *f.s
-	s.Records = reading{s.Records, each}
-	return &s
+	return hook.Over(f.s, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		if c.Get != nil {
+			defer each()
+		}
+		return next()
+	})
 }
 
 // TestFullHouseAsksNothing checks that an address without tries causes no reads of the store, whatever

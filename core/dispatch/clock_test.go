@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,29 +25,21 @@ import (
 // clocked is a process that can make calls. Tests set its clock during calls, as if the machine slept or the clock was
 // corrected.
 type clocked struct {
-	willing
-	t    *testing.T
-	s    *data
-	d    *dispatch.Dispatcher
-	w    *finish.Watchdog
-	off  atomic.Int64
-	send func(s dispatch.SendRequest) dispatch.Answer
-	mu   sync.Mutex
-	sent map[core.RunID]int
-}
-
-func (c *clocked) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
-	c.mu.Lock()
-	c.sent[s.Run.ID]++
-	c.mu.Unlock()
-	return c.send(s)
+	*gated
+	w   *finish.Watchdog
+	off atomic.Int64
 }
 
 // times returns how often a run was sent.
-func (c *clocked) times(id core.RunID) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.sent[id]
+func (c *clocked) times(id core.RunID) (n int) {
+	c.sender.mu.Lock()
+	defer c.sender.mu.Unlock()
+	for _, s := range c.sender.sent {
+		if s.run == id {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *clocked) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
@@ -56,9 +47,9 @@ func (c *clocked) now() time.Time { return time.Now().Add(time.Duration(c.off.Lo
 func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
 
 func newClocked(t *testing.T) *clocked {
-	c := &clocked{t: t, sent: map[core.RunID]int{}}
+	c := &clocked{gated: &gated{t: t, sender: newSlow()}}
 	c.s = newData(t, plan.Local(), memory.Options{Now: c.now})
-	c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead})
+	c.d = c.s.dispatcher(c.sender, dispatch.Options{MaxAhead: plan.Local().MaxAhead})
 	c.w = finish.NewWatchdog(c.s.f, nil, finish.WatchOptions{})
 	c.s.App("calls", "call:https://h")
 	return c
@@ -138,7 +129,7 @@ func TestCallAcrossASleep(t *testing.T) {
 				fixture.Bubble(t, fmt.Sprint(slept, " ", name, " ", owes), func(t *testing.T) {
 					c := newClocked(t)
 					id, fire := c.job(7, change)
-					c.send = func(dispatch.SendRequest) dispatch.Answer {
+					c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 						wait(5 * time.Second)
 						c.set(slept)
 						for range 3 {
@@ -151,7 +142,7 @@ func TestCallAcrossASleep(t *testing.T) {
 					if n, acked := c.deliver(); n != 1 || acked != 1 {
 						t.Fatalf("%d of %d acked", acked, n)
 					}
-					c.send = func(dispatch.SendRequest) dispatch.Answer {
+					c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 					}
 					for range 10 * 60 {
@@ -163,8 +154,8 @@ func TestCallAcrossASleep(t *testing.T) {
 					if r.State != core.Lost || r.Reason != core.ReasonNoReport {
 						t.Errorf("10 hours later it is %s: no check is scheduled", r.State)
 					}
-					if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
-						t.Errorf("sent: %v", c.sent)
+					if c.times(id) != 1 || len(c.sender.sent) != 2 && owes == "retry" {
+						t.Errorf("sent: %v", c.sender.sent)
 					}
 					if s := c.s.JobOf(7).Sched; owes == "delay" && s.Tail == id {
 						t.Errorf("the chain ends here: %+v", s)
@@ -181,7 +172,7 @@ func TestClockJumpDuringCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		id, fire := c.job(7, nil)
-		c.send = func(dispatch.SendRequest) dispatch.Answer {
+		c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 			c.set(2 * time.Hour)
 			for range 3 {
 				wait(2 * time.Minute)
@@ -206,7 +197,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
 		busy, second := c.job(8, func(j *core.Job) { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, 10*time.Second })
-		c.send = func(s dispatch.SendRequest) dispatch.Answer {
+		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 			switch {
 			case s.Run.ID == long:
 				wait(30 * time.Minute)
@@ -255,7 +246,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 				e, _ := j.Find(id)
 				return e.Outcome
 			}
-			c.send = func(dispatch.SendRequest) dispatch.Answer {
+			c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 				c.set(by)
 				wait(90 * time.Second)
 				if got := outcome(); got != core.Begun {
@@ -284,7 +275,7 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 func TestNothingBegunPastUntil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
-		c.send = func(dispatch.SendRequest) dispatch.Answer {
+		c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 			c.set(2 * time.Hour)
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
@@ -296,7 +287,7 @@ func TestNothingBegunPastUntil(t *testing.T) {
 		c.enqueue(fires[:50]...)
 		c.enqueue(fires[50:]...)
 		c.deliver()
-		if n := len(c.sent); n == 0 || n > 32 {
+		if n := len(c.sender.sent); n == 0 || n > 32 {
 			t.Errorf("%d were sent after the clock had passed until", n)
 		}
 	})
@@ -309,7 +300,7 @@ func TestNothingAskedPastUntil(t *testing.T) {
 	for name, besideCall := range map[string]bool{"alone": false, "beside a long call": true} {
 		fixture.Bubble(t, name, func(t *testing.T) {
 			c := newClocked(t)
-			other := c.s.dispatcher(c, dispatch.Options{})
+			other := c.s.dispatcher(c.sender, dispatch.Options{})
 			c.s.SaveApp(core.App{Name: "a", Executors: []string{"http://10.0.0.1:1"}, Rev: 1, Limits: core.Limits{InFlight: 1}})
 			_, late := c.job(7, func(j *core.Job) { j.Def.App, j.Def.Overlap.Limit = "a", 1 })
 			next := planned(7, late.At+1)
@@ -321,7 +312,7 @@ func TestNothingAskedPastUntil(t *testing.T) {
 				p := c.s.PermitsOf(name)
 				return p.Holds(id)
 			}
-			c.send = func(s dispatch.SendRequest) dispatch.Answer {
+			c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 				if s.Job.Def.ID == 8 {
 					wait(10 * time.Minute)
 				} else if !holds("job/7", s.Run.ID) || !holds("app/a", s.Run.ID) {
@@ -353,7 +344,7 @@ func TestNothingAskedPastUntil(t *testing.T) {
 				c.deliver()
 			}
 			if !taken.Load() || c.times(late.Run) != 1 || c.times(next.Run) != 1 {
-				t.Errorf("taken out: %t; sent: %v", taken.Load(), c.sent)
+				t.Errorf("taken out: %t; sent: %v", taken.Load(), c.sender.sent)
 			}
 			wait(time.Hour)
 		})
@@ -371,7 +362,7 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 			_, f := c.job(id+2, nil)
 			fires = append(fires, f)
 		}
-		c.send = func(s dispatch.SendRequest) dispatch.Answer {
+		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 			wait(time.Second)
 			if s.Run.ID == long {
 				wait(30 * time.Minute)
@@ -407,7 +398,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
 		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout, j.Def.LostAfter = 5*time.Minute, 2*time.Minute })
-		c.send = func(s dispatch.SendRequest) dispatch.Answer {
+		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 			if s.Run.ID == long {
 				wait(30 * time.Minute)
 			}
@@ -443,7 +434,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 			fixture.Bubble(t, fmt.Sprint(name, " ", awaited), func(t *testing.T) {
 				c := newClocked(t)
 				// One is in hand; the next is claimed when that one has its answer.
-				c.d = c.s.dispatcher(c, dispatch.Options{MaxAhead: plan.Local().MaxAhead, InHand: 2})
+				c.d = c.s.dispatcher(c.sender, dispatch.Options{MaxAhead: plan.Local().MaxAhead, InHand: 2})
 				var ids []core.RunID
 				m := ring.Message{Kind: ring.KindFires}
 				for i := range core.JobID(3) {
@@ -451,7 +442,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 					ids, m.Slot, m.Fires = append(ids, id), fire.Slot, append(m.Fires, fire)
 				}
 				var order []core.RunID
-				c.send = func(s dispatch.SendRequest) dispatch.Answer {
+				c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 					order = append(order, s.Run.ID)
 					switch len(order) {
 					case 1:
@@ -511,8 +502,8 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 			k.s.put = func(*core.RunPut) error { return fails() }
 			k.s.write = func(context.Context, []store.Group) error { return fails() }
 			var log strings.Builder
-			k.d = k.s.dispatcher(k, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))})
-			k.send = func(dispatch.SendRequest) dispatch.Answer {
+			k.d = k.s.dispatcher(k.sender, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			k.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 				full.Store(true)
 				time.AfterFunc(c.full, func() { full.Store(false) })
 				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}

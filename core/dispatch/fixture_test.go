@@ -187,12 +187,6 @@ func (f *faults) putRuns(c *hook.Call, next func() []error) []error {
 	return errs
 }
 
-// willing are executors that are available and idle.
-type willing struct{}
-
-func (willing) Beat(context.Context, *core.App, string) error                     { return nil }
-func (willing) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
-
 // sends is a sender to executors that are available and idle.
 type sends func(ctx context.Context, s dispatch.SendRequest) dispatch.Answer
 

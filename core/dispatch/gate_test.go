@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -16,15 +17,52 @@ import (
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// slow accepts each run after a delay and counts the open sends to each address.
+// slow are executors that accept each run after a delay, or give other answers. It counts the open sends to each address. A silent
+// address answers neither probes nor sends.
 type slow struct {
-	takes map[string]time.Duration
-	mu    sync.Mutex
-	now   map[string]int
-	most  map[string]int
-	total map[string]int
-	beats []string
-	down  map[string]bool
+	takes   map[string]time.Duration
+	answers func(x dispatch.SendRequest) dispatch.Answer // instead, if it is set
+	mu      sync.Mutex
+	now     map[string]int
+	most    map[string]int
+	total   map[string]int
+	sent    []send
+	beats   []string
+	down    map[string]bool
+	silent  map[string]bool
+}
+
+type send struct {
+	run core.RunID
+	to  string
+	at  time.Time
+}
+
+func newSlow() *slow {
+	return &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
+		down: map[string]bool{}, silent: map[string]bool{}}
+}
+
+func (s *slow) answer(address string) dispatch.Answer {
+	if s.silent[address] {
+		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, TimedOut: true, Took: 3 * time.Second}
+	}
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: s.takes[address]}
+}
+
+// passes waits for d, and reports whether ctx lasts that long.
+func passes(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (s *slow) Send(ctx context.Context, x dispatch.SendRequest) dispatch.Answer {
@@ -32,28 +70,33 @@ func (s *slow) Send(ctx context.Context, x dispatch.SendRequest) dispatch.Answer
 	s.now[x.Address]++
 	s.total[x.Address]++
 	s.most[x.Address] = max(s.most[x.Address], s.now[x.Address])
-	took := s.takes[x.Address]
+	s.sent = append(s.sent, send{x.Run.ID, x.Address, time.Now()})
+	a := s.answer(x.Address)
 	s.mu.Unlock()
-	t := time.NewTimer(took)
-	defer t.Stop()
-	kind := dispatch.AnswerAccepted
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-		kind = dispatch.AnswerUnconfirmed
+	if s.answers != nil {
+		a = s.answers(x)
+	}
+	if !passes(ctx, a.Took) {
+		a.Kind = dispatch.AnswerUnconfirmed
 	}
 	s.mu.Lock()
 	s.now[x.Address]--
 	s.mu.Unlock()
-	return dispatch.Answer{Kind: kind, Took: took}
+	return a
 }
 
-func (s *slow) Beat(_ context.Context, _ *core.App, address string) error {
+func (s *slow) Beat(ctx context.Context, _ *core.App, address string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.beats = append(s.beats, address)
-	if s.down[address] {
+	down, a := s.down[address], s.answer(address)
+	s.mu.Unlock()
+	switch {
+	case down:
 		return fmt.Errorf("%s is down", address)
+	case !passes(ctx, a.Took):
+		return ctx.Err()
+	case a.TimedOut:
+		return errors.New("no answer")
 	}
 	return nil
 }
@@ -79,14 +122,13 @@ type gated struct {
 	d      *dispatch.Dispatcher
 	s      *data
 	sender *slow
+	jobs   core.JobID // that ask made
 }
 
 const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
 
 func newGated(t *testing.T, o dispatch.Options) *gated {
-	g := &gated{t: t, s: newData(t, plan.Local(), memory.Options{}),
-		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
-			down: map[string]bool{}}}
+	g := &gated{t: t, s: newData(t, plan.Local(), memory.Options{}), sender: newSlow()}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
 		g.s.App(app, address)
 	}
@@ -95,13 +137,13 @@ func newGated(t *testing.T, o dispatch.Options) *gated {
 }
 
 // messages creates n jobs with IDs from a number on, and messages with one due run of each.
-func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
+func (g *gated) messages(from core.JobID, n int, app string, r ...core.Route) []ring.Message {
 	g.t.Helper()
 	now := core.InstantOf(time.Now())
 	var fires []core.Fire
 	for i := range n {
 		id := from + core.JobID(i)
-		g.s.Job(core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}})
+		g.s.Job(core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h", Route: append(r, "")[0]}})
 		fires = append(fires, planned(id, now))
 	}
 	var out []ring.Message
@@ -109,6 +151,17 @@ func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 		out = append(out, o.Message)
 	}
 	return out
+}
+
+// ask creates n jobs with a route, and a message with one due run of each.
+func (g *gated) ask(app string, n int, r core.Route) (ring.Message, []core.JobID) {
+	m := g.messages(g.jobs+1, n, app, r)[0]
+	var ids []core.JobID
+	for range n {
+		g.jobs++
+		ids = append(ids, g.jobs)
+	}
+	return m, ids
 }
 
 func (g *gated) handle(msgs []ring.Message) {

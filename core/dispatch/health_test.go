@@ -17,26 +17,14 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// laned is two dispatchers with a slow queue over one store. The test sets the answers of executors.
+// laned is two dispatchers with a slow queue over one store.
 type laned struct {
-	willing
 	*gated
 	a, b *dispatch.Dispatcher
 
-	mu     sync.Mutex
-	answer func(s dispatch.SendRequest) dispatch.Answer
-	puts   []time.Time // times of PutHealths
-	reads  int
-	job    core.JobID
-}
-
-func (l *laned) Send(_ context.Context, s dispatch.SendRequest) dispatch.Answer {
-	a := l.answer(s)
-	time.Sleep(a.Took) // fake time
-	l.mu.Lock()
-	l.sender.total[s.Address]++
-	l.mu.Unlock()
-	return a
+	mu    sync.Mutex
+	puts  []time.Time // times of PutHealths
+	reads int
 }
 
 func newLaned(t *testing.T) *laned {
@@ -57,57 +45,32 @@ func newLaned(t *testing.T) *laned {
 		}
 		return nil
 	}
-	l.a, l.b = l.s.dispatcher(l, dispatch.Options{SlowQueue: true}), l.s.dispatcher(l, dispatch.Options{SlowQueue: true})
+	l.a = l.s.dispatcher(l.sender, dispatch.Options{SlowQueue: true})
+	l.b = l.s.dispatcher(l.sender, dispatch.Options{SlowQueue: true})
+	l.sender.takes[secondAddress] = 20 * time.Millisecond
 	l.quick()
 	return l
 }
 
-func (l *laned) quick() {
-	l.answer = func(dispatch.SendRequest) dispatch.Answer {
-		return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
-	}
-}
-
-// late makes the first address answer late; silent makes it time out.
-func (l *laned) late() {
-	l.answer = func(s dispatch.SendRequest) dispatch.Answer {
-		a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
-		if s.Address == firstAddress {
-			a.Took = 600 * time.Millisecond
-		}
-		return a
-	}
-}
-
-func (l *laned) silent() {
-	l.answer = func(s dispatch.SendRequest) dispatch.Answer {
-		if s.Address != firstAddress {
-			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
-		}
-		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 3 * time.Second, TimedOut: true}
-	}
-}
+// quick, late and silent set how the first address answers.
+func (l *laned) quick()  { l.sender.answers, l.sender.takes[firstAddress] = nil, 20*time.Millisecond }
+func (l *laned) late()   { l.sender.answers, l.sender.takes[firstAddress] = nil, 600*time.Millisecond }
+func (l *laned) silent() { l.sender.silent[firstAddress] = true }
 
 // fire dispatches n new jobs one after another and returns how many were sent; messages on the slow queue stay there.
 func (l *laned) fire(d *dispatch.Dispatcher, n int, app string) (sent int) {
 	l.t.Helper()
 	before := l.count()
 	for range n {
-		l.job++
-		for _, v := range d.Handle(l.t.Context(), l.messages(l.job, 1, app)) {
-			if !v.Ack {
-				l.t.Errorf("not acked: %v", v.Err)
-			}
+		m, _ := l.ask(app, 1, "")
+		if v := d.Handle(l.t.Context(), []ring.Message{m})[0]; !v.Ack {
+			l.t.Errorf("not acked: %v", v.Err)
 		}
 	}
 	return l.count() - before
 }
 
-func (l *laned) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.sender.total[firstAddress] + l.sender.total[secondAddress]
-}
+func (l *laned) count() int { return len(l.sender.sent) }
 
 // drain handles the messages on the slow queue and returns their number.
 func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
@@ -139,7 +102,7 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 			t.Fatalf("after eleven late answers %d were sent, %d wait on the slow lane", n, l.s.Messages(ring.KindSlow))
 		}
 		// They are not claimed: users may change them until they are sent.
-		last := core.PlannedRun(l.job, core.InstantOf(time.Now()))
+		last := core.PlannedRun(l.jobs, core.InstantOf(time.Now()))
 		if runs := l.s.Stored(last); len(runs) != 0 {
 			t.Errorf("a fire on the slow lane is claimed: %v", runs)
 		}
@@ -195,17 +158,16 @@ func TestSlowIsASlidingCount(t *testing.T) {
 		"three time-outs":              {(*laned).silent, 3, 0, true},
 		"three time-outs, hours apart": {(*laned).silent, 3, time.Hour, true},
 		"refused connections": {func(l *laned) {
-			l.answer = func(dispatch.SendRequest) dispatch.Answer {
+			l.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"}
 			}
 		}, 30, 0, false},
 		"time-outs and answers in turn": {func(l *laned) {
 			n := 0
-			l.answer = func(dispatch.SendRequest) dispatch.Answer {
-				if n++; n%3 == 0 {
-					return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Millisecond}
-				}
-				return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 3 * time.Second, TimedOut: true}
+			l.sender.answers = func(x dispatch.SendRequest) dispatch.Answer {
+				n++
+				l.sender.silent[firstAddress] = n%3 != 0
+				return l.sender.answer(x.Address)
 			}
 		}, 9, 0, false},
 	} {
@@ -236,13 +198,7 @@ func TestSlowJob(t *testing.T) {
 		l := newLaned(t)
 		now := core.InstantOf(time.Now())
 		l.messages(500, 1, "one")
-		l.answer = func(s dispatch.SendRequest) dispatch.Answer {
-			a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
-			if s.Job.Def.ID == 500 {
-				a.Took = 600 * time.Millisecond
-			}
-			return a
-		}
+		l.sender.takes[firstAddress], l.sender.takes[secondAddress] = 600*time.Millisecond, 600*time.Millisecond
 		// Its app has two addresses, and neither is late ten times.
 		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
 		l.s.SaveApp(app)
@@ -261,16 +217,12 @@ func TestSlowJob(t *testing.T) {
 func TestHealthIsToldSparingly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLaned(t)
-		l.silent()
 		began := time.Now()
-		for n := range 40 {
-			app := core.App{Name: fmt.Sprintf("app-%d", n), Executors: []string{fmt.Sprintf("http://10.0.1.%d:1", n)}, Rev: 1}
-			l.s.SaveApp(app)
-		}
-		l.answer = func(dispatch.SendRequest) dispatch.Answer {
+		l.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}
 		}
 		for n := range 40 {
+			l.s.App(fmt.Sprintf("app-%d", n), fmt.Sprintf("http://10.0.1.%d:1", n))
 			l.fire(l.a, 3, fmt.Sprintf("app-%d", n))
 		}
 		for i := 1; i < len(l.puts); i++ {
@@ -291,16 +243,16 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told strings.Builder
 		l := newLaned(t)
-		l.a = l.s.dispatcher(l, dispatch.Options{SlowQueue: true, Log: slog.New(slog.NewTextHandler(&told, nil))})
+		l.a = l.s.dispatcher(l.sender, dispatch.Options{SlowQueue: true, Log: slog.New(slog.NewTextHandler(&told, nil))})
 		ours := func(dispatch.SendRequest) dispatch.Answer {
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "socket: too many open files", Took: time.Second}
 		}
-		l.answer = ours
+		l.sender.answers = ours
 		wait(time.Minute) // to the beginning of a minute
 		if n := l.fire(l.a, 30, "one"); n != 30 || l.s.Messages(ring.KindFires) != 30 || l.s.Messages(ring.KindSlow) != 0 {
 			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.s.Messages(ring.KindFires), l.s.Messages(ring.KindSlow))
 		}
-		run := core.PlannedRun(l.job, core.InstantOf(time.Now().Add(-time.Second)))
+		run := core.PlannedRun(l.jobs, core.InstantOf(time.Now().Add(-time.Second)))
 		if r := l.s.Run(run); r.State != core.Planned || r.Owner != "" {
 			t.Errorf("the run is %+v", r)
 		}
@@ -311,7 +263,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		l.late()
 		l.fire(l.b, 11, "one")
 		wait(time.Minute + time.Second)
-		l.answer = ours
+		l.sender.answers = ours
 		l.fire(l.b, 1, "one")
 		l.drain(l.b)
 		l.quick()

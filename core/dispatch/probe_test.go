@@ -1,8 +1,6 @@
 package dispatch_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,108 +10,16 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/fixture"
-	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
-// prober is a dispatcher over a store with jobs. Silent addresses answer neither probes nor sends.
-type prober struct {
-	t *testing.T
-	s *data
-	d *dispatch.Dispatcher
-
-	mu     sync.Mutex
-	silent map[string]bool
-	asked  map[string]int
-	sent   map[core.JobID]time.Time
-	to     map[core.JobID]string
-	jobs   core.JobID
-	runs   []string // address of each send
-}
-
-func newProber(t *testing.T, o dispatch.Options) *prober {
-	p := &prober{t: t, s: newData(t, plan.AWS(), memory.Options{}), silent: map[string]bool{}, asked: map[string]int{},
-		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
-	p.d = p.s.dispatcher(p, o)
-	return p
-}
-
-// at is a request to an address: it takes 10 ms, or 3 s without an answer.
-func (p *prober) at(ctx context.Context, address string) error {
-	p.mu.Lock()
-	silent := p.silent[address]
-	p.mu.Unlock()
-	takes := 10 * time.Millisecond
-	if silent {
-		takes = 3 * time.Second
-	}
-	select {
-	case <-time.After(takes):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if silent {
-		return errors.New("no answer")
-	}
-	return nil
-}
-
-func (p *prober) Beat(ctx context.Context, _ *core.App, address string) error {
-	p.mu.Lock()
-	p.asked[address]++
-	p.mu.Unlock()
-	return p.at(ctx, address)
-}
-
-func (p *prober) Idle(ctx context.Context, app *core.App, address string, _ core.JobID) (bool, error) {
-	err := p.Beat(ctx, app, address)
-	return err == nil, err
-}
-
-func (p *prober) Send(ctx context.Context, s dispatch.SendRequest) dispatch.Answer {
-	p.mu.Lock()
-	p.sent[s.Run.ID.Job()], p.to[s.Run.ID.Job()] = time.Now(), s.Address
-	p.runs = append(p.runs, s.Address)
-	p.mu.Unlock()
-	a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 10 * time.Millisecond}
-	if p.at(ctx, s.Address) != nil {
-		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, TimedOut: true, Took: 3 * time.Second}
-	}
-	return a
-}
-
-// message returns a message with one due run for each of n new jobs of an app.
-func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.JobID) {
-	p.t.Helper()
-	now := core.InstantOf(time.Now())
-	m := ring.Message{Kind: ring.KindFires, Slot: now}
-	var ids []core.JobID
-	for range n {
-		p.jobs++
-		p.s.Job(core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}})
-		m.Fires = append(m.Fires, planned(p.jobs, now))
-		ids = append(ids, p.jobs)
-	}
-	return m, ids
-}
-
-func (p *prober) handle(msgs ...ring.Message) {
-	p.t.Helper()
-	for _, v := range p.d.Handle(p.t.Context(), msgs) {
-		if !v.Ack {
-			p.t.Errorf("not acked: %v", v.Err)
-		}
-	}
-}
-
 // sentWithin checks that all jobs were sent to an address within d of began.
-func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time.Time, d time.Duration) {
-	p.t.Helper()
+func (g *gated) sentWithin(what string, ids []core.JobID, to string, began time.Time, d time.Duration) {
+	g.t.Helper()
 	for _, id := range ids {
-		if at, ok := p.sent[id]; !ok || at.Sub(began) > d || p.to[id] != to {
-			p.t.Errorf("%s: job %d was sent to %q after %s (%t), want %s within %s", what, id, p.to[id], at.Sub(began), ok, to, d)
+		if !slices.ContainsFunc(g.sender.sent, func(s send) bool { return s.run.Job() == id && s.to == to && s.at.Sub(began) <= d }) {
+			g.t.Errorf("%s: job %d was not sent to %q within %s of %s: %v", what, id, to, d, began, g.sender.sent)
 		}
 	}
 }
@@ -123,45 +29,53 @@ func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time
 func TestProbesHoldUpNobody(t *testing.T) {
 	for _, n := range []int{1, 9, 30} {
 		fixture.Bubble(t, fmt.Sprint(n, " silent"), func(t *testing.T) {
-			p := newProber(t, dispatch.Options{})
+			g := newGated(t, dispatch.Options{})
 			var list []string
 			for i := range n {
 				list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
-				p.silent[list[i]] = true
+				g.sender.silent[list[i]] = true
 			}
 			last := "http://10.0.0.99:1"
-			p.s.App("fails", append(list, last)...)
-			p.s.App("plain", "http://10.1.0.1:1")
-			p.s.App("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
+			for app, addresses := range map[string][]string{"fails": append(list, last), "plain": {"http://10.1.0.1:1"},
+				"asks": {"http://10.2.0.1:1", "http://10.2.0.2:1"}} {
+				g.s.App(app, addresses...)
+				for _, a := range addresses {
+					g.sender.takes[a] = 10 * time.Millisecond
+				}
+			}
 			for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
-				fails, slow := p.message("fails", 5, core.RouteFailover)
-				more, slower := p.message("fails", 5, core.RouteFailover)
-				plain, first := p.message("plain", 5, core.RouteRound)
-				asks, second := p.message("asks", 5, core.RouteFailover)
+				fails, slow := g.ask("fails", 5, core.RouteFailover)
+				more, slower := g.ask("fails", 5, core.RouteFailover)
+				plain, first := g.ask("plain", 5, core.RouteRound)
+				asks, second := g.ask("asks", 5, core.RouteFailover)
 				began := time.Now()
 				var both sync.WaitGroup
-				both.Go(func() { p.handle(fails, asks, plain) })
-				p.handle(more)
+				both.Go(func() { g.handle([]ring.Message{fails, asks, plain}) })
+				g.handle([]ring.Message{more})
 				both.Wait()
 				what := fmt.Sprint("round ", round, ": ")
-				p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
-				p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
-				p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
+				g.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
+				g.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
+				g.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
 			}
-			for a, times := range p.asked {
-				if times != 1 && (times != 2 || p.silent[a]) {
+			asked := map[string]int{}
+			for _, a := range g.sender.beats {
+				asked[a]++
+			}
+			for a, times := range asked {
+				if times != 1 && (times != 2 || g.sender.silent[a]) {
 					t.Errorf("%s was asked %d times", a, times)
 				}
 			}
 			// Once it answers again it is found, though no run waited for it.
-			p.silent = map[string]bool{}
+			clear(g.sender.silent)
 			for range 2 {
 				time.Sleep(11 * time.Second)
-				m, _ := p.message("fails", 1, core.RouteFailover)
-				p.handle(m)
+				m, _ := g.ask("fails", 1, core.RouteFailover)
+				g.handle([]ring.Message{m})
 			}
-			if p.to[p.jobs] != list[0] {
-				t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
+			if to := g.sender.sent[len(g.sender.sent)-1].to; to != list[0] {
+				t.Errorf("when all answer again it is sent to %s", to)
 			}
 		})
 	}
@@ -171,26 +85,23 @@ func TestProbesHoldUpNobody(t *testing.T) {
 // wait unasked while the line has room; the rest is retried at once.
 func TestAskedIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{InHand: 8, InLine: 3})
+		g := newGated(t, dispatch.Options{InHand: 8, InLine: 3})
 		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
-		p.silent[a] = true
-		p.s.App("fails", a, b)
-		m, ids := p.message("fails", 10, core.RouteFailover)
+		g.sender.silent[a] = true
+		g.s.App("fails", a, b)
+		m, ids := g.ask("fails", 10, core.RouteFailover)
+		began := time.Now()
 		var all sync.WaitGroup
-		all.Go(func() { p.handle(m) })
+		all.Go(func() { g.handle([]ring.Message{m}) })
 		time.Sleep(time.Second)
-		due, waiting := p.s.Depth(ring.KindFires)
-		got := p.s.Receive(ring.KindFires, 10)
+		due, waiting := g.s.Depth(ring.KindFires)
+		got := g.s.Receive(ring.KindFires, 10)
 		if due+waiting != 1 || len(got[0].Message.Fires) != 4 {
 			t.Errorf("%d messages come again: %+v", due+waiting, got)
 		}
 		all.Wait()
-		p.handle(got[0].Message)
-		for _, id := range ids {
-			if p.to[id] != b {
-				t.Errorf("job %d was sent to %q", id, p.to[id])
-			}
-		}
+		g.handle([]ring.Message{got[0].Message})
+		g.sentWithin("in the end", ids, b, began, time.Minute)
 	})
 }
 

@@ -100,72 +100,59 @@ func TestExecutorThatJustRegisteredGetsItsRun(t *testing.T) {
 // counts, with at most one read and one write in ten seconds.
 func TestLFU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newProber(t, dispatch.Options{})
-		p.s.faulty.Shared = true
+		g := newGated(t, dispatch.Options{})
+		g.s.faulty.Shared = true
 		reads, writes, err := 0, 0, error(nil)
-		p.s.read = func(_ context.Context, k store.Key) error {
+		g.s.read = func(_ context.Context, k store.Key) error {
 			if !strings.HasPrefix(k.Kind, "uses#") {
 				return nil
 			}
 			reads++
 			return err
 		}
-		p.s.write = func(_ context.Context, groups []store.Group) error {
+		g.s.write = func(_ context.Context, groups []store.Group) error {
 			if strings.HasPrefix(groups[0].Writes[0].Kind, "uses#") {
 				writes++
 			}
 			return nil
 		}
 		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
-		p.s.App("work", a, b)
-		m, ids := p.message("work", 1, core.RouteLFU)
-		fire := func(p *prober) {
+		g.s.App("work", a, b)
+		m, ids := g.ask("work", 1, core.RouteLFU)
+		fire := func(g *gated) {
 			t.Helper()
 			next := m
 			next.Fires = []core.Fire{m.Fires[0]}
 			m.Fires[0].At++
 			next.Fires[0].Run = core.PlannedRun(ids[0], m.Fires[0].At)
-			p.handle(next)
+			g.handle([]ring.Message{next})
 		}
 		time.Sleep(time.Minute)
-		counts := func() map[string]int {
-			n := map[string]int{}
-			for _, to := range p.runs {
-				n[to]++
-			}
-			p.runs = nil
-			return n
-		}
 		for range 20 {
-			fire(p)
+			fire(g)
 		}
-		if n := counts(); n[a] < 9 || n[b] < 9 {
+		if n := g.sender.total; n[a] < 9 || n[b] < 9 {
 			t.Errorf("20 runs went to %v", n)
 		}
 		if reads > 1 || writes > 1 {
 			t.Errorf("in a moment %d reads and %d writes", reads, writes)
 		}
 		time.Sleep(11 * time.Second)
-		fire(p) // writes the counts
+		fire(g) // writes the counts
 		time.Sleep(11 * time.Second)
-		p.runs = nil
-		p.s.SaveApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
-		other := newProber(t, dispatch.Options{})
-		other.s = p.s
-		other.d = p.s.dispatcher(other, dispatch.Options{})
+		g.s.SaveApp(core.App{Name: "work", Executors: []string{a, b, c}, Rev: 2})
+		other := &gated{t: t, s: g.s, sender: newSlow()}
+		other.d = g.s.dispatcher(other.sender, dispatch.Options{})
 		for range 7 { // c begins at one of 0, 1, 2
 			fire(other)
 		}
-		for _, to := range other.runs {
-			if to != c {
-				t.Errorf("another dispatcher sent to %v; %s was used least", other.runs, c)
-				break
-			}
+		if n := other.sender.total[c]; n != 7 {
+			t.Errorf("another dispatcher sent to %v; %s was used least", other.sender.total, c)
 		}
 		err = errors.New("no answer")
 		time.Sleep(11 * time.Second)
 		fire(other)
-		if len(other.runs) != 8 {
+		if len(other.sender.sent) != 8 {
 			t.Error("without an answer it is not sent")
 		}
 	})

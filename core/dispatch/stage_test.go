@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,7 @@ type stage struct {
 	begun   sync.WaitGroup      // steps that run beside the story
 	down    bool                // no journal is stored
 	mute    string              // the post-run queue and checks accept nothing, or do not answer: refuses, silent
+	source  string              // the next read of a source fails, or finds none: throttled, cut, absent
 }
 
 // answer is the answer to sends of a job and to an address; zero: of all jobs, to all addresses.
@@ -79,7 +81,8 @@ func stageOf(t *testing.T) *stage {
 		"before": st.before, "unreadable": st.unreadable, "down": func(string) { st.down = true }, "journals": st.journals,
 		"up": func(string) { st.down = false }, "purge": st.purge, "kills": st.userKills, "lost": st.lost, "cut": st.cut,
 		"mute": func(how string) { st.mute = how }, "deaf": func(string) { st.deaf = true }, "hears": func(string) { st.deaf = false },
-		"slots": st.slots, "killed": st.killed, "probe": st.probe, "slow": st.slow, "evicted": st.evicted})
+		"slots": st.slots, "killed": st.killed, "probe": st.probe, "slow": st.slow, "evicted": st.evicted,
+		"script": st.script, "source": func(how string) { st.source = how }, "span": st.spans, "fails": st.fails, "long": st.long})
 	st.Do = map[string]func(string){"fire": func(args string) { st.fire(st.d, args) },
 		"elsewhere": func(args string) { st.fire(st.other, args) }, "come": st.comes, "end": st.ends, "checks": st.checks,
 		"bury": st.buries, "leave": st.leaves, "skips": st.skips, "mend": st.mends, "begin": st.begins,
@@ -126,6 +129,9 @@ func (st *stage) tell(ctx context.Context, c *hook.Call, next func() []error) []
 			return hook.Fail(errors.New("no answer"), len(c.Write))
 		}
 	}
+	if len(c.Get) > 0 && strings.HasPrefix(c.Get[0].Kind, "script#") {
+		return st.readSource(next)
+	}
 	muted := len(c.Out) > 0 && c.Out[0].Message.Kind == ring.KindPostRun || len(c.Write) > 0 && c.Write[0].Writes[0].Kind == "look"
 	if st.mute != "" && muted {
 		if st.mute == "silent" {
@@ -145,6 +151,20 @@ func (st *stage) tell(ctx context.Context, c *hook.Call, next func() []error) []
 	return errs
 }
 
+// readSource reads a source, which takes a while.
+func (st *stage) readSource(next func() []error) []error {
+	st.Say("a source is read")
+	time.Sleep(10 * time.Millisecond) // fake time
+	st.mu.Lock()
+	how := st.source
+	st.source = ""
+	st.mu.Unlock()
+	if how == "" {
+		return next()
+	}
+	return []error{map[string]error{"throttled": core.ErrThrottled, "cut": errors.New("cut")}[how]}
+}
+
 // ---- the executors
 
 func (st *stage) Beat(ctx context.Context, _ *core.App, address string) error {
@@ -155,7 +175,7 @@ func (st *stage) Beat(ctx context.Context, _ *core.App, address string) error {
 	switch how {
 	case "silent":
 		select {
-		case <-time.After(3 * time.Second): // fake time
+		case <-time.After(3100 * time.Millisecond): // fake time: longer than a batch asks
 		case <-ctx.Done():
 		}
 		return errors.New("no answer")
@@ -210,6 +230,9 @@ func (st *stage) Send(ctx context.Context, r dispatch.SendRequest) dispatch.Answ
 		if !strings.HasSuffix(part, " ") && part != "handler h" {
 			line += ", " + part
 		}
+	}
+	if s := r.Job.Def.Script; s != nil {
+		line += fmt.Sprintf(", source %s of version %d", r.Source, s.Version)
 	}
 	st.Say("%s", line)
 	select {
@@ -352,6 +375,44 @@ func (st *stage) killed(args string) {
 	least, most, _ := strings.Cut(args, " ")
 	if st.Set("least="+least+" most="+most, &want); st.kills < want.Least || st.kills > want.Most {
 		st.T.Errorf("%d kill requests, want %s to %s", st.kills, least, most)
+	}
+}
+
+// script gives a job another version of its script: "7 SOURCE".
+func (st *stage) script(args string) {
+	id, source := st.ID(args)
+	must(st.T, st.s.PutSource(st.T.Context(), id, source, time.Now()))
+	st.s.Edit(id, func(j *core.Job) {
+		j.Sched.Rev++
+		j.Def.Handler, j.Def.Script = "", core.ScriptOf(core.ScriptShell, "", source)
+		j.Def.Script.Version, j.Def.Script.Rev = int(j.Sched.Rev-1), j.Sched.Rev
+	})
+}
+
+// long makes a job whose params become too long when they are filled.
+func (st *stage) long(id string) {
+	st.Step("job " + id + " template params=" + strings.Repeat("x", core.MaxParams-5) + "{{scheduledAt}}")
+}
+
+// fails stores failed runs of a job, one each second: "7 120".
+func (st *stage) fails(args string) {
+	job, times, _ := strings.Cut(args, " ")
+	n, err := strconv.Atoi(times)
+	must(st.T, err)
+	for range n {
+		time.Sleep(time.Second) // fake time
+		st.runs(job + "@now state=failed reason=handler endedat=now")
+	}
+}
+
+// spans lets reads of spans of runs fail, after all of their time or at once: silent, damaged.
+func (st *stage) spans(how string) {
+	st.s.span = func(ctx context.Context) error {
+		if how == "silent" {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return errors.New("a damaged run")
 	}
 }
 

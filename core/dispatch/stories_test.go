@@ -153,7 +153,9 @@ func TestBroadcasts(t *testing.T) {
 			end 1#2 succeeded`,
 		"paused before it is sent": spread(2, "every=1m") + "fire 1@1s; edit 1 state=paused; come",
 		"killed before it is sent": spread(2, "") + "fire 1@1s; kills 1@1s; come",
-		"reported itself":          spread(2, "") + "fire 1@1s; come; end 1@1s succeeded; end 1@1s skipped:cancelled reported=false unowned",
+		"cancelled as it spreads": spread(2, "") + "trigger 1#100; before put elsewhere 1#100; " +
+			"end 1#100 skipped:cancelled reported=false unowned; come",
+		"reported itself": spread(2, "") + "fire 1@1s; come; end 1@1s succeeded; end 1@1s skipped:cancelled reported=false unowned",
 		"its closer dies": spread(2, "pauseafter=1") + `fire 1@1s; come; end 1#1 succeeded; cut 1@1s; end 1#2 failed:handler; cut none
 			fire 1#1`,
 		"unreadable": spread(1, "") + "fire 1@1s; fire 1@2s; unreadable 1@1s; fire 1#1 1#2",
@@ -182,6 +184,36 @@ func TestSends(t *testing.T) {
 		// A retry chain ends because its job is paused before the retry. The end is notified once, even if the answer is lost.
 		"paused before a retry":              retry + "fire 7#1",
 		"paused before a retry, lost answer": retry + "lost ends; fire 7#1",
+	}, newStage)
+}
+
+// TestScripts: a run is sent with the source of its job's script.
+func TestScripts(t *testing.T) {
+	const one = "job 1; script 1 one; trigger 1#1; "
+	story.Play(t, map[string]string{
+		// Plain jobs read no source. A script is read once for all its runs, at the same time or later, and each new version once too.
+		"read once": `job 1; job 2; script 1 one; trigger 2#1; fire 2#1; trigger 1#1 addresses=http://a:1
+			trigger 1#2 addresses=http://b:1; trigger 1#3 addresses=http://c:1; fire 1#1 1#2 1#3; trigger 1#4; fire 1#4; script 1 two
+			trigger 1#5; fire 1#5`,
+		// If the store fails, the run comes again and is sent then. If the source is missing, the run fails.
+		"read is throttled": one + "source throttled; fire 1#1; +1m; come",
+		"read is cut":       one + "source cut; fire 1#1; +1m; come",
+		"is missing":        one + "source absent; fire 1#1; trigger 1#2; fire 1#2",
+	}, newStage)
+}
+
+// TestTemplates: the params of a job are filled in its zone, with the scheduled time of its last success.
+func TestTemplates(t *testing.T) {
+	story.Play(t, map[string]string{
+		// Params of a trigger are sent byte for byte.
+		"filled": `job 7 template schedule.timezone=Asia/Shanghai params={{scheduledAt_HH:mm}}_{{lastSuccessAt_HH:mm:ss}}_{{attempt}}_{{runId}}
+			fire 7@0s; closes 7@0s succeeded; fails 7 120; +1m; fire 7@now; trigger 7#1 params={{scheduledAt}}_as_it_is; fire 7#1`,
+		// Params that become too long fail the run, but not one that may have been sent.
+		"too long": `long 7; fire 7@0s; long 8; run 8@0s owner=dead until=-1m address=http://10.0.0.1:1 sentat=-2m; fire 8@0s try=1`,
+		// A slow read of a last success delays no other job. A template that stays unreadable moves to the dead-letter queue.
+		"hold up nobody": `job 1; job 2 template params={{lastSuccessAt}} deadline=10m
+			job 3 template params={{word_of_a_later_version}} deadline=10m; span silent; begin fire 1@0s 2@0s 3@0s; +1100ms; finish
+			span damaged; fire 2@0s 3@0s try=20 unread=20; +1h; fire 2@0s`,
 	}, newStage)
 }
 

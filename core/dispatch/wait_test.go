@@ -27,7 +27,6 @@ type waiting struct {
 // waits returns a process that shares its queue with other dispatchers, with a due job of "away".
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
-	w.send = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
 	w.s.App("away")
 	w.registry(nil)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
@@ -158,7 +157,7 @@ func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
 				w.s.read = nil
 			}
 			if first := w.d; name == "two dispatchers" {
-				w.d = w.s.dispatcher(w, dispatch.Options{})
+				w.d = w.s.dispatcher(w.sender, dispatch.Options{})
 				if n, acked := w.deliver(); n != 1 || acked != 1 {
 					t.Fatalf("%d of %d", acked, n)
 				}
@@ -184,7 +183,7 @@ func TestLooksAreNoFailures(t *testing.T) {
 		for _, looks := range []int{budget.UnreadTries - 1, budget.UnreadTries, budget.UnreadTries + 1} { // readable after two
 			w.after(6 * time.Minute)
 			d, again := w.d, w.s.damage(7, true)
-			for w.d = w.s.dispatcher(w, dispatch.Options{}); len(again.msgs) < looks && len(again.buried) == 0; time.Sleep(time.Second) {
+			for w.d = w.s.dispatcher(w.sender, dispatch.Options{}); len(again.msgs) < looks && len(again.buried) == 0; time.Sleep(time.Second) {
 				w.deliver()
 			}
 			w.s.repair()

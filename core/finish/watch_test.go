@@ -174,6 +174,7 @@ func TestLeft(t *testing.T) {
 		"given back after a send":     "job 1; run 1@-1s state=planned owner= until= maybesent listed=left; +12m; beat now; cursor -1m; pass",
 		"owned":                       "job 1; run 1@-1s until=+1h listed=left; +12m; cursor -1m; pass",
 		"owned once, executor gone":   "job 1; run 1@-1s listed=left; +12m; cursor -1m; pass",
+		"owned once, idle twice":      "job 1; run 1@-1s listed=left; +12m; beat now; executor idle; cursor -1m; pass; +1m; check 1@-1s idle",
 		"its job was not read":        "job 1; " + left + "fault jobs throttled done; pass; pass 25",
 		"its app was not read":        "job 1; " + left + "fault apps throttled done; pass; pass 25",
 		"it was not read":             "job 1; " + left + "fault runs throttled done x2; pass; pass 25",

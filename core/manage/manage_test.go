@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
 // TestChangePlansTheRestByTick: a change plans the due runs of some passes; the tick plans the
@@ -162,29 +162,20 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// reads counts the jobs in lists.
-type reads struct {
-	store.Jobs
-	jobs int
-}
-
-func (r *reads) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
-	list, next, err := r.Jobs.List(ctx, app, after, limit)
-	r.jobs += len(list)
-	return list, next, err
-}
-
 // TestRefusedDeletionReadsOneJob: rejecting the deletion of an app with jobs takes one read job.
 func TestRefusedDeletionReadsOneJob(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
 		f.Create(spec(fmt.Sprint("sweep", i), every(time.Hour)))
 	}
-	s := *f.E
-	r := &reads{Jobs: s.Jobs}
-	s.Jobs = r
-	if err := f.Fresh(&faults{Store: &s}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || r.jobs != 1 {
-		t.Errorf("%d jobs were read, %v", r.jobs, err)
+	read := 0
+	s := hook.Over(f.E, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		errs := next()
+		read += len(c.GotList)
+		return errs
+	})
+	if err := f.Fresh(&faults{Store: s}).DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused || read != 1 {
+		t.Errorf("%d jobs were read, %v", read, err)
 	}
 }
 

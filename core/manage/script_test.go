@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
 // scripted returns a job with a script.
@@ -302,30 +302,22 @@ func TestScriptsAtOnce(t *testing.T) {
 	}
 }
 
-// reading calls do before each read of a record of scripts.
-type reading struct {
-	store.Records
-	do func()
-}
-
-func (r reading) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store.Record, error) {
-	if strings.HasPrefix(keys[0].Kind, "script#") {
-		r.do()
-	}
-	return r.Records.Get(ctx, keys...)
-}
-
 // TestScriptsOfAStaleJob: a save of a job that is two versions old damages no version.
 func TestScriptsOfAStaleJob(t *testing.T) {
 	f := newFixture(t)
 	f.Create(scripted("a", "one"))
-	s := *f.E
-	s.Records = reading{s.Records, sync.OnceFunc(func() {
+	others := sync.OnceFunc(func() {
 		f.script("shop/a", manage.ScriptSpec{Source: "two"}, "updated")
 		f.script("shop/a", manage.ScriptSpec{Source: "three"}, "updated")
-	})}
+	})
+	s := hook.Over(f.E, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		if len(c.Get) > 0 && strings.HasPrefix(c.Get[0].Kind, "script#") {
+			others()
+		}
+		return next()
+	})
 	f.Clock = f.Clock.Add(2 * time.Hour)
-	wantResults(t, f.Fresh(&faults{Store: &s}).Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
+	wantResults(t, f.Fresh(&faults{Store: s}).Save(ctx, ann, []manage.JobSpec{scripted("a", "ours")}), "updated")
 	f.wantVersions("shop/a", "4 shell ours", "3 shell three", "2 shell two", "1 shell one")
 }
 

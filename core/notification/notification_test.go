@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -196,59 +195,6 @@ func TestCheckLink(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-}
-
-// TestNoticeWaitsForUnreadableJob checks that a notification waits a day for an unreadable definition, as
-// during a rolling deployment, and is then given up.
-func TestNoticeWaitsForUnreadableJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
-		m := r.ends(core.Failed)
-		r.unread = errors.New("written by a newer version")
-		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
-			t.Error("the message is done with")
-		}
-		r.unread = nil
-		r.handle(m)
-		r.heard("a", "failed 1")
-		m, r.unread = r.ends(core.Failed), errors.New("damaged")
-		time.Sleep(budget.NoticeFor - time.Second)
-		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
-			t.Error("the message is done with before the day is over")
-		}
-		far := r.ends(core.Failed)
-		time.Sleep(time.Second)
-		r.handle(m)
-		time.Sleep(2 * budget.NoticeFor)
-		r.handle(far)
-	})
-}
-
-// TestDownComesBack checks that a channel that works again receives all that it missed.
-func TestDownComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = time.Minute })
-		down := true
-		r.fail = oneByOne(func(string) error {
-			if down {
-				return &core.Undelivered{Reason: "answered 500"}
-			}
-			return nil
-		})
-		for range 10 {
-			r.handle(r.ends(core.Failed, core.ReasonHandler))
-			r.minutes(2)
-		}
-		down = false
-		r.minutes(20)
-		n := 0
-		for _, m := range r.got["a"] {
-			n += m.Count
-		}
-		if n != 10 {
-			t.Fatalf("heard of %d failures in %+v, want 10", n, r.got["a"])
-		}
-	})
 }
 
 // TestHung checks that a hanging channel delays no other and uses only its places; the rest is retried later.

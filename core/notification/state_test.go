@@ -299,22 +299,3 @@ func TestLease(t *testing.T) {
 		r.heard("a", "failed 1")
 	})
 }
-
-// TestAllMute checks that no notification of a failed delivery is repeated if all channels fail.
-func TestAllMute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.To = []string{"a", "b"} })
-		var asked atomic.Int64 // the channels are used concurrently
-		r.fail = func(string) error {
-			asked.Add(1)
-			return &core.Undelivered{Permanent: true, Reason: "no such address"}
-		}
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.minutes(3 * 60)
-		before := asked.Load()
-		r.minutes(10 * 60)
-		if more := asked.Load() - before; before < 2 || more > 0 || len(r.state().Pending) > 0 {
-			t.Errorf("asked %d times in three hours, %d in ten more; pending are %+v", before, more, r.state().Pending)
-		}
-	})
-}

@@ -1,6 +1,7 @@
 package notification_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/notificationtext"
@@ -30,7 +32,7 @@ func newStage(t *testing.T) *story.Stage {
 	s.Base = func(j *core.Job) { j.Def.Name, j.Def.Notify.To, j.Sched.RevAt = "nightly", []string{"a"}, time.Now() }
 	s.r.sent, s.r.fail = s.sent, s.fail
 	s.Add(map[string]func(string){"channel": s.channel, "remove": s.removes, "look": s.looks, "ends": s.ends, "damage": s.damages,
-		"refuse": s.refuses, "before": s.before})
+		"refuse": s.refuses, "before": s.before, "unread": s.unread})
 	s.Do = map[string]func(string){"close": s.closes, "handle": s.handles, "note": s.notes, "minutes": s.minutes, "read": s.reads,
 		"asked": s.asks}
 	see := s.See
@@ -193,6 +195,13 @@ func (s *stage) refuses(no string) {
 	}
 }
 
+// unread makes the job unreadable, or readable without a reason.
+func (s *stage) unread(why string) {
+	if s.r.unread = nil; why != "" {
+		s.r.unread = errors.New(why)
+	}
+}
+
 // before plays steps once, after runs were read and before the result is used.
 func (s *stage) before(steps string) { s.r.meanwhile = func() { s.Steps(steps) } }
 
@@ -204,6 +213,9 @@ func TestNotices(t *testing.T) {
 		"quiet": `job 7 notify.to=a,b notify.quiet=10m notify.on=failed,lost; ends failed:handler; handle 7#1 7#1; handle 7#1
 			close timed-out:timeout x5; ends lost:gone; ends skipped:overlap; ends killed:person; handle 7#7 7#8 7#9; minutes 8; minutes 3
 			minutes 60; close failed:handler`,
+		// A notification waits a day for an unreadable definition, as during a rolling deployment, and is then given up.
+		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
+			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
 		"unreadable run": "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
 		// The first success after a failure is notified once. A job whose last run failed has not recovered, even if the note of
 		// that failure has not arrived.
@@ -216,6 +228,11 @@ func TestNotices(t *testing.T) {
 		// A channel that fails for a day is asked less and less, then it is given up, and the other channel and the users see that.
 		"down": `job 7 notify.to=a,b; channel a answered_500; close failed:handler; minutes 60; asked a 4 12; minutes 1560; asked a 0 60
 			read b; channel a ok; +2h; close failed:handler`,
+		// A channel that works again receives all that it missed.
+		"down, and back": "job 7 notify.quiet=1m; channel a answered_500; repeat 10 close failed:handler & minutes 2; channel a ok; minutes 20",
+		// No notification of a failed delivery is repeated if all channels fail.
+		"all mute": `job 7 notify.to=a,b; channel a no_such_address permanent; channel b no_such_address permanent; close failed:handler
+			minutes 180; asked a 1 9; asked b 1 9; minutes 600; asked a 0 0; asked b 0 0`,
 		"permanent":       "job 7; channel a no_such_address permanent; close failed:handler; minutes 180; asked a 1 1",
 		"deleted channel": "job 7 notify.to=a,b; channel a answered_500; close failed:handler; remove a; minutes 5; read b",
 		// Nothing is sent to a channel for half a minute after it did not answer.

@@ -11,29 +11,25 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/store"
+	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
-// hourly stores a job that ran each hour, and returns the scheduled times.
-func (f *fixture) hourly(name string, hours int) (core.Job, []core.Instant) {
+// hourly stores a job that ran each hour.
+func (f *fixture) hourly(name string, hours int) core.Job {
 	f.T.Helper()
 	j := f.Create(spec(name, every(time.Hour)))
 	f.Fires()
 	f.Quiet()
 	at := core.InstantOf(f.Clock)/3600*3600 + 3600
-	var list []core.Instant
 	for range hours {
 		f.Clock = at.Time().Add(20 * time.Millisecond)
 		f.Ran(j.Def.ID, at, 0)
-		list = append(list, at)
 		at += 3600
 	}
 	f.PushNext(j.Def.ID, at)
 	f.Clock = f.Clock.Add(time.Minute)
-	return j, list
+	return j
 }
 
 // cleaned runs all pages of a clean-up and returns the sums.
@@ -72,56 +68,10 @@ func (f *fixture) succeeded(job core.JobID, n uint32) core.Run {
 	return r
 }
 
-// TestClean: runs are selected by job and app, outcome, age and count; a dry run only counts. An
-// audit counts deleted runs as out of reach, and replan does not send them.
-func TestClean(t *testing.T) {
-	f := newFixture(t)
-	j, list := f.hourly("sweep", 72)
-	ago := func(hours int) time.Time { return f.Clock.Add(-time.Duration(hours) * time.Hour) }
-	want := func(q operate.CleanRequest, cleaned, held int64, left int) {
-		t.Helper()
-		if c, h := f.cleaned(q); c != cleaned || h != held || f.left(j.Def.ID) != left {
-			t.Errorf("%+v: %d cleaned, %d held, %d left; want %d, %d and %d", q, c, h, f.left(j.Def.ID), cleaned, held, left)
-		}
-	}
-	want(operate.CleanRequest{Job: "shop/sweep", DryRun: true}, 48, 0, 72)
-	want(operate.CleanRequest{App: "shop", DryRun: true, Keep: 60}, 12, 0, 72)
-	want(operate.CleanRequest{Job: "shop/sweep", States: []core.State{core.Failed}}, 0, 0, 72)
-	want(operate.CleanRequest{Job: "shop/sweep", Before: ago(62)}, 10, 0, 62)
-	want(operate.CleanRequest{App: "shop", Keep: 60}, 2, 0, 60)
-	audit := func() string {
-		t.Helper()
-		a, err := f.Audit("shop/sweep", list[0]-1, core.InstantOf(f.Clock))
-		must(t, err)
-		return fmt.Sprintf("%d demanded, %d out of reach, %d unaccounted", a.Demanded, a.OutOfReach, a.Unaccounted)
-	}
-	check.Equal(t, audit(), "72 demanded, 12 out of reach, 0 unaccounted")
-	want(operate.CleanRequest{App: "shop"}, 36, 0, 24)
-	check.Equal(t, audit(), "72 demanded, 48 out of reach, 0 unaccounted")
-	r, err := f.M.Replan(ctx, ann, "", list[0]-1, core.InstantOf(f.Clock))
-	if err != nil || r.Sent != 0 {
-		t.Errorf("replan: %+v, %v", r, err)
-	}
-	// Neither does a dead-letter message with its fire.
-	j = f.Job("shop/sweep")
-	m := ring.Message{Kind: ring.KindFires, Slot: list[0], Fires: []core.Fire{{Run: planned(j.Def.ID, list[0]), Rev: j.Sched.Rev,
-		At: list[0], Slot: list[0], Cause: core.CauseSchedule}}}
-	must(t, f.E.Queue.Bury(ctx, m, "it was received too often"))
-	again, err := f.M.Redrive(ctx, ann, operate.RedriveRequest{})
-	if err != nil || again.Sent != 0 {
-		t.Fatalf("redrive: %+v, %v", again, err)
-	}
-	golden.New(t).Equal(t, "redrive", again.Letters[0].Fires[0].Why.String())
-	// A deleted job has only its number.
-	f.Clock = f.Clock.Add(48 * time.Hour)
-	f.Delete("shop/sweep")
-	want(operate.CleanRequest{Job: j.Def.ID.String()}, 24, 0, 0)
-}
-
 // TestCleanFails: runs deleted before a failure are reported, and a repeated call goes on.
 func TestCleanFails(t *testing.T) {
 	f := newFixture(t)
-	j, _ := f.hourly("sweep", 300)
+	j := f.hourly("sweep", 300)
 	f.Faults.At = f.Faults.N + 150
 	res, err := f.M.Clean(ctx, ann, operate.CleanRequest{Job: "shop/sweep"})
 	if err != nil || res.Failed == nil || res.Cleaned == 0 || res.Next == "" || int(res.Cleaned) != 300-f.left(j.Def.ID) {
@@ -207,23 +157,12 @@ func TestCleanGoesOnWithItsOwn(t *testing.T) {
 	}
 }
 
-// leaves are runs whose caller disconnects once a run is deleted.
-type leaves struct {
-	store.Runs
-	gone context.CancelFunc
-}
-
-func (r leaves) Put(ctx context.Context, puts []store.RunPut) []error {
-	defer r.gone()
-	return r.Runs.Put(ctx, puts)
-}
-
 // TestCleanIsWrittenDown: a record names the user, the job and how many runs were deleted, also
 // for a deleted job or after the caller disconnected. A dry run leaves no record.
 func TestCleanIsWrittenDown(t *testing.T) {
 	f := newFixture(t)
 	f.hourly("sweep", 30)
-	other, _ := f.hourly("other", 30)
+	other := f.hourly("other", 30)
 	f.Clock = f.Clock.Add(24 * time.Hour)
 	cleaned := func(q query.ChangeFilter) (says string) {
 		t.Helper()
@@ -242,9 +181,12 @@ func TestCleanIsWrittenDown(t *testing.T) {
 	f.Clock = f.Clock.Add(24 * time.Hour)
 	f.Delete("shop/other")
 	at, leave := context.WithCancel(ctx)
-	s := *f.E
-	s.Runs = leaves{s.Runs, leave}
-	m := f.Fresh(&faults{Store: &s})
+	m := f.Fresh(&faults{Store: hook.Over(f.E, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		if c.PutRun != nil {
+			defer leave() // the caller, once a run is deleted
+		}
+		return next()
+	})})
 	if res, err := m.Clean(at, ann, operate.CleanRequest{Job: other.Def.ID.String()}); err != nil || res.Cleaned != 1 || res.Failed == nil {
 		t.Fatalf("%+v, %v", res, err)
 	}

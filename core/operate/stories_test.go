@@ -191,9 +191,13 @@ func TestRedrives(t *testing.T) {
 	}, newStage)
 }
 
-// TestCleans: runs that something else needs stay at any age.
+// TestCleans: runs are selected by job and app, outcome, age and count. Runs that something else needs stay at any age.
 func TestCleans(t *testing.T) {
 	story.Play(t, map[string]string{
+		// A dry run only counts. Neither a replan nor a dead-letter message sends deleted runs. A deleted job has only its number.
+		"selected": `job sweep every=1h; empty; quiet; hours 1 72; clean job=shop/sweep dryrun; clean app=shop keep=60 dryrun
+			clean job=shop/sweep states=failed; clean job=shop/sweep before=now-62h; clean app=shop keep=60; clean app=shop
+			replan all 0s now; letter old 1@1h; redrive; +48h; delete sweep; clean job=1`,
 		// A message in transit may name runs that are due after it. A requeued one may wait for long, and names only runs of its
 		// own due time.
 		"needed": `job sweep every=1h; empty; run 1#1 running; run 1#2 failed:handler then=1#1

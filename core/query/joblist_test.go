@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/store"
 )
 
@@ -110,19 +111,6 @@ func TestJobsInOrder(t *testing.T) {
 	}
 }
 
-// fewAtOnce counts the jobs whose last runs are read at a time.
-type fewAtOnce struct {
-	store.Runs
-	most int
-}
-
-func (s *fewAtOnce) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (map[core.JobID][]core.Run, error) {
-	if n == query.MaxRecent {
-		s.most = max(s.most, len(jobs))
-	}
-	return s.Runs.Last(ctx, jobs, upTo, n)
-}
-
 // TestFewLastRunsAtOnce checks that a long page does not hold all last runs in memory, and misses none.
 func TestFewLastRunsAtOnce(t *testing.T) {
 	f := newFixture(t)
@@ -130,13 +118,16 @@ func TestFewLastRunsAtOnce(t *testing.T) {
 		name := fmt.Sprintf("j%02d", i)
 		f.ran(f.Create(spec(name, every(time.Hour))).Def.ID, 0, 0, core.Succeeded)
 	}
-	s := *f.E
-	runs := &fewAtOnce{Runs: s.Runs}
-	s.Runs = runs
-	q := query.New(&s, query.Options{Now: f.Now})
+	most := 0
+	q := query.New(hook.Over(f.E, func(_ context.Context, c *hook.Call, next func() []error) []error {
+		if c.Limit == query.MaxRecent {
+			most = max(most, len(c.Last))
+		}
+		return next()
+	}), query.Options{Now: f.Now})
 	page, err := q.JobsNow(ctx, query.JobsAsk{By: query.ByName, Recent: query.MaxRecent, JobFilter: query.JobFilter{Limit: 55}})
-	if err != nil || len(page.Jobs) != 55 || runs.most > 25 {
-		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), runs.most, err)
+	if err != nil || len(page.Jobs) != 55 || most > 25 {
+		t.Fatalf("%d jobs, runs of %d at once: %v", len(page.Jobs), most, err)
 	}
 	for i := range page.Jobs {
 		if page.Jobs[i].Def.Name != fmt.Sprintf("j%02d", i) || len(page.Recent[i]) != 1 {

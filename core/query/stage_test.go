@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -24,36 +25,15 @@ type stage struct{ *usecasetest.Stage }
 func newStage(t *testing.T) *story.Stage {
 	s := &stage{usecasetest.NewStage(t)}
 	s.F.Commands = true
-	s.Add(map[string]func(string){"hours": s.hours, "sweep": s.sweep, "early": func(string) { s.F.Faults.Early = true },
+	s.Add(map[string]func(string){"sweep": s.sweep, "early": func(string) { s.F.Faults.Early = true },
 		"waits": s.waits, "outage": s.outage, "restart": func(string) { s.F.M = s.F.Fresh(s.F.Faults) }, "delete-app": s.deleteApp})
 	maps.Copy(s.Do, map[string]func(string){"audit": s.audit, "replan": s.replan, "show": s.shows, "at": s.at, "home": s.home,
-		"jobs": s.jobs, "trouble": s.trouble, "upcoming": s.upcoming})
+		"jobs": s.jobs, "trouble": s.trouble, "upcoming": s.upcoming, "clean": s.cleans})
 	s.See = func() map[string][]string { return nil } // queries change nothing
 	return s.Data.Stage
 }
 
 // ---- verbs that prepare a story
-
-// hours runs a job at each of the next hours, except some: "1 72 20,60". It leaves the clock a minute after the last.
-func (s *stage) hours(args string) {
-	id, rest := s.ID(args)
-	var q struct {
-		N    int
-		Lost []int
-	}
-	n, lost, _ := strings.Cut(rest, " ")
-	s.Set("n="+n+" lost="+lost, &q)
-	at := core.InstantOf(s.F.Clock)/3600*3600 + 3600
-	for i := range q.N {
-		s.F.Clock = at.Time().Add(20 * time.Millisecond)
-		if !slices.Contains(q.Lost, i) {
-			s.F.Ran(id, at, 0)
-		}
-		at += 3600
-	}
-	s.F.PushNext(id, at)
-	s.F.Clock = s.F.Clock.Add(time.Minute)
-}
 
 // sweep removes data past its retention.
 func (s *stage) sweep(string) {
@@ -115,6 +95,13 @@ func (s *stage) replan(args string) {
 	from, to, _ := strings.Cut(args, " ")
 	r, err := s.F.M.Replan(ctx, ann, "", core.InstantOf(s.Time(from)), core.InstantOf(s.Time(to)))
 	s.Result(r, err, "from", "to")
+}
+
+func (s *stage) cleans(args string) {
+	var q operate.CleanRequest
+	s.Set(args, &q)
+	res, err := s.F.M.Clean(ctx, s.Actor, q)
+	s.Result(res, err, "failed")
 }
 
 // shows shows runs: "shop/sweep@02:30 1@10s".

@@ -50,7 +50,9 @@ func TestAudits(t *testing.T) {
 		"two are lost":                    hourly + "1; empty; hours 1 72 60,20; sweep" + look,
 		"not swept yet":                   hourly + "1; empty; hours 1 72" + look,
 		"kept for ever, and one was lost": hourly + "-1; empty; hours 1 72 20; sweep" + look,
-		"deleted":                         hourly + "1; empty; hours 1 72; sweep; delete sweep" + look,
+		"cleaned up": `quiet; job sweep every=1h; empty; hours 1 72; clean app=shop keep=60; audit now-72h now; clean app=shop
+			audit now-72h now; replan now-72h now`,
+		"deleted": hourly + "1; empty; hours 1 72; sweep; delete sweep" + look,
 		"kept for longer since ten hours ago": hourly + `1; empty; hours 1 72; sweep; job sweep every=1h keep.days=30; hours 1 10 0
 			sweep` + look,
 		// Pauses older than the change records are unknown, however long runs are kept. An app has its last pauses itself.

@@ -168,7 +168,7 @@ func TestTroubleOfASlowStore(t *testing.T) {
 			f.Create(spec(fmt.Sprint("sweep-", i), every(time.Minute)))
 		}
 		s := hook.Over(f.E, func(_ context.Context, c *hook.Call, next func() []error) []error {
-			if c.Last {
+			if c.Last != nil {
 				time.Sleep(4 * time.Second) // in the bubble
 			}
 			return next()

@@ -18,21 +18,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
-	"github.com/tickring/tickring/store"
 )
-
-// damage makes jobs unreadable for the tickers.
-func (w *world) damage(is func(core.JobID) bool) {
-	w.s = hook.Over(w.s, func(_ context.Context, c *hook.Call, next func() []error) []error {
-		errs := next()
-		for id := range c.GotJobs {
-			if is(id) {
-				c.GotJobs[id] = store.Got[*core.Job]{Err: errors.New("written by a newer version")}
-			}
-		}
-		return errs
-	})
-}
 
 // unreadable makes passes for 150 s. Some runs are sent, a text is logged once per PlanBackoff, and nothing lags. It returns
 // the log.
@@ -64,7 +50,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.seed(3, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
-		w.damage(func(id core.JobID) bool { return id == 2 })
+		w.s = hook.UnreadableJobs(w.s, func(id core.JobID) bool { return id == 2 })
 		if told := w.unreadable(2*14, "job=2 "); strings.Contains(told, "job=1 ") {
 			t.Errorf("logged:\n%s", told)
 		}
@@ -201,7 +187,7 @@ func TestManyUnreadableJobsAreToldOfAtOnce(t *testing.T) {
 		w.seed(300, core.When{Kind: core.KindEvery, Every: 10 * time.Second, Aligned: true})
 		l := &lane{takes: 20 * time.Millisecond, down: true}
 		l.on(w)
-		w.damage(func(id core.JobID) bool { return id > 1 })
+		w.s = hook.UnreadableJobs(w.s, func(id core.JobID) bool { return id > 1 })
 		tk := tick.New(w.s, tick.Options{ID: "a", Plan: plan.Local(), Log: slog.New(slog.DiscardHandler)})
 		time.Sleep(9 * time.Second) // fake time
 		began := time.Now()

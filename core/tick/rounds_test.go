@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
 	"github.com/tickring/tickring/internal/testkit/fixture"
+	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/store"
 )
 
@@ -237,21 +238,6 @@ func TestIdlePartitionsWakeNobody(t *testing.T) {
 	})
 }
 
-// stingy rejects advances for a while for lack of capacity.
-type stingy struct {
-	store.Jobs
-	until time.Time
-	tried int
-}
-
-func (s *stingy) Put(ctx context.Context, moves []store.JobPut) []error {
-	if !time.Now().Before(s.until) {
-		return s.Jobs.Put(ctx, moves)
-	}
-	s.tried += len(moves)
-	return slices.Repeat([]error{core.ErrThrottled}, len(moves))
-}
-
 // TestRefusedAdvancesAreNoStorm: while advances fail for lack of capacity, passes do not enqueue runs again and again.
 // One ticker enqueues each once; later tickers enqueue a few jobs several times. All runs are enqueued, and rejected
 // advances do not count as load.
@@ -261,8 +247,15 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 			const jobs, minutes = 600, 8
 			f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
 			f.rates = partitioning.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
-			scarce := &stingy{Jobs: f.s.Jobs}
-			f.s.Jobs = scarce
+			var scarce time.Time // advances are rejected until then for lack of capacity
+			tried := 0
+			f.s = hook.Over(f.s, func(_ context.Context, c *hook.Call, next func() []error) []error {
+				if c.Put == nil || !time.Now().Before(scarce) {
+					return next()
+				}
+				tried += len(c.Put)
+				return hook.Fail(core.ErrThrottled, len(c.Put))
+			})
 			f.minutes(20, map[core.RunID]int{})
 			fires := map[core.RunID]int{}
 			for planned := false; !planned; { // until the advances of all are due
@@ -270,7 +263,7 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 				planned = len(fires) > 0 && len(f.due(partitions, time.Now().Add(time.Minute))) > 0
 			}
 			clear(fires)
-			scarce.until = time.Now().Add(minutes * time.Minute)
+			scarce = time.Now().Add(minutes * time.Minute)
 			f.minutes(minutes, fires)
 			f.all.Wait()
 			copies := 0
@@ -280,8 +273,8 @@ func TestRefusedAdvancesAreNoStorm(t *testing.T) {
 			if most := 4*len(fires) + minutes*partitions*50*10; copies > most || len(fires) < jobs*(minutes-4) {
 				t.Errorf("%d copies of %d fires; %d are allowed", copies, len(fires), most)
 			}
-			if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; scarce.tried > most {
-				t.Errorf("%d advances were tried, of a table that takes none", scarce.tried)
+			if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; tried > most {
+				t.Errorf("%d advances were tried, of a table that takes none", tried)
 			}
 			clear(fires)
 			f.minutes(20, fires)
@@ -307,22 +300,24 @@ func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
 	return list
 }
 
-// keeps has a lease that no ticker gets.
-type keeps struct{ store.Records }
-
-func (k keeps) Write(ctx context.Context, groups ...store.Group) []error {
-	if w := &groups[0].Writes[0]; w.Kind == "lease" && w.Name == "partition/1" && ownerOf(w) != "" {
-		return []error{core.ErrThrottled}
-	}
-	return k.Records.Write(ctx, groups...)
-}
-
 // TestJobsThatAreNeverStoredHoldUpNobody: after an outage, the fifty oldest jobs have advances that always fail, for
 // example for lack of a permission. The other jobs are planned all the same.
 func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1, 500, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
-		f.s.Jobs = forbidding{f.s.Jobs, 50}
+		f.s = hook.Over(f.s, func(_ context.Context, c *hook.Call, next func() []error) (errs []error) {
+			if c.Put == nil {
+				return next()
+			}
+			for _, p := range c.Put {
+				if c.Put = []store.JobPut{p}; p.Advance.Job > 50 {
+					errs = append(errs, next()...)
+				} else {
+					errs = append(errs, errors.New("not allowed"))
+				}
+			}
+			return errs
+		})
 		time.Sleep(20 * time.Minute) // fake time: no ticker plans
 		for range 12 {
 			f.wake(tick.Wake{})
@@ -344,22 +339,6 @@ func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
 	})
 }
 
-// forbidding never stores the advances of the first jobs.
-type forbidding struct {
-	store.Jobs
-	first core.JobID
-}
-
-func (s forbidding) Put(ctx context.Context, moves []store.JobPut) []error {
-	errs := make([]error, len(moves))
-	for i := range moves {
-		if errs[i] = errors.New("not allowed"); moves[i].Advance.Job > s.first {
-			errs[i] = s.Jobs.Put(ctx, moves[i:i+1])[0]
-		}
-	}
-	return errs
-}
-
 // TestPartitionThatNobodyReadsIsTold: the reported lag includes partitions without a ticker.
 func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -370,7 +349,14 @@ func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 		if f.told != 0 {
 			t.Fatalf("%s are reported on a good day", f.told)
 		}
-		f.s.Records = keeps{f.s.Records}
+		f.s = hook.Over(f.s, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			if c.Write != nil { // no ticker gets the lease of the second partition
+				if w := &c.Write[0].Writes[0]; w.Kind == "lease" && w.Name == "partition/1" && ownerOf(w) != "" {
+					return []error{core.ErrThrottled}
+				}
+			}
+			return next()
+		})
 		f.minutes(10, map[core.RunID]int{})
 		f.all.Wait()
 		if f.told < 8*time.Minute {

@@ -17,23 +17,25 @@ type (
 	RunMap = map[core.RunID]store.Got[*core.Run]
 )
 
-// Call is a call of a store. Its operation sets one field, and Part. A write takes its items from the field, so that Do
-// may make it item by item.
+// Call is a call of a store. Its operation sets one field, and what belongs to it. A write takes its items from the field, so
+// that Do may make it item by item.
 type Call struct {
 	Get    []store.Key // of records
 	List   string      // the kind of the listed records
 	Write  []store.Group
 	Jobs   []core.JobID // that are read
-	Part   store.Part   // of these jobs
+	Part   store.Part   // of Jobs
 	Listed bool         // jobs are listed
 	Due    core.JobID   // entries of this job are read
 	Put    []store.JobPut
 	Number core.JobID // numbers of this job are allocated
 	Runs   []core.RunID
-	Span   bool // a span of runs is read
-	Open   bool // open runs are read
-	Recent bool // the latest runs are read
-	Last   bool // the last runs of jobs are read
+	Span   bool          // runs between two are read
+	Ends   [2]core.RunID // of the span
+	Open   bool          // open runs are read
+	Recent bool          // the latest runs are read
+	Last   []core.JobID  // of which the last runs are read
+	Limit  int           // of Last, for each job
 	PutRun []store.RunPut
 	Out    []ring.Out
 	Bury   string // why a message moves to the dead-letter queue
@@ -42,6 +44,7 @@ type Call struct {
 	// These are the results of a read, and are set once it is made.
 	GotRecords map[store.Key]store.Record
 	GotJobs    JobMap
+	GotList    []store.Got[*core.Job]
 	GotRuns    RunMap
 	InSpan     []core.Run
 	GotOldest  ring.Oldest
@@ -117,13 +120,14 @@ func (o overJobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (J
 }
 
 func (o overJobs) List(ctx context.Context, app string, after core.JobID, limit int) (
-	list []store.Got[*core.Job], next core.JobID, err error,
+	_ []store.Got[*core.Job], next core.JobID, err error,
 ) {
-	err = o.do.one(ctx, &Call{Listed: true}, func() error {
-		list, next, err = o.Jobs.List(ctx, app, after, limit)
+	c := &Call{Listed: true}
+	err = o.do.one(ctx, c, func() error {
+		c.GotList, next, err = o.Jobs.List(ctx, app, after, limit)
 		return err
 	})
-	return list, next, err
+	return c.GotList, next, err
 }
 
 func (o overJobs) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
@@ -162,7 +166,7 @@ func (o overRuns) Put(ctx context.Context, puts []store.RunPut) []error {
 }
 
 func (o overRuns) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
-	c := &Call{Span: true}
+	c := &Call{Span: true, Ends: [2]core.RunID{first, last}}
 	err := o.do.one(ctx, c, func() (err error) {
 		c.InSpan, err = o.Runs.Span(ctx, first, last, limit)
 		return err
@@ -191,7 +195,7 @@ func (o overRuns) Recent(ctx context.Context, of store.Recent, from store.RunPla
 }
 
 func (o overRuns) Last(ctx context.Context, jobs []core.JobID, upTo core.Instant, n int) (found map[core.JobID][]core.Run, err error) {
-	err = o.do.one(ctx, &Call{Last: true}, func() error {
+	err = o.do.one(ctx, &Call{Last: jobs, Limit: n}, func() error {
 		found, err = o.Runs.Last(ctx, jobs, upTo, n)
 		return err
 	})
@@ -214,6 +218,26 @@ func (o overQueue) Oldest(ctx context.Context) (ring.Oldest, error) {
 		return err
 	})
 	return c.GotOldest, err
+}
+
+// UnreadableJobs returns a copy of a store of which some jobs cannot be decoded.
+func UnreadableJobs(s *store.Store, bad func(core.JobID) bool) *store.Store {
+	of := func(id core.JobID, g store.Got[*core.Job]) store.Got[*core.Job] {
+		if bad(id) {
+			return store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id}}, Err: errors.New("no JSON")}
+		}
+		return g
+	}
+	return Over(s, func(_ context.Context, c *Call, next func() []error) []error {
+		errs := next()
+		for id, g := range c.GotJobs {
+			c.GotJobs[id] = of(id, g)
+		}
+		for i, g := range c.GotList {
+			c.GotList[i] = of(g.Is.Def.ID, g)
+		}
+		return errs
+	})
 }
 
 // Unreadable returns a copy of a store of which one run cannot be decoded.

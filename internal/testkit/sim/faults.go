@@ -31,7 +31,6 @@ const (
 	KillAfter      // the calling process dies after the call is executed
 	Hang           // the whole process stops for longer than its leases and deadlines
 	Slow           // the caller gets the answer after 3.3 seconds
-	Later          // the caller gets an unknown error; the call is executed 35 seconds later
 )
 
 // Call describes a call of a process, for a test that chooses the outcome. The call is not executed yet.
@@ -170,7 +169,7 @@ func (w *World) itemFate(d *dice, n int) Fate {
 
 func (f Fate) String() string {
 	return [...]string{"fine", "error before", "error after", "lost answer", "throttle", "own conflict", "late write", "kill", "kill", "hang",
-		"slow", "later"}[f]
+		"slow"}[f]
 }
 
 // wait lets time pass on the way to or from the store. It returns the error of a context that
@@ -246,7 +245,7 @@ func writes[T any](in *incarnation, ctx context.Context, op string, items []T, d
 		switch f {
 		case Throttled:
 			answers[i] = core.ErrThrottled
-		case Before, After, Late, Later, Lost:
+		case Before, After, Late, Lost:
 			if answers[i] == nil || f == After || f == Lost {
 				answers[i] = errUnknown
 			}
@@ -272,7 +271,7 @@ func (in *incarnation) itemFates(ctx context.Context, op string, fate Fate, d *d
 	}
 	for i := range fates {
 		if fates[i] = w.itemFate(d, n); fates[i] != Fine {
-			w.trouble(ctx, in, op, map[Fate]time.Duration{Late: 20 * time.Second, Later: 35 * time.Second, Lost: 6 * time.Second}[fates[i]])
+			w.trouble(ctx, in, op, map[Fate]time.Duration{Late: 20 * time.Second, Lost: 6 * time.Second}[fates[i]])
 		}
 	}
 	return fates
@@ -290,10 +289,8 @@ func arrive[T any](in *incarnation, ctx context.Context, items []T, fates []Fate
 	for i, f := range fates {
 		switch f {
 		case Before, Throttled:
-		case Late, Later:
-			if late = append(late, items[i]); f == Later {
-				wait = 35 * time.Second
-			}
+		case Late:
+			late = append(late, items[i])
 		default:
 			now, of = append(now, items[i]), append(of, i)
 		}

@@ -82,10 +82,7 @@ func (t *truth) drawn(p *core.RunPut, was *core.Run) {
 		t.fail(p.ID, "children are drawn of run %d, which is %s, attempt %d, followed by %d", p.ID, was.State, was.Attempt, was.Then)
 	}
 	for _, o := range p.To.Owes {
-		if other, ok := t.owing[o.Run]; ok {
-			t.fail(p.ID, "run %d owes %d, which run %d owes already", p.ID, o.Run, other)
-		}
-		t.owing[o.Run] = p.ID
+		t.owe(p.ID, o.Run)
 		job := o.Run.Job()
 		if t.kin.of[p.ID] == nil {
 			t.kin.of[p.ID] = map[core.JobID]core.RunID{}

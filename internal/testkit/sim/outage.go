@@ -131,7 +131,7 @@ func (t *truth) healing() bool {
 
 // buries moves the messages of waiting runs to the dead-letter queue, and redrives them.
 func (w *World) buries(d *dice) {
-	lost := w.truth.lose(time.Minute, "", core.Queued)
+	lost := w.truth.lose(time.Minute, core.Queued)
 	for i := range lost {
 		if err := w.truth.store.Queue.Bury(bg, lost[i].Message, "received too often"); err != nil {
 			w.fail(0, "bury: %v", err)
@@ -167,9 +167,8 @@ func (w *World) redrive(drop bool) {
 }
 
 // lose removes messages from the delay queue if no dispatcher holds them, and all their runs
-// are unowned, of an app (any, if empty) and in one of states; Planned includes runs without a
-// record.
-func (t *truth) lose(heals time.Duration, app string, states ...core.State) (list []store.Delivery) {
+// are unowned and in one of states; Planned includes runs without a record.
+func (t *truth) lose(heals time.Duration, states ...core.State) (list []store.Delivery) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	waits := map[core.RunID]bool{}
@@ -179,9 +178,7 @@ func (t *truth) lose(heals time.Duration, app string, states ...core.State) (lis
 	}
 	all := func(m *ring.Message) bool {
 		return len(m.Fires) > 0 && !slices.ContainsFunc(m.Fires, func(f core.Fire) bool {
-			j := t.job(f.Run.Job())
-			return t.live[f.Run] > 0 || app != "" && (j == nil || j.Def.App != app) ||
-				!waits[f.Run] && (t.known[f.Run] || !slices.Contains(states, core.Planned))
+			return t.live[f.Run] > 0 || !waits[f.Run] && (t.known[f.Run] || !slices.Contains(states, core.Planned))
 		})
 	}
 	if t.cloud == nil {
@@ -227,7 +224,7 @@ func (t *truth) lose(heals time.Duration, app string, states ...core.State) (lis
 // purge empties the delay queue. All that was on it is there again within heals.
 func (t *truth) purge(heals time.Duration) {
 	n := 0
-	for _, d := range t.lose(heals, "", core.Planned, core.Queued) {
+	for _, d := range t.lose(heals, core.Planned, core.Queued) {
 		n += len(d.Message.Fires)
 	}
 	t.w.count("purged", n)

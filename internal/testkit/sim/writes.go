@@ -427,14 +427,18 @@ func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 		t.chainEnds(&r)
 	}
 	for _, o := range p.To.Owes {
-		if o.Pause {
-			continue
+		if !o.Pause {
+			t.owe(p.ID, o.Run)
 		}
-		if other, ok := t.owing[o.Run]; ok {
-			t.fail(p.ID, "run %d owes %d, which run %d owes already", p.ID, o.Run, other)
-		}
-		t.owing[o.Run] = p.ID
 	}
+}
+
+// owe records that a closed run owes another one, and asserts that no other owes it.
+func (t *truth) owe(by, run core.RunID) {
+	if other, ok := t.owing[run]; ok {
+		t.fail(by, "run %d owes %d, which run %d owes already", by, run, other)
+	}
+	t.owing[run] = by
 }
 
 // Jobs and the due index.

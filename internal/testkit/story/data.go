@@ -129,20 +129,19 @@ func (d *Data) ID(args string) (core.JobID, string) {
 }
 
 // SetJob sets fields of a job. The field delay makes its schedule a fixed delay, every an interval, and cron an expression.
-func (s *Stage) SetJob(text string, of *core.Schedule, to ...any) {
-	s.T.Helper()
+func (d *Data) SetJob(text string, schedule *core.Schedule, to ...any) {
+	d.T.Helper()
 	kinds := struct {
 		Delay, Every time.Duration
 		Cron         string
 	}{}
-	s.Set(text, append([]any{&kinds}, to...)...)
-	switch {
+	switch d.Set(text, append([]any{&kinds}, to...)...); {
 	case kinds.Delay > 0:
-		of.Any = []core.When{{Kind: core.KindFixedDelay, Every: kinds.Delay}}
+		schedule.Any = []core.When{{Kind: core.KindFixedDelay, Every: kinds.Delay}}
 	case kinds.Cron != "":
-		of.Any = []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}
+		schedule.Any = []core.When{{Kind: core.KindCron, Expr: kinds.Cron}}
 	case kinds.Every > 0:
-		of.Any = []core.When{{Kind: core.KindEvery, Every: kinds.Every, Aligned: true}}
+		schedule.Any = []core.When{{Kind: core.KindEvery, Every: kinds.Every, Aligned: true}}
 	}
 }
 

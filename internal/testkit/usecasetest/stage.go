@@ -2,6 +2,7 @@ package usecasetest
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +30,9 @@ func NewStage(t *testing.T) *Stage {
 	s.Data = story.NewData(&story.Stage{T: t, Now: f.Now, Sleep: func(d time.Duration) { f.Clock = f.Clock.Add(d) }},
 		&fixture.Store{Store: f.E, T: t}, "shop")
 	s.Add(map[string]func(string){"job": s.job, "delete": func(name string) { f.Delete("shop/" + name) }, "app": s.app, "run": s.runs,
-		"close": s.closes, "skip": s.skip, "next": s.next, "empty": func(string) { f.Fires() }, "quiet": func(string) { f.Quiet() },
-		"by": func(name string) { s.Actor.Name = name }})
+		"close": s.closes, "skip": s.skip, "next": s.next, "hours": s.hours, "empty": func(string) { f.Fires() },
+		"quiet": func(string) { f.Quiet() },
+		"by":    func(name string) { s.Actor.Name = name }})
 	s.Do = map[string]func(string){"pause": s.pauses, "resume": s.resumes, "end": s.ends}
 	see := s.See
 	s.See = func() map[string][]string {
@@ -131,6 +133,27 @@ func (s *Stage) next(args string) {
 	id, rest := s.ID(args)
 	at, tail, _ := strings.Cut(rest, " ")
 	s.F.PushNext(id, core.InstantOf(s.Time(at)), append(s.Runs(tail), 0)...)
+}
+
+// hours runs a job at each of the next hours, except some: "1 72 20,60". It leaves the clock a minute after the last.
+func (s *Stage) hours(args string) {
+	id, rest := s.ID(args)
+	var q struct {
+		N    int
+		Lost []int
+	}
+	n, lost, _ := strings.Cut(rest, " ")
+	s.Set("n="+n+" lost="+lost, &q)
+	at := core.InstantOf(s.F.Clock)/3600*3600 + 3600
+	for i := range q.N {
+		s.F.Clock = at.Time().Add(20 * time.Millisecond)
+		if !slices.Contains(q.Lost, i) {
+			s.F.Ran(id, at, 0)
+		}
+		at += 3600
+	}
+	s.F.PushNext(id, at)
+	s.F.Clock = s.F.Clock.Add(time.Minute)
 }
 
 func target(name string) manage.Target {

@@ -84,7 +84,7 @@ func (f *Fixture) Now() time.Time { return f.Clock }
 func (f *Fixture) Fresh(with *Faults) *people.People {
 	f.Faults = with
 	end := finish.New(f.E, finish.Options{Now: f.Now, Plan: plan.Local()})
-	s := with.on(*cmp.Or(with.Store, f.E))
+	s := with.on(cmp.Or(with.Store, f.E))
 	return people.New(s, end, f.Killer, people.Options{Plan: plan.Local(), Reports: report.New(f.E, report.Options{Now: f.Now}),
 		Manage: manage.Options{Backoff: time.Millisecond, Notifier: f.Notifier, Command: func(*core.Command) error {
 			if !f.Commands {
@@ -296,36 +296,6 @@ func (f *Fixture) PushNext(id core.JobID, next core.Instant, tail ...core.RunID)
 	check.OK(f.T, f.E.Advance(Ctx, []core.Advance{a})[0])
 }
 
-// Damaged are jobs of which some cannot be read.
-type Damaged struct {
-	store.Jobs
-	Bad []core.JobID
-}
-
-// damage returns the result of a read of a job.
-func (d *Damaged) damage(id core.JobID, g store.Got[*core.Job]) store.Got[*core.Job] {
-	if slices.Contains(d.Bad, id) {
-		return store.Got[*core.Job]{Is: &core.Job{Def: core.Def{ID: id}}, Err: errors.New("no JSON")}
-	}
-	return g
-}
-
-func (d *Damaged) List(ctx context.Context, app string, after core.JobID, limit int) ([]store.Got[*core.Job], core.JobID, error) {
-	list, next, err := d.Jobs.List(ctx, app, after, limit)
-	for i, g := range list {
-		list[i] = d.damage(g.Is.Def.ID, g)
-	}
-	return list, next, err
-}
-
-func (d *Damaged) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[core.JobID]store.Got[*core.Job], error) {
-	found, err := d.Jobs.Get(ctx, part, ids)
-	for id, g := range found {
-		found[id] = d.damage(id, g)
-	}
-	return found, err
-}
-
 // Faults is a store in which one write fails.
 type Faults struct {
 	Store *store.Store // nil: the store of the Fixture
@@ -344,9 +314,8 @@ type Faults struct {
 }
 
 // on returns a store with the faults.
-func (f *Faults) on(s store.Store) *store.Store {
-	s.Jobs = &Damaged{s.Jobs, f.Bad}
-	return hook.Over(&s, f.over)
+func (f *Faults) on(s *store.Store) *store.Store {
+	return hook.Over(hook.UnreadableJobs(s, func(id core.JobID) bool { return slices.Contains(f.Bad, id) }), f.over)
 }
 
 // counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.
