@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,17 +40,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestFindRun: a run is found by its ID.
-func TestFindRun(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock"}`)
-	s.ask("POST", "/v1/jobs/shop/stock/trigger", `{}`)
-	id := cutOut(s.says("/console/jobs/shop/stock"), "/console/runs/", `"`)
-	s.says("/console/find/list?text="+id, `href="/console/runs/`+id+`"`, "shop/stock")
-	hit := cutOut(s.says("/console/find/list?text=shop/stock@06:09"), `href="`, `"`)
-	s.shows("#live", hit)
-}
-
 // TestActionsLeadSomewhere: the page of each listed page and action exists.
 func TestActionsLeadSomewhere(t *testing.T) {
 	s := newConsole(t)
@@ -66,26 +54,6 @@ func TestActionsLeadSomewhere(t *testing.T) {
 	if n < 20 {
 		t.Errorf("only %d pages and actions are offered:\n%s", n, list)
 	}
-}
-
-// TestNamesOfFilters: filter fields for a job or an app suggest existing names, up to a limit.
-func TestNamesOfFilters(t *testing.T) {
-	s := newConsole(t)
-	for i := range 30 {
-		s.ask("PUT", fmt.Sprintf("/v1/jobs/shop/nightly-%02d", i), `{"handler": "x"}`)
-	}
-	s.ask("PUT", "/v1/jobs/shop/other", `{"handler": "x"}`)
-	s.ask("PUT", "/v1/apps/pay", `{}`)
-	for _, page := range []string{"runs", "reports", "runs/clean", "audit-log", "system"} {
-		s.says("/console/"+page, `list="jobs-named"`, `<datalist id="jobs-named"`, "/console/find/names?of=job")
-	}
-	list := s.says("/console/find/names?of=job&job=nightly", `<option value="shop/nightly-00">`)
-	check.Equal(t, strings.Count(list, "<option"), 12, "jobs are offered")
-	s.never(list, "shop/other", "<html")
-	s.says("/console/find/names?of=job&job=shop/oth", `<option value="shop/other">`)
-	s.never(s.says("/console/find/names?of=app&app=pa", `<option value="pay">`), "shop")
-	s.says("/console/find/names?of=app&app=", `<option value="pay">`, `<option value="shop">`)
-	s.says("/console/find/names?of=job&job=" + strings.Repeat("x", 5000))
 }
 
 // TestKeys: the list of shortcuts has the keys, and each page links to it.

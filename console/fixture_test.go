@@ -190,13 +190,6 @@ func (s *site) says(path string, texts ...string) string {
 	return html.UnescapeString(s.gets(path, http.StatusOK, texts...).Body.String())
 }
 
-// loses requests a page that must fail with a status, and compares its text with the golden file.
-func (s *site) loses(path string, status int, texts ...string) {
-	s.t.Helper()
-	s.gets(path, status, texts...)
-	s.compare(fmt.Sprint("GET ", path, " ", status), "#live")
-}
-
 // wrong posts a form that must fail with a status, compares its messages with the golden file, and returns the page.
 func (s *site) wrong(path string, form url.Values, status int, texts ...string) string {
 	s.t.Helper()
@@ -213,8 +206,8 @@ func (s *site) done(path string, form url.Values, texts ...string) string {
 	return body
 }
 
-// ask sends a request to the API, and checks that it succeeds.
-func (s *site) ask(method, path, body string) {
+// ask sends a request to the API, checks that it succeeds, and returns the answer.
+func (s *site) ask(method, path, body string) string {
 	s.t.Helper()
 	r := httptest.NewRequest(method, "http://console.test"+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+adminToken)
@@ -222,6 +215,7 @@ func (s *site) ask(method, path, body string) {
 	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
 		s.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 	}
+	return w.Body.String()
 }
 
 // goldenConsole is newConsole, in English, with the golden file of the test.
@@ -252,12 +246,14 @@ func (s *site) equal(key, text string) {
 	s.texts.Equal(s.t, key, text)
 }
 
-// messages compares the elements of the last page that show a result, an error or a warning, if the test has a golden file.
+// results finds the elements of a page that show a result, an error or a warning.
+const results = "[role=status],[role=alert],.error,.warn"
+
+// messages compares the results on the last page, if the test has a golden file.
 func (s *site) messages(key string) {
 	s.t.Helper()
-	const all = "[role=status],[role=alert],.error,.warn"
-	if s.texts != nil && textOf(s.t, s.page, all) != "" {
-		s.compare(key, all)
+	if s.texts != nil && textOf(s.t, s.page, results) != "" {
+		s.compare(key, results)
 	}
 }
 

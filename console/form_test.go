@@ -111,56 +111,6 @@ func (s *site) typing(path string, form url.Values) string {
 	return html.UnescapeString(w.Body.String())
 }
 
-// TestNewJob: the form creates a job, only once if it is sent twice.
-func TestNewJob(t *testing.T) {
-	s := goldenConsole(t)
-	s.never(s.shows("#check", "/console/jobs/new?app=shop", `value="shop"`), "bad-field")
-	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "kind.0", "crontab", "expr.0", "30 2 * * 1-5",
-		"timezone", "Europe/Berlin", "labels", "team=pay", "retry.max", "2", "after.0", "shop/first", "when.0", "failed")
-	s.wrong("/console/jobs/new", form, http.StatusNotFound)
-	form.Del("after.0")
-	s.done("/console/jobs/new", form, "team=pay")
-	s.compare("the new job", ".answer,dl")
-	s.done("/console/jobs/new", form)
-	changes, err := s.Changes("", "shop/ledger", 10)
-	if err != nil || len(changes) != 1 {
-		t.Errorf("%d changes, %v", len(changes), err)
-	}
-	s.wrong("/console/jobs/new", with(form, "expr.0", "0 3 * * *"), http.StatusConflict)
-	s.wrong("/console/jobs/new", with(form, "app", "fresh"), http.StatusNotFound, `name="newapp"`)
-	s.compare("an app that does not exist", ".line")
-	s.done("/console/jobs/new", with(form, "app", "fresh", "newapp", "1"))
-}
-
-// TestWhileTyping: while the user types, the form describes the schedule and marks the wrong character. Nothing is
-// stored.
-func TestWhileTyping(t *testing.T) {
-	s := goldenConsole(t)
-	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "sweep", "expr.0", "30 2 * * 1-8")
-	s.says("/console/jobs/new", "UTC")
-	body := s.typing("/console/jobs/new", form)
-	check.Contains(t, body, "30 2 * * 1-8\n           ^", "no caret")
-	s.compare("the weekday is wrong", "#check")
-	body = s.typing("/console/jobs/new", with(form, "expr.0", "61 2 * * 1-5"))
-	check.Contains(t, body, "61 2 * * 1-5\n^", "no caret below the first character")
-	s.compare("the minute is wrong", "#check")
-	body = s.typing("/console/jobs/new", with(form, "expr.0", "30 2 * * 1-5", "timezone", "Europe/Berlin", "timeout", "soon",
-		"retry.max", "x"))
-	s.compare("two fields are wrong", "#check")
-	if !strings.Contains(body, `id="e-timeout"`) || !strings.Contains(body, `id="e-retry.max"`) {
-		t.Error("the fields have no errors")
-	}
-	s.typing("/console/jobs/new", with(form, "timeout", "5m", "retry.max", "1", "kind.1", "every", "expr.1", "7m"))
-	s.compare("all is right", "#check")
-	for _, kind := range [][2]string{{"cron", "0 30 2 * * ?"}, {"every", "90s"}, {"fixedDelay", "10s"}, {"at", "2027-01-01 10:00"}} {
-		one := with(url.Values{}, "what", "handler", "app", "shop", "name", "x", "handler", "a'b", "kind.0", kind[0], "expr.0", kind[1])
-		if body := s.typing("/console/jobs/new", one); !strings.Contains(body, `--handler 'a'\''b'`) || !strings.Contains(body, "tickring create shop/x") {
-			t.Errorf("%v: %s", kind, cutOut(body, `id="check"`, "</form>"))
-		}
-	}
-	s.loses("/console/jobs/shop/ledger", http.StatusNotFound)
-}
-
 // TestPreviewIsOfTheJob: if times depend on the job, the preview of an existing job has its own times, and of a new
 // job example times.
 func TestPreviewIsOfTheJob(t *testing.T) {
@@ -184,163 +134,6 @@ func TestPreviewIsOfTheJob(t *testing.T) {
 	s.says("/console/jobs/shop/spread?panel=resume", s.M.NextOf(&j, 1)[0].Time().Format("15:04"))
 }
 
-// TestEditKeepsAll: a job with every field is the same after its form is sent unchanged, and so is a copy.
-func TestEditKeepsAll(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
-	s.ask("PUT", "/v1/apps/web", `{"executors":["call:https://example.com"]}`)
-	s.ask("PUT", "/v1/jobs/web/parent", `{"handler":"POST /p"}`)
-	s.ask("PUT", "/v1/jobs/web/full", `{"title":"T","author":"A","labels":{"a":"b","c":"d e"},"handler":"POST /x","params":"line\n two ",
-		"template":true,"schedule":{"any":[{"cron":"0 0 3 * * ?"},{"every":"1h","offset":"5m"}],"timezone":"Asia/Shanghai","from":"2026-12-01",
-		"until":"2027-12-01","jitter":"10s"},"after":[{"job":"web/parent","when":"finished"}],"misfire":"skip","grace":"30s","deadline":"10m",
-		"route":"round","block":"discard-later","timeout":"5m","retry":{"max":3,"delay":"1m","backoff":"exponential","maxDelay":"1h",
-		"on":["failed","lost"]},"lostAfter":"20m","waitForExecutor":"1m","overlap":{"limit":2,"whenFull":"queue","max":7,"key":"/t"},
-		"pauseAfter":5,"retention":{"days":3,"log":"always"},"notify":{"to":["oncall"],"on":["failed","late","slow","overdue"],"late":"5m",
-		"slow":"1h","quiet":"2h","overdue":{"by":"06:00"}},"call":{"headers":{"X-A":"b","X-Key":"open"},"expect":[200,204],"maxAnswer":"1MB",
-		"auth":{"basic":{"user":"u","password":"p"}}}}`)
-	before := s.Job("web/full")
-	form := s.form("/console/jobs/web/full?view=edit")
-	s.done("/console/jobs/web/full/edit", form)
-	if after := s.Job("web/full"); after.Sched.Rev != before.Sched.Rev {
-		t.Errorf("changed: %+v\n%+v\n%+v", before.Def, after.Def, form)
-	}
-	s.never(s.get("/console/jobs/web/full?view=edit").Body.String(), "secret\"", "value=\"p\"")
-	again := s.form("/console/jobs/new?from=web/full")
-	s.wrong("/console/jobs/new", again, http.StatusBadRequest) // the form does not have it
-	s.done("/console/jobs/new", with(again, "call.auth.basic.password", "p"))
-	s.done("/console/jobs/web/full/edit", with(form, "title", "other"), "other")
-	s.shows("td", "/console/jobs/web/full/audit-log")
-}
-
-// TestTwoEdit: if two users edit one job, the second sees who changed what, loses no input, and may overwrite it.
-func TestTwoEdit(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/jobs/shop/ledger", pay)
-	const at = "/console/jobs/shop/ledger/edit"
-	first, second := s.form("/console/jobs/shop/ledger?view=edit"), s.form("/console/jobs/shop/ledger?view=edit")
-	s.done(at, with(first, "title", "<b>theirs</b>"))
-	body := s.wrong(at, with(second, "title", "mine", "expr.0", "0 7 * * *"), http.StatusConflict, `value="mine"`, `value="0 7 * * *"`)
-	_, body, _ = strings.Cut(body, `<form class="stack full"`)
-	s.done(at, with(second, "rev", cutOut(body, `name="rev" value="`, `"`)), "mine", "at 07:00")
-	s.ask("DELETE", "/v1/jobs/shop/ledger", "")
-	s.wrong(at, second, http.StatusNotFound)
-}
-
-// TestFormOfScriptAndCommand: a job runs a handler, a script or a command.
-func TestFormOfScriptAndCommand(t *testing.T) {
-	s := goldenConsole(t)
-	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script", "script.kind", "python", "handler", "left",
-		"script.source", "")
-	s.wrong("/console/jobs/new", form, http.StatusBadRequest, `id="e-script.source"`)
-	form = with(form, "script.source", "print(1)\r\n  # two\r\n", "script.note", "first")
-	s.done("/console/jobs/new", form)
-	s.compare("the script", "dl")
-	again := s.form("/console/jobs/shop/sweep?view=edit")
-	holds(t, again, "script.source", "print(1)\n  # two\n", "what", "script", "handler", "")
-	s.done("/console/jobs/shop/sweep/edit", with(again, "what", "handler", "handler", "h"))
-	if j := s.Job("shop/sweep"); j.Def.Handler != "h" || j.Def.Script != nil {
-		t.Errorf("%+v", j.Def)
-	}
-	line := s.form("/console/jobs/new?app=shop", "name", "dump", "what", "command", "command.line", "./dump --all", "command.env", "A=b")
-	if body := s.typing("/console/jobs/new", line); !strings.Contains(body, "tickring create shop/dump --command './dump --all' --env A=b") &&
-		!strings.Contains(body, "--env A=b --command './dump --all'") {
-		t.Errorf("%s", cutOut(body, `class=cli`, "</div>"))
-	}
-}
-
-// TestChoicesAreSaid: choices are described in the user's language. Their values stay, because manifests have the
-// values.
-func TestChoicesAreSaid(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/channels/oncall", `{"webhook":{"url":"https://hooks.example.com/x"}}`)
-	s.ask("PUT", "/v1/apps/shop", `{"notify":{"to":["oncall"],"on":["slow"],"slow":"1h"},"overlap":{"limit":1,"whenFull":"replace"}}`)
-	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"h","route":"lfu","block":"cover-early","misfire":"skip",
-		"retry":{"max":1,"backoff":"exponential","on":["failed","lost"]},"notify":{"to":["oncall"],"on":["late"]}}`)
-	s.shows("#first", "/console/jobs/new", `value="round"`, `value="serial"`, `value="skip"`)
-	s.shows("dl", "/console/jobs/shop/ledger")
-	s.in("zh")
-	form := s.shows("#first", "/console/jobs/shop/ledger?view=edit", `value="lfu" selected`, `value="cover-early" selected`,
-		`value="lost" checked`, `value="late" checked`, `value="slow"> `)
-	s.never(form, ">round<", ">any<", ">queue<", ">on-failure<")
-	s.shows("dl", "/console/jobs/shop/ledger")
-	s.shows("dl", "/console/executors/shop")
-	s.ask("PUT", "/v1/jobs/shop/mend", `{"handler":"h","after":[{"job":"shop/ledger","when":"failed"}]}`)
-	s.shows("dl", "/console/jobs/shop/mend")
-	s.shows("fieldset", "/console/executors/shop?panel=edit", `value="slow" checked`)
-	s.shows("td", "/console/notifications")
-	s.shows("td", "/console/notifications/oncall")
-	s.done("/console/jobs/shop/ledger/edit", with(s.form("/console/jobs/shop/ledger?view=edit"), "route", "hash"), "(hash)")
-	def := s.Job("shop/ledger").Def
-	check.Equal(t, fmt.Sprint(def.Retry.On, def.Notify.On), "[failed lost] [late]")
-}
-
-// TestScriptOfANewJob: a new script starts with the template of its language, in the form and on the script page. A
-// change of language keeps the other fields. A job with a handler stores no template.
-func TestScriptOfANewJob(t *testing.T) {
-	s := goldenConsole(t)
-	form := s.form("/console/jobs/new?app=shop", "name", "sweep", "what", "script")
-	check.Contains(t, form.Get("script.source"), "#!/bin/bash\n")
-	s.says("/console/jobs/new", `data-template="<?php`)
-	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
-	s.says("/console/jobs/shop/plain/script", `data-template="<?php`)
-	s.posts("/console/jobs/new", with(form, "script.kind", "python", "do", "template"), http.StatusOK, ">import sys", `value="sweep"`)
-	form.Del("do")
-	s.done("/console/jobs/new", with(form, "script.kind", "shell"))
-	s.compare("the script", "dl")
-	s.never(s.get("/console/jobs/shop/sweep/script").Body.String(), "data-template")
-	s.done("/console/jobs/new", s.form("/console/jobs/new?app=shop", "name", "other", "handler", "h"))
-	check.Equal(t, s.Job("shop/other").Def.Script, nil, "the script of a handler")
-}
-
-// TestPicked: the form suggests handlers of the app's jobs, and parent jobs.
-func TestPicked(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/apps/web", `{}`)
-	s.ask("PUT", "/v1/jobs/shop/ledger", `{"handler":"sweep"}`)
-	s.ask("PUT", "/v1/jobs/web/ping", `{"handler":"<i>ping"}`)
-	const handlers = `<datalist id="handlers">`
-	s.says("/console/jobs/new?app=web", `list="handlers"`, handlers+`<option value="<i>ping"></option></datalist>`,
-		`<datalist id="jobs"><option value="shop/ledger"></option><option value="web/ping"></option></datalist>`)
-	s.says("/console/jobs/new", handlers+`<option value="<i>ping"></option><option value="sweep"></option></datalist>`)
-	s.never(s.says("/console/jobs/web/ping?view=edit", `value="shop/ledger"`), `<option value="web/ping">`)
-	form := s.form("/console/jobs/new?app=shop", "name", "after", "handler", "h", "after.0", "web/ping",
-		"after.3", "shop/ledger", "when.3", "finished")
-	s.posts("/console/jobs/new", with(form, "do", "after"), http.StatusOK, `name="after.1" list="jobs" value="shop/ledger"`, `name="after.2"`)
-	form.Del("do")
-	s.done("/console/jobs/new", form)
-	s.compare("the parents", "dl")
-	check.Equal(t, fmt.Sprint(s.Job("shop/after").Def.After), "[{web/ping 2 succeeded} {shop/ledger 1 finished}]")
-	again := s.form("/console/jobs/shop/after?view=edit")
-	s.done("/console/jobs/shop/after/edit", again)
-	s.wrong("/console/jobs/shop/after/edit", with(again, "after.1", "shop/none"), http.StatusNotFound, `id="e-after"`)
-	again.Del("after.0")
-	s.done("/console/jobs/shop/after/edit", with(again, "after.1", ""))
-	check.Equal(t, len(s.Job("shop/after").Def.After), 0, "parents")
-}
-
-// TestNearlyJSON: params that start as JSON but are invalid are stored only if the user confirms it. The error has
-// the position.
-func TestNearlyJSON(t *testing.T) {
-	s := goldenConsole(t)
-	form := s.form("/console/jobs/new?app=shop", "name", "ledger", "handler", "h", "params", "{\"since\": 1,\n \"é\": 2,}")
-	const why = "line 2, column 9:"
-	check.Contains(t, s.typing("/console/jobs/new", form), why)
-	s.wrong("/console/jobs/new", form, http.StatusBadRequest, why, `name="asis"`)
-	s.wrong("/console/jobs/new", with(form, "params", "[1, 2"), http.StatusBadRequest, "line 1, column 6:")
-	s.done("/console/jobs/new", with(form, "asis", "1"))
-	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "title", "T")) // unchanged
-	for _, params := range []string{`{"a": [1]}`, "--since {x}", "", `{"n": {{attempt}}}`} {
-		next := s.form("/console/jobs/shop/ledger?view=edit", "params", params)
-		if strings.Contains(params, "{{") {
-			next.Set("template", "on")
-		}
-		s.done("/console/jobs/shop/ledger/edit", next)
-	}
-	s.done("/console/jobs/shop/ledger/edit", s.form("/console/jobs/shop/ledger?view=edit", "params", `{"a": 1}`, "template", ""))
-	s.wrong("/console/jobs/shop/ledger/trigger", url.Values{"was": {`{"a": 1}`}, "params": {"{\n\"a\": x}"}}, http.StatusBadRequest,
-		"line 2, column 6:")
-}
-
 // TestCommonSchedules: the form offers common schedules, each with a description in the user's language. Without the
 // script, a button applies one.
 func TestCommonSchedules(t *testing.T) {
@@ -359,34 +152,6 @@ func TestCommonSchedules(t *testing.T) {
 	holds(t, s.again("/console/jobs/new", with(form, "common", "")), "kind.1", "every", "expr.1", "1h") // no schedule is selected
 	s.in("zh")
 	s.shows("[name=common]", "/console/jobs/new")
-}
-
-// TestTwoViews: the form and the manifest are two views of one job. A change of view keeps the input and stores
-// nothing. Both can create a job.
-func TestTwoViews(t *testing.T) {
-	s := goldenConsole(t)
-	text := strings.ReplaceAll(s.form("/console/jobs/new?view=manifest").Get("text"), "app: web", "app: shop")
-	s.says("/console/jobs/new", `href="/console/jobs/new?view=manifest"`)
-	s.never(s.says("/console/jobs/new?view=manifest", "tickring apply -f job.yaml"), "tickring get")
-	form := s.again("/console/jobs/new?view=manifest", url.Values{"text": {text}, "rev": {"0"}, "do": {"form"}}, "data-changed")
-	holds(t, form, "name", "ping", "expr.0", "*/5 8-18 * * 1-5", "retry.max", "2")
-	again := s.again("/console/jobs/new", with(form, "title", "T 2", "do", "manifest"), "data-changed").Get("text")
-	check.Contains(t, again, "title: T 2")
-	s.loses("/console/jobs/shop/ping", http.StatusNotFound)
-	s.wrong("/console/jobs/new", with(form, "expr.0", "61 * * * *", "do", "manifest"), http.StatusBadRequest, `value="61 * * * *"`)
-	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {"jobs: 1"}, "rev": {"0"}}, http.StatusBadRequest, "jobs: 1", "line 1")
-	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}}, "T 2")
-	s.done("/console/jobs/new?view=manifest", url.Values{"text": {again}, "rev": {"0"}})
-	s.wrong("/console/jobs/new?view=manifest", url.Values{"text": {strings.ReplaceAll(again, "T 2", "T 3")}, "rev": {"0"}},
-		http.StatusConflict, "T 3")
-
-	edit := s.form("/console/jobs/shop/ping?view=edit", "title", "T 4", "do", "manifest")
-	s.posts("/console/jobs/shop/ping/edit", edit, http.StatusOK, "title: T 4", `action="/console/jobs/shop/ping/manifest"`,
-		`name="rev" value="`+edit.Get("rev")+`"`)
-	manifest := s.form("/console/jobs/shop/ping?view=manifest")
-	manifest = with(manifest, "text", strings.ReplaceAll(manifest.Get("text"), "T 2", "T 5"), "do", "form")
-	holds(t, s.again("/console/jobs/shop/ping/manifest", manifest), "title", "T 5", "rev", edit.Get("rev"))
-	check.Equal(t, s.Job("shop/ping").Def.Title, "T 2")
 }
 
 // TestTwoViewsLoseNothing: fields that the form does not show, and secrets, survive a change of view in both
@@ -501,50 +266,12 @@ func TestUnchangedTextsKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// TestScripts: scripts are read, edited, compared and restored. The slower of two editors loses no input.
-func TestScripts(t *testing.T) {
-	s := goldenConsole(t)
-	s.shows("#first,.cli", "/console/scripts")
-	s.ask("PUT", "/v1/jobs/shop/plain", `{"handler":"sweep"}`)
-	s.ask("PUT", "/v1/jobs/shop/sweep", `{"title":"<i>T</i>","script":{"kind":"shell","source":"echo </textarea><b>one</b>\n","note":"first"}}`)
-	s.never(s.shows("#live", "/console/scripts", "shop/sweep"), "shop/plain")
-	const at = "/console/jobs/shop/sweep/script"
-	s.shows("#live", at, "echo </textarea><b>one</b>")
-	form := s.form(at)
-	s.done(at, with(form, "source", "echo two\r\nexit 0\r\n", "note", "second", "kind", "shell"), "echo two", "second")
-	s.compare("two versions", ".rows,.cli")
-	s.done(at, form)
-	s.shows(".warn", at+"?version=1", "<b>one</b>")
-	body := s.says(at, `href="/console/jobs/shop/sweep?panel=run" data-panel`)
-	s.never(cutOut(body, `<tr id="version-2" aria-current="true">`, "</tr>"), "<form")
-	s.never(cutOut(body, `<tr id="version-1"`, "</tr>"), "aria-current")
-	s.never(s.get(at+"?version=1").Body.String(), "panel=run") // it would run the current version
-	s.shows("td", at+"?diff=2", "d-add", "d-del", "+echo two")
-	s.wrong(at, with(s.form(at), "rev", "1", "source", "echo mine"), http.StatusConflict, "echo mine", "-echo two")
-	s.compare("the conflict", "p,.buttons")
-	s.wrong(at, with(s.form(at), "source", ""), http.StatusBadRequest, "source")
-	s.done(at, url.Values{"rev": {s.form(at).Get("rev")}, "version": {"1"}}, "<b>one</b>")
-	s.compare("three versions", ".rows")
-	s.loses(at+"?version=x", http.StatusBadRequest)
-	s.loses(at+"?version=99", http.StatusNotFound)
-	s.shows(".head,.warn", "/console/jobs/shop/plain/script?kind=python", "import sys")
-	s.done("/console/jobs/shop/plain/script", s.form("/console/jobs/shop/plain/script?kind=python"))
-	s.compare("the first version", ".head")
-	s.loses("/console/jobs/shop/none/script", http.StatusNotFound)
-}
-
 var clockNamed = regexp.MustCompile(`Time zone: ([A-Za-z/_]+)`)
 
 // answer reads an answer of the API into v.
 func (s *site) answer(path string, v any) {
 	s.t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "http://console.test"+path, nil)
-	r.Header.Set("Authorization", "Bearer "+adminToken)
-	w := httptest.NewRecorder()
-	if s.api.ServeHTTP(w, r); w.Code != http.StatusOK {
-		s.t.Fatalf("%s: %d %s", path, w.Code, w.Body)
-	}
-	check.OK(s.t, json.Unmarshal(w.Body.Bytes(), v))
+	check.OK(s.t, json.Unmarshal([]byte(s.ask(http.MethodGet, path, "")), v))
 }
 
 // TestTypedTimes: a time field names a zone beside it, and its input is parsed in that zone. Neither the zone of the

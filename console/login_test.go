@@ -228,67 +228,6 @@ func TestAccount(t *testing.T) {
 	s.never(s.get("/console/jobs").Body.String(), `href="/console/users"`)
 }
 
-// TestPeoplePage: an admin creates, changes and deletes users. If two admins edit one user, the second gets a
-// conflict.
-func TestPeoplePage(t *testing.T) {
-	s := goldenConsole(t)
-	form := url.Values{"do": {"save"}, "name": {"lina"}, "roles": {"shop:editor+scripts\nweb:viewer"}, "password": {goodPassword}}
-	s.done("/console/users?panel=new", form, "lina", "shop:editor+scripts web:viewer")
-	s.compare("the new user", "#user-lina")
-	s.wrong("/console/users?panel=new", form, http.StatusConflict, "shop:editor+scripts")
-	bad := url.Values{"do": {"save"}, "name": {"<b>"}, "roles": {"viewer"}}
-	s.wrong("/console/users?panel=new", bad, http.StatusBadRequest)
-	body := s.get("/console/users?panel=user&name=lina").Body.String()
-	rev := cutOut(body, `name="rev" value="`, `"`)
-	edit := url.Values{"do": {"save"}, "name": {"lina"}, "rev": {rev}, "roles": {"viewer"}, "disabled": {"1"}}
-	s.done("/console/users?panel=user&name=lina", edit)
-	s.compare("the disabled user", "#user-lina")
-	edit.Set("roles", "operator")
-	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict)
-	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
-	s.done("/console/users?panel=user&name=lina", edit, "operator")
-	body = s.shows(".cli", "/console/users?panel=user&name=lina")
-	s.never(body, `name="do" value="delete"`)
-	const panel = "/console/users?name=lina&panel=delete"
-	gone := formTo(t, s.shows("dialog", panel), panel)
-	s.ask("PUT", "/v1/users/lina", `{"grants": [{"role": "operator"}], "disabled": false}`)
-	body = s.wrong(panel, gone, http.StatusConflict)
-	s.compare("the panel after a change", "dialog")
-	gone = with(gone, "rev", cutOut(body, `name="rev" value="`, `"`))
-	s.done(panel, gone)
-	s.wrong(panel, gone, http.StatusNotFound)
-	body = s.wrong("/console/users?panel=user&name=lina", edit, http.StatusConflict, `value="lina"`)
-	s.compare("the panel after the deletion", "h2")
-	edit.Set("rev", cutOut(body, `name="rev" value="`, `"`))
-	s.done("/console/users?panel=user&name=lina", edit, "operator")
-}
-
-// TestFilterOfPeople: users are found by a part of their name and by a role in any app. Without users, the page shows
-// how to create one.
-func TestFilterOfPeople(t *testing.T) {
-	s := goldenConsole(t)
-	first := "tickring users set lina --role shop:editor --password first-password.txt"
-	s.shows("p", "/console/users", first)
-	s.in("zh")
-	s.never(s.shows("th", "/console/users"), "5月") // the roles column is not translated as a month
-	s.in("en")
-	s.ask("PUT", "/v1/users/lina", `{"grants": [{"app": "shop", "role": "editor"}, {"role": "viewer"}]}`)
-	s.ask("PUT", "/v1/users/omar", `{"grants": [{"role": "operator"}]}`)
-	s.never(s.shows(".head", "/console/users"), first)
-	for query, want := range map[string]string{"text=IN": "lina admin", "role=viewer": "lina", "role=operator": "omar",
-		"text=o&role=editor": "",
-		"text=zz":            "", "role=odd": ""} {
-		body := s.says("/console/users?" + query)
-		for _, name := range []string{"lina", "omar", "admin"} {
-			shown := strings.Contains(body, `id="user-`+name+`"`)
-			check.Equal(t, shown, strings.Contains(want, name), "%s: %s is shown", query, name)
-		}
-		if want == "" {
-			s.compare("GET /console/users?"+query, "#first")
-		}
-	}
-}
-
 // withProvider gives the console a provider that does not answer.
 func (s *site) withProvider() {
 	s.t.Helper()

@@ -68,22 +68,6 @@ func TestChannelForms(t *testing.T) {
 	s.wrong("/console/notifications/by-slack?panel=delete", url.Values{"do": {"delete"}}, http.StatusNotFound)
 }
 
-// TestWhoIsTold: the page lists the apps and jobs that use a channel. A channel in use cannot be deleted. The
-// channels for events without a job are set there.
-func TestWhoIsTold(t *testing.T) {
-	s := goldenConsole(t)
-	s.ask("PUT", "/v1/channels/oncall", `{"webhook": {"url": "https://hooks.example.com/t"}}`)
-	s.ask("PUT", "/v1/apps/pay", `{"notify": {"to": ["oncall"], "on": ["failed"]}}`)
-	s.ask("PUT", "/v1/jobs/shop/stock", `{"handler": "stock", "schedule": {"every": "1m"}, "notify": {"to": ["oncall"]}}`)
-	s.says("/console/notifications", "oncall", "hooks.example.com", "/console/executors/pay", "shop/stock")
-	s.compare("all channels", "td")
-	s.says("/console/notifications/oncall", "shop/stock", "/console/executors/pay")
-	s.wrong("/console/notifications/oncall?panel=delete", url.Values{"do": {"delete"}}, http.StatusConflict, `role="alert"`)
-	s.done("/console/notifications?panel=rest", url.Values{"do": {"rest"}, "to": {"oncall"}})
-	s.wrong("/console/notifications?panel=rest", url.Values{"do": {"rest"}, "to": {"nobody-there"}}, http.StatusNotFound, "nobody-there")
-	s.shows("td", "/console/notifications/oncall")
-}
-
 // TestChannelIsTested: the page shows that a test was accepted, or the error.
 func TestChannelIsTested(t *testing.T) {
 	s := goldenConsole(t)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -64,89 +63,6 @@ func TestEachEndHasItsSentence(t *testing.T) {
 	}
 }
 
-// TestRunsStory: the page of each attempt shows all attempts in order, with the cause of the run, the messages, and
-// that no attempt is left.
-func TestRunsStory(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
-	second := core.RunID(int64(job.Def.ID)<<32 | 1)
-	first := s.ended(&job, 3, func(r *core.Run) {
-		r.State, r.Reason, r.Message, r.Retries, r.Then = core.Failed, core.ReasonHandler, markup, 1, second
-	})
-	s.ended(&job, 3, func(r *core.Run) {
-		r.ID, r.First, r.Attempt, r.Cause, r.Slot = second, first.ID, 2, core.CauseRetry, r.Slot+10
-		r.SentAt, r.EndedAt = r.SentAt.Add(10*time.Second), r.EndedAt.Add(10*time.Second)
-		r.State, r.Reason, r.Message, r.MaybeSent = core.Lost, core.ReasonGone, "second", true
-		r.Late = &core.LateResult{At: r.EndedAt.Add(time.Minute), Code: 200, Message: "it was done after all"}
-	})
-	for _, id := range []core.RunID{first.ID, second} {
-		s.shows(".head,.story,.text", "/console/runs/"+id.String(), markup)
-	}
-}
-
-// TestInstantWithoutRun: the page of a scheduled time shows its run, or the reason why there is none.
-func TestInstantWithoutRun(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("hourly", usecasetest.Every(time.Hour)))
-	s.Clock = s.Clock.Add(3 * time.Hour)
-	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:30:00Z")
-	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T11:00:00Z")
-	at := core.InstantOf(usecasetest.Start.Truncate(time.Hour).Add(time.Hour))
-	check.OK(t, s.E.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
-		Made: s.Clock}})[0])
-	s.shows(".head,#first", "/console/jobs/shop/hourly/at/2026-11-20T13:00:00Z")
-	for _, at := range []string{"2026-11-20T13:30", "13:30"} {
-		s.never(s.says("/console/jobs/shop/hourly/at/"+at, "tickring run shop/hourly@"+at+"<"), "0001")
-	}
-	s.gets("/console/jobs/shop/none/at/2026-11-20T13:00:00Z", http.StatusNotFound)
-	s.gets("/console/jobs/shop/hourly/at/yesterday", http.StatusBadRequest)
-}
-
-// TestRunThatIsGone: a deleted run and an invalid run ID show an error.
-func TestRunThatIsGone(t *testing.T) {
-	s := goldenConsole(t)
-	for path, want := range map[string]int{"/console/runs/4294967297": 404, "/console/runs/x": 400, "/console/runs/4294967297/log": 404,
-		"/console/runs/4294967297/log/lines": 404, "/console/runs/4294967297/log/text": 404,
-		"/console/runs/" + strings.Repeat("9", 5000): 400} {
-		s.gets(path, want, "run")
-	}
-	s.loses("/console/runs/4294967297", http.StatusNotFound)
-}
-
-// TestKillCancelRunAgain: the page of an open run can kill or cancel it. A finished run can be rerun with its params
-// or others, once even if the form is sent twice. An error keeps the input.
-func TestKillCancelRunAgain(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("pay", usecasetest.Every(time.Minute)))
-	done := s.ended(&job, 2, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
-	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	path := "/console/runs/"
-
-	s.shows("dialog", path+open.ID.String()+"?panel=kill")
-	s.posts(path+open.ID.String()+"/kill", nil, http.StatusSeeOther)
-	s.shows(".story,.text,[role=status]", path+open.ID.String())
-
-	form := url.Values{"key": {"k1"}, "with": {"other"}, "params": {markup}, "where": {""}}
-	to := s.posts(path+done.ID.String()+"/rerun", form, http.StatusSeeOther).Header().Get("Location")
-	check.Equal(t, to == path+done.ID.String(), false, "it leads to the run itself")
-	s.shows(".story,.text,[role=status]", to, markup)
-	check.Equal(t, s.post(path+done.ID.String()+"/rerun", form).Header().Get("Location"), to, "sent twice")
-	s.shows(".story,.text", path+done.ID.String())
-
-	typed := url.Values{"key": {"k3"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb\r\nc"}}
-	s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "a\nb\nc")
-	typed = url.Values{"key": {"k4"}, "with": {"same"}, "was": {"a\r\nb"}, "params": {"a\r\nb"}}
-	s.never(s.says(s.post(path+done.ID.String()+"/rerun", typed).Header().Get("Location"), "rerun"), "a\nb")
-
-	new := strings.TrimPrefix(to, path)
-	s.posts(path+new+"/cancel", nil, http.StatusSeeOther)
-	s.posts(path+open.ID.String()+"/rerun", url.Values{"key": {"k2"}, "with": {"other"}, "params": {"typed-" + markup}},
-		http.StatusConflict, "typed-&lt;script")
-	by := s.gets(path+open.ID.String()+"/kill", http.StatusSeeOther)
-	check.Equal(t, by.Header().Get("Location"), path+open.ID.String(), "a GET leads to")
-	s.says(path+open.ID.String(), "?panel=kill")
-}
-
 // TestLogIsText: a log is shown without terminal colors, with control characters as escapes, and with markup as text.
 // This applies to the page, the pieces for its script and the file.
 func TestLogIsText(t *testing.T) {
@@ -164,19 +80,6 @@ func TestLogIsText(t *testing.T) {
 	check.Equal(t, h.Get("Content-Type"), "text/plain; charset=utf-8")
 	check.Contains(t, h.Get("Content-Disposition"), "attachment")
 	s.gets(page+"?from=x", http.StatusBadRequest)
-}
-
-// TestKillFromTheLog: the log of an open run links to the kill panel for users with the permission. The log of a
-// finished run does not.
-func TestKillFromTheLog(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("long", usecasetest.Every(time.Minute)))
-	open := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	over := s.ended(&job, 2, func(*core.Run) {})
-	at := "/console/runs/" + open.ID.String()
-	s.says(at+"/log", `href="`+at+`?panel=kill"`)
-	s.shows("h2,.buttons", at+"?panel=kill")
-	s.never(s.says("/console/runs/"+over.ID.String()+"/log"), "?panel=kill")
 }
 
 // TestLogThatIsKept: if the executor does not return the log, the page shows that. If no log was saved, it shows that
@@ -452,44 +355,6 @@ func TestJoinThatWaitsSaysForWhom(t *testing.T) {
 	s.shows(".story,p", "/console/runs/"+id.String(), j.End.Time().Format(time.DateTime))
 }
 
-// TestNoAttemptIsLeftWhereNoneIs: a result without a retry shows "no attempts left" only if that is the reason.
-func TestNoAttemptIsLeftWhereNoneIs(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
-	for n, left := range []int{0, 2} {
-		r := s.ended(&job, n, func(r *core.Run) {
-			r.State, r.Reason, r.Attempt, r.Retries = core.Failed, core.ReasonCancelled, 2, left
-		})
-		s.says("/console/runs/" + r.ID.String())
-		s.compare(fmt.Sprint(left, " are left"), ".story")
-	}
-}
-
-// TestKillThatCannotBeTold: the story of a kill claims nothing unknown. If a function or an endpoint cannot be asked
-// to end a run, the page shows that before and after the kill. For a kill of a job's runs, the message names the
-// executors without the kill.
-func TestKillThatCannotBeTold(t *testing.T) {
-	s := goldenConsole(t)
-	for n, address := range []string{"http://10.0.0.7:9999", "lambda:pay", "call:https://pay.test"} {
-		job := s.Create(usecasetest.Spec("pay"+strings.Repeat("x", n), usecasetest.Every(time.Minute)))
-		r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, address })
-		at := "/console/runs/" + r.ID.String()
-		s.shows("dialog", at+"?panel=kill")
-		s.done(at+"/kill", nil)
-		s.compare("killed, "+address, ".story,p")
-		over := s.ended(&job, 2, func(r *core.Run) {
-			r.State, r.Address, r.KillBy, r.KillAt = core.Killed, address, "ann", r.SentAt.Add(time.Second)
-		})
-		s.says("/console/runs/" + over.ID.String())
-		s.compare("ended, "+address, ".story,p")
-	}
-	job := s.Create(usecasetest.Spec("silent", usecasetest.Every(time.Minute)))
-	s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt, r.Address = core.Running, time.Time{}, "http://deaf:9999/" })
-	const at = "/console/jobs/shop/silent"
-	s.done(at+"/kill", nil)
-	s.done(at+"/pause", url.Values{"reason": {"bank"}, "running": {"kill"}})
-}
-
 // TestKillInParts: the message after a kill of a job's runs covers all its parts: an executor that did not get the
 // kill, the cancelled runs, and whether more remain.
 func TestKillInParts(t *testing.T) {
@@ -508,35 +373,4 @@ func TestKillInParts(t *testing.T) {
 	for _, parts = range [][]string{{next, told}, {next, untold}, {next}, {strings.Replace(untold, "}]", `}], "next": "+b"`, 1)}} {
 		s.done("/console/jobs/shop/job/kill", nil)
 	}
-}
-
-// TestRunOfADeletedJobSaysWhose: the page of a run still names its job after the job is deleted.
-func TestRunOfADeletedJobSaysWhose(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("pay", usecasetest.Every(time.Minute)))
-	r := s.ended(&job, 1, func(r *core.Run) { r.State, r.EndedAt = core.Running, time.Time{} })
-	s.ask("DELETE", "/v1/jobs/shop/pay", "")
-	s.shows("h1,h2", "/console/runs/"+r.ID.String()+"?panel=kill")
-}
-
-// TestRunAgainIsOfTheLastAttempt: a retried attempt links to the last one, which can be rerun.
-func TestRunAgainIsOfTheLastAttempt(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("ledger", usecasetest.Every(time.Minute)))
-	ids := []core.RunID{core.PlannedRun(job.Def.ID, core.InstantOf(s.Clock)-60), core.NumberedRun(job.Def.ID, 1),
-		core.NumberedRun(job.Def.ID, 2)}
-	for n, id := range ids {
-		s.ended(&job, 1, func(r *core.Run) {
-			r.ID, r.First, r.Attempt, r.State, r.Reason = id, ids[0], n+1, core.Failed, core.ReasonHandler
-			if n+1 < len(ids) {
-				r.Then = ids[n+1]
-			}
-		})
-	}
-	const again = "?panel=rerun"
-	last := "/console/runs/" + ids[2].String()
-	for _, id := range ids[:2] {
-		s.never(s.shows(".buttons", "/console/runs/"+id.String(), `<a class="btn" href="`+last+`">`), again)
-	}
-	s.shows(".buttons", last, again)
 }

@@ -13,47 +13,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
-// TestRunsByFilter: the list has exactly the runs that its URL selects, and the pages of a list have all of them
-// once.
-func TestRunsByFilter(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("a", usecasetest.Every(time.Minute)))
-	other := s.Create(usecasetest.Spec("b", usecasetest.Every(time.Minute)))
-	good := s.ended(&job, 30, func(*core.Run) {})
-	bad := s.ended(&job, 20, func(r *core.Run) { r.State, r.Reason, r.Message = core.Failed, core.ReasonHandler, "Disk is full" })
-	slow := s.ended(&other, 10, func(r *core.Run) {
-		r.Address, r.EndedAt, r.SentAt = "http://10.0.0.8:9999", r.EndedAt.Add(time.Hour), r.SentAt.Add(90*time.Second)
-	})
-	hand := s.ended(&other, 9, func(r *core.Run) { r.Cause = core.CauseMisfire })
-	all := map[string]core.RunID{"good": good.ID, "bad": bad.ID, "slow": slow.ID, "hand": hand.ID}
-	for query, want := range map[string]string{
-		"": "good bad slow hand", "?job=shop/a": "good bad", "?app=shop&failed=1": "bad", "?state=failed&state=lost": "bad",
-		"?address=" + url.QueryEscape("http://10.0.0.8:9999"): "slow", "?longer=30m": "slow", "?shorter=30m": "good bad hand",
-		"?late=1m": "slow", "?cause=misfire": "hand", "?text=disk+is": "bad", "?when=1h": "good bad slow hand", "?when=yesterday": "",
-		"?from=2026-11-20T11:35:00Z&to=2026-11-20T11:45:00Z": "bad",
-	} {
-		body := s.says("/console/runs" + query)
-		for name, id := range all {
-			check.Equal(t, strings.Contains(body, "run-"+id.String()+`"`), strings.Contains(want, name), "%q: %s is shown", query, name)
-		}
-	}
-	s.shows("tr,.cli", "/console/runs", ">"+good.ID.String()+"<")
-	s.shows("#first", "/console/runs?when=yesterday")
-}
-
-// TestFilterThatIsNotUnderstood: a link with an invalid filter shows the page with an error and a link to all runs.
-func TestFilterThatIsNotUnderstood(t *testing.T) {
-	s := goldenConsole(t)
-	for _, query := range []string{"state=gone", "cause=moon", "longer=soon", "late=-5s", "from=when", "when=5y", "after=x", "job=shop/none",
-		"app=%20", "text=" + strings.Repeat("x", 129),
-		"from=2026-11-20T12:00:00Z&to=2026-11-20T11:00:00Z", "job=" + strings.Repeat("x", 10_000), "address=" + strings.Repeat("y", 5000),
-		"job=" + url.QueryEscape(markup)} {
-		w := s.get("/console/runs?" + query)
-		check.Equal(t, w.Code/100, 4, "%.80s: status %d", query, w.Code)
-		s.compare(fmt.Sprintf("%.80s", query), "[role=alert]")
-	}
-}
-
 // TestShapeOfRuns: above the rows are bars of results over time, each with a link to its time range.
 func TestShapeOfRuns(t *testing.T) {
 	s := goldenConsole(t)
@@ -106,29 +65,6 @@ func TestSpansMeet(t *testing.T) {
 	w := s.post("/console/runs/rerun", formTo(t, body, "/console/runs/rerun"))
 	s.says(w.Header().Get("Location"))
 	s.messages("rerun")
-}
-
-// TestSkipsOfADeletedJob: a time that was skipped without a run links to the reason, even if the job is deleted and
-// only its number is known.
-func TestSkipsOfADeletedJob(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("gone", usecasetest.Every(time.Minute)))
-	at := core.InstantOf(s.Clock.Truncate(time.Minute)) - 600
-	check.OK(t, s.E.PutSkips(usecasetest.Ctx, []core.Skip{{Job: job.Def.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire,
-		Rev: job.Sched.Rev, Made: at.Time()}})[0])
-	number := fmt.Sprint(job.Def.ID)
-	follow := func(job string) {
-		_, skips, _ := strings.Cut(s.shows("h2,.rows", "/console/runs?job="+job), "<h2>")
-		list := hrefs(cutOut(skips, "<tbody>", "</table>"), "/console/")
-		if len(list) != 1 {
-			t.Fatalf("of %s: %q", job, list)
-		}
-		s.shows(".story", list[0])
-	}
-	follow("shop/gone")
-	follow(number)
-	s.ask("DELETE", "/v1/jobs/shop/gone", "")
-	follow(number)
 }
 
 // TestRunManyAgain: the runs that match a filter are counted and listed, and then rerun part by part with the
@@ -189,59 +125,6 @@ func TestRunManyAgainIsBounded(t *testing.T) {
 	})
 	s.shows("dialog", "/console/runs?job=shop/again&failed=1&panel=rerun", `action="/console/runs/rerun"`)
 	check.Equal(t, asked, 2, "it was counted N times")
-}
-
-// TestRunManyAgainWithParams: runs are rerun with other params. The reasons why runs are not rerun are shown for all
-// parts together, and the command has the same effect.
-func TestRunManyAgainWithParams(t *testing.T) {
-	s := goldenConsole(t)
-	job := s.Create(usecasetest.Spec("again", usecasetest.Every(time.Minute)))
-	for n := range 101 {
-		s.ended(&job, n+1, func(r *core.Run) { r.State, r.Reason = core.Failed, core.ReasonHandler })
-	}
-	body := s.says("/console/runs?job=shop/again&state=failed&cause=schedule&panel=rerun", `value="same" checked`)
-	s.compare("the panel", "fieldset,.cli")
-	q := with(formTo(t, body, "/console/runs/rerun"), "with", "other", "params", "a\r\nb")
-	q.Add("why", "3: it was <b>left before")
-	first := s.wrong("/console/runs/rerun", q, http.StatusOK, "3: it was <b>left before")
-	s.compare("the first part", ".head,.why")
-	if next := formTo(t, first, "/console/runs/rerun"); next.Get("params") != "a\nb" && next.Get("params") != "a\r\nb" ||
-		next.Get("with") != "other" || next.Get("why") == "" {
-		t.Errorf("the next part has %v", next)
-	}
-	var list struct {
-		Runs []struct{ Params *string }
-	}
-	if s.answer(fmt.Sprintf("/v1/runs?job=%d&cause=manual&limit=1", job.Def.ID), &list); len(list.Runs) != 1 ||
-		list.Runs[0].Params == nil || *list.Runs[0].Params != "a\nb" {
-		t.Errorf("it is run with %+v", list.Runs)
-	}
-}
-
-// TestRemoveRuns: runs are counted before they are deleted, and an empty filter deletes none.
-func TestRemoveRuns(t *testing.T) {
-	s := goldenConsole(t)
-	s.reportsSince(50 * 24 * time.Hour)
-	job := s.Create(usecasetest.Spec("old", usecasetest.Every(time.Minute)))
-	old := s.ended(&job, 40*24*60, func(*core.Run) {})
-	s.ended(&job, 1, func(*core.Run) {})
-	check.OK(t, s.reports.Pass(usecasetest.Ctx))
-	s.says("/console/runs?job=shop/old", "/console/runs/clean?job=")
-	s.shows("h2,p,.buttons,.cli", "/console/runs/clean?job=shop/old&older=30d")
-	s.says("/console/runs/" + old.ID.String())
-	s.posts("/console/runs/clean", url.Values{"job": {"shop/old"}}, http.StatusBadRequest)
-	w := s.posts("/console/runs/clean", url.Values{"job": {"shop/old"}, "older": {"2026-10-25T00:00:00Z"}}, http.StatusSeeOther)
-	s.says(w.Header().Get("Location"))
-	s.messages("deleted")
-	s.says("/console/audit-log?job=shop/old&verb=cleaned")
-	s.compare("the change", ".wide")
-	s.gets("/console/runs/"+old.ID.String(), http.StatusNotFound)
-	for _, query := range []string{"older=30d", "job=shop/none&older=30d", "job=shop/old&older=x", "job=shop/old&keep=-1",
-		"job=shop/old&older=1h", "job=shop/old&older=30d&state=moon"} {
-		check.Equal(t, s.get("/console/runs/clean?"+query).Code/100, 4, "%q", query)
-	}
-	at := "/console/runs/" + old.ID.String() // the ID of a run in the place of a job leads to it
-	check.Equal(t, s.get("/console/runs?job="+old.ID.String()).Header().Get("Location"), at)
 }
 
 // TestFieldsKeepTheSpan: the fields of a time range are less exact than its times. Sent unchanged with other input,

@@ -193,17 +193,6 @@ func TestTooManyUnreported(t *testing.T) {
 	}
 }
 
-// TestTriggerTellsD: a server that calls the path of dialect D gets results in the format of dialect D.
-func TestTriggerTellsD(t *testing.T) {
-	f, e := started(t, okMux(), nil)
-	run := order(1, 1, "ok")
-	if r := post(e, wire.PathTrigger, wire.AppendRun(nil, &run), wire.HeaderApp, "demo"); !r.OK() {
-		t.Fatal(r.Msg)
-	}
-	f.want(t, 1, 200, "")
-	check.Equal(t, f.shapes[0], wire.DialectD, "shape %v", f.shapes)
-}
-
 func TestBadInput(t *testing.T) {
 	texts, f := golden.New(t), newFake()
 	mux := okMux()

@@ -39,6 +39,9 @@ func TestDialects(t *testing.T) {
 				switch {
 				case path != "/api/callback":
 				case !bytes.HasPrefix(body, []byte(c.callback)):
+					if c.path == "/trigger" {
+						t.Errorf("a caller of /trigger is of dialect D, and gets %s", body)
+					}
 					return `{"code":500,"msg":"Expected another type"}`
 				default:
 					result = string(body)

@@ -170,170 +170,58 @@ func places(t testing.TB, err error) string {
 	return strings.Join(list, ", ")
 }
 
-// A job without the fields in the rows of the table below.
+// head is a job without further fields.
 const head = "version: 1\njobs:\n- app: a\n  name: j\n  handler: h\n"
 
+// TestErrors parses manifests that are wrong. Below each in the file are its errors, behind an exclamation mark. One that
+// begins with a space has fields of a job.
 func TestErrors(t *testing.T) {
-	job := func(s string) string { return head + "  " + s + "\n" }
-	app := func(s string) string { return "version: 1\napps:\n- name: a\n  " + s + "\n" }
-	work := func(s string) string { return "version: 1\njobs:\n- app: a\n  name: j\n  " + s + "\n" }
+	golden.Replay(t, func(t *testing.T, text string) string {
+		in := ""
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "! ") {
+				in += line
+			}
+		}
+		whole := in
+		if strings.HasPrefix(in, " ") {
+			whole = head + in
+		}
+		return in + "! " + strings.ReplaceAll(rejected(t, whole), "\n", "\n! ") + "\n"
+	})
+}
+
+// TestErrorsOfOddFiles has the manifests that are too long or too odd for the file of TestErrors.
+func TestErrorsOfOddFiles(t *testing.T) {
 	texts := golden.New(t)
-	for _, c := range []struct{ name, in, at string }{
-		{"nothing", "", "0:0"},
-		{"33 MB", string(make([]byte, MaxFile+1)), "0:0"},
-		{"comments only", "# hello\n---\n", "0:0"},
-		{"a list", "- a\n", "1:1"},
-		{"a text", "hello\n", "1:1"},
-		{"no version", "set: x\n", "1:1 version"},
-		{"other version", "version: 2\n", "1:10 version"},
-		{"version as text", "version: \"1\"\n", "1:10 version"},
-		{"not UTF-8", "version: 1\nset: \xff\n", "2:6"},
-		{"zero byte", "version: 1\nset: a\x00\n", "2:7"},
-		{"duplicate key", job("params: a\n  params: b"), "7:3 jobs[0].params"},
-		{"duplicate key in flow", job("retry: {max: 1, max: 2}"), "6:19 jobs[0].retry.max"},
-		{"duplicate at the top", "version: 1\nversion: 1\n", "2:1 version"},
-		{"unknown field", job("timeuot: 5m"), "6:3 jobs[0].timeuot"},
-		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"), "6:3 jobs[0].max_delay, 7:3 jobs[0].Lost-After"},
-		{"a join without its window", job("after: {all: [{job: a/b}]}"), "6:10 jobs[0].after.within"},
-		{"a join of nothing", job("after: {all: [], within: 6h}"), "6:16 jobs[0].after.all"},
-		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"), "6:38 jobs[0].after.within"},
-		{"a join after no name", job("after: {all: [{job: b}], within: 6h}"), "6:23 jobs[0].after.all[0].job"},
-		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
-			"- {app: a, name: y, handler: h, after: {all: [{job: x/y}, {job: a/z}], within: 1h}}\n" +
-			"- {app: a, name: z, handler: h, after: [{job: a/y, when: finished}]}\n", "7:65 jobs[1].after.all[1].job, 8:47 jobs[2].after[0].job"},
-		{"after another word", job("after: [{job: a/b, when: done}]"), "6:28 jobs[0].after[0].when"},
-		{"after no name", job("after: [{job: b}]"), "6:17 jobs[0].after[0].job"},
-		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +
-			"- {app: a, name: z, handler: h, after: [{job: a/y, when: finished}]}\n", "7:59 jobs[1].after[1].job, 8:47 jobs[2].after[0].job"},
-		{"field of the schedule", job("jitter: 5m"), "6:3 jobs[0].jitter"},
-		{"unknown at the top", "version: 1\njob: []\n", "2:1 job"},
-		{"bare number", job("timeout: 600"), "6:12 jobs[0].timeout"},
-		{"bare number in quotes", job("timeout: \"600\""), "6:12 jobs[0].timeout"},
-		{"negative", job("timeout: -5m"), "6:12 jobs[0].timeout"},
-		{"too long", job("timeout: 8d"), "6:12 jobs[0].timeout"},
-		{"half a second", job("timeout: 500ms"), "6:12 jobs[0].timeout"},
-		{"zero that is not the default", job("grace: 0s"), "6:10 jobs[0].grace"},
-		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  retention: {days: many}"),
-			"6:10 jobs[0].retry, 7:11 jobs[0].labels, 8:11 jobs[0].paused, 9:10 jobs[0].title, 10:10 jobs[0].params, 11:21 jobs[0].retention.days"},
-		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "2:7 jobs"},
-		{"number out of range", job("retry: {max: 101}"), "6:16 jobs[0].retry.max"},
-		{"wrong word", job("misfire: lastest"), "6:12 jobs[0].misfire"},
-		{"broadcast of another route", job("broadcast: {fail: all}"), "6:14 jobs[0].broadcast"},
-		{"more in flight than may be", app("limits: {inFlight: 1001}"), "4:22 apps[0].limits.inFlight"},
-		{"a limit by the minute", app("limits: {perMinute: 5}"), "4:12 apps[0].limits.perMinute"},
-		{"a key that is no pointer", job("overlap: {limit: 1, key: tenant}"), "6:28 jobs[0].overlap.key"},
-		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, whenFull: replace}"), "7:33 jobs[0].overlap.whenFull"},
-		{"no retry.on", job("retry: {on: []}"), "6:15 jobs[0].retry.on"},
-		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), "6:32 jobs[0].retry.maxDelay"},
-		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"), "6:20 jobs[0].schedule.cron"},
-		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), "6:20 jobs[0].schedule.cron"},
-		{"appname of an app", "version: 1\napps: [{appname: a}]\n", "2:8 apps[0].name, 2:9 apps[0].appname"},
-		{"glueType", job("glueType: BEAN"), "6:3 jobs[0].glueType"},
-		{"Chinese name", "version: 1\njobs: [{app: a, name: 日报, handler: h}]\n", "2:23 jobs[0].name"},
-		{"unknown zone", job("schedule: {every: 5m, timezone: Europe/Brelin}"), "6:35 jobs[0].schedule.timezone"},
-		{"unknown zone in defaults",
-			"version: 1\ndefaults: {timezone: Mars}\njobs: [{app: a, name: b, handler: c}, {app: a, name: d, handler: c}]\n",
-			"2:22 defaults.timezone"},
-		{"until before from", job("schedule: {every: 5m, from: 2027-01-02, until: 2027-01-01}"), "6:31 jobs[0].schedule.from"},
-		{"no date", job("schedule: {every: 5m, from: tomorrow}"), "6:31 jobs[0].schedule.from"},
-		{"at without zone", job("schedule: {at: 2027-01-01T00:00:00}"), "6:18 jobs[0].schedule.at"},
-		{"second in a list", job("schedule: [{every: 5m}, {crontab: \"61 * * * *\"}]"), "6:37 jobs[0].schedule[1].crontab"},
-		{"zones that differ", job("schedule: [{every: 5m, timezone: UTC}, {every: 7m, timezone: Asia/Tokyo}]"),
-			"6:64 jobs[0].schedule[1].timezone"},
-		{"two kinds", job("schedule: {every: 5m, crontab: \"0 4 * * *\"}"), "6:21 jobs[0].schedule.every"},
-		{"no kind in a list", job("schedule: [{timezone: UTC}]"), "6:14 jobs[0].schedule[0]"},
-		{"offset of cron", job("schedule: {crontab: \"0 4 * * *\", offset: 5s}"), "6:44 jobs[0].schedule.offset"},
-		{"offset too large", job("schedule: {every: 5m, offset: 5m}"), "6:33 jobs[0].schedule.offset"},
-		{"fixed delay in a list", job("schedule: [{every: 5m}, {fixedDelay: 5m}]"), "6:40 jobs[0].schedule[1].fixedDelay"},
-		{"params too large", job("params: " + strings.Repeat("x", core.MaxParams+1)), "6:11 jobs[0].params"},
-		{"name twice", head + "- app: a\n  name: j\n  handler: h\n", "7:9 jobs[1].name"},
-		{"app twice", app("title: x\n- name: a"), "5:9 apps[1].name"},
-		{"name without a letter", "version: 1\njobs:\n- {app: a, name: \"12\", handler: h}\n", "3:18 jobs[0].name"},
-		{"name as a number", "version: 1\njobs:\n- {app: a, name: 12, handler: h}\n", "3:18 jobs[0].name"},
-		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n", "3:18 jobs[0].name"},
-		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n",
-			"3:3 jobs[0].app, 3:3 jobs[0].name, 3:3 jobs[0].handler, 4:3 jobs[1].app, 4:3 jobs[1].name, 4:3 jobs[1].handler"},
-		{"labels", job("labels: {\"a b\": x, c: 5}"), "6:19 jobs[0].labels.a b, 6:25 jobs[0].labels.c"},
-		{"several of one job", job("title: \"\\e\"\n  schedule: {cron: nope, timezone: Mars}\n  deadline: 31d"),
-			"6:10 jobs[0].title, 7:20 jobs[0].schedule.cron, 7:36 jobs[0].schedule.timezone, 8:13 jobs[0].deadline"},
-		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n",
-			"6:12 jobs[0].handler"},
-		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
-			"4:15 apps[0].executors[0], 4:35 apps[0].executors[2], 4:49 apps[0].executors[3]"},
-		{"an empty name and title", "version: 1\napps: [{name: \"\", title: \"\\e\"}]\n", "2:15 apps[0].name, 2:26 apps[0].title"},
-		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"), "4:23 apps[0].allow[1]"},
-		{"secret without environment", app("token: {env: NOPE}"), "4:16 apps[0].token.env"},
-		{"secret of a parameter", app("token: {ssm: /x}"), "4:16 apps[0].token.ssm"},
-		{"header with a line break", job("call: {headers: {X-Team: \"a\\nb\"}}"), "6:28 jobs[0].call.headers.X-Team"},
-		{"headers that are not given", job("call: {headers: {Host: a, X.Y: b, Tickring-Run: c}, expect: [200, 99], maxAnswer: 64}"),
-			"6:26 jobs[0].call.headers.Host, 6:51 jobs[0].call.headers.Tickring-Run, 6:69 jobs[0].call.expect[1], 6:85 jobs[0].call.maxAnswer"},
-		{"two auths", job("call: {auth: {bearer: {env: NOPE}, basic: {user: a}, oauth: {tokenUrl: x}}}"),
-			"6:16 jobs[0].call.auth, 6:31 jobs[0].call.auth.bearer.env, 6:63 jobs[0].call.auth.oauth.clientId, " +
-				"6:63 jobs[0].call.auth.oauth.clientSecret"},
-		{"call without an address",
-			"version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
-			"2:24 apps[0].call, 4:39 jobs[0].call"},
-		{"call of an app",
-			"version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
-			"5:24 apps[0].call.expect[1], 5:44 apps[0].call.headers.TE"},
-		{"the settings of a map", job("notify: {to: [a, B], overdue: {by: \"25:00\"}}"),
-			"6:20 jobs[0].notify.to[1], 6:38 jobs[0].notify.overdue.by"},
-		{"secret of nothing", app("token: {}"), "4:10 apps[0].token"},
-		{"secret that is a number", app("token: 8734587345"), "4:10 apps[0].token"},
-		{"secret with a space", app("token: \" x\""), "4:10 apps[0].token"},
-		{"missing comma", job("labels: {a: b c: d}"), "6:15 jobs[0].labels.a"},
-		{"tag", job("title: !!str 5"), "6:10 jobs[0].title"},
-		{"merge key", "version: 1\ndefaults: &d {grace: 5s}\njobs:\n- {<<: *d, app: a, name: b, handler: c}\n", "4:4 jobs[0]"},
-		{"a crontab without quotes", job("schedule: {crontab: * 0 * * *}"), "6:23 jobs[0].schedule.crontab"},
-		{"unknown alias", job("title: *x"), "6:10 jobs[0].title"},
-		{"alias of itself", job("labels: &x {a: *x}"), "6:14 jobs[0].labels.a"},
-		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", "2:70"},
-		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001), "1001:2"},
-		{"the same place in two documents", "version: 1\nchannels: [{name: a, webhook: {url: 5}}]\n---\nversion: 1\n" +
-			"channels: [{name: b, webhook: {url: \"ftp://x\"}}]\n", "2:37 channels[0].webhook.url, 5:37 channels[0].webhook.url"},
-		{"name twice, in two documents", head + "---\nversion: 1\njobs: [{app: a, name: j, handler: h}]\n", "8:23 jobs[0].name"},
-		{"an open map", job("retention: {"), "6:14"},
-		{"a tab", head + "\tretention: {}\n", "6:1"},
-		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "4:6"},
-		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n", "5:6 set"},
-		{"no command line", work("command: {dir: /x}"), "5:12 jobs[0].command.line"},
-		{"a relative directory", work("command: {line: x, dir: backups}"), "5:27 jobs[0].command.dir"},
-		{"a directory with ..", work("command: {line: x, dir: /a/../etc}"), "5:27 jobs[0].command.dir"},
-		{"a user with a space", work("command: {line: x, user: \"a b\"}"), "5:28 jobs[0].command.user"},
-		{"an output of one byte", work("command: {line: x, maxOutput: 1B}"), "5:33 jobs[0].command.maxOutput"},
-		{"variables of a command", work("command: {line: x, env: {TICKRING_RUN: a, B: {env: NONE}}}"),
-			"5:42 jobs[0].command.env.TICKRING_RUN, 5:54 jobs[0].command.env.B.env"},
-		{"a command and a handler", work("command: {line: x}\n  handler: h"), "6:12 jobs[0].handler"},
-		{"a command with a route", work("command: {line: x}\n  route: broadcast"), "6:10 jobs[0].route"},
-		{"a command with a block", work("command: {line: x}\n  block: discard-later"), "6:10 jobs[0].block"},
-		{"a command and a script that cannot be read", work("command: {line: x}\n  script: {kind: shell, file: f}"), "6:31 jobs[0].script.file"},
-		{"no work", work("title: x"), "3:3 jobs[0].handler"},
-		{"unknown kind of script", work("script: {kind: perl, source: x}"), "5:18 jobs[0].script.kind"},
-		{"kind of script of xxl-job", work("script: {kind: GLUE_SHELL, source: x}"), "5:18 jobs[0].script.kind"},
-		{"no kind of script", work("script: {source: x}"), "5:11 jobs[0].script.kind"},
-		{"a script without a text", work("script: {kind: shell}"), "5:11 jobs[0].script"},
-		{"a script with two texts", work("script: {kind: shell, source: x, file: f}"), "5:33 jobs[0].script.source"},
-		{"a script in a file", work("script: {kind: shell, file: f}"), "5:31 jobs[0].script.file"},
-		{"zero byte in a script", work("script: {kind: shell, source: \"a\\0b\"}"), "5:33 jobs[0].script.source"},
-		{"script and handler", work("script: {kind: shell, source: x}\n  handler: h"), "6:12 jobs[0].handler"},
-		{"note of two lines", work("script: {kind: shell, source: x, note: \"a\\nb\"}"), "5:42 jobs[0].script.note"},
-		{"a script for an endpoint", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs: [{app: a, name: b, script: " +
-			"{kind: shell, source: x}}]\n", "3:34 jobs[0].script"},
+	for name, in := range map[string]string{
+		"nothing":          "",
+		"33 MB":            string(make([]byte, MaxFile+1)),
+		"not UTF-8":        "version: 1\nset: \xff\n",
+		"zero byte":        "version: 1\nset: a\x00\n",
+		"params too large": head + "  params: " + strings.Repeat("x", core.MaxParams+1) + "\n",
+		"deep":             "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n",
+		"many keys":        "version: 1\n" + strings.Repeat("a:\n", 1001),
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			doc, err := Parse("m", []byte(c.in), env())
-			if got := places(t, err); got != c.at || doc != nil {
-				t.Errorf("errors at %q, not %q; document %v", got, c.at, doc)
-			}
-			texts.Equal(t, c.name, err.Error())
-			for _, e := range err.(Errors) {
-				zh := words.Say(words.Chinese, e.Reason)
-				if !strings.ContainsFunc(zh, han) || english.MatchString(zh) {
-					t.Errorf("in Chinese it is %q", zh)
-				}
-			}
-		})
+		texts.Equal(t, name, rejected(t, in))
 	}
+}
+
+// rejected returns the errors of a manifest that is wrong. Each is translated.
+func rejected(t *testing.T, in string) string {
+	t.Helper()
+	doc, err := Parse("m", []byte(in), env())
+	errs, is := errors.AsType[Errors](err)
+	if !is || doc != nil {
+		t.Fatalf("%.200s is accepted, or fails with another error: %v", in, err)
+	}
+	for _, e := range errs {
+		zh := words.Say(words.Chinese, e.Reason)
+		if !strings.ContainsFunc(zh, han) || english.MatchString(zh) {
+			t.Errorf("in Chinese it is %q", zh)
+		}
+	}
+	return err.Error()
 }
 
 // english is four words of it one after the other: data has fewer.

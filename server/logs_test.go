@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,35 +15,63 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/internal/testkit/miniexec"
-	"github.com/tickring/tickring/wire"
 )
+
+// logging starts an executor of app web whose handlers fine and fails do the same, and waits until the server knows it. A
+// stop ends its connections before it reports.
+func logging(t *testing.T, s *running, h executor.Handler) (url string, web *http.Server, stop func()) {
+	t.Helper()
+	save(t, s, "web")
+	ln, err := net.Listen("tcp", "127.0.0.1:"+freeport.Free(t)) // a port that nothing else uses afterwards
+	check.OK(t, err)
+	mux := executor.NewMux()
+	mux.Register("fine", h)
+	mux.Register("fails", h)
+	url = "http://" + ln.Addr().String()
+	e, err := executor.New(mux, executor.Options{App: "web", Servers: []string{s.URL()}, Token: "executors-of-web", Address: url,
+		Dir: t.TempDir(), NoSync: true, Log: slog.New(slog.DiscardHandler)})
+	check.OK(t, err)
+	check.OK(t, e.Start())
+	web = &http.Server{Handler: e}
+	go web.Serve(ln)
+	stop = sync.OnceFunc(func() {
+		web.Close()
+		check.NoError(t, e.Stop(context.Background()))
+	})
+	t.Cleanup(stop)
+	eventually(t, 10*time.Second, func() error {
+		list, err := s.Manage().Executors(t.Context(), "web")
+		if err == nil && len(list) == 0 {
+			err = errors.New("it is not registered")
+		}
+		return err
+	})
+	return url, web, stop
+}
 
 // TestKeptLogs: the log of a failed run outlives the executor, and readers learn that they see the kept part. The log of a successful
 // run ends with its executor.
 func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
-	exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
-		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
-		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
-			for n := range 1000 {
-				logf("line %d of run %d", n+1, r.LogID)
-			}
-			if r.Handler == "fails" {
-				return 500, "no such table"
-			}
-			return 200, ""
-		}})
+	url, _, stop := logging(t, s, func(_ context.Context, r *executor.Run) error {
+		for n := range 1000 {
+			r.Printf("line %d of run %d", n+1, r.ID)
+		}
+		if r.Handler == "fails" {
+			return errors.New("no such table")
+		}
+		return nil
+	})
 	names := [2]string{"fine", "fails"}
 	spec := func(name string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: name}}
 	}
-	save(t, s, "web", spec(names[0]), spec(names[1]))
-	<-exec.Registered()
+	saveAll(t, s, spec(names[0]), spec(names[1]))
 	c := s.client(t)
 	var whole string // of the last run
 	var ids [2]string
@@ -59,7 +90,7 @@ func TestKeptLogs(t *testing.T) {
 		}
 		whole = log.Text
 	}
-	exec.Close()
+	stop()
 	if log, err := c.GetLog(t.Context(), ids[0], client.GetLogParams{}); err == nil {
 		t.Errorf("of the successful run: %+v", log)
 	}
@@ -67,7 +98,7 @@ func TestKeptLogs(t *testing.T) {
 	if err != nil || log.Kept == nil || log.Text != whole || log.Kept.From != 1 || log.Kept.Why != "" || !log.End {
 		t.Fatalf("%v, %+v", err, log)
 	}
-	live, _, _ := strings.Cut(strings.ReplaceAll(log.Kept.Live, exec.URL(), "URL"), ": ") // the network's error follows
+	live, _, _ := strings.Cut(strings.ReplaceAll(log.Kept.Live, url, "URL"), ": ") // the network's error follows
 	golden.New(t).Equal(t, "executor gone", live)
 	piece, err := c.GetLog(t.Context(), ids[1], client.GetLogParams{From: 999})
 	want := strings.Join(strings.SplitAfter(log.Text, "\n")[998:], "")
@@ -85,19 +116,17 @@ func TestLostLogs(t *testing.T) {
 	o.PostRun.Waits = []time.Duration{100 * time.Millisecond}
 	s := start(t, o)
 	began, closed := make(chan struct{}), make(chan struct{})
-	exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
-		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
-		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
-			close(began)
-			<-closed
-			return 500, "shot"
-		}})
-	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
-	<-exec.Registered()
+	_, web, stop := logging(t, s, func(context.Context, *executor.Run) error {
+		close(began)
+		<-closed
+		return errors.New("shot")
+	})
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
 	id := s.trigger(t, "web/fails").String()
 	<-began
+	web.Close() // before the run is reported
 	close(closed)
-	exec.Close() // reports, then accepts no connections
+	stop()
 	c := s.client(t)
 	eventually(t, 30*time.Second, func() error {
 		log, err := c.GetLog(t.Context(), id, client.GetLogParams{})

@@ -174,7 +174,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 
 	var mu sync.Mutex
 	got := map[core.RunID]map[string]bool{} // the params of each arrival of a run
-	exec, err := miniexec.Start(miniexec.Options{App: restoreApp, Admin: web.URL, Token: restoreToken, Log: slog.New(slog.DiscardHandler),
+	exec, err := miniexec.Start(miniexec.Options{App: restoreApp, Admin: web.URL, Token: restoreToken,
 		Received: func(r *wire.Run, _ time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -183,7 +183,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			}
 			got[core.RunID(r.LogID)][r.Params] = true
 		},
-		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+		Handle: func(ctx context.Context, r *wire.Run) (int, string) {
 			switch r.Handler {
 			case "slow": // running when the copy is made, and when the tables are lost
 				load.Pause(ctx, 4*time.Second)

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -265,8 +264,7 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		return nil, err
 	}
 	defer front.close()
-	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work,
-		Log: slog.New(slog.DiscardHandler)})
+	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work})
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +373,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instan
 
 // work lasts longer than a message is invisible for every other job: only open
 // runs can be sent again.
-func work(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+func work(ctx context.Context, r *wire.Run) (int, string) {
 	if r.JobID%2 == 0 {
 		Pause(ctx, loadVisibility+2*time.Second)
 	}

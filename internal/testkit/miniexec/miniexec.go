@@ -1,16 +1,14 @@
-// Package miniexec is a small executor with the xxl-job protocol, for the demo and for test/load/bench. The executor
-// registers, accepts runs, executes each run in a goroutine and calls back in batches. The executor stores nothing on
-// disk. It is not an SDK for users.
+// Package miniexec is a small executor with the xxl-job protocol, for tests of the server and for test/load/bench. The
+// executor registers, accepts runs, executes each run in a goroutine and calls back in batches. The executor has no logs,
+// ends no single run, and stores nothing on disk. It is not an SDK for users.
 package miniexec
 
 import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -23,23 +21,23 @@ import (
 )
 
 type Options struct {
-	App    string
-	Admin  string // base URL of the server; empty: no registration and no callbacks
-	Token  string
-	Listen string // address to listen at; empty: 127.0.0.1:0
+	App   string
+	Admin string // base URL of the server; empty: no registration and no callbacks
+	Token string
 	// Handle executes a run in a goroutine of its own. If nil, each run succeeds at once.
-	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
+	Handle func(ctx context.Context, r *wire.Run) (code int, msg string)
 	// Received is called with each accepted run, before the run is answered. Received must return quickly.
 	Received func(r *wire.Run, at time.Time)
 	// HangFrom is the time from which the executor does not answer new connections; zero: never.
 	HangFrom time.Time
-	Log      *slog.Logger
 }
 
 type Executor struct {
 	o       Options
 	ln      net.Listener
-	ctx     context.Context
+	closed  context.Context // of connections and runs
+	cut     context.CancelFunc
+	ctx     context.Context // of requests to the server
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 	results chan wire.CallbackItem
@@ -48,36 +46,20 @@ type Executor struct {
 	owed    atomic.Int64  // runs that were accepted and are not reported yet
 
 	mu      sync.Mutex
-	conns   map[net.Conn]struct{}
-	running map[int64]*running
-	logs    map[int64]*strings.Builder
-	order   []int64
+	running map[int32]int // number of runs by job
 }
-
-type running struct {
-	job    int32
-	cancel context.CancelCauseFunc
-}
-
-// keepLogs is how many runs' logs stay readable.
-const keepLogs = 500
 
 // Start starts an Executor. Close stops the executor and waits for all its runs.
 func Start(o Options) (*Executor, error) {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	ln, err := net.Listen("tcp", o.Listen)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listen for runs: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	e := &Executor{known: make(chan struct{}), o: o, ln: ln, ctx: ctx, stop: stop, results: make(chan wire.CallbackItem, 100_000),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
-		conns:  map[net.Conn]struct{}{}, running: map[int64]*running{}, logs: map[int64]*strings.Builder{}}
+	e := &Executor{known: make(chan struct{}), o: o, ln: ln, results: make(chan wire.CallbackItem, 100_000),
+		client:  &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
+		running: map[int32]int{}}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	e.closed, e.cut = context.WithCancel(e.ctx)
 	e.wg.Go(e.accept)
 	if o.Admin != "" {
 		e.wg.Go(e.register)
@@ -100,26 +82,9 @@ const closing = 10 * time.Second
 // the reports.
 func (e *Executor) Close() {
 	e.ln.Close()
-	e.mu.Lock()
-	for c := range e.conns {
-		c.Close()
-	}
-	for _, r := range e.running {
-		r.cancel(context.Canceled)
-	}
-	e.mu.Unlock()
-	if e.o.Admin != "" {
-		look := time.NewTicker(10 * time.Millisecond)
-		limit := time.NewTimer(closing)
-		for over := false; !over && e.owed.Load() > 0; {
-			select {
-			case <-look.C:
-			case <-limit.C:
-				over = true
-			}
-		}
-		look.Stop()
-		limit.Stop()
+	e.cut()
+	for limit := time.Now().Add(closing); e.o.Admin != "" && e.owed.Load() > 0 && time.Now().Before(limit); {
+		<-time.After(10 * time.Millisecond)
 	}
 	e.stop()
 	e.wg.Wait()
@@ -132,14 +97,9 @@ func (e *Executor) accept() {
 		if err != nil {
 			return
 		}
-		e.mu.Lock()
-		e.conns[c] = struct{}{}
-		e.mu.Unlock()
+		context.AfterFunc(e.closed, func() { c.Close() })
 		e.wg.Go(func() {
 			e.serve(c)
-			e.mu.Lock()
-			delete(e.conns, c)
-			e.mu.Unlock()
 			c.Close()
 		})
 	}
@@ -183,7 +143,7 @@ func (e *Executor) serve(c net.Conn) {
 			return
 		}
 		if !e.o.HangFrom.IsZero() && !time.Now().Before(e.o.HangFrom) {
-			<-e.ctx.Done()
+			<-e.closed.Done()
 			return
 		}
 		reply := e.answer(path, body)
@@ -214,22 +174,10 @@ func (e *Executor) answer(path string, body []byte) []byte {
 	case "/beat":
 		return ok
 	case "/idleBeat":
-		b, err := wire.DecodeIdleBeat(body)
-		if err == nil && e.busy(b.JobID) {
+		if b, err := wire.DecodeIdleBeat(body); err == nil && e.busy(b.JobID, 0) {
 			return wire.AppendReply(nil, wire.CodeFailure, "job thread is running or has trigger queue.")
 		}
 		return ok
-	case "/kill":
-		if k, err := wire.DecodeKill(body); err == nil {
-			e.kill(k.JobID)
-		}
-		return ok
-	case "/log":
-		q, err := wire.DecodeLogRequest(body)
-		if err != nil {
-			return wire.AppendReply(nil, wire.CodeFailure, err.Error())
-		}
-		return wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", e.log(q))
 	}
 	return wire.AppendReply(nil, wire.CodeFailure, "no such path: "+path)
 }
@@ -240,27 +188,20 @@ func (e *Executor) start(run *wire.Run) {
 		e.report(run, wire.CodeSuccess, "")
 		return
 	}
-	ctx, cancel := context.WithCancelCause(e.ctx)
-	e.mu.Lock()
-	e.running[run.LogID] = &running{job: run.JobID, cancel: cancel}
-	e.logs[run.LogID] = &strings.Builder{}
-	e.order = append(e.order, run.LogID)
-	if len(e.order) > keepLogs {
-		delete(e.logs, e.order[0])
-		e.order = e.order[1:]
-	}
-	e.mu.Unlock()
+	e.busy(run.JobID, 1)
 	e.wg.Go(func() {
-		defer cancel(nil)
-		code, msg := e.o.Handle(ctx, run, func(format string, args ...any) { e.logf(run.LogID, format, args...) })
-		e.mu.Lock()
-		delete(e.running, run.LogID)
-		e.mu.Unlock()
-		if errors.Is(context.Cause(ctx), errKilled) {
-			code, msg = wire.CodeFailure, "task kill [job running, killed]"
-		}
+		code, msg := e.o.Handle(e.closed, run)
+		e.busy(run.JobID, -1)
 		e.report(run, code, msg)
 	})
+}
+
+// busy adds to the number of runs of a job, and reports whether there are any.
+func (e *Executor) busy(job int32, more int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running[job] += more
+	return e.running[job] > 0
 }
 
 func (e *Executor) report(run *wire.Run, code int, msg string) {
@@ -270,74 +211,21 @@ func (e *Executor) report(run *wire.Run, code int, msg string) {
 	}
 }
 
-var errKilled = errors.New("killed")
-
-func (e *Executor) kill(job int32) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.running {
-		if r.job == job {
-			r.cancel(errKilled)
-		}
-	}
-}
-
-func (e *Executor) busy(job int32) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.running {
-		if r.job == job {
-			return true
-		}
-	}
-	return false
-}
-
-func (e *Executor) logf(run int64, format string, args ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if b := e.logs[run]; b != nil && b.Len() < 64<<10 {
-		fmt.Fprintf(b, time.Now().UTC().Format("15:04:05.000 ")+format+"\n", args...)
-	}
-}
-
-func (e *Executor) log(q wire.LogRequest) wire.LogResult {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	res := wire.LogResult{FromLine: q.FromLine}
-	b := e.logs[q.LogID]
-	if b == nil {
-		res.End = true
-		return res
-	}
-	lines := strings.SplitAfter(b.String(), "\n")
-	lines = lines[:len(lines)-1]
-	from := max(int(q.FromLine), 1) - 1
-	if from < len(lines) {
-		res.Content = strings.Join(lines[from:], "")
-	}
-	res.ToLine = int32(len(lines))
-	return res
-}
-
 // register announces the executor at once and then every 20 s.
 func (e *Executor) register() {
 	reg := wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.URL()})
 	wait := time.Duration(0)
 	for known := false; ; {
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-e.ctx.Done():
-			t.Stop()
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			e.post(ctx, "/api/registryRemove", reg)
 			cancel()
 			return
 		}
 		wait = 20 * time.Second
-		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
-			e.o.Log.Debug("registration failed", "err", err)
+		if e.post(e.ctx, "/api/registry", reg) != nil {
 			wait = time.Second
 		} else if !known {
 			known = true
@@ -384,24 +272,19 @@ func (e *Executor) callback() {
 		case <-e.ctx.Done():
 			return
 		}
-		timeout := time.NewTimer(5 * time.Millisecond)
-	fill:
-		for len(batch) < cap(batch) {
+		for timeout := time.After(5 * time.Millisecond); timeout != nil && len(batch) < cap(batch); {
 			select {
 			case r := <-e.results:
 				batch = append(batch, r)
-			case <-timeout.C:
-				break fill
+			case <-timeout:
+				timeout = nil
 			}
 		}
-		timeout.Stop()
 		body := wire.AppendCallback(nil, wire.DialectB, batch)
 		for e.post(e.ctx, "/api/callback", body) != nil {
-			t := time.NewTimer(200 * time.Millisecond)
 			select {
-			case <-t.C:
+			case <-time.After(200 * time.Millisecond):
 			case <-e.ctx.Done():
-				t.Stop()
 				return
 			}
 		}

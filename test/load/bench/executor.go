@@ -54,7 +54,7 @@ func newReceiver() *receiver {
 }
 
 // handle executes a run. A run whose params name a group takes some time, and a parent takes a time that its job's number sets.
-func (x *receiver) handle(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+func (x *receiver) handle(ctx context.Context, r *wire.Run) (int, string) {
 	switch instant, planned := core.RunID(r.LogID).Planned(); {
 	case r.Params == "" || !planned:
 	case r.Params == isParent:
