@@ -93,7 +93,7 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 	}), false)
 }
 
-// extendJournals extends the life of journals of which half will have passed at a minute.
+// extendJournals extends the life of journals that have less than half of it left at a minute.
 func (s *Store) extendJournals(ctx context.Context, minute int64, keys []core.JournalKey, until time.Time) error {
 	var old []Key
 	for _, k := range keys {
@@ -107,8 +107,10 @@ func (s *Store) extendJournals(ctx context.Context, minute int64, keys []core.Jo
 	found, err := s.Records.Get(ctx, old...)
 	var groups []Group
 	for _, r := range found {
-		err, r.Expires = cmp.Or(err, r.Err), until
-		groups = append(groups, Group{Writes: []Write{{Record: r, Was: r.V}}})
+		if err = cmp.Or(err, r.Err); r.Expires.Before(time.Unix(60*minute, 0).Add(s.KeepJournals / 2)) {
+			r.Expires = until
+			groups = append(groups, Group{Writes: []Write{{Record: r, Was: r.V}}})
+		}
 	}
 	if err != nil {
 		return err
