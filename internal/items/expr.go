@@ -1,6 +1,6 @@
 // Package items reads and writes items of DynamoDB. A condition or a change is written once, and becomes an expression or PartiQL. The
 // package makes batches and transactions, repeats the parts that were throttled, and converts each error of AWS into one of the four
-// results of a write. It knows nothing of what the items are.
+// results of a write. It knows nothing of jobs and runs.
 package items
 
 import (
@@ -182,7 +182,7 @@ func (w *words) change(e *Expr) string {
 	return strings.TrimSpace(join(" SET ", sets) + join(" REMOVE ", removes))
 }
 
-// Verb is what a Write does.
+// Verb is the action of a Write.
 type Verb int
 
 const (
