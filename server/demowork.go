@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/store"
 )
 
 //go:embed demo.yaml
@@ -109,11 +110,7 @@ func demoRun(ctx context.Context, r *executor.Run, steps []demoStep) error {
 		"{shard}", strconv.Itoa(r.ShardIndex+1), "{shards}", strconv.Itoa(r.ShardTotal))
 	var line string
 	for _, s := range steps {
-		t := time.NewTimer(s.takes * time.Duration(60+seed%80) / 100)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !store.Sleep(ctx, s.takes*time.Duration(60+seed%80)/100) {
 			return errors.New("stopped before the end")
 		}
 		line = fill.Replace(s.line)

@@ -144,21 +144,9 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 		if !next.After(now) {
 			next = next.Add(s.o.Beat)
 		}
-		if wait(ctx, time.Until(next)) != nil {
+		if !store.Sleep(ctx, time.Until(next)) {
 			return
 		}
-	}
-}
-
-// wait waits for a time, or returns the error of ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -265,8 +253,8 @@ func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 			if err != nil || n == 0 {
 				return err
 			}
-			if err := wait(ctx, 20*time.Millisecond); err != nil {
-				return err
+			if !store.Sleep(ctx, 20*time.Millisecond) {
+				return ctx.Err()
 			}
 		}
 	})

@@ -1,11 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -77,16 +81,42 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 }
 
 // kindRevisits is the kind of the journals that the watchdog reads again at a minute. Such a record is only its name.
-func kindRevisits(minute int64) string { return KindRevisit + strconv.FormatInt(minute, 10) }
-
-// KindRevisit is the start of the kinds of revisits, before the minute.
-const KindRevisit = "revisit#"
+func kindRevisits(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
 
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	until := expires(s.Now(), s.KeepJournals)
+	if err := s.extendJournals(ctx, minute, keys, until); err != nil {
+		return err
+	}
 	return s.WriteAny(ctx, each(keys, func(k *core.JournalKey) Record {
 		return Record{Key: Key{Kind: kindRevisits(minute), Name: JournalName(*k)}, V: 1, Expires: until}
 	}), false)
+}
+
+// extendJournals extends the life of journals that have less than half of it left at a minute.
+func (s *Store) extendJournals(ctx context.Context, minute int64, keys []core.JournalKey, until time.Time) error {
+	var old []Key
+	for _, k := range keys {
+		if s.KeepJournals > 0 && time.Duration(minute-k.Minute)*time.Minute >= s.KeepJournals/2 {
+			old = append(old, JournalKey(k))
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	found, err := s.Records.Get(ctx, old...)
+	var groups []Group
+	for _, r := range found {
+		if err = cmp.Or(err, r.Err); r.Expires.Before(time.Unix(60*minute, 0).Add(s.KeepJournals / 2)) {
+			r.Expires = until
+			groups = append(groups, Group{Writes: []Write{{Record: r, Was: r.V}}})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	errs := s.Records.Write(ctx, groups...)
+	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, core.ErrRefused) })...) // written or removed since
 }
 
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {

@@ -37,7 +37,7 @@ type Store struct {
 	// cheapest sign that something was sent.
 	Newest func(ctx context.Context) (core.JournalKey, error)
 	// Failed lists the jobs that may be failing; nil if reading the last runs of every job is fast.
-	Failed FailedJobs
+	Failed *FailedJobs
 	Defs   Definitions
 	// Sweep removes expired records, at most limit, and returns how many it removed. These expire:
 	//   - runs that ended longer ago than their job's keep (or than runs, if that is not zero), with their kept logs
@@ -64,16 +64,6 @@ type Store struct {
 	Sweep func(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Close stops the engine and releases its files.
 	Close func() error
-}
-
-// FailedJobs is a list of the jobs that may be failing. A job that is not on the list is not failing, unless the store could
-// not add the job to the list.
-type FailedJobs interface {
-	// FailedJobs returns all jobs on the list, with the time at which each job was added.
-	FailedJobs(ctx context.Context) (map[core.JobID]time.Time, error)
-	// ForgetFailed removes recovered jobs from the list. The argument jobs has the times from FailedJobs, and a job that was
-	// added again after this time stays. Callers remove a job at the earliest ten minutes after it was added.
-	ForgetFailed(ctx context.Context, jobs map[core.JobID]time.Time) error
 }
 
 // KeepDead is the maximum number of dead-letter messages to keep.

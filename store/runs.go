@@ -47,6 +47,17 @@ type RunPut struct {
 	Changes []core.Change
 }
 
+// ID returns the run of the write.
+func (p *RunPut) ID() core.RunID {
+	switch {
+	case p.Create != nil:
+		return p.Create.ID
+	case p.Change != nil:
+		return p.Change.ID
+	}
+	return p.Drop.ID
+}
+
 // RunPlace is a position in the list of all runs, newest first. The position follows the runs that were created at or
 // after Before, in milliseconds since 1970. If the store counts rows, Row is the exact row at the position. If it lists runs
 // by journals, Row is the number of runs before the position, of the minute that Before ends. As an argument, the zero

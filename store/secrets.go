@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,16 @@ var JobDefs = Sealed(Table[core.Def]{Kind: "def", Spread: true,
 		}
 		return d, err
 	}})
+
+// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
+func (s *Store) Blank(ctx context.Context) (bool, error) {
+	for _, kind := range []string{apps.Kind, channels.Kind} {
+		if found, err := s.Records.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
+}
 
 // Definitions are the stored definitions of jobs, with their secrets encrypted. Jobs.Put cannot encrypt them again: an
 // update also replaces the planning data, which a core.Advance can change between the read and the write.
@@ -114,18 +125,12 @@ const resealAtOnce = 100
 // the first), which is the kind of a record, a slash, and a name or a job ID. It returns how many records it changed and the place to
 // continue at; empty is the end.
 func (s *Store) Reseal(ctx context.Context, from string) (changed int, next string, err error) {
-	if from == "" {
-		from = "app/"
-	}
-	kind, place, _ := strings.Cut(from, "/")
-	then := "" // kind after this one
+	kind, place, _ := strings.Cut(cmp.Or(from, "app/"), "/")
 	switch kind {
 	case "app":
 		changed, next, err = resealTable(ctx, s, apps, place)
-		then = "channel/"
 	case "channel":
 		changed, next, err = resealTable(ctx, s, channels, place)
-		then = "job/"
 	case "job":
 		changed, next, err = s.resealJobs(ctx, place)
 	default:
@@ -134,5 +139,5 @@ func (s *Store) Reseal(ctx context.Context, from string) (changed int, next stri
 	if next != "" {
 		return changed, kind + "/" + next, err
 	}
-	return changed, then, err
+	return changed, map[string]string{"app": "channel/", "channel": "job/"}[kind], err
 }

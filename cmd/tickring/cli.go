@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/internal/awsclient"
 	"github.com/tickring/tickring/internal/cfnoutputs"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/words"
 )
 
@@ -380,11 +381,4 @@ func terminal(f any) bool {
 }
 
 // wait waits d, and answers false when the command was interrupted.
-func (e *Env) wait(d time.Duration) bool {
-	select {
-	case <-e.Ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
+func (e *Env) wait(d time.Duration) bool { return store.Sleep(e.Ctx, d) }

@@ -25,6 +25,7 @@ import (
 	"github.com/tickring/tickring/notify/awsnotify"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
+	"github.com/tickring/tickring/store"
 )
 
 type ServeCmd struct {
@@ -195,13 +196,9 @@ func (c *ServeCmd) Run(e *Env) error {
 			case <-ctx.Done():
 				return
 			}
-			t := time.NewTimer(3 * time.Second)
-			defer t.Stop()
-			select {
-			case <-t.C:
+			if store.Sleep(ctx, 3*time.Second) {
 				fmt.Fprintf(out, "try in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs ops/backup  ·  kill -9 "+
 					"%d, then start the demo again\n", os.Getpid())
-			case <-ctx.Done():
 			}
 		})
 	}

@@ -17,9 +17,8 @@ type Glance struct {
 }
 
 type answer struct {
-	mu   sync.Mutex
-	read bool
-	is   any
+	mu sync.Mutex
+	is any // nil: not read
 }
 
 type key struct{}
@@ -54,10 +53,14 @@ func (g *Glance) Spend(units float64) { g.halves.Add(int64(2 * units)) }
 // Units returns the sum of the read units from Spend.
 func (g *Glance) Units() float64 { return float64(g.halves.Load()) / 2 }
 
-// Once returns the result of an earlier call with this name. If no result is stored, Once calls the function `read` and
-// stores its result, unless it returns an error. Callers must not change the result, because several callers can get the
-// same result.
-func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
+// Once returns the result of an earlier call with this name for the same page. If no result is stored, Once calls the function
+// `read` and stores its result, unless it returns an error. If the context has no Glance, Once only calls read. Callers must not change
+// the result, because several callers can get the same result.
+func Once[T any](ctx context.Context, name string, read func() (T, error)) (is T, err error) {
+	g := Of(ctx)
+	if g == nil {
+		return read()
+	}
 	g.mu.Lock()
 	a := g.known[name]
 	if a == nil {
@@ -67,25 +70,28 @@ func (g *Glance) Once(name string, read func() (any, error)) (any, error) {
 	g.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.read {
-		return a.is, nil
+	if a.is == nil {
+		is, err = read()
+		if err != nil {
+			return is, err
+		}
+		a.is = is
 	}
-	is, err := read()
-	a.is, a.read = is, err == nil
-	return is, err
+	return a.is.(T), nil
 }
 
-// Known returns the stored result of Once for a name; nil if no result is stored, or the read is in progress.
-func (g *Glance) Known(name string) any {
+// Known returns the stored result of Once for a name; zero if no result is stored, or the read is in progress.
+func Known[T any](ctx context.Context, name string) (is T) {
+	g := Of(ctx)
+	if g == nil {
+		return is
+	}
 	g.mu.Lock()
 	a := g.known[name]
 	g.mu.Unlock()
-	if a == nil || !a.mu.TryLock() {
-		return nil
+	if a != nil && a.mu.TryLock() {
+		defer a.mu.Unlock()
+		is, _ = a.is.(T)
 	}
-	defer a.mu.Unlock()
-	if !a.read {
-		return nil
-	}
-	return a.is
+	return is
 }

@@ -158,12 +158,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	}
 	isFull := func(s *saving) bool { return s.full }
 	if slices.ContainsFunc(left, isFull) && !w.over() {
-		t := time.NewTimer(rand.N(w.wait) + 1)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
+		store.Sleep(ctx, rand.N(w.wait)+1)
 		w.wait = min(2*w.wait, max(saveRoom/10, w.most))
 	}
 	over := ctx.Err() != nil || w.over()

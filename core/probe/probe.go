@@ -166,15 +166,8 @@ func (p *Probe) Pass(ctx context.Context) error {
 			defer func() { <-free }()
 			p.ask(ctx, apps[at.app], at)
 		})
-		if i == len(places)-1 {
+		if i == len(places)-1 || !store.Sleep(ctx, p.over/time.Duration(len(places))) {
 			break
-		}
-		wait := time.NewTimer(p.over / time.Duration(len(places)))
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			wait.Stop()
-			return nil
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -62,18 +63,31 @@ func (*listing) Recent(context.Context, store.Recent, store.RunPlace, int) ([]co
 }
 
 func (l *listing) store() *store.Store {
-	return &store.Store{Records: noRecords{}, Jobs: listed{listing: l}, Runs: l, Failed: l}
+	return &store.Store{Records: noRecords{}, Jobs: listed{listing: l}, Runs: l,
+		Failed: store.NewFailedJobs(&store.Store{Records: failedRecords{l: l}})}
 }
 
-func (l *listing) FailedJobs(context.Context) (map[core.JobID]time.Time, error) {
-	return maps.Clone(l.failed), nil
+// failedRecords are the records of the list of possibly failing jobs.
+type failedRecords struct {
+	noRecords
+	l *listing
 }
 
-func (l *listing) ForgetFailed(_ context.Context, jobs map[core.JobID]time.Time) error {
-	for job := range jobs {
-		delete(l.failed, job)
+func (f failedRecords) List(_ context.Context, kind, _, _ string, _ int) (list []store.Record, err error) {
+	for job, at := range f.l.failed {
+		list = append(list, store.Record{Key: store.Key{Kind: kind, Name: store.JobName(job)}, V: core.Millis(at)})
 	}
-	return nil
+	return list, nil
+}
+
+func (f failedRecords) Write(_ context.Context, groups ...store.Group) []error {
+	errs := make([]error, len(groups))
+	for i := range groups {
+		var job int
+		job, errs[i] = strconv.Atoi(groups[i].Writes[0].Name)
+		delete(f.l.failed, core.JobID(job))
+	}
+	return errs
 }
 
 func runOf(job core.JobID, at time.Time, state core.State) core.Run {

@@ -325,7 +325,7 @@ const settledFor = 10 * time.Minute
 
 // mayFail reads the last runs only of jobs that the store lists as possibly failing, and of at most budget.FailingRead of them.
 func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, error) {
-	failed, err := q.store.Failed.FailedJobs(ctx)
+	failed, err := q.store.Failed.List(ctx)
 	if err != nil {
 		return nil, core.Retryable(err)
 	}
@@ -346,7 +346,7 @@ func (q *Queries) mayFail(ctx context.Context, jobs []core.JobID) (*standing, er
 	if err != nil {
 		return nil, err
 	}
-	_ = q.store.Failed.ForgetFailed(ctx, recovered) // on an error, the next page repeats it
+	_ = q.store.Failed.Forget(ctx, recovered) // on an error, the next page repeats it
 	return s, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/tickring/tickring/store"
 )
 
 // Invoked returns o with the defaults of a ticker that lives for one function invocation. Such a ticker shares the partitions
@@ -215,13 +217,7 @@ func (b *Beats) untilPhase(now time.Time) time.Duration {
 
 // lasts waits for d and reports whether ctx lasted that long.
 func lasts(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		end, ok := ctx.Deadline()
-		return ctx.Err() == nil && (!ok || time.Now().Before(end))
-	case <-ctx.Done():
-		return false
-	}
+	slept := store.Sleep(ctx, d)
+	end, ok := ctx.Deadline()
+	return slept && ctx.Err() == nil && (!ok || time.Now().Before(end))
 }

@@ -40,6 +40,7 @@ var layers = [][]string{
 		"core/report", "core/rotate", "core/access"},
 	{"core/query", "core/postrun", "core/notification", "core/probe"},
 	{"core/finish"},
+	{"internal/items"},
 	{"store"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},

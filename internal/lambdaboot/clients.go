@@ -16,7 +16,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/internal/items"
 )
 
 // Clients has the settings for how the functions call AWS. A zero field means its default.
@@ -60,7 +60,7 @@ func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 	others.HTTPClient = client
 	store.HTTPClient = &timed{c, client}
 	store.Retryer = c.retryer
-	store.APIOptions = append(store.APIOptions, dynamo.Sure)
+	store.APIOptions = append(store.APIOptions, items.Sure)
 	return store, others
 }
 

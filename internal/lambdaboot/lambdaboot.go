@@ -32,6 +32,7 @@ import (
 	"github.com/tickring/tickring/core/notification"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/internal/oidc"
 	"github.com/tickring/tickring/internal/ratelog"
 	"github.com/tickring/tickring/internal/safedial"
@@ -384,7 +385,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *dynamo.Store, 
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
 	stored, sdk := Clients{}.Of(sdk)
-	stored.APIOptions = append(stored.APIOptions, dynamo.Throttled(c.Metrics.counter(TableThrottles)))
+	stored.APIOptions = append(stored.APIOptions, items.Throttled(c.Metrics.counter(TableThrottles)))
 	var s *dynamo.Store
 	if c.Params != (Params{}) {
 		c.secrets(ssm.NewFromConfig(sdk), func(ctx context.Context) (bool, error) { return s.Blank(ctx) })

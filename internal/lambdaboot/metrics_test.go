@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/internal/rejectlog"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
-	"github.com/tickring/tickring/store/dynamo"
 )
 
 // TestMetrics: a line has CloudWatch's format for metrics. Each event that a user must handle also counts in the metric of its alarm.
@@ -119,7 +119,7 @@ func TestThrottledRequestsAreCounted(t *testing.T) {
 	n := 0
 	plain, _ := c.clients(Clients{Attempts: 1})
 	db := dynamodb.New(plain.Options(), func(o *dynamodb.Options) {
-		o.APIOptions = append(o.APIOptions, dynamo.Throttled(func() { n++ }))
+		o.APIOptions = append(o.APIOptions, items.Throttled(func() { n++ }))
 	})
 	get := func() error {
 		_, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: new("t"), Key: map[string]types.AttributeValue{}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/secretbox"
+	"github.com/tickring/tickring/store"
 )
 
 // parameters holds the SSM methods in use.
@@ -97,7 +98,7 @@ func (s *secret) get(ctx context.Context) (string, error) {
 		if s.err != nil && !passing(s.err) && time.Now().Before(s.next) {
 			return "", s.err
 		}
-		if !sleepUntil(ctx, s.next) {
+		if !store.Sleep(ctx, time.Until(s.next)) || ctx.Err() != nil {
 			return "", errors.Join(s.err, fmt.Errorf("read the parameter %s: %w", s.name, ctx.Err()))
 		}
 		value, err := s.ask(ctx)
@@ -145,15 +146,4 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 func passing(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrThrottled) ||
 		retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
-}
-
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	t := time.NewTimer(time.Until(at))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
 }

@@ -325,16 +325,7 @@ func (c *Commands) over(job core.JobID, l *line) bool {
 }
 
 // wait waits before a retry; false: there must be no retry.
-func (c *Commands) wait() bool {
-	t := time.NewTimer(c.o.Again)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-c.taking.Done():
-		return false
-	}
-}
+func (c *Commands) wait() bool { return store.Sleep(c.taking, c.o.Again) }
 
 // next executes the next run of a job to its end; false: no run is available now.
 func (c *Commands) next(job core.JobID, l *line) (worked bool, err error) {

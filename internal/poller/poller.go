@@ -63,7 +63,7 @@ func (in *Poller) Run(receive, handle context.Context) {
 				return
 			}
 			in.Log.Error("receive failed", "err", err)
-			sleep(receive, time.Second)
+			store.Sleep(receive, time.Second)
 			continue
 		}
 		batches.Go(func() {
@@ -119,14 +119,5 @@ func (in *Poller) back(ctx context.Context, d []store.Delivery, at time.Time) {
 		if err != nil {
 			in.Log.Warn("message not released: it is redelivered when its visibility timeout ends", "err", err)
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
 	}
 }

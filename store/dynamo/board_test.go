@@ -131,7 +131,7 @@ func TestFailedJobsAreListed(t *testing.T) {
 	ok(t, s.CreateRuns(ctx, []core.Run{born})...)
 	listed := func(want ...core.JobID) map[core.JobID]time.Time {
 		t.Helper()
-		found, err := s.FailedJobs(ctx)
+		found, err := s.Failed.List(ctx)
 		if got := slices.Sorted(maps.Keys(found)); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%v, %v", got, err)
 		}
@@ -149,7 +149,7 @@ func TestFailedJobsAreListed(t *testing.T) {
 	if u := f.db.Units(); u.Write != 1 {
 		t.Errorf("a second failure writes %v units", u.Write)
 	}
-	ok(t, s.ForgetFailed(ctx, found))
+	ok(t, s.Failed.Forget(ctx, found))
 	listed(4, 5)
 	open := oneRun(core.PlannedRun(6, core.InstantOf(base)))
 	ok(t, s.CreateRuns(ctx, []core.Run{open})...)
@@ -182,7 +182,7 @@ func TestFailuresOfOneReportAreListed(t *testing.T) {
 	f.db.Allow = func(_ context.Context, action, on string) bool { return iampolicy.Callback.Allows(action, on) }
 	ok(t, s.ChangeRuns(ctx, ends)...)
 	f.db.Allow = nil
-	if found, err := s.FailedJobs(ctx); err != nil || len(found) != 2 {
+	if found, err := s.Failed.List(ctx); err != nil || len(found) != 2 {
 		t.Errorf("%v, %v", found, err)
 	}
 }

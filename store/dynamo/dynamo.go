@@ -7,29 +7,17 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/store"
 )
 
-type DynamoDB interface {
-	BatchExecuteStatement(context.Context, *dynamodb.BatchExecuteStatementInput,
-		...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error)
-	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
-	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
-	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
-	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
-	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
-	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput,
-		...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-}
+type DynamoDB = items.DynamoDB
 
 type SQS interface {
 	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput,
@@ -66,18 +54,12 @@ type Options struct {
 // Store implements the interfaces of package store. It stores times in whole milliseconds.
 type Store struct {
 	*store.Store
-	db  DynamoDB
-	sqs SQS
-	o   Options
+	store.Receiver // nil: Lambda receives messages, and the functions call ComeAgain and Done
 
-	defs   defs
-	failed sync.Map // when this process listed a core.JobID as possibly failing
-}
-
-// queue implements store.Queue without a Receiver: Lambda receives messages, and the functions call ComeAgain and Done.
-type queue struct {
-	*Store
-	store.Receiver
+	db   items.Client
+	sqs  SQS
+	o    Options
+	defs defs
 }
 
 // New returns a store. Its error names the first field of o.Names that is empty.
@@ -99,10 +81,12 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}}
-	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: queue{Store: s}, Box: o.Secrets, Now: o.Now, Keep: s.keep,
-		KeepJournals: keepJournals, ByJournal: true, Shared: true, Newest: s.Newest, Failed: s, Defs: jobs{s}, Close: func() error { return nil },
+	s := &Store{db: items.Client{DB: db, Keys: []string{"id", "part", "job", "run", "of", "key"}, Insist: o.Insist}, sqs: queues, o: o,
+		defs: defs{is: map[core.JobID]known{}}}
+	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
+		KeepJournals: keepJournals, ByJournal: true, Shared: true, Newest: s.Newest, Defs: jobs{s}, Close: func() error { return nil },
 		// DynamoDB removes expired items by itself.
 		Sweep: func(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) { return 0, nil }}
+	s.Failed = store.NewFailedJobs(s.Store)
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -31,14 +32,17 @@ const messageLife = 15 * 24 * time.Hour
 
 // learn reads the definitions of jobs that are not known, together.
 func (s *Store) learn(ctx context.Context, ids []core.JobID) {
-	unknown := s.defs.unknown(ids)
+	unknown := slices.DeleteFunc(slices.Clone(ids), func(job core.JobID) bool {
+		_, is := s.defs.of(job)
+		return is
+	})
 	if len(unknown) == 0 {
 		return
 	}
 	found, err := jobs{s}.Get(ctx, store.Whole, unknown)
 	for _, job := range unknown {
 		if _, is := found[job]; !is && err == nil {
-			s.defs.note(job, known{}) // deleted: do not read it again
+			s.defs.note(job, store.Value[core.Def]{}, 0) // deleted: do not read it again
 		}
 	}
 }
@@ -48,8 +52,8 @@ func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 	s.learn(ctx, jobs)
 	list := make([]time.Duration, len(jobs))
 	for i, job := range jobs {
-		if k, _ := s.defs.of(job); k.days >= 0 {
-			list[i] = max(core.Keep{Days: k.days}.For(), messageLife)
+		if def, _ := s.defs.of(job); def.Is.Keep.Days >= 0 {
+			list[i] = max(def.Is.Keep.For(), messageLife)
 		}
 	}
 	return list
@@ -63,19 +67,23 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	return 0
 }
 
-// letGo also sets the expiry of everything that belongs to runs that have ended for good: long texts, earlier attempts,
-// shards of a broadcast, and keys. runs are as they were while open. It runs after the end is stored, because a run whose
-// end was rejected may stay open. If letGo does not run, the items stay, which is harmless.
-func (s *Store) letGo(ctx context.Context, runs []core.Run) {
-	var list []write
+// letGo also sets the expiry of everything that belongs to runs that have ended for good by writes that were made: long texts, earlier
+// attempts, shards of a broadcast, and keys. It runs after the end is stored, because a run whose end was rejected may stay open. If
+// letGo does not run, the items stay, which is harmless.
+func (s *Store) letGo(ctx context.Context, puts []store.RunPut, errs []error) {
+	var list []items.Write
 	var keyed []core.Run
-	for i := range runs {
-		if runs[i].Shard.Of != 0 { // its broadcast needs it and sets its expiry
-			continue
+	for i := range puts {
+		c := puts[i].Change
+		if errs[i] != nil || c == nil || !c.Ends() || c.GoesOn() || c.Seen == nil || c.Seen.Shard.Of != 0 {
+			continue // the broadcast of a shard needs it, and sets its expiry
 		}
-		for _, r := range slices.Concat(s.earlier(ctx, &runs[i]), s.shards(ctx, &runs[i]), runs[i:i+1]) {
-			at := s.expiry(ctx, r.ID.Job())
-			if r.ID != runs[i].ID && at != 0 {
+		last, at := *c.Seen, s.expiry(ctx, c.ID.Job())
+		if hasRest(&c.To) { // its long texts got their expiry together with its end
+			last.Params, last.Tries = nil, nil
+		}
+		for _, r := range append(s.others(ctx, &last), last) {
+			if r.ID != last.ID && at != 0 {
 				list = append(list, s.expire(runKey(r.ID), at))
 			}
 			if hasRest(&r) && at != 0 {
@@ -86,43 +94,33 @@ func (s *Store) letGo(ctx context.Context, runs []core.Run) {
 			}
 		}
 	}
-	s.execute(ctx, list)
+	s.db.Execute(ctx, list)
 	store.AtOnce(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
 }
 
 // expire sets the expiry of an item of the runs table.
-func (s *Store) expire(key item, at int64) write {
-	e := &expr{}
-	e.set("expires", number(at))
-	return e.to(updateItem, s.o.Names.Runs, key)
+func (s *Store) expire(key item, at int64) items.Write {
+	return (&items.Expr{}).Put("expires", items.Number(at)).To(items.Update, s.o.Names.Runs, key)
 }
 
-// earlier are the attempts before a run, as far as they can be read.
-func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
-	var list []core.Run
-	for id := r.First; id != 0 && id != r.ID && len(list) <= core.MaxRetries; {
-		found, _, _ := store.Split(runs{s}.Get(ctx, []core.RunID{id}))
-		one := found[id]
-		if one == nil || one.State.Open() {
-			break
-		}
-		list, id = append(list, *one), one.Then
-	}
-	return list
-}
-
-// shards are all attempts of the shards of a broadcast that has ended, as far as they can be read.
-func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
+// others are the attempts before a run that has ended, and all attempts of the shards of a broadcast, as far as they can be read.
+func (s *Store) others(ctx context.Context, r *core.Run) (list []core.Run) {
 	var ids []core.RunID
-	for i := 0; whole.IsBroadcast() && i < whole.Shard.Total; i++ {
-		ids = append(ids, whole.Shard.IDOf(i))
+	if r.First != 0 && r.First != r.ID {
+		ids = append(ids, r.First)
+	}
+	for i := 0; r.IsBroadcast() && i < r.Shard.Total; i++ {
+		ids = append(ids, r.Shard.IDOf(i))
 	}
 	for try := 0; len(ids) > 0 && try <= core.MaxRetries; try++ {
 		found, _, _ := store.Split(runs{s}.Get(ctx, ids))
-		ids = ids[:0]
-		for _, r := range found {
-			if list = append(list, *r); r.Then != 0 {
-				ids = append(ids, r.Then)
+		ids = nil
+		for _, one := range found {
+			if one.Shard.Of == 0 && one.State.Open() {
+				continue
+			}
+			if list = append(list, *one); one.Then != 0 && one.Then != r.ID {
+				ids = append(ids, one.Then)
 			}
 		}
 	}
@@ -131,8 +129,7 @@ func (s *Store) shards(ctx context.Context, whole *core.Run) (list []core.Run) {
 
 // letKeyGo sets the latest expiry of the key of an ended run, even if the run itself is kept forever.
 func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
-	e := equal("v", number(r.ID)) // the key may belong to another run by then
 	at := cmp.Or(s.expiry(ctx, r.ID.Job()), s.o.Now().Add(core.Keep{}.For()).Unix())
-	e.set("expires", number(at))
-	_ = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
+	e := items.Equal("v", items.Number(r.ID)).Put("expires", items.Number(at)) // the key may belong to another run by then
+	_ = s.db.Transact(ctx, e.To(items.Update, s.o.Names.State, recordKey(store.IdempotencyKey(r.ID.Job(), r.Key))))
 }

@@ -14,13 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
-func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
-func number[N ~int | ~int32 | ~int64 | ~uint32](v N) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(v), 10)}
-}
+// item is a stored item or its key.
+type item = items.Item
 
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
@@ -33,11 +32,11 @@ func jsonText(v any) string {
 // Keys of the jobs table: id and part.
 
 func schedKey(id core.JobID) item {
-	return item{"id": text("job#" + id.String()), "part": text("sched")}
+	return item{"id": items.Text("job#" + id.String()), "part": items.Text("sched")}
 }
 
 func entryKey(d core.DueItem) item {
-	return item{"id": text("entry#" + d.Job.String()), "part": text(planKey(d) + "#" + strconv.Itoa(d.Partition))}
+	return item{"id": items.Text("entry#" + d.Job.String()), "part": items.Text(planKey(d) + "#" + strconv.Itoa(d.Partition))}
 }
 
 // planKey is the sort key of the due index: the text orders as DueItem.Less.
@@ -54,7 +53,7 @@ func parsePlanKey(k string, partition int) (core.DueItem, error) {
 // fields returns the fields of a struct under their names, without zero fields. Times are in milliseconds.
 func fields(v any) item {
 	it, err := attributevalue.MarshalMapWithOptions(v, func(o *attributevalue.EncoderOptions) {
-		o.EncodeTime = func(t time.Time) (types.AttributeValue, error) { return number(core.Millis(t)), nil }
+		o.EncodeTime = func(t time.Time) (types.AttributeValue, error) { return items.Number(core.Millis(t)), nil }
 	})
 	if err != nil {
 		panic(fmt.Sprintf("our own types are items: %v", err)) // texts, numbers and truths are in them
@@ -111,7 +110,7 @@ func encodeSched(s *core.Sched, defRev int64) item {
 	v.Sched.Partition = 0
 	it := fields(v)
 	maps.Copy(it, schedKey(s.ID))
-	it["partition"] = number(s.Partition)
+	it["partition"] = items.Number(s.Partition)
 	return it
 }
 
@@ -150,8 +149,10 @@ func (s *Store) writeDef(d *core.Def, rev, was int64) (store.Write, error) {
 // Keys of the runs table: job and run. The long texts of a run are stored under the negative of its ID, so that a claim
 // and a close write one unit.
 
-func runKey(id core.RunID) item  { return item{"job": number(id.Job()), "run": number(id)} }
-func restKey(id core.RunID) item { return item{"job": number(id.Job()), "run": number(-id)} }
+func runKey(id core.RunID) item { return item{"job": items.Number(id.Job()), "run": items.Number(id)} }
+func restKey(id core.RunID) item {
+	return item{"job": items.Number(id.Job()), "run": items.Number(-id)}
+}
 
 // inline is how many bytes of a text stay on the run's own item.
 const inline = 300
@@ -204,7 +205,7 @@ func attributes(r *core.Run) item {
 	}
 	it := fields(v)
 	if r.Params != nil {
-		it["Params"] = text(*r.Params) // an empty text replaces the params of the job
+		it["Params"] = items.Text(*r.Params) // an empty text replaces the params of the job
 	}
 	return it
 }
@@ -224,9 +225,9 @@ func encodeRun(r *core.Run, expires int64) (it, rest item) {
 		}
 	}
 	if expires != 0 {
-		it["expires"] = number(expires)
+		it["expires"] = items.Number(expires)
 		if rest != nil {
-			rest["expires"] = number(expires)
+			rest["expires"] = items.Number(expires)
 		}
 	}
 	return it, rest
@@ -234,7 +235,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item) {
 
 // decodeRun decodes a run; rest reports that decodeRest must add its long texts. If only the ID can be read, r has it.
 func decodeRun(it item) (r core.Run, rest bool, err error) {
-	id, err := intOf(it, "run")
+	id, err := items.IntOf(it, "run")
 	v := runItem{}
 	if err == nil {
 		err = v.read(it)
@@ -273,4 +274,4 @@ func decodeRest(it item, r *core.Run) error {
 
 // Keys of the state table: of (the list) and key.
 
-func stateKey(of, key string) item { return item{"of": text(of), "key": text(key)} }
+func stateKey(of, key string) item { return item{"of": items.Text(of), "key": items.Text(key)} }

@@ -5,18 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -48,12 +46,13 @@ func (s jobs) Get(ctx context.Context, part store.Part, ids []core.JobID) (map[c
 	return found, err
 }
 
-func keysOf[ID, K any](ids []ID, key func(ID) K) []K {
-	keys := make([]K, len(ids))
-	for i, id := range ids {
-		keys[i] = key(id)
+// each returns the result of a function for each value of a list.
+func each[T, R any](list []T, of func(T) R) []R {
+	results := make([]R, len(list))
+	for i, v := range list {
+		results[i] = of(v)
 	}
-	return keys
+	return results
 }
 
 // readJobs reads jobs. It always reads the sched item, which names the revision of the definition; a cached definition of that
@@ -64,62 +63,56 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 	if err != nil {
 		return nil, err
 	}
-	defs := make(map[store.Key]store.Record, len(found))
+	defs := make(map[core.JobID]store.Value[core.Def], len(found))
 	for id := range found {
-		def, _ := s.defs.of(id)
-		defs[defKey(id)] = def.Record
+		defs[id], _ = s.defs.of(id)
 	}
 	for _, as := range []context.Context{glance.First(ctx), ctx} {
-		var differ []store.Key
+		var differ []core.JobID
 		for _, id := range ids {
-			j, is := found[id]
-			if d := defs[defKey(id)]; is && j.Err == nil && (d.Err != nil || d.V != j.defRev) {
-				differ = append(differ, defKey(id))
+			if j, is := found[id]; is && j.Err == nil && defs[id].V != j.defRev {
+				differ = append(differ, id)
 			}
 		}
-		read, err := s.records(as, differ)
+		read, err := s.records(as, each(differ, defKey))
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(defs, read)
-	}
-	for id, j := range found {
-		if j.Is.Def.ID = id; j.Err == nil {
-			j.Err = s.define(j.Is, defs[defKey(id)], j.defRev)
-			found[id] = j
+		for _, id := range differ {
+			if r, is := read[defKey(id)]; is {
+				defs[id] = store.JobDefs.Value(&r, s.o.Secrets)
+				s.defs.note(id, defs[id], len(r.Body))
+			}
 		}
 	}
+	for id, j := range found {
+		switch d := defs[id]; {
+		case j.Err != nil:
+		case d.V != j.defRev:
+			j.Err = core.ErrThrottled // a change came between the two reads: read again
+		default:
+			if j.Err = d.Err; d.Usable() == nil {
+				j.Is.Def = d.Is
+			}
+		}
+		j.Is.Def.ID = id
+		found[id] = j
+	}
 	return found, nil
-}
-
-// define adds its definition to a job, whose sched item names a revision.
-func (s *Store) define(j *core.Job, def store.Record, rev int64) error {
-	switch {
-	case def.Err != nil:
-		return def.Err
-	case def.V != rev:
-		return core.ErrThrottled // a change came between the two reads: read again
-	}
-	d := store.JobDefs.Value(&def, s.o.Secrets)
-	if d.Usable() == nil {
-		s.defs.note(j.Def.ID, known{def, d.Is.Keep.Days})
-		j.Def = d.Is
-	}
-	return d.Err
 }
 
 // readScheds reads jobs without their definitions.
 func (s *Store) readScheds(ctx context.Context, ids []core.JobID) (map[core.JobID]storedJob, error) {
 	read := make(map[core.JobID]storedJob, len(ids))
-	unread, err := s.get(ctx, s.o.Names.Jobs, keysOf(ids, schedKey), func(it item) error {
-		id, err := jobOf(stringOf(it, "id"))
+	unread, err := s.db.Get(ctx, s.o.Names.Jobs, each(ids, schedKey), func(it item) error {
+		id, err := jobOf(items.TextOf(it, "id"))
 		if err == nil {
 			read[id] = decodeSched(it)
 			read[id].Is.Sched.ID = id
 		}
 		return err
 	})
-	for i := range unread {
+	for _, i := range unread {
 		read[ids[i]] = unreadJob(ids[i], core.ErrThrottled)
 	}
 	return read, err
@@ -136,9 +129,6 @@ func (s jobs) Named(ctx context.Context, app string, names []string) (map[string
 			keys = append(keys, store.Key{Kind: namesOf(app), Name: n})
 		}
 	}
-	if len(keys) == 0 {
-		return found, nil
-	}
 	records, err := s.Store.Get(ctx, keys...)
 	for key, r := range records {
 		found[key.Name], err = core.JobID(r.V), cmp.Or(err, r.Err)
@@ -146,24 +136,9 @@ func (s jobs) Named(ctx context.Context, app string, names []string) (map[string
 	return found, err
 }
 
-func stringOf(it item, name string) string {
-	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
-		return v.Value
-	}
-	return ""
-}
-
-func intOf(it item, name string) (int64, error) {
-	v, ok := it[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0, fmt.Errorf("an item has no number %q", name)
-	}
-	return strconv.ParseInt(v.Value, 10, 64)
-}
-
 func (s jobs) List(ctx context.Context, app string, after core.JobID, limit int) (list []gotJob, next core.JobID, err error) {
 	if glance.Of(ctx) != nil {
-		b, err := s.boardOf(ctx)
+		b, err := glance.Once(ctx, "board", func() (*board, error) { return s.readBoard(ctx) })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -239,21 +214,12 @@ func (s *Store) allJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]g
 
 // Numbers adds to a counter. The one of job IDs is the counter of job 0.
 func (s jobs) Numbers(ctx context.Context, job core.JobID, n int) (first int64, err error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("job#"+job.String(), "number"),
-		UpdateExpression: aws.String("ADD #n :n"), ExpressionAttributeNames: map[string]string{"#n": "n"},
-		ExpressionAttributeValues: item{":n": number(n)}, ReturnValues: types.ReturnValueUpdatedNew})
-	if err != nil {
-		return 0, answer("table "+s.o.Names.State, err)
-	}
-	last, err := intOf(out.Attributes, "n")
+	last, err := s.db.Add(ctx, s.o.Names.State, stateKey("job#"+job.String(), "number"), "n", n)
 	return last - int64(n) + 1, err
 }
 
 // Due lags slightly behind the writes.
-func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) (list []core.DueItem, err error) {
+func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	from := "0"
 	if after != (core.DueItem{}) {
 		from = planKey(after) + "#" // the next text after it
@@ -262,21 +228,15 @@ func (s jobs) Due(ctx context.Context, partition int, upTo core.Instant, after c
 	if from >= to {
 		return nil, ctx.Err()
 	}
-	e := equal("partition", number(partition))
-	e.any(where("planAt", "BETWEEN", text(from), text(to)))
-	in := s.dueIndex(e)
-	in.Limit = aws.Int32(int32(limit))
-	err = s.query(ctx, in, func(it item) (bool, error) {
-		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
-		list = append(list, d)
-		return len(list) < limit, err
+	e := items.Equal("partition", items.Number(partition)).And(items.Where("planAt", "BETWEEN", items.Text(from), items.Text(to)))
+	return items.List(ctx, &s.db, s.dueIndex(e), limit, func(it item) (core.DueItem, error) {
+		return parsePlanKey(items.TextOf(it, "planAt"), partition)
 	})
-	return list, err
 }
 
 // dueIndex returns a query of the due index, which has no strong reads.
-func (s *Store) dueIndex(e *expr) *dynamodb.QueryInput {
-	in := e.query(s.o.Names.Jobs)
+func (s *Store) dueIndex(e *items.Expr) *dynamodb.QueryInput {
+	in := e.Query(s.o.Names.Jobs)
 	in.IndexName, in.ConsistentRead = aws.String("due"), nil
 	return in
 }
@@ -285,17 +245,14 @@ func (s jobs) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, erro
 	if b := shownBoard(ctx); b.entries != nil {
 		return b.entries[job], nil
 	}
-	var list []core.DueItem
-	err := s.query(ctx, equal("id", text("entry#"+job.String())).query(s.o.Names.Jobs), func(it item) (bool, error) {
-		p, err := intOf(it, "partition")
+	in := items.Equal("id", items.Text("entry#"+job.String())).Query(s.o.Names.Jobs)
+	return items.List(ctx, &s.db, in, 0, func(it item) (core.DueItem, error) {
+		p, err := items.IntOf(it, "partition")
 		if err != nil {
-			return false, err
+			return core.DueItem{}, err
 		}
-		d, err := parsePlanKey(stringOf(it, "planAt"), int(p))
-		list = append(list, d)
-		return true, err
+		return parsePlanKey(items.TextOf(it, "planAt"), int(p))
 	})
-	return list, err
 }
 
 // ListDefinitions implements store.Definitions.
@@ -304,7 +261,7 @@ func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) 
 	if err != nil {
 		return nil, 0, err
 	}
-	found, err := s.records(ctx, keysOf(ids, defKey))
+	found, err := s.records(ctx, each(ids, defKey))
 	for _, id := range ids {
 		if r, is := found[defKey(id)]; is {
 			list, err = append(list, r), cmp.Or(err, r.Err)
@@ -313,64 +270,48 @@ func (s jobs) ListDefinitions(ctx context.Context, after core.JobID, limit int) 
 	return list, next, err
 }
 
-// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
-func (s *Store) Blank(ctx context.Context) (bool, error) {
-	for _, kind := range []string{store.KindApp, "channel"} {
-		if found, err := s.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// known is a definition as stored under a revision. A revision's definition never changes, so it is valid while the sched
-// item names that revision.
-type known struct {
-	store.Record     // V is the revision, 0 if the job does not exist; each reader decodes its own copy
-	days         int // number of days to keep its runs
-}
-
 const (
 	knownSize = 200      // of a definition, beside its body, in bytes
 	mostKnown = 32 << 20 // that are remembered together
 )
 
-// defs caches definitions. It does not decide which one is in force: the sched item does, which is read for each run.
+// defs caches definitions. It does not decide which one is in force: the sched item does, which is read for each run. A revision's
+// definition never changes, so it is valid while the sched item names that revision.
 type defs struct {
 	mu   sync.Mutex
 	is   map[core.JobID]known
 	size int
 }
 
-func (d *defs) of(job core.JobID) (known, bool) {
+type known struct {
+	store.Value[core.Def] // V is the revision, 0 if the job does not exist
+	size                  int
+}
+
+func (d *defs) of(job core.JobID) (def store.Value[core.Def], is bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k, is := d.is[job]
-	return k, is
+	return k.Value, is
 }
 
-// unknown returns the jobs whose definitions are not cached.
-func (d *defs) unknown(jobs []core.JobID) (list []core.JobID) {
-	for _, job := range jobs {
-		if _, is := d.of(job); !is {
-			list = append(list, job)
-		}
+// note caches a definition if it is usable. Callers must not change it from then on.
+func (d *defs) note(job core.JobID, def store.Value[core.Def], body int) {
+	if def.Usable() != nil {
+		return
 	}
-	return list
-}
-
-func (d *defs) note(job core.JobID, k known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(job)
+	size := body + knownSize
 	for other := range d.is { // any of them: the next read restores it
-		if d.size+len(k.Body)+knownSize <= mostKnown {
+		if d.size+size <= mostKnown {
 			break
 		}
 		d.drop(other)
 	}
-	d.is[job] = k
-	d.size += len(k.Body) + knownSize
+	d.is[job] = known{def, size}
+	d.size += size
 }
 
 func (d *defs) forget(job core.JobID) {
@@ -380,8 +321,6 @@ func (d *defs) forget(job core.JobID) {
 }
 
 func (d *defs) drop(job core.JobID) {
-	if k, is := d.is[job]; is {
-		d.size -= len(k.Body) + knownSize
-		delete(d.is, job)
-	}
+	d.size -= d.is[job].size
+	delete(d.is, job)
 }

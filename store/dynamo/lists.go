@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -25,114 +27,103 @@ const msPerMinute = 60_000
 // Recent implements store.Runs. It reads the journals of the last week, newest first. They name the runs that
 // were claimed, queued or closed unclaimed in a minute, so runs need no index. A run that waits for its time is
 // missing. After mostRecent requests it returns the runs it found, perhaps none, and where to continue; it finishes the
-// journals of a minute that it started.
+// journals of a minute that it started. The position is in the runs of a minute as its journals name them then. Journals that come
+// later can move it, so a run may be listed twice.
 func (s runs) Recent(ctx context.Context, of store.Recent, from store.RunPlace, limit int) (
 	list []core.Run, next store.RunPlace, err error,
 ) {
-	now := s.o.Now().Unix() / 60
-	w := recentWalk{s: s.Store, app: of.App, limit: limit, from: now + 1}
-	if minute := (from.Before - 1) / msPerMinute; from.Before > 0 && minute <= w.from {
-		w.from, w.done = minute, int(from.Row)
+	first, done := s.o.Now().Unix()/60+1, 0
+	if minute := (from.Before - 1) / msPerMinute; from.Before > 0 && minute <= first {
+		first, done = minute, int(from.Row)
 	}
-	for hour := w.from / 60; w.next.Before == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
-		e := equal("of", text(store.KindJournals(hour*60)))
-		e.any(where("key", "<", text(strconv.FormatInt(min(w.from, hour*60+59), 10)+"/")))
-		read := 0
-		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
-			if read++; read%keysPerGet == 0 {
-				w.spent++
-			}
-			j, err := decodeJournal(it)
-			if err == nil && j.Key.Minute != w.minute {
-				err = w.take(ctx)
-				w.minute = j.Key.Minute
-			}
-			for _, e := range j.Entries {
-				w.named = append(w.named, e.Run)
-			}
-			return w.next.Before == 0, err
-		})
-		if err == nil {
-			err = w.take(ctx)
+	requests, moved := 0, false // moved: it has read runs, so that the next call starts at another place
+	enough := func() bool { return len(list) >= limit || requests >= mostRecent }
+	place := func(minute int64, row int) store.RunPlace {
+		return store.RunPlace{Before: (minute + 1) * msPerMinute, Row: int64(row)}
+	}
+	var failed error
+	for minute, ids := range s.minutes(ctx, first, &requests, &failed) {
+		if minute != first {
+			done = 0
 		}
-		if err != nil {
-			return nil, next, err
+		for i := done - done%items.KeysPerGet; i < len(ids); i += items.KeysPerGet {
+			if moved && enough() {
+				return list, place(minute, i), nil
+			}
+			moved, requests = true, requests+1
+			page, err := s.claimed(ctx, minute, ids[i:min(i+items.KeysPerGet, len(ids))])
+			if err != nil {
+				return nil, next, err
+			}
+			for k := range page {
+				switch r := &page[k]; {
+				case i+k < done:
+				case len(list) >= limit:
+					return list, place(minute, i+k), nil
+				case of.App == "" || r.App == of.App:
+					list = append(list, *r)
+				}
+			}
 		}
-		if w.spent++; w.next.Before == 0 && w.spent >= mostRecent {
-			w.stop(hour*60-1, 0)
+		if enough() {
+			return list, place(minute-1, 0), nil
 		}
 	}
-	return w.runs, w.next, nil
+	return list, next, failed
 }
 
-// recentWalk holds the runs that Recent has found; next is set when the call must return.
-type recentWalk struct {
-	s      *Store
-	app    string
-	limit  int
-	from   int64 // the first minute
-	done   int   // how many of its runs earlier calls returned
-	minute int64
-	named  []core.RunID // by the journals of the minute
-	spent  int          // requests
-	moved  bool         // has read runs, so that the next call starts at another place
-	runs   []core.Run
-	next   store.RunPlace
-}
-
-// stop ends the call before the run of a minute with an index, as its journals name them now. Journals that come later
-// can move the index, so a run may be listed twice.
-func (w *recentWalk) stop(minute int64, at int) {
-	w.next = store.RunPlace{Before: (minute + 1) * msPerMinute, Row: int64(at)}
-}
-
-// take adds the runs that the journals of a minute name. It reads a hundred at a time, the later scheduled times first, and
-// sorts each hundred by time.
-func (w *recentWalk) take(ctx context.Context) error {
-	ids, done := w.named, 0
-	if w.named = nil; w.next.Before != 0 || len(ids) == 0 {
-		return nil
-	}
-	if w.minute == w.from {
-		done = w.done
-	}
-	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Or(cmp.Compare(w.about(b), w.about(a)), cmp.Compare(b, a)) })
-	ids = slices.Compact(ids)
-	for i := done - done%keysPerGet; i < len(ids); i += keysPerGet {
-		if w.moved && (w.over() || w.spent >= mostRecent) {
-			w.stop(w.minute, i)
-			return nil
-		}
-		w.moved, w.spent = true, w.spent+1
-		list, err := w.s.claimed(ctx, w.minute, ids[i:min(i+keysPerGet, len(ids))])
-		if err != nil {
-			return err
-		}
-		for k := range list {
-			switch r := &list[k]; {
-			case i+k < done:
-			case w.over():
-				w.stop(w.minute, i+k)
-				return nil
-			case w.app == "" || r.App == w.app:
-				w.runs = append(w.runs, *r)
+// minutes reads the journals of the last week, and yields the minutes that have some, with the runs that they name: the newest minute
+// and, in a minute, the latest scheduled times first. After each hour, it yields the first minute of the hour without runs.
+func (s *Store) minutes(ctx context.Context, from int64, requests *int, failed *error) iter.Seq2[int64, []core.RunID] {
+	return func(yield func(int64, []core.RunID) bool) {
+		now := s.o.Now().Unix() / 60
+		for hour := from / 60; hour > now/60-mostHours && hour >= 0; hour-- {
+			var minute int64
+			var named []core.RunID
+			goesOn, read := true, 0
+			next := func() {
+				if goesOn && len(named) > 0 {
+					goesOn = yield(minute, latestFirst(minute, named))
+				}
+				named = nil
+			}
+			e := items.Equal("of", items.Text(store.KindJournals(hour*60))).
+				And(items.Where("key", "<", items.Text(strconv.FormatInt(min(from, hour*60+59), 10)+"/")))
+			*failed = s.db.Query(ctx, e.Newest(s.o.Names.State, items.KeysPerGet), func(it item) (bool, error) {
+				if read++; read%items.KeysPerGet == 0 {
+					*requests++
+				}
+				j, err := decodeJournal(it)
+				if err == nil && j.Key.Minute != minute {
+					next()
+					minute = j.Key.Minute
+				}
+				for _, e := range j.Entries {
+					named = append(named, e.Run)
+				}
+				return goesOn, err
+			})
+			if *failed != nil {
+				return
+			}
+			next()
+			if *requests++; !goesOn || !yield(hour*60, nil) {
+				return
 			}
 		}
 	}
-	if w.over() || w.spent >= mostRecent {
-		w.stop(w.minute-1, 0)
-	}
-	return nil
 }
 
-func (w *recentWalk) over() bool { return len(w.runs) >= w.limit }
-
-// about returns the scheduled time of a run, or the end of the minute if only the run itself has its time.
-func (w *recentWalk) about(id core.RunID) core.Instant {
-	if at, planned := id.Planned(); planned {
-		return at
+// latestFirst sorts the runs of a minute by their scheduled times. A run that has no such time in its ID comes first.
+func latestFirst(minute int64, ids []core.RunID) []core.RunID {
+	about := func(id core.RunID) core.Instant {
+		if at, planned := id.Planned(); planned {
+			return at
+		}
+		return core.Instant((minute + 1) * 60)
 	}
-	return core.Instant((w.minute + 1) * 60)
+	slices.SortFunc(ids, func(a, b core.RunID) int { return cmp.Or(cmp.Compare(about(b), about(a)), cmp.Compare(b, a)) })
+	return slices.Compact(ids)
 }
 
 // claimed reads the runs with these IDs and returns the runs that the journals of minute list, newest first.
@@ -180,9 +171,9 @@ func (s runs) Began(ctx context.Context, from, to core.Instant, behind core.JobI
 	of := map[core.JobID][]core.RunID{}
 	read := max(first-core.EndedWithin, 0) // a run without a claim counts in the minute of its end
 	for hour := read / 60; hour <= (end-1)/60; hour++ {
-		e := equal("of", text(store.KindJournals(hour*60)))
-		e.any(where("key", "BETWEEN", text(strconv.FormatInt(read, 10)+"."), text(strconv.FormatInt(end-1, 10)+"/")))
-		if err := s.query(ctx, e.query(s.o.Names.State), func(it item) (bool, error) {
+		e := items.Equal("of", items.Text(store.KindJournals(hour*60))).
+			And(items.Where("key", "BETWEEN", items.Text(strconv.FormatInt(read, 10)+"."), items.Text(strconv.FormatInt(end-1, 10)+"/")))
+		if err := s.db.Query(ctx, e.Query(s.o.Names.State), func(it item) (bool, error) {
 			j, err := decodeJournal(it)
 			for _, entry := range j.Entries {
 				job := entry.Run.Job()
@@ -257,7 +248,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 	store.AtOnce(len(errs), func(i int) {
 		var list []core.Run
 		if i == len(spans) {
-			errs[i] = s.getAll(ctx, s.o.Names.Runs, keysOf(alone, runKey), func(it item) error {
+			errs[i] = s.db.GetAll(ctx, s.o.Names.Runs, each(alone, runKey), func(it item) error {
 				r, _, err := decodeRun(it)
 				list = append(list, r)
 				return err
@@ -265,7 +256,7 @@ func (s *Store) beganOf(ctx context.Context, jobs []core.JobID, of map[core.JobI
 			give(list)
 			return
 		}
-		errs[i] = s.query(ctx, s.between(spans[i][0], spans[i][1]), func(it item) (bool, error) {
+		errs[i] = s.db.Query(ctx, s.between(spans[i][0], spans[i][1]), func(it item) (bool, error) {
 			r, _, err := decodeRun(it)
 			if list = append(list, r); len(list) == beganTold {
 				give(list)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -40,25 +41,22 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 	var apps []item
 	expires := s.o.Now().Add(keepPasses)
 	for k, part := range parts {
-		in := map[string]bool{}
-		for _, i := range part {
-			if app := puts[i].Create.Def.App; !in[app] {
-				in[app] = true
-				p.stored = append(p.stored, store.Record{Key: p.key(k, app), V: 1, Expires: expires})
-				apps = append(apps, stateKey(store.KindApp, app))
-			}
+		for _, i := range part { // jobs of one app have the same pass, which is written once
+			app := puts[i].Create.Def.App
+			p.stored = append(p.stored, store.Record{Key: p.key(k, app), V: 1, Expires: expires})
+			apps = append(apps, stateKey(store.KindApp, app))
 		}
 	}
 	if err := s.WriteAny(ctx, p.stored, false); err != nil {
 		return nil, err
 	}
-	return p, s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
-		app := stringOf(it, "key")
+	return p, s.db.GetAll(ctx, s.o.Names.State, apps, func(it item) error {
+		app := items.TextOf(it, "key")
 		if it["leaving"] == nil {
 			p.open[app] = true
 			return nil
 		}
-		until, err := intOf(it, "leaving")
+		until, err := items.IntOf(it, "leaving")
 		if err != nil || until >= core.Millis(s.o.Now()) {
 			return err
 		}
@@ -72,9 +70,8 @@ func (s *Store) enter(ctx context.Context, puts []store.JobPut, parts [][]int) (
 }
 
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
-	e := equal("leaving", number(until))
-	e.remove("leaving")
-	return s.transact(ctx, e.to(updateItem, s.o.Names.State, stateKey(store.KindApp, app)))
+	e := items.Equal("leaving", items.Number(until)).Put("leaving", nil)
+	return s.db.Transact(ctx, e.To(items.Update, s.o.Names.State, stateKey(store.KindApp, app)))
 }
 
 func deletesApp(w store.Write) bool { return w.Delete && w.Kind == store.KindApp }
@@ -82,10 +79,8 @@ func deletesApp(w store.Write) bool { return w.Delete && w.Kind == store.KindApp
 // deleteApp makes a group that deletes an app, after it has marked the app as being deleted until a time.
 func (s *Store) deleteApp(ctx context.Context, g *store.Group, w *store.Write) error {
 	until := core.Millis(s.o.Now().Add(leavingFor))
-	mark := condition(w)
-	mark.any(where("of", "exists"))
-	mark.set("leaving", number(until))
-	if err := s.transact(ctx, mark.to(updateItem, s.o.Names.State, recordKey(w.Key))); err != nil {
+	mark := condition(w).And(items.Where("of", "exists")).Put("leaving", items.Number(until))
+	if err := s.db.Transact(ctx, mark.To(items.Update, s.o.Names.State, recordKey(w.Key))); err != nil {
 		return err
 	}
 	err := s.deleteMarked(ctx, g, w.Name, until)
@@ -114,12 +109,16 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 	if err != nil {
 		return err
 	}
-	actions := append(s.changesOf(g.Changes), s.recordsOf(g.Writes, until)...)
-	for _, e := range found[name] {
-		if len(actions) == actionsPerTransact {
-			break // the other executors will expire without heartbeats
+	actions := s.recordsOf(g.Writes)
+	for k := range g.Writes {
+		if deletesApp(g.Writes[k]) {
+			actions[k].And(items.Has("leaving", items.Number(until)))
 		}
-		actions = append(actions, plain(deleteItem, s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
 	}
-	return s.transact(ctx, actions...)
+	actions = append(actions, s.recordsOf(s.changeWrites(g.Changes))...)
+	room := items.ActionsPerTransact - len(actions)
+	for _, e := range found[name][:min(room, len(found[name]))] { // the other executors will expire without heartbeats
+		actions = append(actions, items.Plain(items.Delete, s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
+	}
+	return s.db.Transact(ctx, actions...)
 }

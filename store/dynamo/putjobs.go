@@ -7,16 +7,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
-
-// changesOf returns the writes of change records: for the history of each job, and of its app.
-func (s *Store) changesOf(changes []core.Change) (list []write) {
-	for i := range changes {
-		list = append(list, s.recordsOf(s.changeWrites(&changes[i]), 0)...)
-	}
-	return list
-}
 
 // Put makes several creations in one transaction. An advance without a change record is one statement of 3 units (the item,
 // and its old and new place in the index), and entries without change records are plain writes. Everything else is a
@@ -44,27 +37,21 @@ func (s jobs) Put(ctx context.Context, puts []store.JobPut) []error {
 		if p := &puts[alone[k]]; p.Delete != nil {
 			errs[alone[k]] = s.deleteJob(ctx, p)
 		} else {
-			errs[alone[k]] = s.transact(ctx, append(s.changesOf(p.Changes), s.planned(p))...)
+			errs[alone[k]] = s.db.Transact(ctx, append(s.recordsOf(s.changeWrites(p.Changes)), s.planned(p))...)
 		}
 	})
-	planned := func(of []int) []write {
-		list := make([]write, len(of))
-		for k, i := range of {
-			list[k] = s.planned(&puts[i])
-		}
-		return list
-	}
-	for k, err := range s.execute(ctx, planned(move)) {
+	planned := func(i int) items.Write { return s.planned(&puts[i]) }
+	for k, err := range s.db.Execute(ctx, each(move, planned)) {
 		errs[move[k]] = err
 	}
-	for k, err := range s.batchWrite(ctx, s.o.Names.Jobs, planned(due)) {
+	for k, err := range s.db.BatchWrite(ctx, s.o.Names.Jobs, each(due, planned)) {
 		errs[due[k]] = err
 	}
 	return errs
 }
 
 // planned makes an advance, or adds or removes an entry of the due index.
-func (s *Store) planned(p *store.JobPut) write {
+func (s *Store) planned(p *store.JobPut) items.Write {
 	switch {
 	case p.Advance != nil:
 		return s.advance(p.Advance)
@@ -74,66 +61,60 @@ func (s *Store) planned(p *store.JobPut) write {
 	return s.leaveDue(*p.Leave)
 }
 
-func (s *Store) advance(a *core.Advance) write {
-	w := &expr{}
-	w.equals("Rev", attr(a.Rev))
-	w.equals("Next", attr(a.Next))
-	w.equals("Tail", attr(a.Tail))
-	w.put("Next", attr(a.NewNext))
-	w.put("Seq", attr(a.NewSeq))
-	w.put("Tail", attr(a.NewTail))
-	w.put("PlanAt", attr(a.NewPlanAt))
-	w.set("planAt", text(schedKeyAt(a.NewPlanAt, a.Job)))
-	w.set("partition", number(a.NewPartition))
-	w.put("PlanError", attr(a.PlanError))
+func (s *Store) advance(a *core.Advance) items.Write {
+	w := items.Equal("Rev", attr(a.Rev)).And(items.Has("Next", attr(a.Next))).And(items.Has("Tail", attr(a.Tail)))
+	w.Put("Next", attr(a.NewNext))
+	w.Put("Seq", attr(a.NewSeq))
+	w.Put("Tail", attr(a.NewTail))
+	w.Put("PlanAt", attr(a.NewPlanAt))
+	w.Put("planAt", items.Text(schedKeyAt(a.NewPlanAt, a.Job)))
+	w.Put("partition", items.Number(a.NewPartition))
+	w.Put("PlanError", attr(a.PlanError))
 	if a.NewCompared != 0 {
-		w.set("Compared", number(a.NewCompared))
+		w.Put("Compared", items.Number(a.NewCompared))
 	}
 	if a.NewState != "" {
-		w.set("State", attr(a.NewState))
+		w.Put("State", attr(a.NewState))
 	}
 	if a.NewRev != 0 {
-		w.set("Rev", number(a.NewRev))
-		w.put("RevAt", attr(core.Millis(a.NewRevAt)))
-		w.remove("PauseUntil")
-		w.put("PauseBy", attr(a.NewPauseBy))
-		w.put("PauseWhy", attr(a.NewPauseWhy))
+		w.Put("Rev", items.Number(a.NewRev))
+		w.Put("RevAt", attr(core.Millis(a.NewRevAt)))
+		w.Put("PauseUntil", nil)
+		w.Put("PauseBy", attr(a.NewPauseBy))
+		w.Put("PauseWhy", attr(a.NewPauseWhy))
 	}
-	return w.to(updateItem, s.o.Names.Jobs, schedKey(a.Job))
+	return w.To(items.Update, s.o.Names.Jobs, schedKey(a.Job))
 }
 
-func (s *Store) enterDue(d core.DueItem) write {
+func (s *Store) enterDue(d core.DueItem) items.Write {
 	it := entryKey(d)
-	it["partition"], it["planAt"] = number(d.Partition), text(planKey(d))
-	return plain(putItem, s.o.Names.Jobs, it)
+	it["partition"], it["planAt"] = items.Number(d.Partition), items.Text(planKey(d))
+	return items.Plain(items.Put, s.o.Names.Jobs, it)
 }
 
-func (s *Store) leaveDue(d core.DueItem) write { return plain(deleteItem, s.o.Names.Jobs, entryKey(d)) }
-
-// fill is the answer of some writes.
-func fill(errs []error, of []int, err error) {
-	for _, i := range of {
-		errs[i] = err
-	}
+func (s *Store) leaveDue(d core.DueItem) items.Write {
+	return items.Plain(items.Delete, s.o.Names.Jobs, entryKey(d))
 }
 
 // perCreate is how many actions one new job is, with a pass of its own app.
 const perCreate = 8
 
-// create creates several jobs in one transaction. If the transaction is rejected, it creates each job in its own transaction.
+// create creates several jobs in one transaction. If the transaction is rejected, it creates each job in its own transaction. Jobs with
+// parents are created in turn, because two may have the same parent.
 func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs []error) {
 	if len(of) == 0 {
 		return
 	}
-	parts, inTurn := createParts(puts, of)
+	parts := createParts(puts, of)
 	p, err := s.enter(ctx, puts, parts)
 	if err != nil {
-		fill(errs, of, err)
+		items.Fill(errs, of, err)
 		return
 	}
 	// A pass that remains admits no job that it did not admit before, and expires.
 	defer func() { _ = s.WriteAny(ctx, p.stored, true) }()
-	do := func(k int) {
+	inTurn := func(k int) bool { return len(puts[parts[k][0]].Create.Def.After) > 0 }
+	atOnceUnless(len(parts), inTurn, func(k int) {
 		var part []int // of the jobs whose apps accept jobs
 		for _, i := range parts[k] {
 			if errs[i] = core.ErrRefused; p.open[puts[i].Create.Def.App] {
@@ -141,18 +122,44 @@ func (s *Store) create(ctx context.Context, puts []store.JobPut, of []int, errs 
 			}
 		}
 		try := func(some []int) {
-			fill(errs, some, s.createPart(ctx, puts, some, func(app string) item { return recordKey(p.key(k, app)) }))
+			items.Fill(errs, some, s.createPart(ctx, puts, some, func(app string) item { return recordKey(p.key(k, app)) }))
 		}
 		if try(part); len(part) > 1 && errs[part[0]] != nil && !errors.Is(errs[part[0]], core.ErrThrottled) {
 			for i := range part {
 				try(part[i : i+1])
 			}
 		}
+	})
+}
+
+// atOnceUnless calls do for 0 to n-1: several at once, then one after the other where inTurn is true.
+func atOnceUnless(n int, inTurn func(i int) bool, do func(i int)) {
+	var free, last []int
+	for i := range n {
+		if inTurn(i) {
+			last = append(last, i)
+		} else {
+			free = append(free, i)
+		}
 	}
-	store.AtOnce(inTurn, do)
-	for k := inTurn; k < len(parts); k++ {
-		do(k)
+	store.AtOnce(len(free), func(k int) { do(free[k]) })
+	for _, i := range last {
+		do(i)
 	}
+}
+
+// createParts splits the jobs of a call into transactions. Each job with parents has one of its own, together with the
+// definitions of its parents.
+func createParts(puts []store.JobPut, of []int) (parts [][]int) {
+	var together []int
+	for _, i := range of {
+		if len(puts[i].Create.Def.After) > 0 {
+			parts = append(parts, []int{i})
+		} else {
+			together = append(together, i)
+		}
+	}
+	return slices.AppendSeq(parts, slices.Chunk(together, items.ActionsPerTransact/perCreate))
 }
 
 // createPart creates some of the jobs, all or none.
@@ -161,7 +168,7 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		return nil
 	}
 	t := &s.o.Names
-	var actions []write
+	var actions []items.Write
 	var links []core.Link
 	apps := map[string]bool{}
 	for _, i := range some {
@@ -172,21 +179,21 @@ func (s *Store) createPart(ctx context.Context, puts []store.JobPut, some []int,
 		if err != nil {
 			return err
 		}
-		actions = append(actions, none("id").to(putItem, t.Jobs, encodeSched(&j.Sched, j.Sched.Rev)),
-			none("of").to(checkItem, t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
-		actions = append(actions, s.recordsOf([]store.Write{def, writeName(&j.Def), writeListed(&j.Def, j.Sched.Rev)}, 0)...)
+		actions = append(actions, items.Missing("id").To(items.Put, t.Jobs, encodeSched(&j.Sched, j.Sched.Rev)),
+			items.Missing("of").To(items.Check, t.State, stateKey(store.KindTombstone, store.JobName(j.Def.ID))))
+		writes := append(s.changeWrites(puts[i].Changes), def, writeName(&j.Def), writeListed(&j.Def, j.Sched.Rev))
+		actions = append(actions, s.recordsOf(writes)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
 			// If the pass was removed, the app is being deleted.
-			actions = append(actions, when(where("of", "exists")).to(checkItem, t.State, pass(app)))
+			actions = append(actions, items.When(items.Where("of", "exists")).To(items.Check, t.State, pass(app)))
 		}
-		actions = append(actions, s.changesOf(puts[i].Changes)...)
 	}
 	parents, err := s.linkActions(ctx, links)
 	if err != nil {
 		return err
 	}
-	return s.transact(ctx, append(actions, parents...)...)
+	return s.db.Transact(ctx, append(actions, parents...)...)
 }
 
 // namesOf is the partition of the names of an app's jobs.
@@ -199,31 +206,14 @@ func writeName(d *core.Def) store.Write {
 
 // updateAll makes updates. Updates that change lists of children are made in turn, because two jobs may have the same parent.
 func (s *Store) updateAll(ctx context.Context, puts []store.JobPut, of []int, errs []error) {
-	if len(of) == 0 {
-		return
-	}
-	ids := make([]core.JobID, len(of))
-	for k, i := range of {
-		ids[k] = puts[i].Update.Job.Def.ID
-	}
+	ids := each(of, func(i int) core.JobID { return puts[i].Update.Job.Def.ID })
 	found, err := s.readJobs(ctx, ids)
 	if err != nil {
-		fill(errs, of, err)
+		items.Fill(errs, of, err)
 		return
 	}
-	var alone, inTurn []int
-	for k, i := range of {
-		if len(relinked(found[ids[k]], puts[i].Update)) > 0 {
-			inTurn = append(inTurn, i)
-		} else {
-			alone = append(alone, i)
-		}
-	}
-	do := func(i int) { errs[i] = s.update(ctx, found[puts[i].Update.Job.Def.ID], &puts[i]) }
-	store.AtOnce(len(alone), func(k int) { do(alone[k]) })
-	for _, i := range inTurn {
-		do(i)
-	}
+	inTurn := func(k int) bool { return len(relinked(found[ids[k]], puts[of[k]].Update)) > 0 }
+	atOnceUnless(len(of), inTurn, func(k int) { errs[of[k]] = s.update(ctx, found[ids[k]], &puts[of[k]]) })
 }
 
 func relinked(old storedJob, u *store.JobUpdate) []core.Link {
@@ -275,12 +265,10 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 	if err != nil {
 		return err
 	}
-	e := equal("Rev", number(u.Seen))
-	e.equals("Tail", attr(u.SeenTail))
-	e.equals("Seq", attr(old.Sched.Seq))
-	e.equals("DefRev", number(stored.defRev))
-	actions = append(actions, e.to(putItem, t.Jobs, encodeSched(&j.Sched, defRev)))
-	writes := edges
+	e := items.Equal("Rev", items.Number(u.Seen)).And(items.Has("Tail", attr(u.SeenTail))).
+		And(items.Has("Seq", attr(old.Sched.Seq))).And(items.Has("DefRev", items.Number(stored.defRev)))
+	actions = append(actions, e.To(items.Put, t.Jobs, encodeSched(&j.Sched, defRev)))
+	writes := append(s.changeWrites(p.Changes), edges...)
 	if redefined {
 		def, err := s.writeDef(&j.Def, defRev, store.Any)
 		if err != nil {
@@ -292,7 +280,7 @@ func (s *Store) updateOnce(ctx context.Context, stored storedJob, p *store.JobPu
 		writes = append(writes, deletion(store.Key{Kind: namesOf(old.Def.App), Name: old.Def.Name}), writeName(&j.Def))
 	}
 	s.defs.forget(j.Def.ID)
-	return s.transact(ctx, slices.Concat(actions, s.recordsOf(writes, 0), s.changesOf(p.Changes))...)
+	return s.db.Transact(ctx, append(actions, s.recordsOf(writes)...)...)
 }
 
 // keepTombs is how long the tombstone of a job stays: a trigger may wait in the due index for a year.
@@ -321,11 +309,10 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 		return err
 	}
 	tomb.Expires = s.o.Now().Add(keepTombs)
-	e := equal("Rev", number(p.Delete.Seen))
-	e.equals("DefRev", number(stored.defRev))
-	writes := []store.Write{tomb, deletion(defKey(id)), deletion(store.Key{Kind: namesOf(d.App), Name: d.Name}), deletion(listedKey(id))}
-	return s.transact(ctx, slices.Concat([]write{e.to(deleteItem, s.o.Names.Jobs, schedKey(id))}, s.recordsOf(writes, 0), parents,
-		s.changesOf(p.Changes))...)
+	e := items.Equal("Rev", items.Number(p.Delete.Seen)).And(items.Has("DefRev", items.Number(stored.defRev)))
+	writes := append(s.changeWrites(p.Changes), tomb, deletion(defKey(id)), deletion(store.Key{Kind: namesOf(d.App), Name: d.Name}),
+		deletion(listedKey(id)))
+	return s.db.Transact(ctx, append(append(parents, e.To(items.Delete, s.o.Names.Jobs, schedKey(id))), s.recordsOf(writes)...)...)
 }
 
 // A definition lists the jobs that run after its job. A change of that list stores the definition under a new revision,
@@ -336,17 +323,8 @@ func defRevAfter(rev, defRev int64) int64 { return max(rev, defRev+1) }
 
 // linkActions write lists of children. They conflict if a parent does not exist or has no room, or if the list changed
 // after it was read.
-func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []write, err error) {
-	var ids []core.JobID
-	for _, l := range links {
-		if !slices.Contains(ids, l.Parent) {
-			ids = append(ids, l.Parent)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	found, err := s.readJobs(ctx, ids)
+func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []items.Write, err error) {
+	found, err := s.readJobs(ctx, each(links, func(l core.Link) core.JobID { return l.Parent }))
 	if err != nil {
 		return nil, err
 	}
@@ -360,41 +338,20 @@ func (s *Store) linkActions(ctx context.Context, links []core.Link) (actions []w
 	if err := store.Relink(links, parents); err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
-		p, is := found[id]
-		if !is {
-			continue
-		}
+	for id, p := range found {
 		rev := defRevAfter(p.Is.Sched.Rev, p.defRev)
-		e := equal("Rev", number(p.Is.Sched.Rev))
-		e.equals("DefRev", number(p.defRev))
-		e.set("DefRev", number(rev))
+		e := items.Equal("Rev", items.Number(p.Is.Sched.Rev)).And(items.Has("DefRev", items.Number(p.defRev)))
+		e.Put("DefRev", items.Number(rev))
 		def, err := s.writeDef(parents[id], rev, store.Any)
 		if err != nil {
 			return nil, err
 		}
 		writes := []store.Write{def}
-		if len(ids) <= core.MaxParents { // else there is no room, and pages read the definition by its key
+		if len(found) <= core.MaxParents { // else there is no room, and pages read the definition by its key
 			writes = append(writes, writeListed(parents[id], rev))
 		}
-		actions = append(append(actions, e.to(updateItem, s.o.Names.Jobs, schedKey(id))), s.recordsOf(writes, 0)...)
+		actions = append(append(actions, e.To(items.Update, s.o.Names.Jobs, schedKey(id))), s.recordsOf(writes)...)
 		s.defs.forget(id)
 	}
 	return actions, nil
-}
-
-// createParts splits the jobs of a call into transactions. Each job with parents has one of its own, together with the
-// definitions of its parents. These come last, one after the other, because they may share parents.
-func createParts(puts []store.JobPut, of []int) (parts [][]int, inTurn int) {
-	var alone [][]int
-	var together []int
-	for _, i := range of {
-		if len(puts[i].Create.Def.After) > 0 {
-			alone = append(alone, []int{i})
-		} else {
-			together = append(together, i)
-		}
-	}
-	parts = slices.Collect(slices.Chunk(together, actionsPerTransact/perCreate))
-	return append(parts, alone...), len(parts)
 }

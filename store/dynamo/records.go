@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -24,7 +26,7 @@ func isDef(k store.Key) bool { return strings.HasPrefix(k.Kind, store.JobDefs.Ki
 
 func recordKey(k store.Key) item {
 	if isDef(k) {
-		return item{"id": text(k.Kind), "part": text(k.Name)}
+		return item{"id": items.Text(k.Kind), "part": items.Text(k.Name)}
 	}
 	return stateKey(k.Kind, k.Name)
 }
@@ -37,11 +39,11 @@ func (s *Store) tableOf(k store.Key) string {
 }
 
 func decodeRecord(it item) (r store.Record) {
-	r.Key = store.Key{Kind: stringOf(it, "of") + stringOf(it, "id"), Name: stringOf(it, "key") + stringOf(it, "part")}
-	r.V, r.Err = intOf(it, "v")
+	r.Key = store.Key{Kind: items.TextOf(it, "of") + items.TextOf(it, "id"), Name: items.TextOf(it, "key") + items.TextOf(it, "part")}
+	r.V, r.Err = items.IntOf(it, "v")
 	if it["expires"] != nil && r.Err == nil {
 		var at int64
-		at, r.Err = intOf(it, "expires")
+		at, r.Err = items.IntOf(it, "expires")
 		r.Expires = time.Unix(at, 0).UTC()
 	}
 	switch body := it["body"].(type) {
@@ -61,16 +63,16 @@ func decodeJournal(it item) (core.Journal, error) {
 // encodeRecord stores a body as text if possible, so that users can read it in the console of AWS.
 func encodeRecord(r *store.Record) item {
 	it := recordKey(r.Key)
-	it["v"] = number(r.V)
+	it["v"] = items.Number(r.V)
 	switch {
 	case len(r.Body) == 0: // DynamoDB has no reason to store it
 	case utf8.Valid(r.Body):
-		it["body"] = text(string(r.Body))
+		it["body"] = items.Text(string(r.Body))
 	default:
 		it["body"] = &types.AttributeValueMemberB{Value: r.Body}
 	}
 	if !r.Expires.IsZero() {
-		it["expires"] = number(r.Expires.Unix())
+		it["expires"] = items.Number(r.Expires.Unix())
 	}
 	return it
 }
@@ -80,7 +82,7 @@ func (s *Store) Get(ctx context.Context, keys ...store.Key) (map[store.Key]store
 	if len(keys) != 1 {
 		return s.records(ctx, keys)
 	}
-	found, err := once(ctx, fmt.Sprintf("one %s %s", keys[0].Kind, keys[0].Name), func() (map[store.Key]store.Record, error) {
+	found, err := glance.Once(ctx, fmt.Sprintf("one %s %s", keys[0].Kind, keys[0].Name), func() (map[store.Key]store.Record, error) {
 		return s.records(ctx, keys)
 	})
 	return maps.Clone(found), err
@@ -92,12 +94,12 @@ func (s *Store) records(ctx context.Context, keys []store.Key) (map[store.Key]st
 	if len(keys) == 0 {
 		return found, nil
 	}
-	unread, err := s.get(ctx, s.tableOf(keys[0]), keysOf(keys, recordKey), func(it item) error {
+	unread, err := s.db.Get(ctx, s.tableOf(keys[0]), each(keys, recordKey), func(it item) error {
 		r := decodeRecord(it)
 		found[r.Key] = r
 		return nil
 	})
-	for i := range unread {
+	for _, i := range unread {
 		found[keys[i]] = store.Record{Key: keys[i], Err: core.ErrThrottled}
 	}
 	return found, err
@@ -105,42 +107,32 @@ func (s *Store) records(ctx context.Context, keys []store.Key) (map[store.Key]st
 
 // List implements store.Records. A page reads a list once.
 func (s *Store) List(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
-	list, err := once(ctx, fmt.Sprintf("list %s %q %q %d", kind, after, before, limit), func() ([]store.Record, error) {
+	list, err := glance.Once(ctx, fmt.Sprintf("list %s %q %q %d", kind, after, before, limit), func() ([]store.Record, error) {
 		return s.list(ctx, kind, after, before, limit)
 	})
 	return slices.Clone(list), err
 }
 
-func (s *Store) list(ctx context.Context, kind, after, before string, limit int) (list []store.Record, err error) {
-	low := after + "\x00" // the first name after it
-	e := equal("of", text(kind))
-	switch {
-	case before == "" && after != "":
-		e.any(where("key", ">", text(after)))
-	case before != "" && low >= before:
+func (s *Store) list(ctx context.Context, kind, after, before string, limit int) ([]store.Record, error) {
+	low, high := after+"\x00", cmp.Or(before, lastName) // low is the first name after it
+	if low >= high {
 		return nil, ctx.Err()
-	case before != "":
-		e.any(where("key", "BETWEEN", text(low), text(before)))
 	}
-	in := e.query(s.o.Names.State)
-	in.Limit, in.ConsistentRead = aws.Int32(int32(limit)), aws.Bool(kind != store.KindHealth) // a strong read costs twice as much
-	err = s.query(ctx, in, func(it item) (bool, error) {
-		r := decodeRecord(it)
-		if r.Name == before { // BETWEEN includes it
-			return false, nil
-		}
-		list = append(list, r)
-		return len(list) < limit, nil
-	})
+	in := items.Equal("of", items.Text(kind)).And(items.Where("key", "BETWEEN", items.Text(low), items.Text(high))).Query(s.o.Names.State)
+	in.ConsistentRead = aws.Bool(kind != store.KindHealth) // a strong read costs twice as much
+	list, err := items.List(ctx, &s.db, in, limit, func(it item) (store.Record, error) { return decodeRecord(it), nil })
+	if n := len(list); n > 0 && list[n-1].Name == before { // BETWEEN includes it
+		list = list[:n-1]
+	}
 	return list, err
 }
+
+// lastName is the last of all names.
+var lastName = strings.Repeat("\U0010FFFF", store.MaxName/4)
 
 // Write implements store.Records. A group of one record is a plain write, which costs half of a transaction; such records
 // without conditions are written 25 at a time. So are change records alone: a repeated write completes them.
 func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
-	if err := s.keepJournals(ctx, groups); err != nil {
-		return slices.Repeat([]error{err}, len(groups))
-	}
 	errs := make([]error, len(groups))
 	var free []store.Write
 	var of, bound []int // indices of groups
@@ -149,10 +141,8 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 		switch errs[i] = g.Check(); {
 		case errs[i] != nil:
 		case len(g.Writes) == 0:
-			for k := range g.Changes {
-				for _, w := range s.changeWrites(&g.Changes[k]) {
-					free, of = append(free, w), append(of, i)
-				}
+			for _, w := range s.changeWrites(g.Changes) {
+				free, of = append(free, w), append(of, i)
 			}
 		case len(groups) > 1 && len(g.Writes) == 1 && len(g.Changes) == 0 && g.Writes[0].Was == store.Any && !deletesApp(g.Writes[0]):
 			free, of = append(free, g.Writes[0]), append(of, i)
@@ -160,36 +150,37 @@ func (s *Store) Write(ctx context.Context, groups ...store.Group) []error {
 			bound = append(bound, i)
 		}
 	}
-	for k, err := range s.batchWrite(ctx, s.o.Names.State, s.recordsOf(free, 0)) {
+	for k, err := range s.db.BatchWrite(ctx, s.o.Names.State, s.recordsOf(free)) {
 		errs[of[k]] = cmp.Or(errs[of[k]], err)
 	}
 	store.AtOnce(len(bound), func(k int) { errs[bound[k]] = s.writeGroup(ctx, &groups[bound[k]]) })
 	return errs
 }
 
-// changeWrites returns the writes of a change record.
-func (s *Store) changeWrites(c *core.Change) []store.Write {
-	return store.ChangeWrites(c, s.o.Now().Add(core.Keep{}.For()))
+// changeWrites returns the writes of change records: for the history of each job, and of its app.
+func (s *Store) changeWrites(changes []core.Change) (list []store.Write) {
+	for i := range changes {
+		list = append(list, store.ChangeWrites(&changes[i], s.o.Now().Add(core.Keep{}.For()))...)
+	}
+	return list
 }
 
 func (s *Store) writeGroup(ctx context.Context, g *store.Group) error {
 	if i := slices.IndexFunc(g.Writes, deletesApp); i >= 0 {
 		return s.deleteApp(ctx, g, &g.Writes[i])
 	}
-	return s.transact(ctx, append(s.changesOf(g.Changes), s.recordsOf(g.Writes, 0)...)...)
+	return s.db.Transact(ctx, s.recordsOf(append(s.changeWrites(g.Changes), g.Writes...))...)
 }
 
-// recordsOf returns the writes of records. An app is deleted on the condition that it is marked as leaving until the given time.
-func (s *Store) recordsOf(writes []store.Write, leaving int64) (list []write) {
+// recordsOf returns the writes of records.
+func (s *Store) recordsOf(writes []store.Write) []items.Write {
+	list := make([]items.Write, len(writes))
 	for k := range writes {
-		w, e := &writes[k], condition(&writes[k])
-		if deletesApp(*w) {
-			e.equals("leaving", number(leaving))
-		}
+		w := &writes[k]
 		if w.Delete {
-			list = append(list, e.to(deleteItem, s.tableOf(w.Key), recordKey(w.Key)))
+			list[k] = condition(w).To(items.Delete, s.tableOf(w.Key), recordKey(w.Key))
 		} else {
-			list = append(list, e.to(putItem, s.tableOf(w.Key), encodeRecord(&w.Record)))
+			list[k] = condition(w).To(items.Put, s.tableOf(w.Key), encodeRecord(&w.Record))
 		}
 	}
 	return list
@@ -201,14 +192,14 @@ func deletion(k store.Key) store.Write {
 }
 
 // condition returns the condition of a write.
-func condition(w *store.Write) *expr {
+func condition(w *store.Write) *items.Expr {
 	switch w.Was {
 	case store.Any:
-		return &expr{}
+		return &items.Expr{}
 	case store.Lower:
-		return when(has("v", nil), where("v", "<", number(w.V)))
+		return items.When(items.Has("v", nil), items.Where("v", "<", items.Number(w.V)))
 	case store.Absent:
-		return none("v")
+		return items.Missing("v")
 	}
-	return equal("v", number(w.Was))
+	return items.Equal("v", items.Number(w.Was))
 }

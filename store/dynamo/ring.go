@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
@@ -119,7 +120,7 @@ func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	_, err := s.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &s.o.Names.Dead, MessageBody: &body,
 		MessageAttributes: map[string]sqstypes.MessageAttributeValue{reasonAttribute: {DataType: aws.String("String"),
 			StringValue: aws.String(printable(reason))}}})
-	return answer("queue "+s.o.Names.Dead, err)
+	return items.Answer("queue "+s.o.Names.Dead, err)
 }
 
 // movedByQueue is the reason of a dead-letter message that its queue moved.
@@ -132,7 +133,7 @@ func (s *Store) TakeLetters(ctx context.Context, record func(context.Context, *c
 		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp}})
 	if err != nil {
-		return 0, answer("queue "+s.o.Names.Dead, err)
+		return 0, items.Answer("queue "+s.o.Names.Dead, err)
 	}
 	errs := make([]error, len(out.Messages))
 	store.AtOnce(len(errs), func(i int) { errs[i] = s.takeLetter(ctx, &out.Messages[i], record) })
@@ -236,9 +237,36 @@ func (s *Store) remove(ctx context.Context, queue string, handles []string) []er
 // eachHandle calls send for parts of n messages of a queue.
 func (s *Store) eachHandle(ctx context.Context, queue string, n int,
 	send func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
-	errs := make([]error, n)
-	s.entries(ctx, slices.Repeat([]string{queue}, n), chunks(upTo(n), entriesPerBatch), errs, send)
+	errs, all := make([]error, n), make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	s.entries(ctx, slices.Repeat([]string{queue}, n), slices.Collect(slices.Chunk(all, entriesPerBatch)), errs, send)
 	return errs
+}
+
+// entries sends entries to their queues, and repeats an entry that failed through no fault of its own. send gets the indices
+// to send to a queue, which are also the names of the entries, and returns the rejected entries.
+func (s *Store) entries(ctx context.Context, queues []string, batches [][]int, errs []error,
+	send func(queue *string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) {
+	s.db.Batches(ctx, batches, errs, func(batch []int) (left []int) {
+		what := "queue " + queues[batch[0]]
+		failed, err := send(&queues[batch[0]], batch)
+		items.Fill(errs, batch, items.Answer(what, err))
+		for k := range failed {
+			f := &failed[k]
+			i, err := strconv.Atoi(aws.ToString(f.Id))
+			if err != nil || i < 0 || i >= len(errs) {
+				continue
+			}
+			code, message := aws.ToString(f.Code), aws.ToString(f.Message)
+			errs[i] = items.Outcome(what, code, message, fmt.Errorf("%s: %s", code, message))
+			if !f.SenderFault || errors.Is(errs[i], core.ErrThrottled) {
+				left = append(left, i)
+			}
+		}
+		return left
+	})
 }
 
 // Depth implements store.Queue; SQS counts approximately.
@@ -247,14 +275,11 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	if err := ctx.Err(); err != nil {
-		return 0, 0, 0, err
-	}
 	names := []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages,
 		sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}
 	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q, AttributeNames: names})
 	if err != nil {
-		return 0, 0, 0, answer("queue "+q, err)
+		return 0, 0, 0, items.Answer("queue "+q, err)
 	}
 	for i, n := range []*int{&due, &waiting, &inFlight} {
 		if *n, err = strconv.Atoi(out.Attributes[string(names[i])]); err != nil {

@@ -4,29 +4,36 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/glance"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/store"
 )
 
 // runs implements store.Runs.
 type runs struct{ *Store }
 
+// openStates are the states of an open run.
+var openStates = func() (list []types.AttributeValue) {
+	for _, s := range core.States {
+		if s.Open() {
+			list = append(list, items.Text(string(s)))
+		}
+	}
+	return list
+}()
+
 func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
 	found := make(map[core.RunID]store.Got[*core.Run], len(ids))
-	throttled := func(id core.RunID) { found[id] = store.Got[*core.Run]{Err: core.ErrThrottled} }
 	var long []*core.Run
-	unread, err := s.get(ctx, s.o.Names.Runs, keysOf(ids, runKey), func(it item) error {
+	unread, err := s.db.Get(ctx, s.o.Names.Runs, each(ids, runKey), func(it item) error {
 		r, more, err := decodeRun(it)
 		if r.ID == 0 {
 			return err
@@ -39,43 +46,27 @@ func (s runs) Get(ctx context.Context, ids []core.RunID) (map[core.RunID]store.G
 	if err != nil {
 		return nil, err
 	}
-	for i := range unread {
-		throttled(ids[i])
-	}
 	partial, err := s.readRest(ctx, long)
-	for i := range partial {
-		throttled(long[i].ID)
+	for _, id := range append(each(unread, func(i int) core.RunID { return ids[i] }), partial...) {
+		found[id] = store.Got[*core.Run]{Err: core.ErrThrottled}
 	}
 	return found, err
 }
 
-// readRest adds their long texts to runs. partial holds the indices of runs whose texts were throttled.
-func (s *Store) readRest(ctx context.Context, runs []*core.Run) (partial map[int]bool, err error) {
-	if len(runs) == 0 {
-		return nil, nil
+// readRest adds their long texts to runs. partial are the runs whose texts were throttled.
+func (s *Store) readRest(ctx context.Context, long []*core.Run) (partial []core.RunID, err error) {
+	of := make(map[core.RunID]*core.Run, len(long))
+	for _, r := range long {
+		of[r.ID] = r
 	}
-	keys, of := make([]item, len(runs)), make(map[core.RunID]*core.Run, len(runs))
-	for i, r := range runs {
-		keys[i], of[r.ID] = restKey(r.ID), r
-	}
-	return s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
-		n, err := intOf(it, "run")
+	unread, err := s.db.Get(ctx, s.o.Names.Runs, each(long, func(r *core.Run) item { return restKey(r.ID) }), func(it item) error {
+		n, err := items.IntOf(it, "run")
 		if r := of[core.RunID(-n)]; r != nil && err == nil {
 			err = decodeRest(it, r)
 		}
 		return err
 	})
-}
-
-// runOf returns the ID of the run of a write.
-func runOf(p *store.RunPut) core.RunID {
-	switch {
-	case p.Create != nil:
-		return p.Create.ID
-	case p.Change != nil:
-		return p.Change.ID
-	}
-	return p.Drop.ID
+	return each(unread, func(i int) core.RunID { return long[i].ID }), err
 }
 
 // Put implements store.Runs. Creates and changes share requests as statements, except four kinds. A write with entries or
@@ -84,8 +75,8 @@ func runOf(p *store.RunPut) core.RunID {
 // alternative in its condition is also separate, because a statement only allows AND beside its key. The answers of
 // addresses are written afterwards, at half the price: they are only shown to users and may be lost.
 func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
-	began := s.o.Now()
-	errs := s.noteWaiting(ctx, puts)
+	began, waiting := s.o.Now(), store.Waiting{Store: s.Store.Store}
+	errs := waiting.Note(ctx, puts)
 	var ending []core.JobID
 	for i := range puts {
 		if c := puts[i].Change; c != nil && c.Ends() {
@@ -93,9 +84,9 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 		}
 	}
 	s.learn(ctx, ending)
-	var list []write
+	var list []items.Write
 	var together, alone []int
-	rests := map[int][]write{}
+	rests := map[int][]items.Write{}
 	for i := range puts {
 		p := &puts[i]
 		switch c := p.Change; {
@@ -108,75 +99,36 @@ func (s runs) Put(ctx context.Context, puts []store.RunPut) []error {
 			list, rests[i], together = append(list, writes[0]), writes[1:], append(together, i)
 		}
 	}
-	for k, err := range s.execute(ctx, list) {
+	for k, err := range s.db.Execute(ctx, list) {
 		i := together[k]
 		if errs[i] = err; err == nil && len(rests[i]) > 0 {
-			_ = s.transact(ctx, rests[i]...)
+			_ = s.db.Transact(ctx, rests[i]...)
 		}
 	}
-	for _, wave := range waves(len(alone), func(k int) string { return runOf(&puts[alone[k]]).String() }) {
+	for _, wave := range items.Waves(len(alone), func(k int) string { return puts[alone[k]].ID().String() }) {
 		store.AtOnce(len(wave), func(n int) {
 			i := alone[wave[n]]
 			errs[i] = s.putAlone(ctx, &puts[i])
 		})
 	}
-	s.settle(ctx, puts, errs, began)
+	waiting.Settle(ctx, puts, errs, began)
+	s.letGo(ctx, puts, errs)
+	s.Failed.Note(ctx, puts, errs)
 	return errs
 }
 
-// settle updates the other items that depend on finished writes.
-func (s *Store) settle(ctx context.Context, puts []store.RunPut, errs []error, began time.Time) {
-	var ended []core.Run
-	var over []core.RunID
-	failed := map[core.JobID]bool{}
-	for i := range puts {
-		c, created := puts[i].Change, puts[i].Create
-		if errs[i] == nil && created != nil && created.FailedForGood() {
-			failed[created.ID.Job()] = true
-		}
-		if errs[i] != nil || c == nil {
-			continue
-		}
-		was := cmp.Or(c.Seen, &c.Was)
-		if waited := was.State == core.Queued || was.State == core.Planned && !was.Until.IsZero(); waited &&
-			(c.To.Owner != "" || c.To.State == core.Running || c.Ends()) {
-			over = append(over, c.ID)
-		}
-		if !c.Ends() {
-			continue
-		}
-		end := core.Run{State: c.To.State, Then: c.To.Then}
-		if c.Seen != nil {
-			end.Attempt = c.Seen.Attempt
-		}
-		if end.FailedForGood() {
-			failed[c.ID.Job()] = true
-		}
-		if !c.GoesOn() && c.Seen != nil {
-			r := *c.Seen
-			if hasRest(&c.To) { // its long texts got their expiry together with its end
-				r.Params, r.Tries = nil, nil
-			}
-			ended = append(ended, r)
-		}
-	}
-	s.dropWaiting(ctx, over, began)
-	s.letGo(ctx, ended)
-	s.noteFailed(ctx, failed)
-}
-
 // runWrites returns the write that creates or changes a run, and perhaps the write of its long texts.
-func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
+func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []items.Write {
 	table := s.o.Names.Runs
 	if p.Create != nil {
 		it, rest := encodeRun(p.Create, s.runExpiry(ctx, p.Create))
-		writes := []write{none("run").to(putItem, table, it)}
+		writes := []items.Write{items.Missing("run").To(items.Put, table, it)}
 		if rest != nil {
-			writes = append(writes, plain(putItem, table, rest))
+			writes = append(writes, items.Plain(items.Put, table, rest))
 		}
 		return writes
 	}
-	c, e := p.Change, &expr{}
+	c, e := p.Change, &items.Expr{}
 	to, expires := core.Run{ID: c.ID}, int64(0)
 	c.Apply(&to)
 	unread := c.Ends() && c.Seen == nil
@@ -185,38 +137,38 @@ func (s *Store) runWrites(ctx context.Context, p *store.RunPut) []write {
 	}
 	is, rest := encodeRun(&to, expires)
 	if c.Open {
-		e.open()
+		e.And(items.Where("State", "IN", openStates...))
 	}
 	if c.Had {
-		e.any(where("Owner", "exists"), where("MaybeSent", "exists"))
+		e.And(items.Where("Owner", "exists"), items.Where("MaybeSent", "exists"))
 	}
 	if _, numbered := c.ID.Number(); unread && numbered { // a shard must be read first: its end sets no expiry
-		e.equals("Shard", nil)
+		e.And(items.Has("Shard", nil))
 	}
 	was := attributes(&c.Was)
 	for _, part := range runFields {
 		for _, name := range part.names {
 			if c.If&part.in != 0 {
-				e.equals(name, was[name])
+				e.And(items.Has(name, was[name]))
 			}
 			if c.Set&part.in != 0 {
-				e.put(name, is[name])
+				e.Put(name, is[name])
 			}
 		}
 	}
 	for _, name := range []string{"rest", "expires"} {
 		if v, there := is[name]; there {
-			e.set(name, v)
+			e.Put(name, v)
 		}
 	}
-	writes := []write{e.to(updateItem, table, runKey(c.ID))}
-	if beside := (&expr{}); rest != nil {
+	writes := []items.Write{e.To(items.Update, table, runKey(c.ID))}
+	if beside := (&items.Expr{}); rest != nil {
 		for name, v := range rest { // other long texts stay
 			if name != "job" && name != "run" {
-				beside.set(name, v)
+				beside.Put(name, v)
 			}
 		}
-		writes = append(writes, beside.to(updateItem, table, restKey(c.ID)))
+		writes = append(writes, beside.To(items.Update, table, restKey(c.ID)))
 	}
 	return writes
 }
@@ -227,10 +179,7 @@ func (s *Store) putAlone(ctx context.Context, p *store.RunPut) error {
 	if p.Drop != nil {
 		return s.drop(ctx, p.Drop)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c, writes := p.Change, append(s.runWrites(ctx, p), s.changesOf(p.Changes)...)
+	c, writes := p.Change, append(s.runWrites(ctx, p), s.recordsOf(s.changeWrites(p.Changes))...)
 	if p.Enter != nil {
 		writes = append(writes, s.enterDue(*p.Enter))
 	}
@@ -239,17 +188,7 @@ func (s *Store) putAlone(ctx context.Context, p *store.RunPut) error {
 			writes = append(writes, s.leaveDue(d))
 		}
 	}
-	var old item
-	var err error
-	if c == nil || len(writes) > 1 {
-		err = s.transact(ctx, writes...)
-	} else {
-		s.insist(ctx, func() bool {
-			old, err = s.request(ctx, &writes[0])
-			err = answer("table "+s.o.Names.Runs, err)
-			return errors.Is(err, core.ErrThrottled)
-		})
-	}
+	old, err := s.db.TransactOld(ctx, writes...)
 	if err != nil || c == nil || !c.Ends() || c.Seen != nil && old == nil {
 		return err
 	}
@@ -267,15 +206,15 @@ func (s *Store) drop(ctx context.Context, r *core.Run) error {
 		return core.ErrRefused
 	}
 	// Delete it only if it is unchanged: a new follow-up comes with another state or place.
-	e := &expr{}
-	for _, t := range []test{has("State", text(string(r.State))), has("Owes", nil), has("PostRun", nil), has("Place", attr(r.Place))} {
-		e.any(has("run", nil), t)
+	e := &items.Expr{}
+	for name, v := range (item{"State": items.Text(string(r.State)), "Owes": nil, "PostRun": nil, "Place": attr(r.Place)}) {
+		e.And(items.Has("run", nil), items.Has(name, v))
 	}
-	if err := s.transact(ctx, e.to(deleteItem, s.o.Names.Runs, runKey(r.ID))); err != nil {
+	if err := s.db.Transact(ctx, e.To(items.Delete, s.o.Names.Runs, runKey(r.ID))); err != nil {
 		return err
 	}
-	return errors.Join(s.transact(ctx, plain(deleteItem, s.o.Names.Runs, restKey(r.ID))),
-		s.transact(ctx, plain(deleteItem, s.o.Names.State, recordKey(store.LogKey(r.ID)))))
+	return errors.Join(s.db.Transact(ctx, items.Plain(items.Delete, s.o.Names.Runs, restKey(r.ID))),
+		s.db.Transact(ctx, items.Plain(items.Delete, s.o.Names.State, recordKey(store.LogKey(r.ID)))))
 }
 
 func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
@@ -285,38 +224,33 @@ func (s runs) Span(ctx context.Context, first, last core.RunID, limit int) ([]co
 	return list, err
 }
 
-// runsOf reads up to limit runs of a query that fit, with their long texts. It returns the last run that it read.
+// runsOf reads up to limit runs of a query that fit, with their long texts. It returns the last run that it read; 0: there are no more.
 func (s *Store) runsOf(ctx context.Context, in *dynamodb.QueryInput, limit, most int, fits func(*core.Run) bool) (
 	list []core.Run, last core.RunID, err error,
 ) {
-	var rest []int
+	var found, long []*core.Run
 	read := 0
-	err = s.query(ctx, in, func(it item) (bool, error) {
+	err = s.db.Query(ctx, in, func(it item) (bool, error) {
 		r, more, err := decodeRun(it)
 		if fits(&r) {
-			if more {
-				rest = append(rest, len(list))
+			if found = append(found, &r); more {
+				long = append(long, &r)
 			}
-			list = append(list, r)
 		}
 		read, last = read+1, r.ID
-		return len(list) < limit && read < most, err
+		return len(found) < limit && read < most, err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(list) < limit && read < most {
+	if len(found) < limit && read < most {
 		last = 0
-	}
-	long := make([]*core.Run, len(rest))
-	for k, i := range rest {
-		long[k] = &list[i]
 	}
 	partial, err := s.readRest(ctx, long)
 	if err == nil && len(partial) > 0 {
 		err = core.ErrThrottled
 	}
-	return list, last, err
+	return each(found, func(r *core.Run) core.Run { return *r }), last, err
 }
 
 // Last implements store.Runs with two requests for each job, or mostly one for a page.
@@ -357,19 +291,18 @@ func newestFirst(list []core.Run) {
 
 // between returns a query for the runs of a job between two IDs.
 func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
-	e := equal("job", number(lo.Job()))
-	e.any(where("run", "BETWEEN", number(lo), number(hi)))
-	return e.query(s.o.Names.Runs)
+	e := items.Equal("job", items.Number(lo.Job())).And(items.Where("run", "BETWEEN", items.Number(lo), items.Number(hi)))
+	return e.Query(s.o.Names.Runs)
 }
 
 // mostSearched limits the runs of a job that one call reads in search of open ones.
 const mostSearched = 20_000
 
 // Open implements store.Runs. Open runs have no index, because it would double the cost of a run. A call reads at most
-// 20,000 runs. Runs that wait are listed: see waitingKey.
+// 20,000 runs. Runs that wait are listed: see store.Waiting.
 func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, limit int) ([]core.Run, core.RunID, error) {
 	if waiting {
-		return s.waiting(ctx, first, last, limit)
+		return store.Waiting{Store: s.Store.Store}.Page(ctx, first, last, limit)
 	}
 	in := s.between(last, first)
 	in.ScanIndexForward = aws.Bool(false)
@@ -382,123 +315,10 @@ func (s runs) Open(ctx context.Context, first, last core.RunID, waiting bool, li
 
 // Newest implements store.Store.Newest. In a glance it costs half a read unit.
 func (s *Store) Newest(ctx context.Context) (key core.JournalKey, err error) {
-	in := equal("of", text(store.KindJournals(s.o.Now().Unix()/60))).newest(s.o.Names.State, 1)
-	err = s.query(ctx, in, func(it item) (more bool, err error) {
-		key, err = store.ParseJournalName(stringOf(it, "key"))
+	in := items.Equal("of", items.Text(store.KindJournals(s.o.Now().Unix()/60))).Newest(s.o.Names.State, 1)
+	err = s.db.Query(ctx, in, func(it item) (more bool, err error) {
+		key, err = store.ParseJournalName(items.TextOf(it, "key"))
 		return false, err
 	})
 	return key, err
-}
-
-// once makes a read, or returns its result if the same page made it before.
-func once[T any](ctx context.Context, name string, read func() (T, error)) (is T, err error) {
-	g := glance.Of(ctx)
-	if g == nil {
-		return read()
-	}
-	v, err := g.Once(name, func() (any, error) { return read() })
-	if err == nil {
-		is = v.(T)
-	}
-	return is, err
-}
-
-// keepJournals extends the life of journals that must be read again at a minute by which half of their life has passed.
-func (s *Store) keepJournals(ctx context.Context, groups []store.Group) error {
-	var old []store.Key
-	for i := range groups {
-		for k := range groups[i].Writes {
-			w := &groups[i].Writes[k]
-			at, is := strings.CutPrefix(w.Kind, store.KindRevisit)
-			if !is || w.Delete {
-				continue
-			}
-			minute, _ := strconv.ParseInt(at, 10, 64)
-			if key, err := store.ParseJournalName(w.Name); err == nil && time.Duration(minute-key.Minute)*time.Minute >= keepJournals/2 {
-				old = append(old, store.JournalKey(key))
-			}
-		}
-	}
-	errs := make([]error, len(old))
-	store.AtOnce(len(old), func(i int) {
-		e := when(where("v", "exists"))
-		e.set("expires", number(s.o.Now().Add(keepJournals).Unix()))
-		errs[i] = s.transact(ctx, e.to(updateItem, s.o.Names.State, recordKey(old[i])))
-		if errors.Is(errs[i], core.ErrRefused) {
-			errs[i] = nil // it no longer exists
-		}
-	})
-	return errors.Join(errs...)
-}
-
-// keepWaiting is how long a note stays that was not removed: longer than a run waits.
-const keepWaiting = 400 * 24 * time.Hour
-
-// waitingKey returns the key of the record that a run waits. Runs have no index, and a run may wait for months, so these
-// records list the waiting runs of a job. Their names sort by ID, highest first.
-func waitingKey(id core.RunID) store.Key {
-	return store.Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", math.MaxInt64-int64(id))}
-}
-
-// noteWaiting stores a record for each run that is about to wait, and returns the error of each write. A run is stored after
-// its record, so no run waits without one.
-func (s *Store) noteWaiting(ctx context.Context, puts []store.RunPut) []error {
-	errs := make([]error, len(puts))
-	var of []int
-	var groups []store.Group
-	now := s.o.Now()
-	for i := range puts {
-		r, c := puts[i].Create, puts[i].Change
-		if r != nil && r.State == core.Queued || c != nil && c.Set&core.RunState != 0 &&
-			(c.To.State == core.Queued || c.To.State == core.Planned && c.Set&core.RunOwner != 0) {
-			note := store.Record{Key: waitingKey(runOf(&puts[i])), V: core.Millis(now), Expires: now.Add(keepWaiting)}
-			of, groups = append(of, i), append(groups, store.Group{Writes: []store.Write{{Record: note, Was: store.Any}}})
-		}
-	}
-	for k, err := range s.Write(ctx, groups...) {
-		errs[of[k]] = err
-	}
-	return errs
-}
-
-// dropWaiting removes the records of runs that have stopped waiting. A late removal leaves a newer record alone, because
-// the time at is before the runs were read or written. If a removal fails, waiting removes the record.
-func (s *Store) dropWaiting(ctx context.Context, ids []core.RunID, at time.Time) {
-	groups := make([]store.Group, len(ids))
-	for i, id := range ids {
-		note := store.Record{Key: waitingKey(id), V: core.Millis(at) + 1}
-		groups[i].Writes = []store.Write{{Record: note, Was: store.Lower, Delete: true}}
-	}
-	_ = s.Write(ctx, groups...)
-}
-
-// waiting reads a page of the records of runs that wait, and the runs.
-func (s *Store) waiting(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, next core.RunID, err error) {
-	var ids, over []core.RunID
-	began := s.o.Now()
-	notes, err := s.List(ctx, waitingKey(first).Kind, waitingKey(first+1).Name, waitingKey(last-1).Name, limit)
-	for _, note := range notes {
-		n, bad := strconv.ParseInt(note.Name, 10, 64)
-		ids, err = append(ids, core.RunID(math.MaxInt64-n)), cmp.Or(err, bad)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	found, err := store.Complete(runs{s}.Get(ctx, ids))
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, id := range ids {
-		switch r, is := found[id]; {
-		case is && !r.State.Open():
-			over = append(over, id)
-		case is && r.Owner == "":
-			list = append(list, *r)
-		}
-	}
-	s.dropWaiting(ctx, over, began)
-	if len(ids) == limit && ids[limit-1] > last {
-		next = ids[limit-1] - 1
-	}
-	return list, next, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"zombiezen.com/go/sqlite"
@@ -61,7 +62,7 @@ func lock(ctx context.Context, dir string, wait bool) (*FileLock, error) {
 		return nil, ctx.Err()
 	case code == sqlite.ResultBusy:
 		return nil, ErrLocked
-	case code == sqlite.ResultReadOnly, code == sqlite.ResultCantOpen, code == sqlite.ResultPerm:
+	case notWritable(code):
 		return nil, unwritable(dir, err)
 	}
 	return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
@@ -78,6 +79,10 @@ func (l *FileLock) Release() error {
 	err := l.file.Close()
 	l.file = nil
 	return err
+}
+
+func notWritable(code sqlite.ResultCode) bool {
+	return slices.Contains([]sqlite.ResultCode{sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm}, code)
 }
 
 func unwritable(dir string, err error) error {

@@ -26,10 +26,10 @@ func testStore(t testing.TB, dir string, o Options) *Store {
 	lock, err := TryLock(dir)
 	check.OK(t, err)
 	o.Lock = lock
-	s, err := openStore(t.Context(), o)
+	data, err := Open(t.Context(), o)
 	check.OK(t, err)
-	t.Cleanup(func() { s.Close() })
-	return s
+	t.Cleanup(func() { data.Close() })
+	return data.Records.(*Store)
 }
 
 func raw(t *testing.T, s *Store, q string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -61,12 +62,8 @@ func (s *Store) scanJob(st *sqlite.Stmt) store.Got[*core.Job] {
 		PlanAt: core.Instant(st.ColumnInt64(8)), Partition: st.ColumnInt(9), Seq: st.ColumnInt64(10), Tail: core.RunID(st.ColumnInt64(11)),
 		PauseUntil: core.Instant(st.ColumnInt64(12)), PauseBy: st.ColumnText(13), PauseWhy: st.ColumnText(14), PlanError: st.ColumnText(15),
 		Compared: core.Instant(st.ColumnInt64(16))}
-	j := &core.Job{Sched: c}
-	var x spec
-	err := json.Unmarshal(columnBytes(st, 17), &x)
-	if err == nil {
-		err = json.Unmarshal(columnBytes(st, 18), &j.Def)
-	}
+	j, x := &core.Job{Sched: c}, spec{}
+	err := errors.Join(json.Unmarshal(columnBytes(st, 17), &x), json.Unmarshal(columnBytes(st, 18), &j.Def))
 	if err != nil {
 		return store.Got[*core.Job]{Is: &core.Job{Sched: c, Def: core.Def{ID: c.ID, App: c.App, Name: st.ColumnText(2)}},
 			Err: fmt.Errorf("job %d: %w", c.ID, err)}
@@ -222,7 +219,7 @@ func (tx *tx) storeJob(w *jobWrite, group *store.Group) error {
 	case !tx.met(edges) || tx.exec(q, bound...) == 0:
 		return core.ErrRefused
 	}
-	w.def.Children, w.def.Created, group.Writes = old.Children, milli(d.Created), edges
+	w.def.Children, w.def.Created, group.Writes = old.Children, core.FromMillis(core.Millis(d.Created)), edges
 	parents[d.ID] = &w.def
 	tx.putDefs(parents)
 	return nil
@@ -381,10 +378,6 @@ type jobCache struct {
 	changed [4096]uint64 // by ID: the clock at the last change of one of them
 }
 
-func newJobCache() *jobCache {
-	return &jobCache{most: 64_000, jobs: map[core.JobID]*core.Job{}, held: map[core.JobID]bool{}}
-}
-
 func (c *jobCache) slot(id core.JobID) *uint64 { return &c.changed[uint32(id)%uint32(len(c.changed))] }
 
 // get passes the cached jobs to found and returns the IDs of the others, and the clock for add.
@@ -440,9 +433,7 @@ func (c *jobCache) follow(edits []edit, commit func() (done bool)) {
 		}
 		moved := *j
 		moved.Sched = j.Sched.Moved(*e.move)
-		moved.Sched.RevAt = milli(moved.Sched.RevAt)
+		moved.Sched.RevAt = core.FromMillis(core.Millis(moved.Sched.RevAt))
 		c.jobs[e.job] = &moved
 	}
 }
-
-func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }

@@ -308,9 +308,6 @@ func (o *recent) among(match func(core.RunID) bool) (list []core.RunID) {
 	return list
 }
 
-// due reports whether file has something to do. Only the writer adds rows.
-func (o *recent) due() bool { return o.left > 0 || len(o.rows) >= 2*o.size }
-
 // file enters the next slice of a generation into the history, and moves the mark after the last one. It has its own
 // transaction.
 func (o *recent) file(tx *tx) {

@@ -41,7 +41,6 @@ type queue struct {
 	from    place     // all rows up to here are in out
 	until   int64     // receivers wait for a message of this millisecond, or for wake
 	wake    chan struct{}
-	closed  bool
 }
 
 // received is a message from its first receipt to its ack.
@@ -161,6 +160,8 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]store
 		select {
 		case <-time.After(wait):
 		case <-wake:
+		case <-s.stopped:
+			err = errClosed
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -185,9 +186,6 @@ func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 ) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return nil, 0, nil, errClosed
-	}
 	now := s.o.Now()
 	var list []candidate
 	if wait = q.soonest.Sub(now); wait <= 0 {

@@ -45,24 +45,13 @@ type Options struct {
 
 const readers = 4
 
-// Open opens the file in the locked directory, creates or migrates it if necessary, and starts the writer. It returns a
-// core.Error for a file of a newer or a development version, a foreign file, or a directory that cannot be written; the
-// caller then keeps the lock.
-func Open(ctx context.Context, o Options) (*store.Store, error) {
-	s, err := openStore(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Store, nil
-}
-
 type Store struct {
 	*store.Store
 	o Options // Lock is nil in memory
 
 	w       writer
 	pool    chan *sqlite.Conn // connections of readers; in memory, the one connection of all
-	cache   *jobCache
+	cache   jobCache
 	recent  recent
 	queues  [len(kinds)]queue
 	stopped chan struct{} // closed when the writer has ended
@@ -86,8 +75,8 @@ func newStore(o Options, connections int) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), cache: newJobCache(), stopped: make(chan struct{}),
-		putStmts: map[putForm]*sqlite.Stmt{}}
+	s := &Store{o: o, pool: make(chan *sqlite.Conn, connections), stopped: make(chan struct{}), putStmts: map[putForm]*sqlite.Stmt{},
+		cache: jobCache{most: 64_000, jobs: map[core.JobID]*core.Job{}, held: map[core.JobID]bool{}}}
 	s.Store = &store.Store{Records: s, Jobs: jobs{s}, Runs: runs{s}, Queue: s, Pull: s, Box: o.Secrets, Now: o.Now, Keep: s.keep,
 		Writes: s.writes.Load, Defs: jobs{s}, Sweep: s.Sweep, Close: s.Close}
 	s.w = writer{urgent: make(chan *op, maxWaiting), normal: make(chan *op, maxWaiting), closing: make(chan struct{})}
@@ -97,7 +86,10 @@ func newStore(o Options, connections int) *Store {
 	return s
 }
 
-func openStore(ctx context.Context, o Options) (_ *Store, err error) {
+// Open opens the file in the locked directory, creates or migrates it if necessary, and starts the writer. It returns a
+// core.Error for a file of a newer or a development version, a foreign file, or a directory that cannot be written; the
+// caller then keeps the lock.
+func Open(ctx context.Context, o Options) (_ *store.Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -136,7 +128,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		s.pool <- r
 	}
 	go s.writeLoop(c)
-	return s, nil
+	return s.Store, nil
 }
 
 // openFile opens the writer's connection. The order of the pragmas counts: the first two only work on an empty file.
@@ -190,23 +182,19 @@ func refusal(dir string, err error) error {
 	if _, known := errors.AsType[*core.Error](err); known {
 		return err
 	}
-	var reason core.Text
-	switch sqlite.ErrCode(err).ToPrimary() {
-	case sqlite.ResultFull:
-		reason = core.Say("the disk is full: some free space is needed to open the data")
-	case sqlite.ResultNotADB:
-		reason = core.Say("tickring.db is not a file of tickring: use an empty directory or one that tickring wrote")
-	case sqlite.ResultCorrupt:
-		reason = core.Say("tickring.db is damaged: restore it from a copy")
-	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
+	code := sqlite.ErrCode(err).ToPrimary()
+	reason, is := map[sqlite.ResultCode]core.Text{
+		sqlite.ResultFull:    core.Say("the disk is full: some free space is needed to open the data"),
+		sqlite.ResultNotADB:  core.Say("tickring.db is not a file of tickring: use an empty directory or one that tickring wrote"),
+		sqlite.ResultCorrupt: core.Say("tickring.db is damaged: restore it from a copy"),
+	}[code]
+	switch {
+	case is:
+		return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
+	case notWritable(code) || errors.Is(err, os.ErrPermission):
 		return unwritable(dir, err)
-	default:
-		if errors.Is(err, os.ErrPermission) {
-			return unwritable(dir, err)
-		}
-		return fmt.Errorf("open tickring.db: %w", err)
 	}
-	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
+	return fmt.Errorf("open tickring.db: %w", err)
 }
 
 func (s *Store) load(db *sqlite.Conn) error {
@@ -224,13 +212,6 @@ func (s *Store) Close() (err error) {
 		err = s.w.closeErr
 		for range cap(s.pool) {
 			err = cmp.Or(err, (<-s.pool).Close())
-		}
-		for i := range s.queues {
-			q := &s.queues[i]
-			q.mu.Lock()
-			q.closed = true
-			q.rouse()
-			q.mu.Unlock()
 		}
 		if s.o.Lock != nil {
 			err = cmp.Or(err, s.o.Lock.Release())

@@ -206,7 +206,7 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	for _, o := range ops {
 		close(o.done)
 	}
-	if s.recent.due() { // after a failure the mark stays
+	if r := &s.recent; r.left > 0 || len(r.rows) >= 2*r.size { // only the writer adds rows; after a failure the mark stays
 		_ = s.transact(c, []*op{{do: s.recent.file}})
 	}
 }

@@ -95,7 +95,9 @@ func (t *truth) written(ctx context.Context, w *store.Write, before, after *stor
 		was, _ := before.Journals(bg, []core.JournalKey{key})
 		is, err2 := after.Journals(bg, []core.JournalKey{key})
 		j := is[key]
-		if old, ok := was[key]; ok && old.V >= j.V || errors.Join(err, err2) != nil {
+		old, ok := was[key]
+		same := ok && old.V == j.V && slices.Equal(old.Entries, j.Entries) // written again for a longer life
+		if ok && old.V >= j.V && !same || errors.Join(err, err2) != nil {
 			t.fail(0, "journal %s was stored in version %d over version %d: %v, %v", key, j.V, old.V, err, err2)
 		}
 		t.journals[key] = struct{}{}

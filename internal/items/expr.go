@@ -1,7 +1,11 @@
-package dynamo
+// Package items reads and writes items of DynamoDB. A condition or a change is written once, and becomes an expression or PartiQL. The
+// package makes batches and transactions, repeats the parts that were throttled, and converts each error of AWS into one of the four
+// results of a write. It knows nothing of jobs and runs.
+package items
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,69 +14,85 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/tickring/tickring/core"
 )
 
-// test is a condition on an attribute: a comparison, BETWEEN, IN, exists or missing.
-type test struct {
+// Item is a stored item or its key.
+type Item = map[string]types.AttributeValue
+
+// Text and Number return the values of attributes.
+func Text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
+func Number[N ~int | ~int32 | ~int64 | ~uint32](v N) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(v), 10)}
+}
+
+// TextOf returns a text of an item; empty if it has none.
+func TextOf(it Item, name string) string {
+	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+func IntOf(it Item, name string) (int64, error) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("an item has no number %q", name)
+	}
+	return strconv.ParseInt(v.Value, 10, 64)
+}
+
+// Test is a condition on an attribute: a comparison, BETWEEN, IN, exists or missing.
+type Test struct {
 	name, op string
 	values   []types.AttributeValue
 }
 
-func where(name, op string, values ...types.AttributeValue) test { return test{name, op, values} }
+func Where(name, op string, values ...types.AttributeValue) Test { return Test{name, op, values} }
 
-// expr is a change of an item with its condition: each of conds, which are lists of alternatives.
-type expr struct {
-	sets    []test
-	removes []string
-	conds   [][]test
-}
-
-func (e *expr) set(name string, v types.AttributeValue) { e.sets = append(e.sets, where(name, "=", v)) }
-func (e *expr) remove(name string)                      { e.removes = append(e.removes, name) }
-
-// put sets an attribute; nil removes it.
-func (e *expr) put(name string, v types.AttributeValue) {
-	if v != nil {
-		e.set(name, v)
-	} else {
-		e.remove(name)
-	}
-}
-
-func (e *expr) any(of ...test) { e.conds = append(e.conds, of) }
-
-// equals is the condition that an attribute has a value; nil: that it is missing.
-func (e *expr) equals(name string, v types.AttributeValue) { e.any(has(name, v)) }
-
-func has(name string, v types.AttributeValue) test {
+// Has is the condition that an attribute has a value; nil: that it is missing.
+func Has(name string, v types.AttributeValue) Test {
 	if v == nil {
-		return where(name, "missing")
+		return Where(name, "missing")
 	}
-	return where(name, "=", v)
+	return Where(name, "=", v)
 }
 
-// open is the condition that a run is open.
-func (e *expr) open() {
-	var open []types.AttributeValue
-	for _, s := range core.States {
-		if s.Open() {
-			open = append(open, text(string(s)))
-		}
-	}
-	e.any(where("State", "IN", open...))
+// Expr is a change of an item with its condition: each of conds, which are lists of alternatives.
+type Expr struct {
+	sets    []Test
+	removes []string
+	conds   [][]Test
 }
 
-func when(of ...test) *expr                           { return &expr{conds: [][]test{of}} }
-func equal(name string, v types.AttributeValue) *expr { return when(has(name, v)) }
-func none(name string) *expr                          { return equal(name, nil) }
+// When returns an Expr with the condition that one of the tests is met.
+func When(of ...Test) *Expr { return (&Expr{}).And(of...) }
 
-// words writes an expr: as expressions with names and values, or as PartiQL with args.
+func Equal(name string, v types.AttributeValue) *Expr { return When(Has(name, v)) }
+
+// Missing returns an Expr with the condition that an attribute is missing: if it is part of the key, that there is no item.
+func Missing(name string) *Expr { return Equal(name, nil) }
+
+// And adds the condition that one of the tests is met, and returns e.
+func (e *Expr) And(of ...Test) *Expr {
+	e.conds = append(e.conds, of)
+	return e
+}
+
+// Put sets an attribute, or removes it if v is nil, and returns e.
+func (e *Expr) Put(name string, v types.AttributeValue) *Expr {
+	if v != nil {
+		e.sets = append(e.sets, Where(name, "=", v))
+	} else {
+		e.removes = append(e.removes, name)
+	}
+	return e
+}
+
+// words writes an Expr: as expressions with names and values, or as PartiQL with args.
 type words struct {
 	partiQL bool
 	names   map[string]string
-	values  item
+	values  Item
 	args    []types.AttributeValue
 }
 
@@ -93,14 +113,14 @@ func (w *words) value(v types.AttributeValue) string {
 		return "?"
 	}
 	if w.values == nil {
-		w.values = item{} // DynamoDB rejects an empty map
+		w.values = Item{} // DynamoDB rejects an empty map
 	}
 	name := ":" + strconv.Itoa(len(w.values))
 	w.values[name] = v
 	return name
 }
 
-func (w *words) test(t *test) string {
+func (w *words) test(t *Test) string {
 	name := w.name(t.name)
 	values := make([]string, len(t.values))
 	for i, v := range t.values {
@@ -124,7 +144,7 @@ func (w *words) test(t *test) string {
 }
 
 // condition returns nil if there is no condition.
-func (w *words) condition(conds [][]test) *string {
+func (w *words) condition(conds [][]Test) *string {
 	all := make([]string, len(conds))
 	for i, of := range conds {
 		tests := make([]string, len(of))
@@ -142,7 +162,7 @@ func (w *words) condition(conds [][]test) *string {
 }
 
 // change repeats its verbs in PartiQL.
-func (w *words) change(e *expr) string {
+func (w *words) change(e *Expr) string {
 	var sets, removes []string
 	for i := range e.sets {
 		sets = append(sets, w.test(&e.sets[i]))
@@ -162,43 +182,44 @@ func (w *words) change(e *expr) string {
 	return strings.TrimSpace(join(" SET ", sets) + join(" REMOVE ", removes))
 }
 
-type verb int
+// Verb is the action of a Write.
+type Verb int
 
 const (
-	putItem verb = iota
-	updateItem
-	deleteItem
-	checkItem // rejects a transaction if the item does not meet the condition
+	Put Verb = iota
+	Update
+	Delete
+	Check // rejects a transaction if the item does not meet the condition
 )
 
-// write is the write of one item.
-type write struct {
-	expr
-	does  verb
+// Write is the write of one item.
+type Write struct {
+	Expr
+	does  Verb
 	table string
-	item  item // the new item of a put, otherwise the key
+	item  Item // the new item of a put, otherwise the key
 }
 
-func (e *expr) to(does verb, table string, it item) write { return write{*e, does, table, it} }
+func (e *Expr) To(does Verb, table string, it Item) Write { return Write{*e, does, table, it} }
 
-// plain returns a write without a condition.
-func plain(does verb, table string, it item) write { return write{does: does, table: table, item: it} }
+// Plain returns a write without a condition.
+func Plain(does Verb, table string, it Item) Write { return Write{does: does, table: table, item: it} }
 
 // action returns a write as a part of a transaction.
-func (w *write) action() (a types.TransactWriteItem) {
+func (w *Write) action() (a types.TransactWriteItem) {
 	var p words
-	change, cond := p.change(&w.expr), p.condition(w.conds)
+	change, cond := p.change(&w.Expr), p.condition(w.conds)
 	switch w.does {
-	case putItem:
+	case Put:
 		a.Put = &types.Put{TableName: &w.table, Item: w.item,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
-	case updateItem:
+	case Update:
 		a.Update = &types.Update{TableName: &w.table, Key: w.item, UpdateExpression: &change,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
-	case deleteItem:
+	case Delete:
 		a.Delete = &types.Delete{TableName: &w.table, Key: w.item,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
-	case checkItem:
+	case Check:
 		a.ConditionCheck = &types.ConditionCheck{TableName: &w.table, Key: w.item,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values}
 	}
@@ -206,19 +227,19 @@ func (w *write) action() (a types.TransactWriteItem) {
 }
 
 // request makes a write as a request of its own, and returns the old item of an update.
-func (s *Store) request(ctx context.Context, w *write) (old item, err error) {
+func (c *Client) request(ctx context.Context, w *Write) (old Item, err error) {
 	var p words
-	change, cond := p.change(&w.expr), p.condition(w.conds)
+	change, cond := p.change(&w.Expr), p.condition(w.conds)
 	switch w.does {
-	case putItem:
-		_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &w.table, Item: w.item,
+	case Put:
+		_, err = c.DB.PutItem(ctx, &dynamodb.PutItemInput{TableName: &w.table, Item: w.item,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values})
-	case deleteItem:
-		_, err = s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &w.table, Key: w.item,
+	case Delete:
+		_, err = c.DB.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &w.table, Key: w.item,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values})
 	default:
 		var out *dynamodb.UpdateItemOutput
-		if out, err = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &w.table, Key: w.item, UpdateExpression: &change,
+		if out, err = c.DB.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &w.table, Key: w.item, UpdateExpression: &change,
 			ConditionExpression: cond, ExpressionAttributeNames: p.names, ExpressionAttributeValues: p.values,
 			ReturnValues: types.ReturnValueAllOld}); err == nil {
 			old = out.Attributes
@@ -229,10 +250,10 @@ func (s *Store) request(ctx context.Context, w *write) (old item, err error) {
 
 // statement returns a put of an item that does not exist, or an update, as PartiQL. A statement has no alternatives in its
 // condition.
-func (w *write) statement() types.BatchStatementRequest {
+func (w *Write) statement() types.BatchStatementRequest {
 	p := words{partiQL: true}
 	names := slices.Sorted(maps.Keys(w.item))
-	if w.does == putItem {
+	if w.does == Put {
 		values := make([]string, len(names))
 		for i, name := range names {
 			values[i] = "'" + name + "':" + p.value(w.item[name])
@@ -240,25 +261,25 @@ func (w *write) statement() types.BatchStatementRequest {
 		return types.BatchStatementRequest{Parameters: p.args,
 			Statement: aws.String("INSERT INTO " + p.name(w.table) + " VALUE {" + strings.Join(values, ",") + "}")}
 	}
-	var key [][]test
+	var key [][]Test
 	for _, name := range names {
-		key = append(key, []test{where(name, "=", w.item[name])})
+		key = append(key, []Test{Has(name, w.item[name])})
 	}
-	text := "UPDATE " + p.name(w.table) + " " + p.change(&w.expr) + " WHERE " + *p.condition(append(key, w.conds...))
+	text := "UPDATE " + p.name(w.table) + " " + p.change(&w.Expr) + " WHERE " + *p.condition(append(key, w.conds...))
 	return types.BatchStatementRequest{Statement: &text, Parameters: p.args}
 }
 
-// query uses the condition as the key condition of a query: strongly consistent, unless it is for a page.
-func (e *expr) query(table string) *dynamodb.QueryInput {
+// Query uses the condition as the key condition of a query: strongly consistent, unless it is for a page.
+func (e *Expr) Query(table string) *dynamodb.QueryInput {
 	var p words
 	in := &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), KeyConditionExpression: p.condition(e.conds)}
 	in.ExpressionAttributeNames, in.ExpressionAttributeValues = p.names, p.values
 	return in
 }
 
-// newest returns a query from the end, limit items at a time.
-func (e *expr) newest(table string, limit int) *dynamodb.QueryInput {
-	in := e.query(table)
+// Newest returns a query from the end, limit items at a time.
+func (e *Expr) Newest(table string, limit int) *dynamodb.QueryInput {
+	in := e.Query(table)
 	in.ScanIndexForward, in.Limit = aws.Bool(false), aws.Int32(int32(limit))
 	return in
 }
