@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
@@ -19,28 +22,53 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
+// logging starts an executor of the app web that has logs, and returns its URL and what stops it.
+func (s *running) logging(t *testing.T, mux *executor.Mux) (url string, stop func()) {
+	t.Helper()
+	address := "127.0.0.1:" + freeport.Free(t) // a port that nothing else uses afterwards
+	e, err := executor.New(mux, executor.Options{App: "web", Servers: []string{s.URL()}, Token: "executors-of-web", Listen: address,
+		Dir: t.TempDir(), InMemory: true, Log: slog.New(slog.DiscardHandler)})
+	check.OK(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ListenAndServe(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		check.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	eventually(t, time.Minute, func() error {
+		if len(factsOf(t, s).Executors) == 0 {
+			return errors.New("the executor is not registered")
+		}
+		return nil
+	})
+	return "http://" + address, stop
+}
+
 // TestKeptLogs: the log of a failed run outlives the executor, and readers learn that they see the kept part. The log of a successful
 // run ends with its executor.
 func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
-	exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
-		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
-		Handle: func(_ context.Context, r *wire.Run, logf func(string, ...any)) (int, string) {
-			for n := range 1000 {
-				logf("line %d of run %d", n+1, r.LogID)
-			}
-			if r.Handler == "fails" {
-				return 500, "no such table"
-			}
-			return 200, ""
-		}})
 	names := [2]string{"fine", "fails"}
 	spec := func(name string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: name}}
 	}
 	save(t, s, "web", spec(names[0]), spec(names[1]))
-	<-exec.Registered()
+	mux := executor.NewMux()
+	for _, name := range names {
+		mux.Register(name, func(_ context.Context, r *executor.Run) error {
+			for n := range 1000 {
+				r.Printf("line %d of run %d", n+1, r.ID)
+			}
+			if name == "fails" {
+				return errors.New("no such table")
+			}
+			return nil
+		})
+	}
+	url, stop := s.logging(t, mux)
 	c := s.client(t)
 	var whole string // of the last run
 	var ids [2]string
@@ -59,7 +87,7 @@ func TestKeptLogs(t *testing.T) {
 		}
 		whole = log.Text
 	}
-	exec.Close()
+	stop()
 	if log, err := c.GetLog(t.Context(), ids[0], client.GetLogParams{}); err == nil {
 		t.Errorf("of the successful run: %+v", log)
 	}
@@ -67,7 +95,7 @@ func TestKeptLogs(t *testing.T) {
 	if err != nil || log.Kept == nil || log.Text != whole || log.Kept.From != 1 || log.Kept.Why != "" || !log.End {
 		t.Fatalf("%v, %+v", err, log)
 	}
-	live, _, _ := strings.Cut(strings.ReplaceAll(log.Kept.Live, exec.URL(), "URL"), ": ") // the network's error follows
+	live, _, _ := strings.Cut(strings.ReplaceAll(log.Kept.Live, url, "URL"), ": ") // the network's error follows
 	golden.New(t).Equal(t, "executor gone", live)
 	piece, err := c.GetLog(t.Context(), ids[1], client.GetLogParams{From: 999})
 	want := strings.Join(strings.SplitAfter(log.Text, "\n")[998:], "")
@@ -87,7 +115,7 @@ func TestLostLogs(t *testing.T) {
 	began, closed := make(chan struct{}), make(chan struct{})
 	exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
 		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
-		Handle: func(context.Context, *wire.Run, func(string, ...any)) (int, string) {
+		Handle: func(context.Context, *wire.Run) (int, string) {
 			close(began)
 			<-closed
 			return 500, "shot"

@@ -1,22 +1,20 @@
-// Package miniexec is a small executor with the xxl-job protocol, for the demo and for test/load/bench. The executor
-// registers, accepts runs, executes each run in a goroutine and calls back in batches. The executor stores nothing on
-// disk. It is not an SDK for users.
+// Package miniexec is a small executor with the xxl-job protocol, for tests and for test/load/bench. The executor
+// registers, accepts runs, executes each run in a goroutine and calls back in batches. It stores nothing, so it has no
+// logs, and it kills no run. Tests of what it lacks use package executor.
 package miniexec
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/wire"
@@ -28,61 +26,42 @@ type Options struct {
 	Token  string
 	Listen string // address to listen at; empty: 127.0.0.1:0
 	// Handle executes a run in a goroutine of its own. If nil, each run succeeds at once.
-	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
+	Handle func(ctx context.Context, r *wire.Run) (code int, msg string)
 	// Received is called with each accepted run, before the run is answered. Received must return quickly.
 	Received func(r *wire.Run, at time.Time)
 	// HangFrom is the time from which the executor does not answer new connections; zero: never.
 	HangFrom time.Time
-	Log      *slog.Logger
 }
 
 type Executor struct {
 	o       Options
 	ln      net.Listener
-	ctx     context.Context
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
 	results chan wire.CallbackItem
 	client  *http.Client
 	known   chan struct{} // closed once the server has taken the registration
-	owed    atomic.Int64  // runs that were accepted and are not reported yet
 
-	mu      sync.Mutex
-	conns   map[net.Conn]struct{}
-	running map[int64]*running
-	logs    map[int64]*strings.Builder
-	order   []int64
+	// Connections and runs end first, then the reports of these runs, and the registration last.
+	working, talking             context.Context
+	quit, hush                   context.CancelFunc
+	work, reports, registrations sync.WaitGroup
+	closed                       sync.Once
 }
-
-type running struct {
-	job    int32
-	cancel context.CancelCauseFunc
-}
-
-// keepLogs is how many runs' logs stay readable.
-const keepLogs = 500
 
 // Start starts an Executor. Close stops the executor and waits for all its runs.
 func Start(o Options) (*Executor, error) {
-	if o.Listen == "" {
-		o.Listen = "127.0.0.1:0"
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	ln, err := net.Listen("tcp", o.Listen)
+	ln, err := net.Listen("tcp", cmp.Or(o.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for runs: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	e := &Executor{known: make(chan struct{}), o: o, ln: ln, ctx: ctx, stop: stop, results: make(chan wire.CallbackItem, 100_000),
-		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
-		conns:  map[net.Conn]struct{}{}, running: map[int64]*running{}, logs: map[int64]*strings.Builder{}}
-	e.wg.Go(e.accept)
+	e := &Executor{o: o, ln: ln, known: make(chan struct{}), results: make(chan wire.CallbackItem, 100_000),
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	e.working, e.quit = context.WithCancel(context.Background())
+	e.talking, e.hush = context.WithCancel(context.Background())
+	e.work.Go(e.accept)
 	if o.Admin != "" {
-		e.wg.Go(e.register)
+		e.registrations.Go(e.register)
 		for range 2 {
-			e.wg.Go(e.callback)
+			e.reports.Go(e.callback)
 		}
 	}
 	return e, nil
@@ -99,31 +78,17 @@ const closing = 10 * time.Second
 // Close stops the executor. It cancels the executor's runs, and reports the runs to the server if the server accepts
 // the reports.
 func (e *Executor) Close() {
-	e.ln.Close()
-	e.mu.Lock()
-	for c := range e.conns {
-		c.Close()
-	}
-	for _, r := range e.running {
-		r.cancel(context.Canceled)
-	}
-	e.mu.Unlock()
-	if e.o.Admin != "" {
-		look := time.NewTicker(10 * time.Millisecond)
-		limit := time.NewTimer(closing)
-		for over := false; !over && e.owed.Load() > 0; {
-			select {
-			case <-look.C:
-			case <-limit.C:
-				over = true
-			}
-		}
-		look.Stop()
-		limit.Stop()
-	}
-	e.stop()
-	e.wg.Wait()
-	e.client.CloseIdleConnections()
+	e.closed.Do(func() {
+		defer time.AfterFunc(closing, e.hush).Stop()
+		e.ln.Close()
+		e.quit()
+		e.work.Wait()
+		close(e.results)
+		e.reports.Wait()
+		e.hush()
+		e.registrations.Wait()
+		e.client.CloseIdleConnections()
+	})
 }
 
 func (e *Executor) accept() {
@@ -132,15 +97,10 @@ func (e *Executor) accept() {
 		if err != nil {
 			return
 		}
-		e.mu.Lock()
-		e.conns[c] = struct{}{}
-		e.mu.Unlock()
-		e.wg.Go(func() {
+		e.work.Go(func() {
+			defer c.Close()
+			defer context.AfterFunc(e.working, func() { c.Close() })()
 			e.serve(c)
-			e.mu.Lock()
-			delete(e.conns, c)
-			e.mu.Unlock()
-			c.Close()
 		})
 	}
 }
@@ -183,7 +143,7 @@ func (e *Executor) serve(c net.Conn) {
 			return
 		}
 		if !e.o.HangFrom.IsZero() && !time.Now().Before(e.o.HangFrom) {
-			<-e.ctx.Done()
+			<-e.working.Done()
 			return
 		}
 		reply := e.answer(path, body)
@@ -211,137 +171,53 @@ func (e *Executor) answer(path string, body []byte) []byte {
 		}
 		e.start(&run)
 		return ok
-	case "/beat":
-		return ok
-	case "/idleBeat":
-		b, err := wire.DecodeIdleBeat(body)
-		if err == nil && e.busy(b.JobID) {
-			return wire.AppendReply(nil, wire.CodeFailure, "job thread is running or has trigger queue.")
-		}
-		return ok
-	case "/kill":
-		if k, err := wire.DecodeKill(body); err == nil {
-			e.kill(k.JobID)
-		}
+	case "/beat", "/idleBeat", "/kill":
 		return ok
 	case "/log":
-		q, err := wire.DecodeLogRequest(body)
-		if err != nil {
-			return wire.AppendReply(nil, wire.CodeFailure, err.Error())
-		}
-		return wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", e.log(q))
+		return wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", wire.LogResult{FromLine: 1, End: true})
 	}
 	return wire.AppendReply(nil, wire.CodeFailure, "no such path: "+path)
 }
 
 func (e *Executor) start(run *wire.Run) {
-	e.owed.Add(1)
 	if e.o.Handle == nil {
 		e.report(run, wire.CodeSuccess, "")
 		return
 	}
-	ctx, cancel := context.WithCancelCause(e.ctx)
-	e.mu.Lock()
-	e.running[run.LogID] = &running{job: run.JobID, cancel: cancel}
-	e.logs[run.LogID] = &strings.Builder{}
-	e.order = append(e.order, run.LogID)
-	if len(e.order) > keepLogs {
-		delete(e.logs, e.order[0])
-		e.order = e.order[1:]
-	}
-	e.mu.Unlock()
-	e.wg.Go(func() {
-		defer cancel(nil)
-		code, msg := e.o.Handle(ctx, run, func(format string, args ...any) { e.logf(run.LogID, format, args...) })
-		e.mu.Lock()
-		delete(e.running, run.LogID)
-		e.mu.Unlock()
-		if errors.Is(context.Cause(ctx), errKilled) {
-			code, msg = wire.CodeFailure, "task kill [job running, killed]"
-		}
+	e.work.Go(func() {
+		code, msg := e.o.Handle(e.working, run)
 		e.report(run, code, msg)
 	})
 }
 
 func (e *Executor) report(run *wire.Run, code int, msg string) {
+	if e.o.Admin == "" {
+		return
+	}
 	select {
 	case e.results <- wire.CallbackItem{LogID: run.LogID, LogTime: run.LogTime, Code: code, Msg: msg}:
-	case <-e.ctx.Done():
+	case <-e.talking.Done():
 	}
-}
-
-var errKilled = errors.New("killed")
-
-func (e *Executor) kill(job int32) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.running {
-		if r.job == job {
-			r.cancel(errKilled)
-		}
-	}
-}
-
-func (e *Executor) busy(job int32) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.running {
-		if r.job == job {
-			return true
-		}
-	}
-	return false
-}
-
-func (e *Executor) logf(run int64, format string, args ...any) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if b := e.logs[run]; b != nil && b.Len() < 64<<10 {
-		fmt.Fprintf(b, time.Now().UTC().Format("15:04:05.000 ")+format+"\n", args...)
-	}
-}
-
-func (e *Executor) log(q wire.LogRequest) wire.LogResult {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	res := wire.LogResult{FromLine: q.FromLine}
-	b := e.logs[q.LogID]
-	if b == nil {
-		res.End = true
-		return res
-	}
-	lines := strings.SplitAfter(b.String(), "\n")
-	lines = lines[:len(lines)-1]
-	from := max(int(q.FromLine), 1) - 1
-	if from < len(lines) {
-		res.Content = strings.Join(lines[from:], "")
-	}
-	res.ToLine = int32(len(lines))
-	return res
 }
 
 // register announces the executor at once and then every 20 s.
 func (e *Executor) register() {
 	reg := wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.URL()})
-	wait := time.Duration(0)
 	for known := false; ; {
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-e.ctx.Done():
-			t.Stop()
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			e.post(ctx, "/api/registryRemove", reg)
-			cancel()
-			return
-		}
-		wait = 20 * time.Second
-		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
-			e.o.Log.Debug("registration failed", "err", err)
+		wait := 20 * time.Second
+		if e.post(e.talking, "/api/registry", reg) != nil {
 			wait = time.Second
 		} else if !known {
 			known = true
 			close(e.known)
+		}
+		select {
+		case <-time.After(wait):
+		case <-e.talking.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			e.post(ctx, "/api/registryRemove", reg)
+			return
 		}
 	}
 }
@@ -376,35 +252,27 @@ func (e *Executor) post(ctx context.Context, path string, body []byte) error {
 // until the server accepts them.
 func (e *Executor) callback() {
 	batch := make([]wire.CallbackItem, 0, 50)
-	for {
-		batch = batch[:0]
-		select {
-		case r := <-e.results:
-			batch = append(batch, r)
-		case <-e.ctx.Done():
-			return
-		}
+	for r := range e.results {
+		batch = append(batch[:0], r)
 		timeout := time.NewTimer(5 * time.Millisecond)
-	fill:
-		for len(batch) < cap(batch) {
+		for waits := true; waits && len(batch) < cap(batch); {
 			select {
-			case r := <-e.results:
-				batch = append(batch, r)
+			case r, more := <-e.results:
+				if waits = more; more {
+					batch = append(batch, r)
+				}
 			case <-timeout.C:
-				break fill
+				waits = false
 			}
 		}
 		timeout.Stop()
 		body := wire.AppendCallback(nil, wire.DialectB, batch)
-		for e.post(e.ctx, "/api/callback", body) != nil {
-			t := time.NewTimer(200 * time.Millisecond)
+		for e.post(e.talking, "/api/callback", body) != nil {
 			select {
-			case <-t.C:
-			case <-e.ctx.Done():
-				t.Stop()
+			case <-time.After(200 * time.Millisecond):
+			case <-e.talking.Done():
 				return
 			}
 		}
-		e.owed.Add(int64(-len(batch)))
 	}
 }
