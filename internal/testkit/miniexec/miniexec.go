@@ -1,6 +1,6 @@
 // Package miniexec is a small executor with the xxl-job protocol, for tests and for test/load/bench. The executor
 // registers, accepts runs, executes each run in a goroutine and calls back in batches. It stores nothing, so it has no
-// logs, and it kills no run. Tests of what it lacks use package executor.
+// logs, and it kills no run. Tests that need these use package executor.
 package miniexec
 
 import (
