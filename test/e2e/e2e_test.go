@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -139,7 +140,9 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 func (s *stack) app(t *testing.T, kind string, more string) (name string) {
 	t.Helper()
 	name = kind + "-" + strconv.FormatInt(s.began.Unix(), 36)
-	s.OK(t, fmt.Sprintf("version: 1\napps:\n  - {name: %[1]s, token: %[1]s-executor-token%[2]s}\n", name, more), "apply", "-f", "-")
+	file := filepath.Join(t.TempDir(), "token")
+	check.OK(t, os.WriteFile(file, []byte(name+"-executor-token"), 0o600))
+	s.OK(t, fmt.Sprintf("version: 1\napps:\n  - {name: %s, token: {file: %q}%s}\n", name, file, more), "apply", "-f", "-")
 	return name
 }
 
