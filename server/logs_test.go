@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,38 +18,32 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/miniexec"
+	"github.com/tickring/tickring/wire"
 )
 
-// logging starts an executor of app web whose handlers fine and fails do the same, and waits until the server knows it. A
-// stop ends its connections before it reports.
-func logging(t *testing.T, s *running, h executor.Handler) (url string, web *http.Server, stop func()) {
+// logging starts an executor of the app web that has logs, and returns its URL and what stops it.
+func (s *running) logging(t *testing.T, mux *executor.Mux) (url string, stop func()) {
 	t.Helper()
-	save(t, s, "web")
-	ln, err := net.Listen("tcp", "127.0.0.1:"+freeport.Free(t)) // a port that nothing else uses afterwards
+	address := "127.0.0.1:" + freeport.Free(t) // a port that nothing else uses afterwards
+	e, err := executor.New(mux, executor.Options{App: "web", Servers: []string{s.URL()}, Token: "executors-of-web", Listen: address,
+		Dir: t.TempDir(), InMemory: true, Log: slog.New(slog.DiscardHandler)})
 	check.OK(t, err)
-	mux := executor.NewMux()
-	mux.Register("fine", h)
-	mux.Register("fails", h)
-	url = "http://" + ln.Addr().String()
-	e, err := executor.New(mux, executor.Options{App: "web", Servers: []string{s.URL()}, Token: "executors-of-web", Address: url,
-		Dir: t.TempDir(), NoSync: true, Log: slog.New(slog.DiscardHandler)})
-	check.OK(t, err)
-	check.OK(t, e.Start())
-	web = &http.Server{Handler: e}
-	go web.Serve(ln)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ListenAndServe(ctx) }()
 	stop = sync.OnceFunc(func() {
-		web.Close()
-		check.NoError(t, e.Stop(context.Background()))
+		cancel()
+		check.NoError(t, <-ended)
 	})
 	t.Cleanup(stop)
-	eventually(t, 10*time.Second, func() error {
-		list, err := s.Manage().Executors(t.Context(), "web")
-		if err == nil && len(list) == 0 {
-			err = errors.New("it is not registered")
+	eventually(t, time.Minute, func() error {
+		if len(factsOf(t, s).Executors) == 0 {
+			return errors.New("the executor is not registered")
 		}
-		return err
+		return nil
 	})
-	return url, web, stop
+	return "http://" + address, stop
 }
 
 // TestKeptLogs: the log of a failed run outlives the executor, and readers learn that they see the kept part. The log of a successful
@@ -58,20 +51,24 @@ func logging(t *testing.T, s *running, h executor.Handler) (url string, web *htt
 func TestKeptLogs(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})
-	url, _, stop := logging(t, s, func(_ context.Context, r *executor.Run) error {
-		for n := range 1000 {
-			r.Printf("line %d of run %d", n+1, r.ID)
-		}
-		if r.Handler == "fails" {
-			return errors.New("no such table")
-		}
-		return nil
-	})
 	names := [2]string{"fine", "fails"}
 	spec := func(name string) manage.JobSpec {
 		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: name}}
 	}
-	saveAll(t, s, spec(names[0]), spec(names[1]))
+	save(t, s, "web", spec(names[0]), spec(names[1]))
+	mux := executor.NewMux()
+	for _, name := range names {
+		mux.Register(name, func(_ context.Context, r *executor.Run) error {
+			for n := range 1000 {
+				r.Printf("line %d of run %d", n+1, r.ID)
+			}
+			if name == "fails" {
+				return errors.New("no such table")
+			}
+			return nil
+		})
+	}
+	url, stop := s.logging(t, mux)
 	c := s.client(t)
 	var whole string // of the last run
 	var ids [2]string
@@ -116,17 +113,19 @@ func TestLostLogs(t *testing.T) {
 	o.PostRun.Waits = []time.Duration{100 * time.Millisecond}
 	s := start(t, o)
 	began, closed := make(chan struct{}), make(chan struct{})
-	_, web, stop := logging(t, s, func(context.Context, *executor.Run) error {
-		close(began)
-		<-closed
-		return errors.New("shot")
-	})
-	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
+	exec := startExecutor(t, miniexec.Options{App: "web", Admin: s.URL(),
+		Listen: "127.0.0.1:" + freeport.Free(t), // a port that nothing else uses afterwards
+		Handle: func(context.Context, *wire.Run) (int, string) {
+			close(began)
+			<-closed
+			return 500, "shot"
+		}})
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "fails", Handler: "fails"}})
+	<-exec.Registered()
 	id := s.trigger(t, "web/fails").String()
 	<-began
-	web.Close() // before the run is reported
 	close(closed)
-	stop()
+	exec.Close() // reports, then accepts no connections
 	c := s.client(t)
 	eventually(t, 30*time.Second, func() error {
 		log, err := c.GetLog(t.Context(), id, client.GetLogParams{})

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // byQueue pulls runs from the queue of the counter, and counts messages: the time
@@ -21,7 +22,7 @@ func (p *proof) byQueue(ctx context.Context) error {
 	mux := executor.NewMux()
 	mux.Register("work", func(context.Context, *executor.Run) error { return nil })
 	return queueexec.Run(ctx, mux, queueexec.Options{
-		Queue: p.counts["Work"], Client: &watched{p.sqs, p.ledger}, App: "queue", Servers: []string{p.url}, Token: p.executorToken,
+		Queue: p.counts["Work"], Client: &watched{p.sqs, p.ledger}, App: "queue", Servers: []string{p.server.URL}, Token: p.executorToken,
 		Concurrency: 40, Log: slog.New(slog.DiscardHandler), Change: func(o *executor.Options) { o.Dir = p.dir },
 	})
 }
@@ -70,7 +71,7 @@ func (p *proof) byFunction(ctx context.Context) error {
 	for ctx.Err() == nil {
 		out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 10})
 		if err != nil {
-			wait(ctx, time.Second)
+			harness.Pause(ctx, time.Second)
 			continue
 		}
 		var gone []sqstypes.DeleteMessageBatchRequestEntry

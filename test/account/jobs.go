@@ -3,18 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -70,46 +67,14 @@ func (p *proof) write(name, text string) (string, error) {
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// api asks the deployment's own API.
-func (p *proof) api(ctx context.Context, path string, query url.Values, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+query.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+p.token)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("request to %s: %w", path, err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read %s: %w", path, err)
-	case resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("ask %s: %s: %.200s", path, resp.Status, b)
-	case out == nil:
-		return nil
-	}
-	return json.Unmarshal(b, out)
-}
-
 // jobs lists the jobs of the apps that are named each-N, or once-N.
 func (p *proof) jobs(ctx context.Context, named string) (map[core.JobID]job, error) {
 	all := map[core.JobID]job{}
 	for _, a := range p.apps {
-		for after := 0; ; {
-			var page struct {
-				Jobs []struct {
-					ID   core.JobID
-					Name string
-				}
-				Next int
-			}
-			if err := p.api(ctx, "/v1/jobs", url.Values{"app": {a.name}, "limit": {"500"}, "after": {fmt.Sprint(after)}}, &page); err != nil {
-				return nil, err
+		for after := int32(0); ; {
+			page, err := p.api.ListJobs(ctx, client.ListJobsParams{App: a.name, Limit: 500, After: after})
+			if err != nil {
+				return nil, fmt.Errorf("list the jobs of %s: %w", a.name, err)
 			}
 			for _, j := range page.Jobs {
 				var i int
@@ -117,7 +82,7 @@ func (p *proof) jobs(ctx context.Context, named string) (map[core.JobID]job, err
 					if named == "once" {
 						i = 0
 					}
-					all[j.ID] = job{a.name + "/" + j.Name, i % 60}
+					all[core.JobID(j.ID)] = job{a.name + "/" + j.Name, i % 60}
 				}
 			}
 			if after = page.Next; after == 0 {
@@ -157,17 +122,9 @@ func (p *proof) history(ctx context.Context, jobs map[core.JobID]job, from, to t
 // ends is the same of one job.
 func (p *proof) ends(ctx context.Context, id core.JobID, j job, from, to time.Time) (map[core.RunID]end, error) {
 	all := map[core.RunID]end{}
-	q := url.Values{"job": {j.name}, "from": {from.UTC().Format(time.RFC3339)}, "to": {to.UTC().Format(time.RFC3339)}, "limit": {"500"}}
-	for {
-		var page struct {
-			Runs  []row
-			Skips []struct {
-				FirstAt, LastAt time.Time
-				Reason          string
-			}
-			Next string
-		}
-		if err := p.api(ctx, "/v1/runs", q, &page); err != nil {
+	for q := (client.ListRunsParams{Job: j.name, From: from, To: to, Limit: 500}); ; {
+		page, err := p.api.ListRuns(ctx, q)
+		if err != nil {
 			return nil, fmt.Errorf("the runs of %s: %w", j.name, err)
 		}
 		for _, s := range page.Skips {
@@ -175,12 +132,12 @@ func (p *proof) ends(ctx context.Context, id core.JobID, j job, from, to time.Ti
 				all[core.PlannedRun(id, core.InstantOf(at))] = end{state: "skipped", reason: s.Reason}
 			}
 		}
-		for _, r := range page.Runs {
-			all[r.ID] = end{r.State, r.Reason, cmp.Or(r.SentAt, r.EndedAt)}
+		for i := range page.Runs {
+			r := &page.Runs[i]
+			all[core.RunID(r.LogID)] = end{r.State, r.Reason, cmp.Or(r.SentAt, r.EndedAt)}
 		}
-		if page.Next == "" {
+		if q.After = page.Next; q.After == "" {
 			return all, nil
 		}
-		q.Set("after", page.Next)
 	}
 }

@@ -103,7 +103,6 @@ type tally struct {
 	phantom      int      // recorded as succeeded, but never arrived
 	runs, listed int      // by arrivals and histories, and as `tickring runs APP` has them
 	unlisted     int      // in one of these alone
-	windowed     bool     // a fault may have them end otherwise
 }
 
 const maxFaults = 10
@@ -115,14 +114,14 @@ func (t *tally) fault(format string, args ...any) {
 }
 
 // judge counts the results of each run of jobs due in [from, to), by the windows that can have affected it; if several can, by the
-// latest. listed has the runs in lists; nil: lists are not checked.
+// latest. The last tally is of all runs. listed has the runs in lists; nil: lists are not checked.
 func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[core.RunID]end, windows []window,
 	listed map[core.RunID]bool,
 ) []*tally {
-	quiet := &tally{name: "quiet"}
+	quiet, sum := &tally{name: "quiet"}, &tally{name: "all"}
 	all := []*tally{quiet}
 	for _, w := range windows {
-		all = append(all, &tally{name: w.name, windowed: w.skips || w.twice})
+		all = append(all, &tally{name: w.name})
 	}
 	for _, id := range slices.Sorted(maps.Keys(jobs)) {
 		for at := range jobs[id].instants(from, to) {
@@ -134,13 +133,15 @@ func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[c
 			}
 			run := core.PlannedRun(id, core.InstantOf(at))
 			what, came, e := fmt.Sprintf("%s at %s (run %d)", jobs[id].name, at.UTC().Format(time.TimeOnly), run), l.of(run), history[run]
-			t.count(what, came, e, w)
-			if listed != nil {
-				t.list(what, len(came) > 0 || !e.began.IsZero(), listed[run])
+			for _, t := range []*tally{t, sum} {
+				t.count(what, came, e, w)
+				if listed != nil {
+					t.list(what, len(came) > 0 || !e.began.IsZero(), listed[run])
+				}
 			}
 		}
 	}
-	return all
+	return append(all, sum)
 }
 
 // count adds one scheduled run.
@@ -172,7 +173,7 @@ func (t *tally) count(what string, came []arrival, e end, w window) {
 		t.unrecorded++
 		t.fault("%s came, and the history knows no run", what)
 	default:
-		t.other(what+" came", e, &t.notSucceeded)
+		t.other(what+" came", e, w, &t.notSucceeded)
 	}
 }
 
@@ -197,7 +198,7 @@ func (t *tally) missed(what string, e end, w window) {
 		t.lost++
 		t.fault("%s is lost: no arrival, no run, no record", what)
 	case "skipped":
-		inc(&t.skipped, e.reason, 1)
+		inc(&t.skipped, e.reason)
 		if !w.skips {
 			t.untrue++
 			t.fault("%s was skipped: %s, and nothing held it up", what, e.reason)
@@ -206,30 +207,30 @@ func (t *tally) missed(what string, e end, w window) {
 		t.phantom++
 		t.fault("%s has succeeded and came nowhere", what)
 	default:
-		t.other(what+" came nowhere", e, &t.without)
+		t.other(what+" came nowhere", e, w, &t.without)
 	}
 }
 
 // other adds one that has not ended, or ended as only a fault explains.
-func (t *tally) other(what string, e end, ends *map[string]int) {
+func (t *tally) other(what string, e end, w window, ends *map[string]int) {
 	switch e.state {
 	case "planned", "queued", "running":
 		t.open++
 		t.fault("%s and is still %s", what, e)
 	default:
-		inc(ends, e.String(), 1)
-		if !t.windowed {
+		inc(ends, e.String())
+		if !w.skips && !w.twice {
 			t.unexplained++
 			t.fault("%s and is %s", what, e)
 		}
 	}
 }
 
-func inc(m *map[string]int, key string, n int) {
+func inc(m *map[string]int, key string) {
 	if *m == nil {
 		*m = map[string]int{}
 	}
-	(*m)[key] += n
+	(*m)[key]++
 }
 
 // wrong returns the number of runs that broke a promise.
@@ -242,11 +243,7 @@ func table(w io.Writer, all []*tally) {
 	fmt.Fprintln(w, "| phase | runs due | reached an executor | of these twice | early | lost | skipped | ended otherwise | open "+
 		"| untrue or unexplained | late p50 | p99 | worst | runs | in lists |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-	sum := &tally{name: "all"}
 	for _, t := range all {
-		sum.add(t)
-	}
-	for _, t := range append(slices.Clone(all), sum) {
 		lists := fmt.Sprint(t.listed)
 		if t.unlisted > 0 {
 			lists += fmt.Sprintf(", %d differ", t.unlisted)
@@ -255,27 +252,13 @@ func table(w io.Writer, all []*tally) {
 			t.early, t.lost, words(t.skipped), words(t.without), t.open, t.untrue+t.unexplained+t.unrecorded+t.phantom,
 			share(t.lateness, 50), share(t.lateness, 99), share(t.lateness, 100), t.runs, lists)
 	}
-	for _, t := range all {
+	for _, t := range all[:len(all)-1] {
 		if len(t.notSucceeded) > 0 {
 			fmt.Fprintf(w, "\n%s: arrived and did not succeed: %s\n", t.name, words(t.notSucceeded))
 		}
 		for _, f := range t.faults {
 			fmt.Fprintf(w, "- %s: %s\n", t.name, f)
 		}
-	}
-}
-
-func (t *tally) add(o *tally) {
-	t.fires, t.once, t.twice = t.fires+o.fires, t.once+o.once, t.twice+o.twice
-	t.open, t.lost, t.early, t.untrue = t.open+o.open, t.lost+o.lost, t.early+o.early, t.untrue+o.untrue
-	t.unexplained, t.unrecorded, t.phantom = t.unexplained+o.unexplained, t.unrecorded+o.unrecorded, t.phantom+o.phantom
-	t.runs, t.listed, t.unlisted = t.runs+o.runs, t.listed+o.listed, t.unlisted+o.unlisted
-	t.lateness = append(t.lateness, o.lateness...)
-	for key, n := range o.skipped {
-		inc(&t.skipped, key, n)
-	}
-	for key, n := range o.without {
-		inc(&t.without, key, n)
 	}
 }
 

@@ -8,18 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
 // slack is how far apart the claim of a run, by which sums count it, and its send may be.
 const slack = 10 * time.Second
-
-// row is a run as the API and the command line list it.
-type row struct {
-	ID              core.RunID `json:",string"`
-	State, Reason   string
-	SentAt, EndedAt time.Time
-}
 
 // listing is how many runs a command has of an app.
 type listing struct {
@@ -45,7 +39,7 @@ func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing
 				flags = " --buckets 2 --from BEFORE"
 			}
 			var out struct {
-				Runs      []row
+				Runs      []client.Run
 				NoWaiting bool
 				Rows      []struct {
 					Runs, Open int
@@ -58,7 +52,7 @@ func (p *proof) listings(ctx context.Context, from, to time.Time) (all []listing
 				"BEFORE", stamp(p.began.Add(-3*time.Hour))).Replace(command+flags))
 			l := listing{command, a.name, 0, map[core.RunID]bool{}, out.NoWaiting, cmp.Or(out.Until, out.CountedTo), from, to, err}
 			for _, r := range out.Runs {
-				l.ids[r.ID] = true
+				l.ids[core.RunID(r.LogID)] = true
 			}
 			l.runs = len(l.ids)
 			for _, r := range out.Rows {

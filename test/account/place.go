@@ -65,7 +65,7 @@ func (p *proof) kill(ctx context.Context) error {
 	if err := p.configure(ctx, &dies); err != nil {
 		return errors.Join(err, back())
 	}
-	wait(ctx, dying)
+	harness.Pause(ctx, dying)
 	return back()
 }
 
@@ -196,43 +196,19 @@ func (p *proof) count(ctx context.Context) error {
 
 // again asks each so often until it is so, or something is wrong.
 func again(ctx context.Context, each time.Duration, ask func() (bool, error)) error {
-	t := time.NewTicker(each)
-	defer t.Stop()
 	for {
 		if ok, err := ask(); err != nil || ok {
 			return err
 		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if !harness.Pause(ctx, each) {
 			return ctx.Err()
 		}
 	}
 }
 
-// wait ends early with the context.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// build compiles the command line, which applies jobs as users do.
-func (p *proof) build() (err error) {
-	p.bin, err = harness.Build(p.dir)
-	return err
-}
-
-func (p *proof) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, p.bin, args...)
-	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+p.url, "TICKRING_TOKEN="+p.token)
-	return cmd
-}
-
 // json decodes the output of a command line.
 func (p *proof) json(ctx context.Context, out any, line string) error {
-	b, err := p.command(ctx, append(strings.Fields(line), "-o", "json")...).Output()
+	b, err := p.server.Command(ctx, append(strings.Fields(line), "-o", "json")...).Output()
 	if err == nil {
 		err = json.Unmarshal(b, out)
 	}
@@ -243,7 +219,7 @@ func (p *proof) json(ctx context.Context, out any, line string) error {
 }
 
 func (p *proof) cli(ctx context.Context, args ...string) (string, error) {
-	out, err := p.command(ctx, args...).CombinedOutput()
+	out, err := p.server.Command(ctx, args...).CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("tickring %s: %w\n%s", strings.Join(args, " "), err, out[:min(len(out), 2000)])
 	}

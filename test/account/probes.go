@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // Limits for measurements of an account. The scheduler is built to tolerate values within them; a value beyond them is a finding,
@@ -182,7 +183,7 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 		p.report.fails(what, err)
 		return at
 	}
-	wait(ctx, 3*time.Minute) // metrics are late
+	harness.Pause(ctx, 3*time.Minute) // metrics are late
 	conflicts := 0.0
 	for _, t := range p.tables() {
 		n, err := p.metric(ctx, "AWS/DynamoDB", "TransactionConflict", began, time.Now(), "TableName", t)
@@ -200,7 +201,7 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 func (p *proof) probeSecond(ctx context.Context, at time.Time) {
 	what := fmt.Sprintf("%d runs of one app that are due in one second arrive, once each, none early (docs/reference/limits.md) "+
 		"and none later than the grace of a minute (docs/explanation/late-runs.md)", p.o.apply)
-	wait(ctx, time.Until(at.Add(endsWithin)))
+	harness.Pause(ctx, time.Until(at.Add(endsWithin)))
 	var history map[core.RunID]end
 	jobs, err := p.jobs(ctx, "once")
 	if err == nil {
@@ -235,7 +236,7 @@ func (p *proof) probeBurst(ctx context.Context) {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range errs {
-		wg.Go(func() { errs[i] = p.api(ctx, "/v1/apps", url.Values{}, nil) })
+		wg.Go(func() { _, errs[i] = p.api.ListApps(ctx) })
 	}
 	wg.Wait()
 	failed := 0
@@ -301,12 +302,9 @@ func (p *proof) comes(ctx context.Context, job, state string, want int, file str
 	defer cancel()
 	n := 0
 	if err := again(ctx, 2*time.Second, func() (bool, error) {
-		var page struct{ Runs []struct{ State string } }
-		if err := p.api(ctx, "/v1/runs", url.Values{"job": {job}, "state": {state}, "limit": {"100"}}, &page); err != nil {
-			return false, err
-		}
+		page, err := p.api.ListRuns(ctx, client.ListRunsParams{Job: job, State: []string{state}, Limit: 100})
 		n = len(page.Runs)
-		return n >= want, nil
+		return n >= want, err
 	}); err != nil {
 		return fmt.Errorf("%d runs of %s are %s: %w", n, job, state, err)
 	}

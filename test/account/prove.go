@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/awsclient"
+	"github.com/tickring/tickring/test/harness"
 )
 
 const (
@@ -49,13 +48,15 @@ type proof struct {
 	sqs       *sqs.Client
 	lambda    *lambda.Client
 
-	bin, url, token, executorToken string
-	outputs, counts                map[string]string // of the stacks
-	apps                           []app
-	ledger                         *ledger
-	began                          time.Time // before the first scheduled run
-	windows                        []window
-	report                         report
+	server          harness.Server // the deployment, for the CLI
+	api             *client.Client // of the deployment
+	executorToken   string
+	outputs, counts map[string]string // of the stacks
+	apps            []app
+	ledger          *ledger
+	began           time.Time // before the first scheduled run
+	windows         []window
+	report          report
 }
 
 func prove(ctx context.Context, o options) (held bool, err error) {
@@ -81,11 +82,8 @@ func prove(ctx context.Context, o options) (held bool, err error) {
 func begin(ctx context.Context, o options) (*proof, error) {
 	p := &proof{o: o, ledger: newLedger(), executorToken: rand.Text()}
 	var err error
-	if p.root, err = filepath.Abs(filepath.Join("..", "..")); err != nil {
+	if p.root, err = harness.Repository(); err != nil {
 		return nil, err
-	}
-	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output(); err == nil {
-		p.root = strings.TrimSpace(string(out))
 	}
 	if p.sdk, err = config.LoadDefaultConfig(ctx, config.WithRegion(o.region), config.WithRetryMaxAttempts(8)); err != nil {
 		return nil, fmt.Errorf("read the AWS configuration: %w", err)
@@ -156,18 +154,21 @@ func (p *proof) clean() error {
 // run is the proof, from the deployment to the verdict.
 func (p *proof) run(ctx context.Context) error {
 	p.logf("the stack %s is deployed", p.o.stack)
-	if err := p.build(); err != nil {
+	bin, err := harness.Build(p.dir) // the command line, which applies jobs as users do
+	if err != nil {
 		return err
 	}
 	if err := p.deploy(ctx, p.arn("lambda", "function:"+p.counter()), p.arn("sqs", p.counter()+"-work")); err != nil {
 		return err
 	}
-	p.url = p.outputs["Url"]
-	if resp, err := http.Get(p.url + "/healthz"); err == nil { // the API creates the token when it starts
+	p.server = harness.Server{Bin: bin, URL: p.outputs["Url"]}
+	if resp, err := http.Get(p.server.URL + "/healthz"); err == nil { // the API creates the token when it starts
 		resp.Body.Close()
 	}
-	var err error
-	if p.token, err = p.ask.Secret(ctx, p.outputs["TokenParameter"]); err != nil {
+	if p.server.AdminToken, err = p.ask.Secret(ctx, p.outputs["TokenParameter"]); err != nil {
+		return err
+	}
+	if p.api, err = client.New(p.server.URL, p.server.AdminToken, client.Config{Timeout: 30 * time.Second}); err != nil {
 		return err
 	}
 	if err := p.count(ctx); err != nil {
@@ -183,9 +184,9 @@ func (p *proof) run(ctx context.Context) error {
 	if err := p.weather(ctx, from); err != nil {
 		return err
 	}
-	wait(ctx, time.Until(to))
+	harness.Pause(ctx, time.Until(to))
 	p.logf("runs from %s to %s are checked after their end", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
-	wait(ctx, endsWithin)
+	harness.Pause(ctx, endsWithin)
 	if err := p.judge(ctx, from, to); err != nil {
 		return err
 	}
@@ -239,26 +240,24 @@ func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err err
 func (p *proof) weather(ctx context.Context, from time.Time) error {
 	for _, w := range []struct {
 		after float64
-		name  string
-		heals time.Duration
-		skips bool
-		twice bool
-		do    func(context.Context) error
+		window
+		do func(context.Context) error
 	}{
-		{0.25, killed, 2 * time.Minute, false, true, p.kills},
-		{0.48, "throttled", 2 * time.Minute, true, true, p.throttle},
-		{0.70, "purged", 6 * time.Minute, true, false, p.purge}, // as docs/how-to/recover-on-aws.md promises
+		{0.25, window{name: killed, heals: 2 * time.Minute, twice: true}, p.kills},
+		{0.48, window{name: "throttled", heals: 2 * time.Minute, skips: true, twice: true}, p.throttle},
+		{0.70, window{name: "purged", heals: 6 * time.Minute, skips: true}, p.purge}, // as docs/how-to/recover-on-aws.md promises
 	} {
-		wait(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
+		harness.Pause(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		p.logf("now: %s", w.name)
-		began := time.Now()
+		w.from = time.Now()
 		if err := w.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		p.windows = append(p.windows, window{w.name, began, time.Now(), w.heals, w.skips, w.twice})
+		w.to = time.Now()
+		p.windows = append(p.windows, w.window)
 		p.logf("over: %s", w.name)
 	}
 	return nil
@@ -269,7 +268,7 @@ func (p *proof) kills(ctx context.Context) error {
 		if err := p.kill(ctx); err != nil {
 			return err
 		}
-		wait(ctx, apart)
+		harness.Pause(ctx, apart)
 	}
 	return nil
 }
@@ -278,7 +277,7 @@ func (p *proof) kills(ctx context.Context) error {
 func (p *proof) throttle(ctx context.Context) error {
 	err := p.bound(ctx, 1)
 	if err == nil {
-		wait(ctx, throttledFor)
+		harness.Pause(ctx, throttledFor)
 	}
 	open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer cancel()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 	"github.com/tickring/tickring/store/storetest"
@@ -70,21 +69,5 @@ func takeLetters(ctx context.Context, s *store.Store) error {
 func TestEngine(t *testing.T) {
 	h := storetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second,
 		TakeLetters: takeLetters}
-	storetest.Run(t, h)
-}
-
-// TestEngineInAnAccount runs the suite again, on the emulators, in an account with short pages and receipts, which rejects parts of
-// batches and whole transactions.
-func TestEngineInAnAccount(t *testing.T) {
-	in, leave, err := place(t).In(fakeaws.Account{Short: 0.7, Refused: 0.5, Conflict: 0.1})
-	check.OK(t, err)
-	t.Cleanup(leave)
-	h := storetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second, TakeLetters: takeLetters,
-		Open: func(t *testing.T) *store.Store {
-			db, queues := in.Clients()
-			e, err := load.Open(db, queues, dynamo.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
-			check.OK(t, err)
-			return e
-		}}
 	storetest.Run(t, h)
 }

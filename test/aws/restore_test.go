@@ -36,6 +36,7 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -86,7 +87,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 					t.Errorf("sign of life: %v", err)
 				}
 			}
-			if !load.Pause(ctx, 500*time.Millisecond) {
+			if !harness.Pause(ctx, 500*time.Millisecond) {
 				return
 			}
 		}
@@ -122,14 +123,9 @@ func copyTables(t *testing.T, from, to dynamo.Names) (items int) {
 	t.Helper()
 	db, _ := clients(t)
 	for _, pair := range [][2]string{{from.Runs, to.Runs}, {from.Jobs, to.Jobs}, {from.State, to.State}} {
-		p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &pair[0]})
-		for p.HasMorePages() {
-			page, err := p.NextPage(t.Context())
-			check.OK(t, err)
-			for _, it := range page.Items {
-				check.Call(t)(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &pair[1], Item: it}))
-				items++
-			}
+		for _, it := range scan(t, pair[0]) {
+			check.Call(t)(db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &pair[1], Item: it}))
+			items++
 		}
 	}
 	return items
@@ -186,7 +182,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		Handle: func(ctx context.Context, r *wire.Run) (int, string) {
 			switch r.Handler {
 			case "slow": // running when the copy is made, and when the tables are lost
-				load.Pause(ctx, 4*time.Second)
+				harness.Pause(ctx, 4*time.Second)
 			case "fails":
 				return wire.CodeFailure, "no"
 			}
@@ -236,7 +232,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	from := core.InstantOf(time.Now()) + 1
 	for time.Since(begin) < 6*time.Second {
 		trigger(old)
-		load.Pause(ctx, 300*time.Millisecond)
+		harness.Pause(ctx, 300*time.Millisecond)
 	}
 
 	n2 := fresh(t)
@@ -247,7 +243,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	items := copyTables(t, n1, n2)
 	for time.Since(moment) < 5*time.Second {
 		trigger(old)
-		load.Pause(ctx, 300*time.Millisecond)
+		harness.Pause(ctx, 300*time.Millisecond)
 	}
 	save(old, manage.JobSpec{Def: core.Def{App: restoreApp, Name: "made-later", Handler: "quick"}})
 	old.stop()
@@ -260,9 +256,9 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	now := newSite(t, region, n2)
 	front.Store(&now.front)
 	for over := time.Now().Add(30 * time.Second); now.failed.Load() == 0 && time.Now().Before(over); {
-		load.Pause(ctx, 100*time.Millisecond)
+		harness.Pause(ctx, 100*time.Millisecond)
 	}
-	load.Pause(ctx, 2*time.Second) // for mistaken work to show
+	harness.Pause(ctx, 2*time.Second) // for mistaken work to show
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
@@ -278,7 +274,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		trigger(now)
 	}
 
-	load.Pause(ctx, time.Until(end)+3*time.Second)
+	harness.Pause(ctx, time.Until(end)+3*time.Second)
 	var sent int64
 	var a query.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
@@ -290,12 +286,12 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		if p.Missing == 0 && a.Pending == 0 && a.Unaccounted == 0 || time.Now().After(over) {
 			break
 		}
-		load.Pause(ctx, time.Second)
+		harness.Pause(ctx, time.Second)
 	}
 	if a.Unaccounted != 0 || a.Pending != 0 || a.Partial || a.Demanded < 3*20 {
 		t.Errorf("audit: %+v", a)
 	}
-	load.Pause(ctx, 6*time.Second) // the last runs end, and the last retries
+	harness.Pause(ctx, 6*time.Second) // the last runs end, and the last retries
 	now.stop()
 	if queuesToo && sent == 0 {
 		t.Error("the queue that was lost had carried nothing: nothing is proven")

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/test/load"
 )
 
@@ -28,19 +28,9 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
-	if err != nil {
-		return dir, fmt.Errorf("find the module to build: %w", err)
-	}
 	for _, name := range names {
-		// As a deployment builds them, but for this machine's processor.
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl",
-			"-o", filepath.Join(dir, name),
-			"./functions/"+name)
-		cmd.Dir = strings.TrimSpace(string(root))
-		cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("build %s: %w\n%s", name, err, out)
+		if err := harness.Function(harness.Root, "./functions/"+name, filepath.Join(dir, name), "-ldflags", "-s -w"); err != nil {
+			return dir, err
 		}
 	}
 	return dir, nil
@@ -75,8 +65,7 @@ type sandbox struct {
 // newSandbox makes one for a function on these tables and queues.
 func newSandbox(tb testing.TB, name string, n dynamo.Names) sandbox {
 	tb.Helper()
-	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n)
-	check.OK(tb, err)
+	s := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n)
 	tb.Cleanup(func() {
 		s.Close()
 		if tb.Failed() {

@@ -1,15 +1,12 @@
 package browser
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tickring/tickring/test/harness"
 )
-
-var errNoLink = errors.New("serve prints no link to the console")
 
 // entered is a world, and a page in it that is logged in.
 func entered(t *testing.T) (*world, *page) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -60,21 +59,21 @@ apps:
 	const limit = 5 * time.Minute // for 30 runs of a job that runs every 5 seconds
 	var retried, backup string
 	ready := func() error {
-		if n := len(runsOf(t, s, "warehouse/stock-sync")); n < 30 {
+		if n := len(s.Runs(t, "warehouse/stock-sync", "--limit", "30")); n < 30 {
 			return fmt.Errorf("%d runs of warehouse/stock-sync", n)
 		}
 		retried, backup = "", ""
-		for _, r := range runsOf(t, s, "warehouse/supplier-import") {
+		for _, r := range s.Runs(t, "warehouse/supplier-import", "--limit", "30") {
 			if r.State == "succeeded" && r.Attempt == 2 {
 				retried = r.ID
 			}
 		}
-		for _, r := range runsOf(t, s, "ops/backup") {
+		for _, r := range s.Runs(t, "ops/backup", "--limit", "30") {
 			if r.State == "succeeded" {
 				backup = r.ID
 			}
 		}
-		if retried == "" || backup == "" || len(runsOf(t, s, "ops/backup-report")) == 0 || len(runsOf(t, s, "web/clear-caches")) == 0 {
+		if retried == "" || backup == "" || len(s.Runs(t, "ops/backup-report")) == 0 || len(s.Runs(t, "web/clear-caches")) == 0 {
 			return errors.New("the chain, the broadcast or the retry has not run")
 		}
 		return nil
@@ -115,14 +114,6 @@ apps:
 	m.size(720, 720)
 	m.open("/")
 	m.shot(filepath.Join(dir, "mail.png"))
-}
-
-// runsOf returns the newest runs of a job.
-func runsOf(t *testing.T, s *harness.Server, job string) []harness.Run {
-	t.Helper()
-	var list struct{ Runs []harness.Run }
-	check.OK(t, json.Unmarshal([]byte(s.OK(t, "", "runs", job, "--limit", "30", "-o", "json")), &list))
-	return list.Runs
 }
 
 // shots saves two pictures of the open page: NAME.png in light and NAME-dark.png in dark colors.

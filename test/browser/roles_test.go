@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -52,7 +53,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.fill("css:textarea[name=text]", strings.Replace(text, "Stock levels", "Typed for an hour", 1))
 	p.sessionEnds()
 	asked := 0
-	if err := harness.Eventually(patience, func() error { // one request at once, and then one every few seconds
+	check.NoError(t, harness.Eventually(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
 		for _, r := range requests {
 			if strings.HasSuffix(r, "/console/live") {
@@ -63,9 +64,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 			return fmt.Errorf("it asked %d times whether a user is logged in", asked)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	p.warned("ended")
 	p.click(saveManifest)
 	p.fill("css:[name=name]", "lina")

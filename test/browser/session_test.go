@@ -2,10 +2,12 @@ package browser
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"testing"
 
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -35,15 +37,12 @@ func TestFirstSession(t *testing.T) {
 // linkOf is the link that serve prints, which logs in once.
 func linkOf(t *testing.T, s *harness.Server) (link string) {
 	t.Helper()
-	if err := harness.Eventually(patience, func() error {
-		link = regexp.MustCompile(`http://\S+/console/\S*`).FindString(s.Said())
-		if link == "" {
-			return errNoLink
+	check.OK(t, harness.Eventually(patience, func() error {
+		if link = regexp.MustCompile(`http://\S+/console/\S*`).FindString(s.Said()); link == "" {
+			return fmt.Errorf("serve prints no link to the console: %s", s.Said())
 		}
 		return nil
-	}); err != nil {
-		t.Fatalf("%v: %s", err, s.Said())
-	}
+	}))
 	return link
 }
 

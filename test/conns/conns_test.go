@@ -5,8 +5,6 @@
 package conns_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -33,13 +31,15 @@ const (
 	latest      = 30 * time.Second // on a machine that is busy with the clients too
 )
 
+var bin string
+
+func TestMain(m *testing.M) { harness.Main(m, &bin) }
+
 // TestStrangersHoldConnections: an unknown client holds more connections than the process has file descriptors, some silent and
 // some with a partial request, and replaces closed ones. Scheduled runs over the xxl-job protocol and by call continue without
 // failures, their results are accepted, and user requests are answered.
 func TestStrangersHoldConnections(t *testing.T) {
-	bin, err := harness.Build(t.TempDir())
-	check.OK(t, err)
-	s := harness.Start(t, few(t, bin, descriptors), t.TempDir())
+	s := harness.Start(t, few(t, descriptors), t.TempDir())
 	listen := strings.TrimPrefix(s.URL, "http://")
 
 	var mu sync.Mutex
@@ -79,7 +79,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 	mu.Lock()
 	began = from
 	mu.Unlock()
-	if err := harness.Eventually(2*time.Minute, func() error {
+	check.NoError(t, harness.Eventually(2*time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		for how, instants := range got {
@@ -90,9 +90,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	mu.Lock()
 	t.Logf("the latest fires came after %v", worst)
 	for how, late := range worst {
@@ -108,38 +106,21 @@ func TestStrangersHoldConnections(t *testing.T) {
 // continues to run programs, and none fails.
 func TestStrangersAtExec(t *testing.T) {
 	const descriptors, strangers, runs = 128, 200, 10
-	bin, err := harness.Build(t.TempDir())
-	check.OK(t, err)
 	s := harness.Start(t, bin, t.TempDir())
 	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n", "apply", "-f", "-")
 	listen := "127.0.0.1:" + freeport.Free(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	x := exec.CommandContext(ctx, few(t, bin, descriptors), "exec", "--server", s.URL, "--app", "reports", "--handler", "work",
-		"--app-token", "reports-executors", "--listen", listen, "--dir", t.TempDir(), "--", "sh", "-c", "echo it worked")
-	var said bytes.Buffer
-	x.Stdout, x.Stderr, x.WaitDelay = &said, &said, 10*time.Second
-	x.Cancel = func() error { return x.Process.Signal(os.Interrupt) }
-	check.OK(t, x.Start())
-	defer func() {
-		cancel()
-		x.Wait()
-		if t.Failed() {
-			t.Logf("it said:\n%s", &said)
-		}
-	}()
+	harness.Background(t, exec.Command(few(t, descriptors), "exec", "--server", s.URL, "--app", "reports", "--handler", "work",
+		"--app-token", "reports-executors", "--listen", listen, "--dir", t.TempDir(), "--", "sh", "-c", "echo it worked"))
 	s.WaitExecutor(t, "reports", listen)
 	come(t, strangers, listen, "/run")
 	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n"+
 		"jobs: [{app: reports, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}]\n", "apply", "-f", "-")
-	if err := harness.Eventually(time.Minute, func() error {
-		out := s.OK(t, "", "runs", "-o", "json", "--limit", "100")
-		if n := strings.Count(out, `"state": "succeeded"`) + strings.Count(out, `"state":"succeeded"`); n < runs {
-			return fmt.Errorf("%d of %d runs succeeded: %.2000s", n, runs, out)
+	check.NoError(t, harness.Eventually(time.Minute, func() error {
+		if n := len(s.Runs(t, "--state", "succeeded", "--limit", "100")); n < runs {
+			return fmt.Errorf("%d of %d runs succeeded", n, runs)
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	noneFailed(t, s)
 }
 
@@ -147,14 +128,14 @@ func TestStrangersAtExec(t *testing.T) {
 func noneFailed(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for _, state := range []string{"failed", "lost", "timed-out"} {
-		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"id"`) {
-			t.Errorf("%s: %.2000s", state, out)
+		if list := s.Runs(t, "--state", state); len(list) > 0 {
+			t.Errorf("%s: %+v", state, list)
 		}
 	}
 }
 
-// few returns a script that runs the program with a limit on file descriptors.
-func few(t *testing.T, bin string, descriptors int) string {
+// few returns a script that runs tickring with a limit on file descriptors.
+func few(t *testing.T, descriptors int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tickring")
 	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)

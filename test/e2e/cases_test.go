@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,7 +123,7 @@ func (s *stack) eachSecond(t *testing.T) {
 	app := s.app(t, "second", "")
 	c, from := s.fires(t, app)
 	to := from.Add(proof)
-	wait(t, time.Until(to))
+	harness.Pause(t.Context(), time.Until(to))
 	c.hold(t, s, app, from, to, endsWithin)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,18 +136,14 @@ func (s *stack) eachSecond(t *testing.T) {
 
 // succeeded looks whether every second of [from, to) has a run that was called back.
 func (s *stack) succeeded(t *testing.T, job string, from, to time.Time) error {
-	out := s.OK(t, "", "runs", job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339),
-		"--limit", "500", "-o", "json")
-	var page struct{ Runs []harness.Run }
-	if err := json.Unmarshal([]byte(out), &page); err != nil {
-		return err
-	}
+	runs := s.Runs(t, job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339),
+		"--limit", "500")
 	states := map[string]int{}
-	for _, r := range page.Runs {
+	for _, r := range runs {
 		states[r.State+" "+r.Reason]++
 	}
-	if want := int(to.Sub(from) / time.Second); len(page.Runs) != want || states["succeeded "] != want {
-		return fmt.Errorf("%d runs of %d: %v", len(page.Runs), want, states)
+	if want := int(to.Sub(from) / time.Second); len(runs) != want || states["succeeded "] != want {
+		return fmt.Errorf("%d runs of %d: %v", len(runs), want, states)
 	}
 	return nil
 }
@@ -216,13 +211,11 @@ func (s *stack) canary(t *testing.T) {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)
 		}
-		var page struct{ Runs []harness.Run }
-		out := s.OK(t, "", "runs", "tickring-canary/alive", "--state", "succeeded", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) == 0 {
+		runs := s.Runs(t, "tickring-canary/alive", "--state", "succeeded")
+		if len(runs) == 0 {
 			return fmt.Errorf("no run of the canary has succeeded: %s", s.OK(t, "", "runs", "tickring-canary/alive"))
 		}
-		r := page.Runs[0]
-		if r.Cause != "schedule" || r.Message != "alive" || !strings.HasPrefix(r.Address, "lambda:") {
+		if r := runs[0]; r.Cause != "schedule" || r.Message != "alive" || !strings.HasPrefix(r.Address, "lambda:") {
 			t.Errorf("%+v", r)
 		}
 		return nil
@@ -254,17 +247,5 @@ func (s *stack) strangers(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		check.Contains(t, fmt.Sprint(resp.StatusCode, " ", string(b)), c.want, "%s %s with %q", c.method, c.path, c.token)
-	}
-}
-
-// wait lets the clock of the deployment pass.
-func wait(t *testing.T, d time.Duration) {
-	t.Helper()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-t.Context().Done():
-		t.Fatal(t.Context().Err())
 	}
 }

@@ -35,12 +35,7 @@ var destroy = flag.String("destroy", "", "command that removes the stack at the 
 type outputs struct {
 	Base           string `json:"Url"`
 	TokenParameter string
-	JobsTable      string
-	RunsTable      string
-	StateTable     string
 	FiresQueue     string
-	ChecksQueue    string
-	DeadQueue      string
 	ResultsQueue   string
 	// Functions of the stack.
 	TickFunction, DispatchFunction, SlowFunction                    string
@@ -145,15 +140,9 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 func (s *stack) app(t *testing.T, kind string, more string) (name string) {
 	t.Helper()
 	name = kind + "-" + strconv.FormatInt(s.began.Unix(), 36)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "app.yaml")
-	for path, text := range map[string]string{
-		filepath.Join(dir, "token"): name + "-executor-token",
-		file:                        fmt.Sprintf("version: 1\napps:\n  - {name: %s, token: {file: ./token}%s}\n", name, more),
-	} {
-		check.OK(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	s.OK(t, "", "apply", "-f", file)
+	file := filepath.Join(t.TempDir(), "token")
+	check.OK(t, os.WriteFile(file, []byte(name+"-executor-token"), 0o600))
+	s.OK(t, fmt.Sprintf("version: 1\napps:\n  - {name: %s, token: {file: %q}%s}\n", name, file, more), "apply", "-f", "-")
 	return name
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // Executors that are no part of the stack, as localstack/deploy allows them.
@@ -36,7 +37,7 @@ const (
 func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
-	compile(t, source, pkg, dir, "-ldflags", "-s -w")
+	check.OK(t, harness.Function(source, pkg, filepath.Join(dir, "bootstrap"), "-ldflags", "-s -w"))
 	arch := types.ArchitectureX8664
 	if runtime.GOARCH == "arm64" {
 		arch = types.ArchitectureArm64
@@ -66,7 +67,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 // lambdaSDK: the example of the documentation is deployed as a function. It gets only its app as a setting, and reports by itself.
 func (s *stack) lambdaSDK(t *testing.T) {
 	app := s.app(t, "sdk", `, executors: ["lambda:`+sdkFunction+`"]`)
-	s.function(t, sdkFunction, filepath.Join("..", ".."), "./examples/lambda", map[string]string{"TICKRING_APP": app})
+	s.function(t, sdkFunction, harness.Root, "./examples/lambda", map[string]string{"TICKRING_APP": app})
 	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
 	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
 	r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin)

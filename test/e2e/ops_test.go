@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -29,15 +30,12 @@ func (s *stack) redrive(t *testing.T) {
 		return nil
 	}, nil)
 	s.OK(t, "", "create", app+"/yearly", "--cron", "0 0 0 1 1 ?", "--handler", "work")
-	var job struct {
-		ID  core.JobID `json:"id"`
-		Rev int64      `json:"rev"`
-	}
-	if err := json.Unmarshal([]byte(s.OK(t, "", "get", app+"/yearly", "-o", "json")), &job); err != nil || job.Rev == 0 {
-		t.Fatalf("%+v, %v", job, err)
+	job := harness.JSON[client.Job](t, s.Server, "get", app+"/yearly")
+	if job.Rev == 0 {
+		t.Fatalf("%+v", job)
 	}
 	at := core.Instant(time.Now().Unix())
-	id := core.PlannedRun(job.ID, at)
+	id := core.PlannedRun(core.JobID(job.ID), at)
 	// As planning writes it, but that nothing was ever tried that often.
 	body := fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"try":1048577,"fires":[{"run":%d,"rev":%d,"cause":"schedule"}]}`, at, id, job.Rev)
 	check.Call(t)(sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
@@ -50,14 +48,9 @@ func (s *stack) redrive(t *testing.T) {
 		}
 		return nil
 	}))
-	var page struct {
-		Runs  []harness.Run
-		Skips []struct{ FirstAt, Reason string }
-	}
-	out := s.OK(t, "", "runs", app+"/yearly", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) > 0 || len(page.Skips) != 1 ||
-		page.Skips[0].Reason != "undeliverable" || page.Skips[0].FirstAt != at.Time().Format(time.RFC3339) {
-		t.Errorf("the run of the dead-letter message: %s", out)
+	page := harness.JSON[client.RunPage](t, s.Server, "runs", app+"/yearly")
+	if len(page.Runs) > 0 || len(page.Skips) != 1 || page.Skips[0].Reason != "undeliverable" || !page.Skips[0].FirstAt.Equal(at.Time()) {
+		t.Errorf("the run of the dead-letter message: %+v", page)
 	}
 	select {
 	case run := <-ran:

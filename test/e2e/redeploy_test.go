@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,7 +45,7 @@ func (s *stack) buildOlder(t *testing.T) {
 	source, flags := older(t, filepath.Join(dir, "source")), []string{"-ldflags", "-s -w"}
 	if source == "" {
 		t.Log("there is no older commit here: another build of the same source takes its place")
-		source, flags = filepath.Join("..", ".."), nil
+		source, flags = harness.Root, nil
 	}
 	built := map[string]bool{}
 	for _, name := range s.code() {
@@ -54,7 +53,7 @@ func (s *stack) buildOlder(t *testing.T) {
 			continue
 		}
 		built[name] = true
-		compile(t, source, "./functions/"+name, filepath.Join(dir, name), flags...)
+		check.OK(t, harness.Function(source, "./functions/"+name, filepath.Join(dir, name, "bootstrap"), flags...))
 	}
 	s.older = dir
 }
@@ -62,7 +61,7 @@ func (s *stack) buildOlder(t *testing.T) {
 // older checks out the source before the last change to the functions' code; it returns "" if that is unknown.
 func older(t *testing.T, dir string) string {
 	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", harness.Root}, args...)...).Output()
 		return strings.TrimSpace(string(out)), err
 	}
 	last, err := git("rev-list", "-1", "HEAD", "--", "core", "functions", "internal", "send", "store", "wire", "wirehttp",
@@ -85,22 +84,6 @@ func older(t *testing.T, dir string) string {
 	subject, _ := git("log", "-1", "--format=%h %s", commit)
 	t.Logf("the older functions belong to %s", subject)
 	return dir
-}
-
-// compile builds a function from a package: to/bootstrap.
-func compile(t *testing.T, source, pkg, to string, flags ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go",
-		append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl",
-			"-o", filepath.Join(to, "bootstrap")}, flags...),
-			pkg)...)
-	cmd.Dir = source
-	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
-	}
 }
 
 // zipped returns a function as a zip file for Lambda.
@@ -135,16 +118,16 @@ func (s *stack) redeployed(t *testing.T) {
 	}
 	app := s.app(t, "redeployed", "")
 	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
-	wait(t, around)
+	harness.Pause(t.Context(), around)
 	older := s.deploy(t, before)
-	wait(t, around)
+	harness.Pause(t.Context(), around)
 	newer := s.deploy(t, now)
 	for fn, hash := range older {
 		if newer[fn] == hash {
 			t.Errorf("%s is the same code in both deployments", s.code()[fn])
 		}
 	}
-	wait(t, around)
+	harness.Pause(t.Context(), around)
 	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // throttledFor is how long nothing of tables and queues is to be had.
@@ -54,17 +55,17 @@ func (s *stack) throttled(t *testing.T) {
 		}
 	}()
 	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
-	wait(t, around)
+	harness.Pause(t.Context(), around)
 	if passed.Load() == 0 {
 		t.Fatal("the functions do not ask through the proxy: nothing would be proven")
 	}
 	shut.Store(true)
-	wait(t, throttledFor)
+	harness.Pause(t.Context(), throttledFor)
 	shut.Store(false)
 	if n := refused.Load(); n < 10 {
 		t.Errorf("only %d requests were refused", n)
 	}
-	wait(t, around)
+	harness.Pause(t.Context(), around)
 	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
 	t.Logf("%d requests were refused", refused.Load())
 }

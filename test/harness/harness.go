@@ -7,19 +7,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Token is the default admin token of the servers that the harness starts.
@@ -28,24 +28,52 @@ const Token = "admin-token-of-the-rig"
 // Build compiles the tickring binary into a directory and returns the path of the binary.
 func Build(dir string) (string, error) {
 	bin := filepath.Join(dir, "tickring")
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
+	root, err := Repository()
 	if err != nil {
-		return "", fmt.Errorf("find the module to build: %w", err)
+		return "", err
 	}
-	// In its own module, so that its dependencies have its own versions.
-	cmd := exec.Command("go", "build", "-o", bin, "./cmd/tickring")
-	cmd.Dir = strings.TrimSpace(string(root))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build tickring: %w\n%s", err, out)
-	}
-	return bin, nil
+	return bin, compile(root, "./cmd/tickring", bin, os.Environ())
 }
 
-// Main is TestMain of a suite: it builds the tickring binary, stores its path in bin, and runs the tests.
-func Main(m *testing.M, bin *string) {
+// Repository returns the folder of the repository, for programs that can run in any folder.
+func Repository() (string, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module of tickring: %w", err)
+	}
+	return strings.TrimSpace(string(root)), nil
+}
+
+// Root is the folder of the repository, for suites.
+const Root = "../.."
+
+// Function compiles an AWS Lambda function of a module as a deployment does, for the processor of this machine.
+func Function(module, pkg, to string, flags ...string) error {
+	return compile(module, pkg, to, append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOWORK=off"),
+		append(flags, "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,grpcnotrace,gomailnotpl")...)
+}
+
+// compile builds a package in its own module, so that its dependencies have its own versions.
+func compile(module, pkg, to string, env []string, flags ...string) error {
+	cmd := exec.Command("go", append(append([]string{"build", "-o", to}, flags...), pkg)...)
+	cmd.Dir, cmd.Env = module, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// Main is TestMain of a suite: it builds the tickring binary, stores its path in bin, calls prepare with a folder for
+// the time of the tests, and runs the tests.
+func Main(m *testing.M, bin *string, prepare ...func(dir string) error) {
 	dir, err := os.MkdirTemp("", "tickring-")
 	if err == nil {
 		*bin, err = Build(dir)
+	}
+	for _, f := range prepare {
+		if err == nil {
+			err = f(dir)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -62,42 +90,23 @@ type Server struct {
 	Bin, Dir, URL string
 	AdminToken    string // admin token of the server; empty: the constant Token
 	Cmd           *exec.Cmd
-	said          said
 	done          chan struct{}
+	api           *client.Client
 }
 
-// Said returns the output of the server process so far.
-func (s *Server) Said() string { return s.said.String() }
-
-// said collects the output of a process.
-type said struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(b)
-}
-
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
+// Said returns the output of the server process so far, without its log.
+func (s *Server) Said() string {
+	b, _ := os.ReadFile(filepath.Join(s.Dir, "serve.out"))
+	return string(b)
 }
 
 // Start starts a Server and waits until the server is ready.
 func Start(tb testing.TB, bin, dir string, args ...string) *Server {
 	tb.Helper()
 	s, err := Launch(bin, dir, args...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { s.Kill() })
-	if err := s.WaitReady(30 * time.Second); err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
+	tb.Cleanup(s.Kill)
+	check.OK(tb, s.WaitReady(30*time.Second))
 	return s
 }
 
@@ -114,8 +123,13 @@ func Launch(bin, dir string, args ...string) (*Server, error) {
 		return nil, err
 	}
 	defer log.Close()
+	out, err := os.Create(filepath.Join(dir, "serve.out"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
 	s := &Server{Bin: bin, Dir: dir, Cmd: cmd, done: make(chan struct{})}
-	cmd.Stderr, cmd.Stdout = log, &s.said
+	cmd.Stderr, cmd.Stdout = log, out
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -180,13 +194,19 @@ func tail(path string) string {
 	return string(b)
 }
 
+// Command returns a command of the CLI that calls the server.
+func (s *Server) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.Bin, args...)
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+s.token())
+	return cmd
+}
+
 // CLI runs a command of the CLI against the server. It returns the standard output and the exit code of the command.
 func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, s.Bin, args...)
-	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+s.token())
+	cmd := s.Command(ctx, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -213,14 +233,12 @@ func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 // WaitExecutor waits until an executor of an app is registered whose address contains the given text.
 func (s *Server) WaitExecutor(tb testing.TB, app, address string) {
 	tb.Helper()
-	if err := Eventually(time.Minute, func() error {
+	check.OK(tb, Eventually(time.Minute, func() error {
 		if out, _ := s.CLI(tb, "", "executors", app); !strings.Contains(out, address) {
 			return fmt.Errorf("no executor of %s at %s is registered: %s", app, address, out)
 		}
 		return nil
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	}))
 }
 
 // Execute starts an executor in this process, which stops with the test, and waits until the server knows it. It calls
@@ -237,12 +255,8 @@ func (s *Server) Execute(tb testing.TB, mux *executor.Mux, o executor.Options, r
 	tb.Cleanup(front.Close)
 	o.Servers, o.Address, o.Dir = []string{s.URL}, front.URL, tb.TempDir()
 	e, err := executor.New(mux, o)
-	if err == nil {
-		err = e.Start()
-	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.OK(tb, err)
+	check.OK(tb, e.Start())
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -253,40 +267,47 @@ func (s *Server) Execute(tb testing.TB, mux *executor.Mux, o executor.Options, r
 	s.WaitExecutor(tb, o.App, front.URL)
 }
 
-// Run is a run in the JSON format of the CLI option `-o json`.
-type Run struct {
-	ID          string `json:"id"`
-	State       string `json:"state"`
-	Reason      string `json:"reason"`
-	Cause       string `json:"cause"`
-	Attempt     int    `json:"attempt"`
-	ScheduledAt string `json:"scheduledAt"`
-	Address     string `json:"address"`
-	Message     string `json:"message"`
-	Data        string `json:"data"`
-	Code        int    `json:"code"`
+// Background starts a program that ends with the test. A test that fails logs its output.
+func Background(tb testing.TB, cmd *exec.Cmd) {
+	tb.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, 10*time.Second
+	check.OK(tb, cmd.Start())
+	tb.Cleanup(func() {
+		cmd.Process.Kill()
+		if err := cmd.Wait(); tb.Failed() {
+			tb.Logf("%s: %v\n%s", cmd.Path, err, &out)
+		}
+	})
+}
+
+// JSON runs a CLI command that must succeed, and returns its output.
+func JSON[T any](tb testing.TB, s *Server, args ...string) (v T) {
+	tb.Helper()
+	out := s.OK(tb, "", append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &v); err != nil {
+		tb.Fatalf("tickring %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return v
+}
+
+// Runs returns the runs that the CLI lists with some arguments.
+func (s *Server) Runs(tb testing.TB, args ...string) []client.Run {
+	tb.Helper()
+	return JSON[client.RunPage](tb, s, append([]string{"runs"}, args...)...).Runs
 }
 
 // GetRun returns the run with the given ID.
-func (s *Server) GetRun(tb testing.TB, id string) Run {
+func (s *Server) GetRun(tb testing.TB, id string) client.Run {
 	tb.Helper()
-	var r Run
-	req, err := http.NewRequest(http.MethodGet, s.URL+"/v1/runs/"+id, nil)
+	var err error
+	if s.api == nil {
+		s.api, err = client.New(s.URL, s.token(), client.Config{})
+		check.OK(tb, err)
+	}
+	r, err := s.api.GetRun(tb.Context(), id)
 	if err != nil {
-		tb.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+s.token())
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != http.StatusOK {
-		tb.Fatalf("run %s: %s: %s", id, resp.Status, b)
-	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		tb.Fatalf("run %s: %v: %s", id, err, b)
+		tb.Fatalf("run %s: %v", id, err)
 	}
 	return r
 }
@@ -294,35 +315,36 @@ func (s *Server) GetRun(tb testing.TB, id string) Run {
 // Trigger triggers a run of a job and returns the ID of the run.
 func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
 	tb.Helper()
-	out := s.OK(tb, "", append([]string{"trigger", job, "-o", "json"}, args...)...)
-	var r struct {
-		Run struct {
-			ID string `json:"id"`
-		} `json:"run"`
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		tb.Fatalf("trigger %s: %v: %s", job, err, out)
-	}
-	if r.Run.ID != "" {
-		return r.Run.ID
-	}
-	return r.ID
+	return JSON[client.TriggerResult](tb, s, append([]string{"trigger", job}, args...)...).Run.ID
 }
 
 // WaitState waits until a run has the given state.
-func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) Run {
+func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) (r client.Run) {
 	tb.Helper()
-	var r Run
-	if err := Eventually(limit, func() error {
+	check.OK(tb, Eventually(limit, func() error {
 		if r = s.GetRun(tb, id); r.State != state {
 			return fmt.Errorf("run %s is %s %s (%s), not %s", id, r.State, r.Reason, r.Message, state)
 		}
 		return nil
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	}))
 	return r
+}
+
+// Audit checks that the server's own audit, with these arguments, accounts for every run.
+func (s *Server) Audit(tb testing.TB, args ...string) {
+	tb.Helper()
+	out := s.OK(tb, "", append([]string{"audit", "-o", "json"}, args...)...)
+	check.Contains(tb, strings.ReplaceAll(out, " ", ""), `"unaccounted":0`, "audit")
+}
+
+// Pause waits; false if ctx ended before.
+func Pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Eventually calls f repeatedly until f returns nil or the time limit has passed.

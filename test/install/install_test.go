@@ -5,7 +5,6 @@
 package install_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"net/http"
@@ -38,25 +37,13 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	s := &harness.Server{Bin: bin, Dir: openDir(t)}
 	command := execStart(t, root, s.Dir)
 
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	check.OK(t, err)
-	defer log.Close()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"}
-	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
+	cmd.Dir = "/"
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("ExecStart of the unit: %v", err)
-	}
-	defer func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if text, _ := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("log of the server:\n%s", text)
-		}
-	}()
+	harness.Background(t, cmd)
 	data := filepath.Join(s.Dir, "tickring")
 	check.OK(t, harness.Eventually(time.Minute, func() error {
 		b, err := os.ReadFile(filepath.Join(data, "endpoint"))
@@ -77,19 +64,13 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	defer called.Close()
 	s.OK(t, "", "create", "web/ping", "--every", "1s", "--call", called.URL)
 	check.OK(t, harness.Eventually(time.Minute, func() error {
-		var page struct {
-			Runs []harness.Run `json:"runs"`
-		}
-		out := s.OK(t, "", "runs", "web/ping", "-o", "json")
-		if err := json.Unmarshal([]byte(out), &page); err != nil {
-			return err
-		}
-		for _, r := range page.Runs {
+		runs := s.Runs(t, "web/ping")
+		for _, r := range runs {
 			if r.State == "succeeded" {
 				return nil
 			}
 		}
-		return fmt.Errorf("no run has succeeded: %s", out)
+		return fmt.Errorf("no run has succeeded: %+v", runs)
 	}))
 }
 

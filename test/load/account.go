@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/test/harness"
 )
 
 // Limits of functions that answer users or executors. (API Gateway quotas: 30 s for an HTTP API, of which infra leaves a second;
@@ -39,22 +41,10 @@ func newAccount(has fakeaws.Account) *account {
 	return &account{has: has, r: rand.New(rand.NewPCG(1, 1))}
 }
 
-// In returns the place with the faults of an AWS account added to its requests, until leave is called.
-func (p Place) In(a fakeaws.Account) (in Place, leave func(), err error) {
-	return newAccount(a).in(p)
-}
-
-func (a *account) in(p Place) (in Place, leave func(), err error) {
-	db, err := listen(a.forward(p.DynamoDB))
-	if err != nil {
-		return Place{}, nil, err
-	}
-	queues, err := listen(a.forward(p.SQS))
-	if err != nil {
-		db.close()
-		return Place{}, nil, err
-	}
-	return Place{db.url(), queues.url()}, func() { db.close(); queues.close() }, nil
+// in returns the place with the faults of the account added to its requests, until leave is called.
+func (a *account) in(p Place) (in Place, leave func()) {
+	db, queues := httptest.NewServer(a.forward(p.DynamoDB)), httptest.NewServer(a.forward(p.SQS))
+	return Place{db.URL, queues.URL}, func() { db.Close(); queues.Close() }
 }
 
 // upstream keeps connections as the functions do.
@@ -74,7 +64,7 @@ func (a *account) forward(to string) http.HandlerFunc {
 			n = len(b.all)
 		}
 		f := a.fault(op, n)
-		if !Pause(r.Context(), f.Wait) {
+		if !harness.Pause(r.Context(), f.Wait) {
 			return
 		}
 		var canceled *types.TransactionCanceledException
@@ -110,7 +100,7 @@ func (a *account) forward(to string) http.HandlerFunc {
 		if err != nil {
 			return
 		}
-		if !Pause(r.Context(), f.Late) || f.After != nil {
+		if !harness.Pause(r.Context(), f.Late) || f.After != nil {
 			hangUp()
 		}
 		maps.Copy(w.Header(), res.Header)

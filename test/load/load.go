@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"net/url"
 	"path"
@@ -32,15 +33,14 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/miniexec"
-	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -159,52 +159,6 @@ func (l *load) fail(format string, args ...any) {
 	l.faults = append(l.faults, fmt.Sprintf(format, args...))
 }
 
-// Run schedules runs and kills dispatch processes. No run may be lost or early. Only runs that a process was handling
-// when it was killed may be sent twice.
-func Run(ctx context.Context, o Options) (*Report, error) {
-	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
-		killing, done := context.WithDeadline(ctx, end.Time())
-		defer done()
-		if o.Kill > 0 {
-			l.killer(killing)
-		}
-		return nil
-	})
-}
-
-// Purge purges the delay queue under load, which deletes the messages of all planned runs. A replan of the time span
-// then resends the runs, and no run may be lost.
-func Purge(ctx context.Context, o Options) (*Report, error) {
-	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
-		from := core.InstantOf(time.Now()) - 60
-		Pause(ctx, time.Until(end.Time())/2)
-		if _, err := l.queues.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &l.n.Fires}); err != nil {
-			return fmt.Errorf("purge the queue: %w", err)
-		}
-		l.mu.Lock()
-		before := len(l.got)
-		l.mu.Unlock()
-		Pause(ctx, time.Until(end.Time())+3*time.Second)
-		m := wiring.New(l.e, wiring.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-		var sent int64
-		for range 60 { // a replan skips runs that may be in transit
-			r, err := m.Replan(ctx, core.Actor{Name: "load"}, "", from, end)
-			if err != nil {
-				return fmt.Errorf("replan: %w", err)
-			}
-			if sent += r.Sent; sent > 0 && r.Missing == 0 {
-				break
-			}
-			Pause(ctx, 3*time.Second)
-		}
-		o.Log("purge after %d of the fires had arrived; replan sent %d", before, sent)
-		if sent == 0 {
-			l.fail("the purge lost nothing: nothing is proven")
-		}
-		return nil
-	})
-}
-
 func (l *load) close() {
 	for _, f := range slices.Backward(l.closers) {
 		f()
@@ -212,19 +166,16 @@ func (l *load) close() {
 }
 
 // box creates a function's sandbox.
-func (l *load) box(name string, p Place) (*Sandbox, error) {
-	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), p, l.n,
+func (l *load) box(name string, p Place) *Sandbox {
+	s := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), p, l.n,
 		"TICKRING_VISIBILITY="+loadVisibility.String(), "TICKRING_LOG_LEVEL=error")
-	if err != nil {
-		return nil, err
-	}
 	l.closers = append(l.closers, s.Close)
-	return s, nil
+	return s
 }
 
-// deploy runs a deployment with some scheduled runs, and returns after disturb. Then all expected runs must arrive, and are
-// evaluated.
-func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
+// Run schedules runs and kills dispatch processes. No run may be lost or early. Only runs that a process was handling
+// when it was killed may be sent twice.
+func Run(ctx context.Context, o Options) (*Report, error) {
 	l := &load{o: o, account: newAccount(o.Account), got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{},
 		hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
 	defer l.close()
@@ -237,34 +188,22 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		return nil, err
 	}
 	defer l.e.Close()
-	between, leave, err := l.account.in(o.Place)
-	if err != nil {
-		return nil, err
-	}
+	between, leave := l.account.in(o.Place)
 	l.closers = append(l.closers, leave)
 	for s, name := range map[**Sandbox]string{&l.tick: "tick", &l.registry: "registry", &l.callback: "callback", &l.checks: "dispatch",
 		&l.slow: "dispatch"} {
-		if *s, err = l.box(name, between); err != nil {
-			return nil, err
-		}
+		*s = l.box(name, between)
 	}
 	for range dispatchers {
-		s, err := l.box("dispatch", between)
-		if err != nil {
-			return nil, err
-		}
-		l.dispatch = append(l.dispatch, s)
+		l.dispatch = append(l.dispatch, l.box("dispatch", between))
 	}
 	if err := l.e.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
 		core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
 		return nil, err
 	}
-	front, err := listen(http.HandlerFunc(l.front))
-	if err != nil {
-		return nil, err
-	}
-	defer front.close()
-	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work})
+	front := httptest.NewServer(http.HandlerFunc(l.front))
+	defer front.Close()
+	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.URL, Token: loadToken, Received: l.received, Handle: work})
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +232,10 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	if err != nil {
 		return nil, err
 	}
-	if err := disturb(driving, l, end); err != nil {
-		return nil, err
+	if o.Kill > 0 {
+		killing, done := context.WithDeadline(driving, end.Time())
+		l.killer(killing)
+		done()
 	}
 	if err := l.await(driving, demanded, max(time.Until(end.Time()), 0)+3*time.Minute); err != nil {
 		return nil, err
@@ -375,7 +316,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instan
 // runs can be sent again.
 func work(ctx context.Context, r *wire.Run) (int, string) {
 	if r.JobID%2 == 0 {
-		Pause(ctx, loadVisibility+2*time.Second)
+		harness.Pause(ctx, loadVisibility+2*time.Second)
 	}
 	return wire.CodeSuccess, ""
 }
@@ -572,7 +513,7 @@ func (l *load) clock(ctx context.Context) {
 // killer kills processes of dispatch at random times, every other time one whose run arrives, before it has the answer.
 func (l *load) killer(ctx context.Context) {
 	for n := 0; ; n++ {
-		if !Pause(ctx, rand.N(2*l.o.Kill)) {
+		if !harness.Pause(ctx, rand.N(2*l.o.Kill)) {
 			return
 		}
 		s, aimed := l.dispatch[rand.IntN(dispatchers)], n%2 == 1
@@ -591,16 +532,6 @@ func (l *load) killer(ctx context.Context) {
 		if aimed {
 			l.shot <- struct{}{}
 		}
-	}
-}
-
-// Pause waits; false if ctx ended before.
-func Pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -763,10 +694,7 @@ func unstored(arrived time.Time, deaths []time.Time) time.Duration {
 
 // audit asks the API whether everything is accounted for.
 func (l *load) audit(ctx context.Context, from, to core.Instant) error {
-	s, err := l.box("api", l.o.Place)
-	if err != nil {
-		return err
-	}
+	s := l.box("api", l.o.Place)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://tickring/v1/audit?from=%s&to=%s",
 		from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339)), nil)
 	if err != nil {

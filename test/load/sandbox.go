@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,32 +19,13 @@ import (
 // AdminToken is the admin token of the functions in a Sandbox.
 const AdminToken = "function-admin-token"
 
-// local is a server on a free port of this machine.
-type local struct {
-	srv  *http.Server
-	addr string
-}
-
-func listen(h http.Handler) (*local, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	l := &local{srv: &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}, addr: ln.Addr().String()}
-	go func() { _ = l.srv.Serve(ln) }() // always ends with the error of close
-	return l, nil
-}
-
-func (l *local) url() string { return "http://" + l.addr }
-func (l *local) close()      { l.srv.Close() }
-
 // A Sandbox simulates Lambda's environment of a function: one process at a time that requests one event after the other, and is
 // frozen in between. A process that ended, or was killed at its timeout, is replaced at the next event.
 type Sandbox struct {
 	bin string
 	env []string
 	log string
-	api *local
+	api *httptest.Server
 
 	turn sync.Mutex // one event at a time
 
@@ -76,19 +57,16 @@ var errGone = errors.New("the process ended without an answer")
 
 // NewSandbox returns a Sandbox for the function with the given binary. The function uses the given tables and queues,
 // writes to the given log file, and gets additional environment variables. The caller must close the Sandbox.
-func NewSandbox(bin, log string, p Place, n dynamo.Names, more ...string) (*Sandbox, error) {
+func NewSandbox(bin, log string, p Place, n dynamo.Names, more ...string) *Sandbox {
 	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", s.next)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", s.answered(false))
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/error", s.answered(true))
-	var err error
-	if s.api, err = listen(mux); err != nil {
-		return nil, err
-	}
+	s.api = httptest.NewServer(mux)
 	s.env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(log), "TZ=UTC",
-		"AWS_LAMBDA_RUNTIME_API=" + s.api.addr,
+		"AWS_LAMBDA_RUNTIME_API=" + s.api.Listener.Addr().String(),
 		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=tickring", "AWS_SECRET_ACCESS_KEY=tickring", "AWS_EC2_METADATA_DISABLED=true",
 		// Other requests of the SDK must not leave this machine.
 		"AWS_ENDPOINT_URL=http://127.0.0.1:9",
@@ -99,13 +77,13 @@ func NewSandbox(bin, log string, p Place, n dynamo.Names, more ...string) (*Sand
 		"TICKRING_QUEUE_DEAD=" + n.Dead,
 		"TICKRING_ADMIN_TOKEN=" + AdminToken, "TICKRING_ALLOW=10.0.0.0/8", "TICKRING_ALLOW_LOOPBACK=1",
 	}, more...)
-	return s, nil
+	return s
 }
 
 // Close ends the function process and the simulated runtime.
 func (s *Sandbox) Close() {
 	s.Kill()
-	s.api.close()
+	s.api.Close()
 }
 
 // Tail returns the end of the output of the function processes.

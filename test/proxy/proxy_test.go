@@ -5,7 +5,6 @@
 package proxy_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,20 +91,8 @@ func runNginx(t *testing.T, nginx, text string) {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		temp += fmt.Sprintf("%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
 	}
-	text = fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s/error.log;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
-		dir, dir, temp, text)
+	text = fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n",
+		dir, temp, text)
 	check.OK(t, os.WriteFile(conf, []byte(text), 0o600))
-	cmd := exec.Command(nginx, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
-	out := new(strings.Builder)
-	cmd.Stdout, cmd.Stderr = out, out
-	check.OK(t, cmd.Start())
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); t.Failed() {
-			log, _ := os.ReadFile(filepath.Join(dir, "error.log"))
-			t.Logf("nginx: %v\n%s%s", err, out, log)
-		}
-	})
+	harness.Background(t, exec.Command(nginx, "-p", dir, "-c", conf, "-e", "stderr"))
 }

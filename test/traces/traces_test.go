@@ -188,7 +188,7 @@ func TestCollectorHangs(t *testing.T) {
 	for what, parent := range saw.told {
 		check.Equal(t, len(parent), 55, "%s: traceparent %q", what, parent)
 	}
-	if err := harness.Eventually(time.Minute, func() error {
+	check.NoError(t, harness.Eventually(time.Minute, func() error {
 		resp, err := http.Get(s.URL + "/metrics")
 		if err != nil {
 			return err
@@ -203,8 +203,6 @@ func TestCollectorHangs(t *testing.T) {
 			return errors.New("no span was lost")
 		}
 		return nil
-	}); err != nil {
-		t.Error(err)
-	}
+	}))
 	check.OK(t, s.Stop(stopping))
 }

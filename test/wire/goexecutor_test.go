@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	xxl "github.com/xxl-job/xxl-job-executor-go"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/test/harness"
 )
@@ -30,20 +31,10 @@ func TestMain(m *testing.M) {
 		goExecutor()
 		return
 	}
-	dir, err := os.MkdirTemp("", "tickring-wire-")
-	if err == nil {
-		bin, err = harness.Build(dir)
-	}
-	if err == nil {
+	harness.Main(m, &bin, func(dir string) (err error) {
 		stoodIn, err = standIns(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
+		return err
+	})
 }
 
 // goExecutor is xxl-job-executor-go, set up as in its README, with a few handlers.
@@ -69,51 +60,40 @@ func goExecutor() {
 	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
 	e.RegTask("fails", func(context.Context, *xxl.RunReq) string { panic("no luck") })
-	waits := func(ctx context.Context, p *xxl.RunReq) string {
-		free := make(chan struct{})
-		if dir := os.Getenv("DIR"); dir != "" { // of the matrix
-			go func() {
-				for ctx.Err() == nil {
-					if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("go-%d", p.LogID))); err == nil {
-						close(free)
-						return
-					}
-					<-time.After(20 * time.Millisecond)
-				}
-			}()
-		}
-		select {
-		case <-free:
+	e.RegTask("waits", func(ctx context.Context, p *xxl.RunReq) string {
+		if goes(ctx, os.Getenv("DIR"), p.LogID) {
 			fmt.Println("ended", p.LogID)
 			return "let go"
-		case <-ctx.Done():
 		}
 		if ctx.Err() == context.DeadlineExceeded {
 			panic("timed out by its context")
 		}
 		panic("killed by its context")
-	}
-	e.RegTask("waits", waits)
+	})
 	fmt.Println("started")
 	e.Run()
+}
+
+// goes waits until the matrix lets a run go; false if the context of the run ended before.
+func goes(ctx context.Context, dir string, run int64) bool {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, fmt.Sprint("go-", run))); err == nil {
+			return true
+		}
+		if !harness.Pause(ctx, 20*time.Millisecond) {
+			return false
+		}
+	}
 }
 
 func waitExecutors(t *testing.T, s *harness.Server, app string, want int) {
 	t.Helper()
 	check.OK(t, harness.Eventually(90*time.Second, func() error {
-		out := s.OK(t, "", "executors", app, "-o", "json")
-		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
-			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
+		list := harness.JSON[client.ExecutorList](t, s, "executors", app).Executors
+		list = slices.DeleteFunc(list, func(x client.Executor) bool { return !x.Live })
+		if len(list) != want {
+			return fmt.Errorf("%d live executors, want %d: %+v", len(list), want, list)
 		}
 		return nil
 	}))
-}
-
-// audit is the scheduler's own proof.
-func audit(t *testing.T, s *harness.Server) {
-	t.Helper()
-	out := s.OK(t, "", "audit", "-o", "json")
-	if !strings.Contains(out, `"unaccounted": 0`) && !strings.Contains(out, `"unaccounted":0`) {
-		t.Errorf("audit: %s", out)
-	}
 }

@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
 	sdk "github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
@@ -186,18 +186,10 @@ func sdkExecutor(kind string) {
 	})
 	mux.Register("panics", func(context.Context, *sdk.Run) error { panic("no luck") })
 	mux.Register("waits", func(ctx context.Context, r *sdk.Run) error {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("go-%d", r.ID))); err == nil {
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-tick.C:
-			}
+		if !goes(ctx, dir, r.ID) {
+			return context.Cause(ctx)
 		}
+		return nil
 	})
 	all := &sdk.Scripts{Kinds: []string{sdk.Shell, sdk.Python, sdk.NodeJS, sdk.PHP, sdk.PowerShell}}
 	o := sdk.Options{Scripts: all, App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
@@ -305,8 +297,7 @@ func (b *stand) running(job string) string {
 }
 
 // ends waits for the end of a run and returns its "state reason", or "running" if it does not end.
-func (b *stand) ends(id string, within ...time.Duration) (harness.Run, string) {
-	var r harness.Run
+func (b *stand) ends(id string, within ...time.Duration) (r client.Run, saw string) {
 	_ = harness.Eventually(append(within, 10*time.Second)[0], func() error {
 		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
 			return fmt.Errorf("run %s is %s", id, r.State)
@@ -373,20 +364,18 @@ var behaviors = []struct {
 	// Facts without a field in xxl-job's order.
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
-		var runs struct{ Runs []harness.Run }
+		var runs []client.Run
 		check.OK(b, harness.Eventually(time.Minute, func() error {
-			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
-				return err
-			}
-			if len(runs.Runs) < 2 || runs.Runs[0].State != "failed" || runs.Runs[0].Attempt != 2 || runs.Runs[1].State != "failed" {
-				return fmt.Errorf("%+v", runs.Runs)
+			runs = b.s.Runs(b.T, "golang/fails")
+			if len(runs) < 2 || runs[0].State != "failed" || runs[0].Attempt != 2 || runs[1].State != "failed" {
+				return fmt.Errorf("%+v", runs)
 			}
 			return nil
 		}))
 		said := 0
-		for _, r := range runs.Runs[:2] {
+		for _, r := range runs[:2] {
 			log, _ := b.s.CLI(b.T, "", "logs", r.ID)
-			if strings.Contains(log, fmt.Sprintf("told: %d %s %s\n", r.Attempt, r.ScheduledAt, r.Cause)) {
+			if strings.Contains(log, fmt.Sprintf("told: %d %s %s\n", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)) {
 				said += r.Attempt
 			} else if strings.Contains(log, "told: ") {
 				b.Errorf("%+v: %s", r, log)
@@ -491,15 +480,9 @@ var behaviors = []struct {
 	// One with a wrong token is not among the executors, and is named as refused.
 	{"wrong token", func(b *stand) (string, bool) {
 		b.start("a-wrong-token")
-		var list struct {
-			Executors []struct{ Address string }
-			Refused   []struct{ Address string }
-		}
+		var list client.ExecutorList
 		err := harness.Eventually(time.Minute, func() error {
-			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "executors", "golang", "-o", "json")), &list); err != nil {
-				return err
-			}
-			if len(list.Executors) == 0 && len(list.Refused) == 0 {
+			if list = harness.JSON[client.ExecutorList](b.T, b.s, "executors", "golang"); len(list.Executors) == 0 && len(list.Refused) == 0 {
 				return errors.New("no executor has registered")
 			}
 			return nil
@@ -537,13 +520,7 @@ func (b *stand) broadcast() string {
 	}()
 	id := b.s.Trigger(b.T, "golang/shard")
 	_, end := b.ends(id)
-	var whole struct {
-		Shards []struct {
-			ID, Address string
-			Index       int
-		}
-	}
-	check.OK(b, json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole))
+	whole := harness.JSON[client.Run](b.T, b.s, "run", id)
 	saw, at := make([]string, len(whole.Shards)), map[string]bool{}
 	for i, s := range whole.Shards {
 		at[strings.TrimSuffix(s.Address, "/")] = true
@@ -626,7 +603,7 @@ func row(t *testing.T, sub subject, saw map[string]string) {
 			saw[bh.name] = "FAILED"
 		}
 	}
-	audit(t, b.s)
+	b.s.Audit(t)
 	said, _ := os.ReadFile(filepath.Join(b.dir, "said"))
 	if strings.Contains(string(said), "uri-mapping") {
 		t.Error("it was called at another address, although it had registered its dialect")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func standIns(dir string) (names []string, err error) {
 func said(kind string) string {
 	shell := "echo \"script " + kind + " $1 $2 $3\"\n"
 	php := "<?php array_shift($argv); echo \"script php \", implode(\" \", $argv), \"\\n\";\n"
-	if path, _ := exec.LookPath("php"); strings.Contains(path, "tickring-wire-") {
+	if slices.Contains(stoodIn, "php") {
 		php = shell
 	}
 	return map[string]string{

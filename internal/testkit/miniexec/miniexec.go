@@ -1,11 +1,12 @@
-// Package miniexec is a small executor with the xxl-job protocol, for tests of the server and for test/load/bench. The
-// executor registers, accepts runs, executes each run in a goroutine and calls back in batches. The executor has no logs,
-// ends no single run, and stores nothing on disk. It is not an SDK for users.
+// Package miniexec is a small executor with the xxl-job protocol, for tests and for test/load/bench. The executor
+// registers, accepts runs, executes each run in a goroutine and calls back in batches. It stores nothing, so it has no
+// logs, and it kills no run. Tests that need these use package executor.
 package miniexec
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,16 +15,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/wire"
 )
 
 type Options struct {
-	App   string
-	Admin string // base URL of the server; empty: no registration and no callbacks
-	Token string
+	App    string
+	Admin  string // base URL of the server; empty: no registration and no callbacks
+	Token  string
+	Listen string // address to listen at; empty: 127.0.0.1:0
 	// Handle executes a run in a goroutine of its own. If nil, each run succeeds at once.
 	Handle func(ctx context.Context, r *wire.Run) (code int, msg string)
 	// Received is called with each accepted run, before the run is answered. Received must return quickly.
@@ -35,36 +36,32 @@ type Options struct {
 type Executor struct {
 	o       Options
 	ln      net.Listener
-	closed  context.Context // of connections and runs
-	cut     context.CancelFunc
-	ctx     context.Context // of requests to the server
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
 	results chan wire.CallbackItem
 	client  *http.Client
 	known   chan struct{} // closed once the server has taken the registration
-	owed    atomic.Int64  // runs that were accepted and are not reported yet
 
-	mu      sync.Mutex
-	running map[int32]int // number of runs by job
+	// Connections and runs end first, then the reports of these runs, and the registration last.
+	working, talking             context.Context
+	quit, hush                   context.CancelFunc
+	work, reports, registrations sync.WaitGroup
+	closed                       sync.Once
 }
 
 // Start starts an Executor. Close stops the executor and waits for all its runs.
 func Start(o Options) (*Executor, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", cmp.Or(o.Listen, "127.0.0.1:0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for runs: %w", err)
 	}
-	e := &Executor{known: make(chan struct{}), o: o, ln: ln, results: make(chan wire.CallbackItem, 100_000),
-		client:  &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
-		running: map[int32]int{}}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.closed, e.cut = context.WithCancel(e.ctx)
-	e.wg.Go(e.accept)
+	e := &Executor{o: o, ln: ln, known: make(chan struct{}), results: make(chan wire.CallbackItem, 100_000),
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}}}
+	e.working, e.quit = context.WithCancel(context.Background())
+	e.talking, e.hush = context.WithCancel(context.Background())
+	e.work.Go(e.accept)
 	if o.Admin != "" {
-		e.wg.Go(e.register)
+		e.registrations.Go(e.register)
 		for range 2 {
-			e.wg.Go(e.callback)
+			e.reports.Go(e.callback)
 		}
 	}
 	return e, nil
@@ -81,14 +78,17 @@ const closing = 10 * time.Second
 // Close stops the executor. It cancels the executor's runs, and reports the runs to the server if the server accepts
 // the reports.
 func (e *Executor) Close() {
-	e.ln.Close()
-	e.cut()
-	for limit := time.Now().Add(closing); e.o.Admin != "" && e.owed.Load() > 0 && time.Now().Before(limit); {
-		<-time.After(10 * time.Millisecond)
-	}
-	e.stop()
-	e.wg.Wait()
-	e.client.CloseIdleConnections()
+	e.closed.Do(func() {
+		defer time.AfterFunc(closing, e.hush).Stop()
+		e.ln.Close()
+		e.quit()
+		e.work.Wait()
+		close(e.results)
+		e.reports.Wait()
+		e.hush()
+		e.registrations.Wait()
+		e.client.CloseIdleConnections()
+	})
 }
 
 func (e *Executor) accept() {
@@ -97,10 +97,10 @@ func (e *Executor) accept() {
 		if err != nil {
 			return
 		}
-		context.AfterFunc(e.closed, func() { c.Close() })
-		e.wg.Go(func() {
+		e.work.Go(func() {
+			defer c.Close()
+			defer context.AfterFunc(e.working, func() { c.Close() })()
 			e.serve(c)
-			c.Close()
 		})
 	}
 }
@@ -143,7 +143,7 @@ func (e *Executor) serve(c net.Conn) {
 			return
 		}
 		if !e.o.HangFrom.IsZero() && !time.Now().Before(e.o.HangFrom) {
-			<-e.closed.Done()
+			<-e.working.Done()
 			return
 		}
 		reply := e.answer(path, body)
@@ -171,65 +171,53 @@ func (e *Executor) answer(path string, body []byte) []byte {
 		}
 		e.start(&run)
 		return ok
-	case "/beat":
+	case "/beat", "/idleBeat", "/kill":
 		return ok
-	case "/idleBeat":
-		if b, err := wire.DecodeIdleBeat(body); err == nil && e.busy(b.JobID, 0) {
-			return wire.AppendReply(nil, wire.CodeFailure, "job thread is running or has trigger queue.")
-		}
-		return ok
+	case "/log":
+		return wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", wire.LogResult{FromLine: 1, End: true})
 	}
 	return wire.AppendReply(nil, wire.CodeFailure, "no such path: "+path)
 }
 
 func (e *Executor) start(run *wire.Run) {
-	e.owed.Add(1)
 	if e.o.Handle == nil {
 		e.report(run, wire.CodeSuccess, "")
 		return
 	}
-	e.busy(run.JobID, 1)
-	e.wg.Go(func() {
-		code, msg := e.o.Handle(e.closed, run)
-		e.busy(run.JobID, -1)
+	e.work.Go(func() {
+		code, msg := e.o.Handle(e.working, run)
 		e.report(run, code, msg)
 	})
 }
 
-// busy adds to the number of runs of a job, and reports whether there are any.
-func (e *Executor) busy(job int32, more int) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.running[job] += more
-	return e.running[job] > 0
-}
-
 func (e *Executor) report(run *wire.Run, code int, msg string) {
+	if e.o.Admin == "" {
+		return
+	}
 	select {
 	case e.results <- wire.CallbackItem{LogID: run.LogID, LogTime: run.LogTime, Code: code, Msg: msg}:
-	case <-e.ctx.Done():
+	case <-e.talking.Done():
 	}
 }
 
 // register announces the executor at once and then every 20 s.
 func (e *Executor) register() {
 	reg := wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.URL()})
-	wait := time.Duration(0)
 	for known := false; ; {
-		select {
-		case <-time.After(wait):
-		case <-e.ctx.Done():
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			e.post(ctx, "/api/registryRemove", reg)
-			cancel()
-			return
-		}
-		wait = 20 * time.Second
-		if e.post(e.ctx, "/api/registry", reg) != nil {
+		wait := 20 * time.Second
+		if e.post(e.talking, "/api/registry", reg) != nil {
 			wait = time.Second
 		} else if !known {
 			known = true
 			close(e.known)
+		}
+		select {
+		case <-time.After(wait):
+		case <-e.talking.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			e.post(ctx, "/api/registryRemove", reg)
+			return
 		}
 	}
 }
@@ -264,30 +252,27 @@ func (e *Executor) post(ctx context.Context, path string, body []byte) error {
 // until the server accepts them.
 func (e *Executor) callback() {
 	batch := make([]wire.CallbackItem, 0, 50)
-	for {
-		batch = batch[:0]
-		select {
-		case r := <-e.results:
-			batch = append(batch, r)
-		case <-e.ctx.Done():
-			return
-		}
-		for timeout := time.After(5 * time.Millisecond); timeout != nil && len(batch) < cap(batch); {
+	for r := range e.results {
+		batch = append(batch[:0], r)
+		timeout := time.NewTimer(5 * time.Millisecond)
+		for waits := true; waits && len(batch) < cap(batch); {
 			select {
-			case r := <-e.results:
-				batch = append(batch, r)
-			case <-timeout:
-				timeout = nil
+			case r, more := <-e.results:
+				if waits = more; more {
+					batch = append(batch, r)
+				}
+			case <-timeout.C:
+				waits = false
 			}
 		}
+		timeout.Stop()
 		body := wire.AppendCallback(nil, wire.DialectB, batch)
-		for e.post(e.ctx, "/api/callback", body) != nil {
+		for e.post(e.talking, "/api/callback", body) != nil {
 			select {
 			case <-time.After(200 * time.Millisecond):
-			case <-e.ctx.Done():
+			case <-e.talking.Done():
 				return
 			}
 		}
-		e.owed.Add(int64(-len(batch)))
 	}
 }

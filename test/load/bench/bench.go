@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store/sqlite"
+	"github.com/tickring/tickring/test/harness"
 )
 
 const (
@@ -168,12 +169,8 @@ func secondly(app string, n int) []manage.JobSpec {
 
 // wait waits until an instant has passed.
 func wait(ctx context.Context, until core.Instant) error {
-	select {
-	case <-time.After(time.Until(until.Time())):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	harness.Pause(ctx, time.Until(until.Time()))
+	return ctx.Err()
 }
 
 // warmup is how long a rate runs before it is measured, drain how long its last fires have to

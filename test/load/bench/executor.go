@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -58,12 +59,12 @@ func (x *receiver) handle(ctx context.Context, r *wire.Run) (int, string) {
 	switch instant, planned := core.RunID(r.LogID).Planned(); {
 	case r.Params == "" || !planned:
 	case r.Params == isParent:
-		work(ctx, time.Duration(r.JobID%1000)*time.Millisecond)
+		harness.Pause(ctx, time.Duration(r.JobID%1000)*time.Millisecond)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.fam.ended[r.JobID] = append(x.fam.ended[r.JobID], ended{instant, time.Now()})
 	default:
-		work(ctx, atWork)
+		harness.Pause(ctx, atWork)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.crowd.ends(r.Params, time.Now())
@@ -119,13 +120,6 @@ const (
 	atWork   = 250 * time.Millisecond
 	isParent = "parent"
 )
-
-func work(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
 
 // crowd holds the running runs by group.
 type crowd struct {
