@@ -29,7 +29,7 @@ import (
 
 // spoken lists the directories whose sentences reach users.
 var spoken = []string{"core", "api", "send", "internal/executorhttp", "internal/localexec", "functions", "store", "server",
-	"internal/lambdaboot", "internal/doctor", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
+	"internal/lambdaboot", "internal/doctor", "internal/items", "internal/oidc", "internal/secretbox", "manifest", "cmd/tickring", "console"}
 
 // how explains how to translate a missing sentence.
 const how = "add to words/catalog/%s.po\nmsgid %q\nmsgstr \"…with the same %%d and %%s; %%[2]s if their order differs…\""
