@@ -16,10 +16,10 @@ func (f *Finish) postRuns(ctx context.Context, runs []*core.Run) []error {
 	var of []int
 	now := f.o.Now()
 	for i, r := range runs {
-		if owes := r.OwesPostRun(); owes != (core.PostRun{}) {
+		if r.OwesPostRun() != (core.PostRun{}) {
 			of = append(of, i)
 			out = append(out, ring.Out{NotBefore: now, Message: ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now),
-				PostRun: &ring.PostRun{Run: r.ID, PostRun: owes}}})
+				PostRun: &ring.PostRun{Run: r.ID}}})
 		}
 	}
 	if len(out) == 0 {

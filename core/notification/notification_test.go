@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
@@ -133,13 +134,18 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	run.PostRun.Notice = core.EndEvent(&run) != ""
 	r.e.Create(run)
 	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
+		PostRun: &ring.PostRun{Run: id}}
+}
+
+// messages handles messages of the post-run queue as its worker does, and returns an error for each.
+func (r *rig) messages(n *notification.Notices, list ...ring.Message) []error {
+	return postrun.New(r.s, nil, postrun.Options{Notices: n}).Handle(r.t.Context(), list)
 }
 
 // handle handles messages, all of which must be acked.
 func (r *rig) handle(list ...ring.Message) {
 	r.t.Helper()
-	r.e.Must(r.n.Messages(r.t.Context(), list)...)
+	r.e.Must(r.messages(r.n, list...)...)
 }
 
 // minutes runs n minutes with a pass and its checks each minute.
@@ -205,7 +211,7 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 		r := newRig(t, nil)
 		m := r.ends(core.Failed)
 		r.unread = errors.New("written by a newer version")
-		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+		if err := r.messages(r.n, m)[0]; err == nil {
 			t.Error("the message is done with")
 		}
 		r.unread = nil
@@ -213,7 +219,7 @@ func TestNoticeWaitsForUnreadableJob(t *testing.T) {
 		r.heard("a", "failed 1")
 		m, r.unread = r.ends(core.Failed), errors.New("damaged")
 		time.Sleep(budget.NoticeFor - time.Second)
-		if err := r.n.Messages(t.Context(), []ring.Message{m})[0]; err == nil {
+		if err := r.messages(r.n, m)[0]; err == nil {
 			t.Error("the message is done with before the day is over")
 		}
 		far := r.ends(core.Failed)
@@ -277,11 +283,11 @@ func TestHung(t *testing.T) {
 		}
 		began := time.Now()
 		for id := core.JobID(100); id < 200; id++ {
-			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.messages(r.n, note(id))...) })
 		}
 		synctest.Wait()
 		for id := core.JobID(200); id < 300; id++ {
-			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.messages(r.n, note(id))...) })
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

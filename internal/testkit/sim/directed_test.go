@@ -226,13 +226,13 @@ func snoozing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	return endsAfter(w, sh, time.Second, it)
 }
 
-// atEachStep runs a world once for each fault of each of some calls of the callback.
-func atEachStep(t *testing.T, c Config, check func(*testing.T, Report), ops ...string) {
+// atEachStep runs a world once for each fault of each of some calls of a process.
+func atEachStep(t *testing.T, process string, c Config, check func(*testing.T, Report), ops ...string) {
 	for _, op := range ops {
 		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
 			t.Run(op+" "+f.String(), func(t *testing.T) {
 				c := c
-				c.Script = once(is("callback", op), f)
+				c.Script = once(is(process, op), f)
 				check(t, directed(t, c))
 			})
 		}
@@ -240,7 +240,7 @@ func atEachStep(t *testing.T, c Config, check func(*testing.T, Report), ops ...s
 }
 
 func TestCallbackKilledOnTheWayOfASnooze(t *testing.T) {
-	atEachStep(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: snoozing},
+	atEachStep(t, "callback", Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: snoozing},
 		func(t *testing.T, r Report) {
 			r.want(t, "snoozed", 2)
 			r.want(t, "state failed", 2)
@@ -251,11 +251,21 @@ func TestCallbackKilledOnTheWayOfASnooze(t *testing.T) {
 func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
 	job := byHand("alpha", "one")
 	job.Def.Retry = core.Retry{Max: 1, Delay: 2 * time.Second}
-	atEachStep(t, Config{Jobs: []manage.JobSpec{job}, Act: trigger("alpha/one"), Behave: failing}, func(t *testing.T, r Report) {
+	atEachStep(t, "callback", Config{Jobs: []manage.JobSpec{job}, Act: trigger("alpha/one"), Behave: failing}, func(t *testing.T, r Report) {
 		r.want(t, "retries", 1)
 		r.want(t, "state failed", 1)
 		r.want(t, "state succeeded", 1)
 	}, "CloseRuns", "Create", "Enqueue", "ClearOwed") // F1 to F4
+}
+
+// TestKilledOnTheWayToLogAndNotice: a failed run owes its log and a notification.
+func TestKilledOnTheWayToLogAndNotice(t *testing.T) {
+	atEachStep(t, "postrun", Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: failing},
+		func(t *testing.T, r Report) {
+			r.want(t, "log kept", 1)
+			r.want(t, "notice owed no more", 1)
+			r.least(t, "told: failed", 1)
+		}, "write log", "write notice", "ClearPostRun", "Ack") // A2, A3
 }
 
 func TestDeleteUnderABacklog(t *testing.T) {

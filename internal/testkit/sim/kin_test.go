@@ -24,7 +24,7 @@ func TestKilledOnTheWayToChildren(t *testing.T) {
 	first, second, third := byHand("alpha", "one"), byHand("alpha", "two"), byHand("alpha", "three")
 	second.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponClose}}
 	third.Def.After = []core.Parent{{Job: "alpha/one", When: core.UponFailure}, {Job: "alpha/two", When: core.UponClose}}
-	atEachStep(t, Config{Jobs: []manage.JobSpec{first, second, third}, Act: trigger("alpha/one"), Behave: failing},
+	atEachStep(t, "callback", Config{Jobs: []manage.JobSpec{first, second, third}, Act: trigger("alpha/one"), Behave: failing},
 		func(t *testing.T, r Report) { r.want(t, "child", 3) }, "CloseRuns", "Draw", "Create", "Enqueue", "ClearOwed") // F1, C1, F2 to F4
 }
 
