@@ -188,7 +188,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // the misfire policy is checked first, but does not apply to a waiting run
 		}
-		return it.changes(b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip()))
+		return it.changes(b.listed(it.run.SkipUnsent(it.reason, now)).Owing(it.tellsSkip()))
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
@@ -322,7 +322,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
-		r.PostRun.Notice = it.tellsSkip() && core.SkipTold(it.reason)
+		r.Owe(it.tellsSkip())
 		return r
 	case core.Running:
 		c := b.claimed(it)

@@ -391,18 +391,13 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 // of the job after a failed retry chain, and post-run work.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c, err := f.retried(ctx, r, run, jobs)
-	if err == nil && run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
+	if err != nil {
+		return c, err
+	}
+	if run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
 		c.To.Owes = []core.Owed{{Pause: true}}
 	}
-	if err == nil && run.LogOwed(c.To.State, c.To.Reason) {
-		c.To.PostRun.Log, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunPostRun
-	}
-	if err == nil && run.Notice && core.EndEvent(&core.Run{State: c.To.State, Reason: c.To.Reason, Then: c.To.Then, Shard: run.Shard}) != "" {
-		c.To.PostRun.Notice, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunPostRun
-	}
-	return c, err
+	return c.Owing(run.Notice), nil
 }
 
 // retried returns the close of an open run. A failure after a recorded kill becomes the kill, or
@@ -479,10 +474,10 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 // broadcast, it sends missing shards, and closes the broadcast if all shards have ended. Repeated and concurrent calls are
 // safe.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	return errors.Join(f.mend(ctx, run, true), errors.Join(f.postRuns(ctx, []*core.Run{run})...))
+	return errors.Join(f.mend(ctx, run, true), f.postRun(ctx, run)[0])
 }
 
-// mend does what the run owes, except post-run work. If release is false, the concurrency slots are freed already.
+// mend creates the follow-ups of a run, except post-run work. If release is false, the concurrency slots are already free.
 func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
 	if run.IsBroadcast() && run.State.Open() {
 		return f.gather(ctx, run, true)
@@ -498,7 +493,7 @@ func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
 	if release {
 		f.Release(ctx, run)
 	}
-	return f.after(ctx, run, f.Children(ctx, run))
+	return f.after(ctx, run, f.families(ctx, run)[0])
 }
 
 // after creates the follow-ups that come after the children; err is the error of the children.

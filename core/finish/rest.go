@@ -75,7 +75,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 	r.f.Release(ctx, free...)
 	var all sync.WaitGroup
 	var postRuns []error
-	all.Go(func() { postRuns = r.f.postRuns(ctx, runsOf(r.of)) })
+	all.Go(func() { postRuns = r.f.postRun(ctx, runsOf(r.of)...) })
 	for part := range slices.Chunk(families, familiesAtOnce) {
 		all.Go(func() { r.makeFamilies(ctx, part) })
 	}
@@ -118,7 +118,7 @@ func (r *AfterClose) mend(ctx context.Context, e ended) {
 }
 
 func (r *AfterClose) makeFamilies(ctx context.Context, part []ended) {
-	for i, err := range r.f.families(ctx, runsOf(part)) {
+	for i, err := range r.f.families(ctx, runsOf(part)...) {
 		r.errs[part[i].i] = r.f.after(ctx, part[i].run, err)
 	}
 }
