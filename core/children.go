@@ -120,6 +120,9 @@ func (r *Run) OwesChildren() bool {
 	return r.Place != 0 && !r.State.Open() && r.Then == 0 && (r.State != Skipped || r.Attempt > 1)
 }
 
+// OwesBefore reports whether r owes a retry, or a pause of its job. They come before all other follow-ups.
+func (r *Run) OwesBefore() bool { return len(r.Owes) > 0 && r.Owes[0].Kind != CauseParent }
+
 func (r *Run) Owing() bool {
 	return !r.State.Open() && (len(r.Owes) > 0 || r.OwesChildren() || r.OwesPostRun() != PostRun{})
 }

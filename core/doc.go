@@ -36,9 +36,9 @@
 //     finish.Finish.End closes the run and stores its pending follow-ups.
 //  11. finish.Finish.Mend creates the follow-ups, such as a retry. If a step fails,
 //     Mend is called again. If no attempt follows, finish.Finish.Release gives the
-//     slot to a waiting run. finish.Finish.Children creates the child runs, which
-//     start at step 5. finish.Finish.ChainEnded schedules the next run of a fixed
-//     delay. The end of the last shard ends the broadcast (core.Shard.Verdict).
+//     slot to a waiting run. Mend creates the child runs, which start at step 5.
+//     finish.Finish.ChainEnded schedules the next run of a fixed delay. The end of
+//     the last shard ends the broadcast (core.Shard.Verdict).
 //  12. finish.Watchdog.Pass reads the journals later. The watchdog closes lost runs
 //     and creates missing follow-ups.
 //  13. query.Queries.AuditPage verifies the result: each expected scheduled time has a

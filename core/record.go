@@ -215,7 +215,7 @@ func (r *Run) OwesPostRun() PostRun {
 		return PostRun{}
 	}
 	a := r.PostRun
-	a.Log = a.Log || r.State == Succeeded && r.KeepLog == KeepLogAlways && r.hasLog()
+	a.Log = a.Log || r.State == Succeeded && r.LogOwed()
 	return a
 }
 
@@ -226,15 +226,20 @@ func (r *Run) hasLog() bool {
 		!strings.HasPrefix(r.Address, string(SchemeCall)+":") && !strings.HasPrefix(r.Address, string(SchemeQueue)+":")
 }
 
-// LogOwed reports whether the server must keep the log of an open run that ends with this state and reason.
-func (r *Run) LogOwed(state State, reason Reason) bool {
+// Owe sets the pending log and notification of the closed run r. If notify is false, no notification is pending.
+func (r *Run) Owe(notify bool) {
+	r.PostRun = PostRun{Log: r.LogOwed(), Notice: notify && EndEvent(r) != ""}
+}
+
+// LogOwed reports whether the end of r requires that the server keeps the log of r.
+func (r *Run) LogOwed() bool {
 	switch {
-	case !r.hasLog() || r.KeepLog == KeepLogNever || reason == ReasonNoExecutor || reason == ReasonNotAccepted:
+	case !r.hasLog() || r.KeepLog == KeepLogNever || r.Reason == ReasonNoExecutor || r.Reason == ReasonNotAccepted:
 		return false
 	case r.KeepLog == KeepLogAlways:
-		return state != Skipped
+		return r.State != Skipped
 	}
-	return state.Failure()
+	return r.State.Failure()
 }
 
 // ClearPostRun returns a RunPut that records that only the follow-ups in rest are still pending for the post-run queue.

@@ -222,11 +222,13 @@ func (p RunPut) In(k JournalKey) RunPut {
 	return p
 }
 
-// Told returns the RunPut p, which skips a run. Told adds a pending notification if the job has notifications and the
-// reason of the skip can cause one.
-func (p RunPut) Told(tells bool) RunPut {
-	if tells && SkipTold(p.To.Reason) {
-		p.To.PostRun, p.To.KeepLog, p.Set = PostRun{Notice: true}, p.Was.KeepLog, p.Set|RunPostRun
+// Owing returns the RunPut p, which closes the run Seen, with the pending log and notification of that end added. If
+// notify is false, no notification is pending.
+func (p RunPut) Owing(notify bool) RunPut {
+	r := *p.Seen
+	p.Apply(&r)
+	if r.Owe(notify); r.PostRun != (PostRun{}) {
+		p.To.PostRun, p.To.KeepLog, p.Set = r.PostRun, r.KeepLog, p.Set|RunPostRun
 	}
 	return p
 }

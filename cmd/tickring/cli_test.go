@@ -340,7 +340,7 @@ func testHooks(data *store.Store, refused *rejectlog.Trace) map[string]func(cont
 			data.Queue.Bury(ctx, ring.Message{Kind: "boredom", Slot: at},
 				"unreadable message: of no kind that there is")
 			data.Queue.Bury(ctx, ring.Message{Kind: ring.KindPostRun, Slot: at,
-				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7), PostRun: core.PostRun{Notice: true}}}, "it was received too often")
+				PostRun: &ring.PostRun{Run: core.NumberedRun(1, 7)}}, "it was received too often")
 		},
 	}
 }

@@ -157,17 +157,15 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 			asked.Permit = it.asked
 			b.d.finish.Release(ctx, &asked)
 		}
-		if it.run.ShardEnded() && b.d.finish.Mend(ctx, it.run) != nil { // its closer may have died before it updated the broadcast
-			it.phase = settled(core.Left)
+		if it.run.ShardEnded() { // its closer may have died before it updated the broadcast
+			it.phase = b.mend(ctx, it.run)
 		}
 	case toBury:
 		it.phase = it.unrecorded()
 	case toLeave:
 		it.phase = settled(core.Left)
 	case toMend:
-		if it.phase = (done{}); b.d.finish.Mend(ctx, it.run) != nil {
-			it.phase = settled(core.Left)
-		}
+		it.phase = b.mend(ctx, it.run)
 	case toJoin:
 		if it.phase, it.wrote = (done{}), core.Recorded; b.d.finish.JoinDue(ctx, it.run) != nil {
 			it.phase, it.wrote = notDone{why: fmt.Errorf("the join of run %d is not evaluated yet", it.run.ID),
@@ -190,7 +188,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 		if it.run.State == core.Queued && it.falls == fallsPast {
 			it.reason = core.ReasonDeadline // the misfire policy is checked first, but does not apply to a waiting run
 		}
-		return it.changes(b.listed(it.run.SkipUnsent(it.reason, now)).Told(it.tellsSkip()))
+		return it.changes(b.listed(it.run.SkipUnsent(it.reason, now)).Owing(it.tellsSkip()))
 	case toTake:
 		if b.route(it) {
 			take := it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)
@@ -254,7 +252,7 @@ func (b *batch) created(ctx context.Context, w *write, err error) {
 	it.written(err, state == core.Running)
 	switch {
 	case it.phase == done{}:
-		it.phase = b.chainSkipped(ctx, w.create)
+		it.phase = b.mend(ctx, w.create)
 	case it.phase == ours{} && state == core.Queued:
 		it.phase = waits
 	case it.phase == ours{}:
@@ -282,10 +280,7 @@ func (b *batch) changed(ctx context.Context, w *write, err error) {
 	switch p.Apply(it.run); {
 	case p.Ends():
 		b.d.finish.Ended(it.run)
-		it.phase = b.chainSkipped(ctx, it.run)
-		if b.d.finish.Children(ctx, it.run) != nil { // after a retry that was skipped
-			it.phase = settled(core.Left)
-		}
+		it.phase = b.mend(ctx, it.run)
 	case p.To.State == core.Queued:
 		it.phase = waits
 	case it.run.IsBroadcast():
@@ -327,7 +322,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
-		r.PostRun.Notice = it.tellsSkip() && core.SkipTold(it.reason)
+		r.Owe(it.tellsSkip())
 		return r
 	case core.Running:
 		c := b.claimed(it)
@@ -367,24 +362,11 @@ func ownOrder(address string) []string {
 	return []string{address}
 }
 
-// chainSkipped starts whatever follows a skipped run. If the next run of a fixed delay cannot be planned, the planner
-// does it at the job's planAt. If a skipped shard may close its broadcast and that fails, the watchdog does it.
-// Notifications come last, after runs that wait for this one.
-func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
-	if run.ShardEnded() {
-		if b.d.finish.Mend(ctx, run) != nil {
-			return settled(core.Left)
-		}
-	} else {
-		b.d.finish.Release(ctx, run)
-		if run.FixedDelay {
-			if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
-				b.d.o.Log.Warn("next run of a fixed delay left to the planner", "run", run.ID, "err", err)
-			}
-		}
-	}
-	if b.d.finish.PostRun(ctx, run) != nil {
-		return settled(core.Left) // the record still has the pending follow-up
+// mend creates the follow-ups of a closed run. If that fails, the watchdog does it, because the journal lists the run as left.
+func (b *batch) mend(ctx context.Context, run *core.Run) phase {
+	if err := b.d.finish.Mend(ctx, run); err != nil {
+		b.d.o.Log.Warn("follow-ups of a run left to the watchdog", "run", run.ID, "job", run.ID.Job(), "err", err)
+		return settled(core.Left)
 	}
 	return done{}
 }

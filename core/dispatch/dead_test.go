@@ -204,8 +204,7 @@ func TestDeadPostRunLetterAsksTheLaneNothing(t *testing.T) {
 		}
 		now := time.Now()
 		note := ring.Noted([]ring.Note{{Event: core.EventDeadLetter, Why: "received too often", When: now}}, now)[0].Message
-		of := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now), PostRun: &ring.PostRun{Run: core.NumberedRun(1, 1),
-			PostRun: core.PostRun{Log: true}}}
+		of := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now), PostRun: &ring.PostRun{Run: core.NumberedRun(1, 1)}}
 		for id, m := range map[string]ring.Message{"note": note, "log": of} {
 			if n := asked(id, m); n != 0 {
 				t.Errorf("a dead %s asks the lane for %d more", id, n)

@@ -171,7 +171,7 @@ func (b *batch) answered(a *permitAsk) bool {
 	if a.it.reason = reason; a.create != nil {
 		*a.create = b.recorded(a.it, b.now(), core.Skipped)
 	} else {
-		*a.put = b.listed(a.it.run.SkipUnsent(reason, b.now())).Told(a.it.tellsSkip()).Counted(a.run.Permit)
+		*a.put = b.listed(a.it.run.SkipUnsent(reason, b.now())).Owing(a.it.tellsSkip()).Counted(a.run.Permit)
 	}
 	a.tell()
 	return true

@@ -31,17 +31,9 @@ type family struct {
 	why    error       // first error of left
 }
 
-// Children creates the pending child runs of a run whose retry chain has ended. These are the steps C1 and F2 to F4 in
-// docs/internals/claim-protocol.md. Repeated and concurrent calls are safe.
-func (f *Finish) Children(ctx context.Context, run *core.Run) error {
-	if !run.OwesChildren() {
-		return nil
-	}
-	return f.families(ctx, []*core.Run{run})[0]
-}
-
-// families creates the children of several runs, step by step for all, with one answer for each.
-func (f *Finish) families(ctx context.Context, runs []*core.Run) []error {
+// families creates the pending child runs of runs whose retry chains have ended, step by step for all, with one answer for
+// each. These are the steps C1 and F2 to F4 in docs/internals/claim-protocol.md. Repeated and concurrent calls are safe.
+func (f *Finish) families(ctx context.Context, runs ...*core.Run) []error {
 	all := make([]*family, len(runs))
 	for i, r := range runs {
 		all[i] = &family{run: *r}

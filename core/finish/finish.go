@@ -391,18 +391,13 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 // of the job after a failed retry chain, and post-run work.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c, err := f.retried(ctx, r, run, jobs)
-	if err == nil && run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
+	if err != nil {
+		return c, err
+	}
+	if run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
 		c.To.Owes = []core.Owed{{Pause: true}}
 	}
-	if err == nil && run.LogOwed(c.To.State, c.To.Reason) {
-		c.To.PostRun.Log, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunPostRun
-	}
-	if err == nil && run.Notice && core.EndEvent(&core.Run{State: c.To.State, Reason: c.To.Reason, Then: c.To.Then, Shard: run.Shard}) != "" {
-		c.To.PostRun.Notice, c.To.KeepLog = true, run.KeepLog
-		c.Set |= core.RunPostRun
-	}
-	return c, err
+	return c.Owing(run.Notice), nil
 }
 
 // retried returns the close of an open run. A failure after a recorded kill becomes the kill, or
@@ -479,34 +474,26 @@ func (f *Finish) noteLate(ctx context.Context, run *core.Run, r *Result) error {
 // broadcast, it sends missing shards, and closes the broadcast if all shards have ended. Repeated and concurrent calls are
 // safe.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	return errors.Join(f.mend(ctx, run, true), errors.Join(f.postRuns(ctx, []*core.Run{run})...))
+	return errors.Join(f.mend(ctx, run, true), f.postRun(ctx, run)[0])
 }
 
+// mend creates the follow-ups of a run, except post-run work. If release is false, the concurrency slots are already free.
 func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
-	more, err := f.before(ctx, run, release)
-	if !more {
-		return err
-	}
-	return f.after(ctx, run, f.Children(ctx, run))
-}
-
-// before creates the follow-ups that precede the children. more reports whether children follow.
-func (f *Finish) before(ctx context.Context, run *core.Run, release bool) (more bool, err error) {
 	if run.IsBroadcast() && run.State.Open() {
-		return false, f.gather(ctx, run, true)
+		return f.gather(ctx, run, true)
 	}
-	if len(run.Owes) > 0 && run.Owes[0].Kind != core.CauseParent {
+	if run.OwesBefore() {
 		if err := f.make(ctx, run); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if run.Then != 0 {
-		return false, nil
+		return nil
 	}
 	if release {
 		f.Release(ctx, run)
 	}
-	return true, nil
+	return f.after(ctx, run, f.families(ctx, run)[0])
 }
 
 // after creates the follow-ups that come after the children; err is the error of the children.
@@ -523,36 +510,35 @@ func (f *Finish) after(ctx context.Context, run *core.Run, err error) error {
 	return err
 }
 
-// make creates a pending pause, or the pending runs with their stored IDs and then their
-// messages. Then it records that no follow-up is pending.
+// make makes a pending pause, or creates the pending retry with its stored ID and then its message. Then it records that
+// no follow-up is pending.
 func (f *Finish) make(ctx context.Context, run *core.Run) error {
-	var owed []core.Run
-	for _, o := range run.Owes {
-		if o.Pause {
-			if err := f.pauseFailing(ctx, run); err != nil {
-				return err
-			}
-			continue
-		}
-		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
-			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
-			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
-			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog,
-			Notice: run.Shard.Of == 0}) // until its claim sets it
+	do := f.retry
+	if run.Owes[0].Pause {
+		do = f.pauseFailing
 	}
-	if _, err := f.create(ctx, owed); err != nil {
+	if err := do(ctx, run); err != nil {
 		return err
-	}
-	for i := range owed {
-		if err := f.send(ctx, &owed[i]); err != nil {
-			return err
-		}
 	}
 	if err := f.s.ChangeRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("record that run %d has no pending follow-up: %w", run.ID, err)
 	}
 	run.Owes = nil
 	return nil
+}
+
+// retry creates and sends the pending retry of a run.
+func (f *Finish) retry(ctx context.Context, run *core.Run) error {
+	o := run.Owes[0]
+	next := core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
+		Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
+		Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
+		Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard, KeepLog: run.KeepLog,
+		Notice: run.Shard.Of == 0} // until its claim sets it
+	if _, err := f.create(ctx, []core.Run{next}); err != nil {
+		return err
+	}
+	return f.send(ctx, &next)
 }
 
 // create is F2. It returns the runs that already exist, which is not an error.

@@ -140,7 +140,7 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 	skip := f.joined(job, j)
 	skip.At, skip.Slot = j.Begun, j.End
 	skip.State, skip.Reason, skip.EndedAt, skip.Message = core.Skipped, core.ReasonJoin, f.o.Now(), j.Lacks(&job.Def)
-	skip.PostRun.Notice = skip.Notice
+	skip.Owe(skip.Notice)
 	var err error
 	if skip.Journal, err = f.journal(ctx, []core.RunID{skip.ID}); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 		return err
 	}
 	if made {
-		return f.PostRun(ctx, &skip)
+		return f.postRun(ctx, &skip)[0]
 	}
 	return f.skipAwaiting(ctx, &run, skip.Message)
 }
@@ -159,7 +159,7 @@ func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) err
 // perhaps by our own write without an answer, its post-run work is still requested.
 func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string) error {
 	for try := 0; run.AwaitsJoin(); try++ {
-		put := run.SkipUnsent(core.ReasonJoin, f.o.Now()).Told(run.Notice)
+		put := run.SkipUnsent(core.ReasonJoin, f.o.Now()).Owing(run.Notice)
 		put.To.Message = message
 		errs := []error{nil}
 		puts, _ := f.list(ctx, []core.RunPut{put}, []int{0}, errs)
@@ -171,7 +171,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		case err == nil:
 			puts[0].Apply(run)
 			f.Ended(run)
-			return f.PostRun(ctx, run)
+			return f.postRun(ctx, run)[0]
 		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == budget.ReadTries:
 			return fmt.Errorf("skip run %d of a join: %w", run.ID, err)
 		}
@@ -181,7 +181,7 @@ func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run, message string
 		}
 		*run = is
 	}
-	return f.PostRun(ctx, run) // the process that closed it may have died before this request
+	return f.postRun(ctx, run)[0] // the process that closed it may have died before this request
 }
 
 // found returns a stored run. If want is set and not stored, found creates it first and sets

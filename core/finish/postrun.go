@@ -8,18 +8,18 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// post-run enqueues one message for each run that has work for the post-run queue, which does the
-// work and clears it. Copies are harmless.
-func (f *Finish) postRuns(ctx context.Context, runs []*core.Run) []error {
+// postRun enqueues one message for each run that has work for the post-run queue, which does the
+// work and clears it. It returns an error for each run. Copies are harmless.
+func (f *Finish) postRun(ctx context.Context, runs ...*core.Run) []error {
 	errs := make([]error, len(runs))
 	var out []ring.Out
 	var of []int
 	now := f.o.Now()
 	for i, r := range runs {
-		if owes := r.OwesPostRun(); owes != (core.PostRun{}) {
+		if r.OwesPostRun() != (core.PostRun{}) {
 			of = append(of, i)
 			out = append(out, ring.Out{NotBefore: now, Message: ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now),
-				PostRun: &ring.PostRun{Run: r.ID, PostRun: owes}}})
+				PostRun: &ring.PostRun{Run: r.ID}}})
 		}
 	}
 	if len(out) == 0 {
@@ -31,9 +31,4 @@ func (f *Finish) postRuns(ctx context.Context, runs []*core.Run) []error {
 		}
 	}
 	return errs
-}
-
-// PostRun enqueues the post-run work (log and notifications) of a run that another process closed.
-func (f *Finish) PostRun(ctx context.Context, run *core.Run) error {
-	return f.postRuns(ctx, []*core.Run{run})[0]
 }

@@ -14,15 +14,10 @@ import (
 // many runs get their children together.
 const restAtOnce, familiesAtOnce = 1000, 100
 
-// freesFirst reports whether the permit of a run can be freed before its follow-ups are created.
-func (e ended) freesFirst() bool {
-	return !e.run.State.Open() && e.run.Then == 0 && (len(e.run.Owes) == 0 || e.run.Owes[0].Kind == core.CauseParent)
-}
-
 // plain reports whether the run has no follow-up except its permit and its post-run work.
 func (e ended) plain() bool {
 	r := e.run
-	return e.freesFirst() && !r.OwesChildren() && !r.FixedDelay && !r.EndsRow() && !r.ShardEnded()
+	return !r.OwesBefore() && !r.OwesChildren() && !r.FixedDelay && !r.EndsRow() && !r.ShardEnded()
 }
 
 // An AfterClose creates the follow-ups of the runs that one call of [Finish.Close] closed. An AfterClose is separate because
@@ -63,8 +58,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 	var free []*core.Run
 	var families, shards, others []ended
 	for _, e := range r.of {
-		first := e.freesFirst()
-		if first {
+		if !e.run.OwesBefore() {
 			free = append(free, e.run)
 		}
 		switch {
@@ -72,7 +66,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 			r.errs[e.i] = nil
 		case e.run.ShardEnded():
 			shards = append(shards, e)
-		case first && e.run.OwesChildren():
+		case !e.run.OwesBefore() && e.run.OwesChildren():
 			families = append(families, e)
 		default:
 			others = append(others, e)
@@ -81,7 +75,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 	r.f.Release(ctx, free...)
 	var all sync.WaitGroup
 	var postRuns []error
-	all.Go(func() { postRuns = r.f.postRuns(ctx, runsOf(r.of)) })
+	all.Go(func() { postRuns = r.f.postRun(ctx, runsOf(r.of)...) })
 	for part := range slices.Chunk(families, familiesAtOnce) {
 		all.Go(func() { r.makeFamilies(ctx, part) })
 	}
@@ -120,11 +114,11 @@ func lasting(err error) bool {
 }
 
 func (r *AfterClose) mend(ctx context.Context, e ended) {
-	r.errs[e.i] = r.f.mend(ctx, e.run, !e.freesFirst())
+	r.errs[e.i] = r.f.mend(ctx, e.run, e.run.OwesBefore())
 }
 
 func (r *AfterClose) makeFamilies(ctx context.Context, part []ended) {
-	for i, err := range r.f.families(ctx, runsOf(part)) {
+	for i, err := range r.f.families(ctx, runsOf(part)...) {
 		r.errs[part[i].i] = r.f.after(ctx, part[i].run, err)
 	}
 }

@@ -106,108 +106,6 @@ func New(s *store.Store, to Sender, o Options) *Notices {
 		paced: map[core.JobID]time.Time{}}
 }
 
-// Messages handles messages of the post-run queue, and returns an error for each message. nil means that the message can be
-// acknowledged. For an ended run, Messages counts its event, and then clears the pending notification in the run.
-//
-// A message that only requests checks always gets nil. An open check stays in the index and is requested again by each pass,
-// so redelivery would only add messages.
-func (n *Notices) Messages(ctx context.Context, list []ring.Message) []error {
-	errs := make([]error, len(list))
-	var ids []core.RunID
-	for i := range list {
-		if a := list[i].PostRun; a != nil && a.Run != 0 {
-			ids = append(ids, a.Run)
-		}
-	}
-	var runs map[core.RunID]store.Got[*core.Run]
-	if ids = distinct(ids); len(ids) > 0 {
-		var err error
-		if runs, err = n.s.Runs.Get(ctx, ids); err != nil {
-			return slices.Repeat([]error{fmt.Errorf("read runs for notices: %w", err)}, len(list))
-		}
-	}
-	asks := make([]ask, len(list))
-	for i := range list {
-		a := list[i].PostRun
-		switch {
-		case a == nil:
-			errs[i] = fmt.Errorf("unexpected message of kind %q on the post-run queue", list[i].Kind)
-		case a.Run == 0:
-			asks[i] = ask{a.Notes, a.Looks}
-		default:
-			var run *core.Run
-			if run, errs[i] = runs[a.Run].Is, runs[a.Run].Err; errs[i] != nil || run == nil || !run.OwesPostRun().Notice {
-				continue
-			}
-			if e := core.EndEvent(run); e != "" {
-				asks[i].notes = []ring.Note{{Job: run.ID.Job(), Event: e, Run: run.ID, At: run.At, Reason: run.Reason, When: run.EndedAt}}
-			}
-		}
-	}
-	var clears []core.RunID
-	for i, err := range n.handle(ctx, asks) {
-		a := list[i].PostRun
-		if errs[i] == nil && (len(asks[i].notes) > 0 || len(asks[i].looks) == 0) {
-			errs[i] = err
-		}
-		if errs[i] == nil && a.Run != 0 {
-			clears = append(clears, a.Run)
-		}
-	}
-	if left, err := n.clear(ctx, distinct(clears), runs); err != nil {
-		for i := range list {
-			if a := list[i].PostRun; errs[i] == nil && slices.Contains(left, a.Run) {
-				errs[i] = fmt.Errorf("note that the notice of run %d is made: %w", a.Run, err)
-			}
-		}
-	}
-	return errs
-}
-
-// clear records that the notifications of these runs are counted. It returns the runs for which that failed;
-// their messages are redelivered and counted once.
-func (n *Notices) clear(ctx context.Context, ids []core.RunID, runs map[core.RunID]store.Got[*core.Run]) (left []core.RunID, err error) {
-	for try := 0; try <= tries; try++ {
-		var puts []core.RunPut
-		for _, id := range ids {
-			run := runs[id].Is
-			if err = runs[id].Err; err != nil {
-				return ids, err
-			}
-			if run == nil {
-				continue
-			}
-			if owes := run.OwesPostRun(); owes.Notice {
-				owes.Notice = false
-				puts = append(puts, run.ClearPostRun(owes))
-			}
-		}
-		if len(puts) == 0 {
-			return nil, nil
-		}
-		ids, err = nil, nil
-		for i, perr := range n.s.ChangeRuns(ctx, puts) {
-			if perr != nil {
-				ids, err = append(ids, puts[i].ID), perr
-			}
-		}
-		if len(ids) == 0 {
-			return nil, nil
-		}
-		var rerr error
-		if runs, rerr = n.s.Runs.Get(ctx, ids); rerr != nil { // another writer may have changed the run
-			return ids, rerr
-		}
-	}
-	return ids, err
-}
-
-// ask is the request of one message: notes or checks.
-type ask struct {
-	notes []ring.Note
-	looks []ring.CheckRequest
-}
-
 // work is the requests of several messages for one job.
 type work struct {
 	job   core.JobID
@@ -232,8 +130,12 @@ type known struct {
 	channels map[string]core.Channel
 }
 
-// handle handles requests and returns an error for each.
-func (n *Notices) handle(ctx context.Context, asks []ask) []error {
+// Handle counts the notes of messages and makes their checks. It returns an error for each message. nil means that the message
+// can be acknowledged.
+//
+// A message that only requests checks always gets nil. An open check stays in the index and is requested again by each pass,
+// so redelivery would only add messages.
+func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	errs := make([]error, len(asks))
 	var all []*work
 	of := map[core.JobID]*work{}
@@ -249,11 +151,11 @@ func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 		return w
 	}
 	for i, a := range asks {
-		for _, note := range a.notes {
+		for _, note := range a.Notes {
 			w := at(note.Job, i)
 			w.notes = append(w.notes, note)
 		}
-		for _, l := range a.looks {
+		for _, l := range a.Looks {
 			w := at(l.Job, i)
 			w.looks = append(w.looks, l)
 		}
@@ -274,7 +176,9 @@ func (n *Notices) handle(ctx context.Context, asks []ask) []error {
 		}
 		n.o.Log.Warn("notices of a job come again", "job", w.job, "err", w.err)
 		for _, i := range w.asks {
-			errs[i] = w.err
+			if len(asks[i].Notes) > 0 {
+				errs[i] = w.err
+			}
 		}
 	}
 	if len(done) > 0 { // a check that stays is repeated, which is harmless

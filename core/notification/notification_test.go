@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/notification"
+	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
@@ -132,13 +133,18 @@ func (r *rig) ends(state core.State, reasons ...core.Reason) ring.Message {
 	run.PostRun.Notice = core.EndEvent(&run) != ""
 	r.e.Create(run)
 	return ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}}
+		PostRun: &ring.PostRun{Run: id}}
+}
+
+// messages handles messages of the post-run queue as its worker does, and returns an error for each.
+func (r *rig) messages(n *notification.Notices, list ...ring.Message) []error {
+	return postrun.New(r.s, nil, postrun.Options{Notices: n}).Handle(r.t.Context(), list)
 }
 
 // handle handles messages, all of which must be acked.
 func (r *rig) handle(list ...ring.Message) {
 	r.t.Helper()
-	r.e.Must(r.n.Messages(r.t.Context(), list)...)
+	r.e.Must(r.messages(r.n, list...)...)
 }
 
 // minutes runs n minutes with a pass and its checks each minute.
@@ -223,11 +229,11 @@ func TestHung(t *testing.T) {
 		}
 		began := time.Now()
 		for id := core.JobID(100); id < 200; id++ {
-			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.messages(r.n, note(id))...) })
 		}
 		synctest.Wait()
 		for id := core.JobID(200); id < 300; id++ {
-			all.Go(func() { r.e.Must(r.n.Messages(t.Context(), []ring.Message{note(id)})...) })
+			all.Go(func() { r.e.Must(r.messages(r.n, note(id))...) })
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

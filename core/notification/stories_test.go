@@ -152,14 +152,13 @@ func (s *stage) closes(args string) {
 func (s *stage) handles(args string) {
 	var list []ring.Message
 	for _, id := range s.Runs(args) {
-		list = append(list, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-			PostRun: &ring.PostRun{Run: id, PostRun: core.PostRun{Notice: true}}})
+		list = append(list, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: id}})
 	}
 	s.messages(list)
 }
 
 func (s *stage) messages(list []ring.Message) {
-	for i, err := range s.r.n.Messages(s.T.Context(), list) {
+	for i, err := range s.r.messages(s.r.n, list...) {
 		if err != nil {
 			s.Say("message %d comes again: %v", i+1, err)
 		}

@@ -127,12 +127,8 @@ func asksFor(m *ring.Message) core.Text {
 		return core.Say("a check of %d runs", len(m.Check.Journal.Entries))
 	case m.Check != nil:
 		return core.Say("a check of %d runs", len(m.Check.Runs))
-	case a.Log && a.Notice:
-		return core.Say("the log of run %s and its notification", a.Run)
-	case a.Log:
-		return core.Say("the log of run %s", a.Run)
 	case a.Run != 0:
-		return core.Say("the notification of run %s", a.Run)
+		return core.Say("the log and notification of run %s", a.Run)
 	}
 	return core.Say("notification records: %d, job checks: %d", len(a.Notes), len(a.Looks))
 }

@@ -29,7 +29,7 @@ func TestRedriveOfMany(t *testing.T) {
 	for _, n := range []int{budget.Redriven, budget.Redriven + 1, 5 * budget.Redriven} {
 		f := newFixture(t)
 		for i := range n {
-			owed := ring.PostRun{Run: numbered(1, uint32(i+1)), PostRun: core.PostRun{Notice: true}}
+			owed := ring.PostRun{Run: numbered(1, uint32(i+1))}
 			m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(start), PostRun: &owed}
 			must(t, f.E.Queue.Bury(ctx, m, "it was received too often"))
 		}

@@ -172,10 +172,10 @@ func (s *stage) letter(args string) {
 	must(s.T, s.F.E.Queue.Bury(ctx, s.fires(rest), why))
 }
 
-// owed moves a message of the post-run queue to the dead-letter queue: "why 1#7 log notice". Without a run it has a note, and
+// owed moves a message of the post-run queue to the dead-letter queue: "why 1#7". Without a run it has a note, and
 // with the word check it is a check.
 func (s *stage) owed(args string) {
-	words := strings.SplitN(args+" ", " ", 3)
+	words := strings.Fields(args)
 	m := ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(s.Now()), Try: 3, PostRun: &ring.PostRun{}}
 	switch words[1] {
 	case "note":
@@ -184,7 +184,6 @@ func (s *stage) owed(args string) {
 		m = ring.Message{Kind: ring.KindCheck, Slot: m.Slot, Check: &ring.Check{Runs: []core.RunID{s.Run("1#3")}}}
 	default:
 		m.PostRun.Run = s.Run(words[1])
-		s.Set(words[2], &m.PostRun.PostRun)
 	}
 	must(s.T, s.F.E.Queue.Bury(ctx, m, words[0]))
 }

@@ -10,37 +10,44 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// Notices handles messages that request notifications. Messages returns an error for each message.
+// Notices makes notifications. Handle does what messages request, and returns an error for each message.
 type Notices interface {
-	Messages(ctx context.Context, list []ring.Message) []error
+	Handle(ctx context.Context, list []ring.PostRun) []error
 }
 
-// passOn requests the pending notification of a run with its own message. It comes after the log was tried or
-// found no place, so that the notification can quote it.
-func (l *Worker) passOn(ctx context.Context, run *core.Run) error {
-	if !run.OwesPostRun().Notice {
-		return nil
+// A request is a message that needs only Notices.
+type request struct {
+	i    int       // position of the message
+	run  *core.Run // its ended run; nil: the message has notes or looks
+	asks ring.PostRun
+}
+
+// notify does what messages request, and then clears the pending notifications of their runs. A run can be in several messages.
+func (l *Worker) notify(ctx context.Context, list []request, errs []error) {
+	asks := make([]ring.PostRun, len(list))
+	for k, r := range list {
+		asks[k] = r.asks
 	}
-	return l.ask(ctx, run.ID)
-}
-
-// withoutNotice returns a message without its request for a notification.
-func withoutNotice(m *ring.Message) ring.Message {
-	next, a := *m, *m.PostRun
-	a.Notice = false
-	next.PostRun = &a
-	return next
-}
-
-// ask requests the notification of a run; a repeated request is harmless.
-func (l *Worker) ask(ctx context.Context, run core.RunID) error {
-	now := l.o.Now()
-	err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(now),
-		PostRun: &ring.PostRun{Run: run, PostRun: core.PostRun{Notice: true}}}}})[0]
-	if err != nil {
-		return fmt.Errorf("ask for the notice of run %d: %w", run, err)
+	var puts []core.RunPut
+	at := map[core.RunID]int{}
+	for k, err := range l.o.Notices.Handle(ctx, asks) {
+		r := &list[k]
+		if errs[r.i] = err; err != nil || r.run == nil {
+			continue
+		}
+		if _, is := at[r.run.ID]; !is {
+			at[r.run.ID], puts = len(puts), append(puts, r.run.ClearPostRun(core.PostRun{}))
+		}
 	}
-	return nil
+	if len(puts) == 0 {
+		return
+	}
+	cleared := l.s.ChangeRuns(ctx, puts)
+	for _, r := range list {
+		if errs[r.i] == nil && r.run != nil && cleared[at[r.run.ID]] != nil {
+			errs[r.i] = fmt.Errorf("note that the notice of run %d is made: %w", r.run.ID, cleared[at[r.run.ID]])
+		}
+	}
 }
 
 // KeptLines returns the last lines of a run's kept log; nil if no log is kept.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,80 +109,89 @@ type later struct {
 // its work is done, dropped, or enqueued for a retry.
 func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
 	errs := make([]error, len(list))
+	runs, err := l.runs(ctx, list)
 	var all sync.WaitGroup
-	var notices []ring.Message
-	var of []int
+	var quick []request
 	for i := range list {
-		if a := list[i].PostRun; a != nil && !a.Log {
-			notices, of = append(notices, list[i]), append(of, i)
+		a := list[i].PostRun
+		switch {
+		case a == nil:
+			errs[i] = fmt.Errorf("unexpected message of kind %q on the post-run queue", list[i].Kind)
+			continue
+		case a.Run == 0:
+			quick = append(quick, request{i, nil, *a})
 			continue
 		}
-		all.Go(func() { errs[i] = l.handle(ctx, &list[i]) })
-	}
-	if len(notices) > 0 {
-		for k, err := range l.o.Notices.Messages(ctx, notices) {
-			errs[of[k]] = err
+		got := runs[a.Run]
+		run := got.Is
+		if errs[i] = cmp.Or(err, got.Err); errs[i] != nil || run == nil {
+			continue
 		}
+		switch owes := run.OwesPostRun(); {
+		case owes.Log:
+			all.Go(func() { errs[i] = l.log(ctx, &list[i], run) })
+		case owes.Notice:
+			quick = append(quick, request{i, run, ring.PostRun{Notes: ring.EndNotes(run)}})
+		}
+	}
+	if len(quick) > 0 {
+		l.notify(ctx, quick, errs)
 	}
 	all.Wait()
 	return errs
 }
 
-func (l *Worker) handle(ctx context.Context, m *ring.Message) error {
-	if m.PostRun == nil {
-		return fmt.Errorf("unexpected message of kind %q on the post-run queue", m.Kind)
+// runs reads the runs of messages.
+func (l *Worker) runs(ctx context.Context, list []ring.Message) (map[core.RunID]store.Got[*core.Run], error) {
+	var ids []core.RunID
+	for i := range list {
+		if a := list[i].PostRun; a != nil && a.Run != 0 && !slices.Contains(ids, a.Run) {
+			ids = append(ids, a.Run)
+		}
 	}
-	leave, err := l.enter(ctx)
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	runs, err := l.s.Runs.Get(ctx, ids)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("read ended runs: %w", err)
 	}
-	if leave == nil {
-		return l.noPlace(ctx, m)
-	}
-	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
-	defer cancel()
-	id := m.PostRun.Run
-	run, err := l.s.Run(ctx, id)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read run %d: %w", id, err)
-	case run == nil:
-		return nil
-	case !run.OwesPostRun().Log:
-		return l.passOn(ctx, run) // the log may be kept already, without the notification
-	}
+	return runs, nil
+}
+
+// log keeps the log of a run, and makes its notification, which quotes the log. If the log must wait, the notification waits
+// until the log was tried once, or for noticeBy. One write then clears the finished work, and a new message follows for the rest.
+func (l *Worker) log(ctx context.Context, m *ring.Message, run *core.Run) error {
 	again, err := l.keep(ctx, m, run)
 	if err != nil {
 		return err
 	}
+	owes := run.OwesPostRun()
+	rest, untold := owes, error(nil)
+	if owes.Notice && (again == nil || again.tried || l.age(m) >= noticeBy) {
+		untold = l.o.Notices.Handle(ctx, []ring.PostRun{{Notes: ring.EndNotes(run)}})[0]
+		rest.Notice = untold != nil
+	}
+	if rest.Log = again != nil; rest != owes {
+		if err := l.s.ChangeRuns(ctx, []core.RunPut{run.ClearPostRun(rest)})[0]; err != nil {
+			return fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
+		}
+	}
+	if untold != nil || again == nil {
+		return untold
+	}
 	next := *m
-	if again == nil || again.tried && m.Try == 0 || l.late(m) {
-		err, next = l.passOn(ctx, run), withoutNotice(m)
-	}
-	if err != nil || again == nil {
-		return err
-	}
 	if again.tried {
 		next.Try++
 	}
-	return l.putBack(ctx, next, again.wait)
-}
-
-// putBack enqueues a message for a retry.
-func (l *Worker) putBack(ctx context.Context, m ring.Message, wait time.Duration) error {
-	err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(wait), Message: m}})[0]
-	if err != nil {
-		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", m.PostRun.Run, err)
+	if err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]; err != nil {
+		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", run.ID, err)
 	}
 	return nil
 }
 
 // age returns the time since the first request.
 func (l *Worker) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slot.Time()) }
-
-// late reports whether the notification must not wait for the log any longer.
-func (l *Worker) late(m *ring.Message) bool { return m.PostRun.Notice && l.age(m) >= noticeBy }
 
 // enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
 // rest of the batch and its notifications.
@@ -198,18 +208,6 @@ func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// noPlace enqueues a message without a place again. Whether it is too old is checked when it gets a place.
-func (l *Worker) noPlace(ctx context.Context, m *ring.Message) error {
-	next := *m
-	if l.late(m) {
-		if err := l.ask(ctx, m.PostRun.Run); err != nil {
-			return err
-		}
-		next = withoutNotice(m)
-	}
-	return l.putBack(ctx, next, l.room(m))
-}
-
 // room returns the delay of a message without a place. It is random, because otherwise all would return at
 // the same time.
 func (l *Worker) room(m *ring.Message) time.Duration {
@@ -217,9 +215,19 @@ func (l *Worker) room(m *ring.Message) time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// keep keeps the log of a run, or returns when to retry.
+// keep keeps the log of a run, or the reason why it is missing. If the log must wait, keep returns when to retry.
 func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*later, error) {
-	k, outcome, again, err := l.read(ctx, run)
+	leave, err := l.enter(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case leave == nil: // whether the message is too old is checked when it gets a place
+		return &later{wait: l.room(m)}, nil
+	}
+	defer leave()
+	reading, cancel := context.WithTimeout(ctx, l.o.Timeout)
+	defer cancel()
+	k, outcome, again, err := l.read(reading, run)
 	if err != nil {
 		return nil, err
 	}
@@ -232,13 +240,10 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 	}
 	k.Run, k.At = run.ID, l.o.Now()
 	// Storing has its own timeout, so that the reason is kept even if the executor used up the first one.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), l.o.Timeout)
 	defer cancel()
 	if err := l.s.PutLog(ctx, run, k); err != nil && !errors.Is(err, core.ErrRefused) {
 		return nil, fmt.Errorf("keep the log of run %d: %w", run.ID, err)
-	}
-	if err := l.clear(ctx, run); err != nil {
-		return nil, fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 	}
 	if outcome == Failed {
 		l.o.Log.Warn("the log of a run could not be stored", "run", run.ID, "job", run.ID.Job(), "app", run.App, "scheduledAt", run.At.String(),
@@ -248,28 +253,6 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 		l.o.Made(run, outcome)
 	}
 	return nil, nil
-}
-
-// clearTries limits the retries of clear.
-const clearTries = 4
-
-// clear records on the run that its log is kept. If another writer clears the notification at the same
-// time, it retries with the stored run.
-func (l *Worker) clear(ctx context.Context, run *core.Run) error {
-	for try := 0; ; try++ {
-		err := l.s.ChangeRuns(ctx, []core.RunPut{run.ClearPostRun(core.PostRun{Notice: run.PostRun.Notice})})[0]
-		if !errors.Is(err, core.ErrRefused) || try == clearTries {
-			return err
-		}
-		is, err := l.s.Run(ctx, run.ID)
-		if err != nil {
-			return core.Retryable(err)
-		}
-		if is == nil || !is.OwesPostRun().Log {
-			return nil
-		}
-		*run = *is
-	}
 }
 
 // wait returns the time until the next try; false: none is left.

@@ -27,6 +27,15 @@ type Note struct {
 	When   time.Time // when the event happened
 }
 
+// EndNotes returns the note of the end of a run; nil if the end cannot cause a notification.
+func EndNotes(run *core.Run) []Note {
+	e := core.EndEvent(run)
+	if e == "" {
+		return nil
+	}
+	return []Note{{Job: run.ID.Job(), Event: e, Run: run.ID, At: run.At, Reason: run.Reason, When: run.EndedAt}}
+}
+
 // TruncateReason truncates text to MaxWhy bytes, without splitting a character.
 func TruncateReason(text string) string {
 	if len(text) > MaxWhy {
@@ -144,8 +153,6 @@ func decodePostRun(w *wirePostRun) (*PostRun, error) {
 		return &PostRun{Notes: notes, Looks: looks}, err
 	case !core.RunID(w.Run).Valid():
 		return nil, poison("%d is not a run ID", w.Run)
-	case w.PostRun == core.PostRun{}:
-		return nil, poison("the field postrun of run %d is empty", w.Run)
 	}
-	return &PostRun{Run: core.RunID(w.Run), PostRun: w.PostRun}, nil
+	return &PostRun{Run: core.RunID(w.Run)}, nil
 }

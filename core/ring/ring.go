@@ -68,12 +68,11 @@ type Check struct {
 	Journal *core.Journal
 }
 
-// A PostRun requests the pending work of an ended run. Slot in its Message is the time of the first request, and Try the
-// number of earlier attempts.
+// A PostRun requests the pending work of an ended run, which the run records. Slot in its Message is the time of the first
+// request, and Try the number of earlier attempts.
 type PostRun struct {
-	Run core.RunID // 0: the message has Notes or Looks instead
-	core.PostRun
-	Notes []Note // events other than the end of a run
+	Run   core.RunID // 0: the message has Notes or Looks instead
+	Notes []Note     // events other than the end of a run
 	Looks []CheckRequest
 }
 
@@ -108,8 +107,7 @@ type wireMessage struct {
 }
 
 type wirePostRun struct {
-	Run int64 `json:"run,omitempty"`
-	core.PostRun
+	Run   int64      `json:"run,omitempty"`
 	Notes []wireNote `json:"notes,omitempty"`
 	Looks []wireLook `json:"looks,omitempty"`
 }
@@ -148,7 +146,7 @@ func Encode(m Message) []byte {
 	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
 	switch {
 	case m.PostRun != nil:
-		w.PostRun = &wirePostRun{int64(m.PostRun.Run), m.PostRun.PostRun, encodeNotes(m.PostRun.Notes), encodeLooks(m.PostRun.Looks)}
+		w.PostRun = &wirePostRun{int64(m.PostRun.Run), encodeNotes(m.PostRun.Notes), encodeLooks(m.PostRun.Looks)}
 		return marshal(w)
 	case m.Check == nil:
 		return encodeFires(m)

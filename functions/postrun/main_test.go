@@ -31,9 +31,8 @@ func record(id, body string) events.SQSMessage {
 	return events.SQSMessage{MessageId: id, Body: body, EventSourceARN: "arn:aws:sqs:eu-central-1:1:postrun", ReceiptHandle: "r" + id}
 }
 
-func ofRun(id core.RunID, owes core.PostRun) string {
-	return string(ring.Encode(ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()),
-		PostRun: &ring.PostRun{Run: id, PostRun: owes}}))
+func ofRun(id core.RunID) string {
+	return string(ring.Encode(ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: id}}))
 }
 
 // TestHandle: of a batch each message is answered by itself.
@@ -58,7 +57,7 @@ func TestHandle(t *testing.T) {
 		}}
 	fires := string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: 9, Fires: []core.Fire{{Run: core.PlannedRun(1, 9), At: 9, Slot: 9,
 		Cause: core.CauseSchedule}}}))
-	log := func(n uint32) string { return ofRun(core.NumberedRun(1, n), core.PostRun{Log: true}) }
+	log := func(n uint32) string { return ofRun(core.NumberedRun(1, n)) }
 	res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{record("1", log(1)), record("2", log(2)), record("3", "{"),
 		record("4", `{"v":99}`), record("5", fires), record("6", "unburied"), record("7", log(7))}})
 	check.OK(t, err)
@@ -138,7 +137,7 @@ func TestNotifications(t *testing.T) {
 	var told bytes.Buffer
 	c.Metrics, to.err = lambdaboot.NewMetrics("Tickring-Scheduler", &told), &core.Undelivered{Reason: "answered 410 Gone", Permanent: true}
 	for range 2 {
-		delivered(t, c, e, to, ofRun(run.ID, run.PostRun))
+		delivered(t, c, e, to, ofRun(run.ID))
 	}
 	if n := strings.Count(told.String(), `"`+lambdaboot.NotificationsDropped+`":1`); n != 1 {
 		t.Errorf("CloudWatch gets %d reports, not one: %s", n, &told)
@@ -156,7 +155,7 @@ func TestKeeps(t *testing.T) {
 	e := memory.Open(t, memory.Options{})
 	run := stored(t, e, exec.URL, core.PostRun{Log: true})
 	c := &lambdaboot.Config{Policy: safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ListLoopback: true}}
-	delivered(t, c, e, nil, ofRun(run.ID, run.PostRun))
+	delivered(t, c, e, nil, ofRun(run.ID))
 	k, is, err := e.KeptLog(t.Context(), run.ID)
 	if text, terr := postrun.Text(&k); err != nil || terr != nil || !is || text != "no such table\n" || !k.Whole() {
 		t.Errorf("kept %t, %q, %+v, %v, %v", is, text, k, err, terr)

@@ -85,7 +85,7 @@ func queues(t *testing.T, h Harness) {
 		ring.KindCheck: {Kind: ring.KindCheck, Slot: slot,
 			Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(1, slot)}, Idle: true, Journal: &j}},
 		ring.KindPostRun: {Kind: ring.KindPostRun, Slot: slot - 5000, Try: 2,
-			PostRun: &ring.PostRun{Run: core.PlannedRun(1, at(60)), PostRun: core.PostRun{Log: true}}}}
+			PostRun: &ring.PostRun{Run: core.PlannedRun(1, at(60))}}}
 	kinds := []ring.Kind{ring.KindPostRun, ring.KindFires, ring.KindSlow, ring.KindCheck}
 	for i, kind := range kinds {
 		ok(t, s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: want[kind]}})...)

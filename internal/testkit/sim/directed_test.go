@@ -177,6 +177,20 @@ func snoozing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	return endsAfter(w, sh, time.Second, it)
 }
 
+// TestKilledOnTheWayToLogAndNotice: a failed run owes its log and a notification.
+func TestKilledOnTheWayToLogAndNotice(t *testing.T) {
+	for _, op := range []string{"write log", "write notice", "ClearPostRun", "Ack"} { // A2, A3
+		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
+			t.Run(fmt.Sprint(op, " ", f), func(t *testing.T) {
+				r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: failing,
+					Script: once(is("postrun", op), f)})
+				r.wants(t, counts{"log kept": 1, "notice owed no more": 1})
+				r.least(t, "told: failed", 1)
+			})
+		}
+	}
+}
+
 // TestKilledAfterTheEndOfARun: the callback that closes a run is killed, or gets no answer, at each of the steps to its snooze, its retry
 // or its children.
 func TestKilledAfterTheEndOfARun(t *testing.T) {

@@ -106,7 +106,7 @@ func (t *truth) postRunMade(id core.RunID, was *core.Run) {
 	default:
 		t.fail(id, "of run %d another log is kept: %q", id, text)
 	}
-	if !was.LogOwed(was.State, was.Reason) && was.State != core.Succeeded {
+	if !was.LogOwed() && was.State != core.Succeeded {
 		t.fail(id, "run %d is %s, keeps %q of its logs, and its log was kept", id, was.State, was.KeepLog)
 	}
 }
