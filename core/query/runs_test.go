@@ -1,12 +1,14 @@
 package query_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/internal/testkit/check"
 )
@@ -166,5 +168,133 @@ func TestRunsBehindManyOthers(t *testing.T) {
 		if found != 1 || len(pages) != want {
 			t.Errorf("behind %d others %d found, in %d pages, want %d", n, found, len(pages), want)
 		}
+	}
+}
+
+// TestRanWith checks that a sent run has the definition of its revision, even if up to a thousand records follow it.
+// A waiting run has the current definition.
+func TestRanWith(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	s.Def.Handler = "first"
+	made := f.Create(s)
+	triggers := func(n int) {
+		t.Helper()
+		list := make([]core.Change, n)
+		for i := range list {
+			f.Clock = f.Clock.Add(time.Second)
+			list[i] = core.Change{ID: f.Clock.UnixMilli(), At: f.Clock, By: "ann", Verb: core.VerbTriggered, App: "shop", Job: made.Def.ID,
+				New: fmt.Sprintf(`{"runs":["%d"]}`, i)}
+		}
+		check.OK(t, f.E.PutChanges(ctx, list))
+	}
+	pauseAndResume := func() core.Job {
+		t.Helper()
+		f.Clock = f.Clock.Add(time.Minute)
+		f.Pause(manage.Target{Job: "shop/sweep"})
+		f.Clock = f.Clock.Add(time.Minute)
+		f.Resume(manage.Target{Job: "shop/sweep"})
+		return f.Job("shop/sweep")
+	}
+	triggers(300)
+	resumed := pauseAndResume()
+	f.Clock = f.Clock.Add(time.Minute)
+	s.Def.Handler = "second"
+	f.Save(s)
+	edited := f.Job("shop/sweep")
+	triggers(300)
+	f.Clock = f.Clock.Add(time.Minute)
+	s.Def.Handler = "third"
+	f.Save(s)
+	now := f.Job("shop/sweep")
+	sent := f.Clock
+	for name, c := range map[string]struct {
+		run           core.Run
+		handler, made string
+		rev           int64
+	}{
+		"as made":       {core.Run{State: core.Succeeded, SentAt: sent, Rev: made.Sched.Rev}, "first", "created", made.Sched.Rev},
+		"after a pause": {core.Run{State: core.Succeeded, SentAt: sent, Rev: resumed.Sched.Rev}, "first", "created", made.Sched.Rev},
+		"sent under a newer one": {core.Run{State: core.Running, SentAt: sent, Rev: made.Sched.Rev, SentRev: edited.Sched.Rev},
+			"second", "updated", edited.Sched.Rev},
+		"as edited":    {core.Run{State: core.Lost, SentAt: sent, Rev: edited.Sched.Rev}, "second", "updated", edited.Sched.Rev},
+		"not sent yet": {core.Run{State: core.Planned, Rev: made.Sched.Rev}, "third", "updated", now.Sched.Rev},
+		"given back":   {core.Run{State: core.Queued, SentAt: sent, Rev: made.Sched.Rev}, "third", "updated", now.Sched.Rev},
+	} {
+		c.run.ID = core.NumberedRun(made.Def.ID, 1)
+		for _, job := range []*core.Job{&now, nil} {
+			with, err := f.M.RanWith(ctx, &c.run, job)
+			if err != nil || with == nil || with.Change == nil {
+				t.Errorf("%s, its job there %t: %+v, %v", name, job != nil, with, err)
+			} else if with.Def.Handler != c.handler || with.Change.Verb != c.made || with.Change.ID != c.rev || with.Change.By != "ann" {
+				t.Errorf("%s, its job there %t: %s, %s in %d by %s, want %s, %s in %d", name, job != nil, with.Def.Handler, with.Change.Verb,
+					with.Change.ID, with.Change.By, c.handler, c.made, c.rev)
+			}
+		}
+	}
+
+	// Beyond that, the stored job is the only source.
+	triggers(1000)
+	far := pauseAndResume()
+	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), State: core.Succeeded, SentAt: f.Clock, Rev: far.Sched.Rev}
+	if with, err := f.M.RanWith(ctx, &run, &far); err != nil || with == nil || with.Def.Handler != "third" || with.Change != nil {
+		t.Errorf("far back: %+v, %v", with, err)
+	}
+	run.Rev = made.Sched.Rev - 1
+	if with, err := f.M.RanWith(ctx, &run, &far); err != nil || with != nil {
+		t.Errorf("before all records: %+v, %v", with, err)
+	}
+}
+
+// TestSentWith checks that a sent run has its params, while open and after its end, and after an edit of the job.
+func TestSentWith(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	s.Def.Params, s.Def.Template = "--run {{runId}} --try {{attempt}} --day {{scheduledAt yyyy-MM-dd}}", true
+	made := f.Create(s)
+	f.Clock = f.Clock.Add(time.Minute)
+	s.Def.Params = "--other"
+	f.Save(s)
+	now := f.Job("shop/sweep")
+	at := core.InstantOf(time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC))
+	run := core.Run{ID: core.NumberedRun(made.Def.ID, 1), App: "shop", At: at, Attempt: 2, Rev: made.Sched.Rev, SentAt: f.Clock}
+	for _, run.State = range []core.State{core.Running, core.Failed} {
+		with, err := f.M.SentWith(ctx, &run, &now)
+		want := fmt.Sprintf("--run %d --try 2 --day 2026-03-01", run.ID)
+		if err != nil || with == nil || with.Def.Params != want || with.Def.Template {
+			t.Errorf("%s: %+v, %v", run.State, with, err)
+		}
+	}
+}
+
+// TestMissing checks that a run that waits for its other parents lists them.
+func TestMissing(t *testing.T) {
+	f := newFixture(t)
+	a := f.Create(spec("a", every(time.Hour)))
+	f.Create(spec("b", every(time.Hour)))
+	s := spec("join", core.Schedule{})
+	s.Def.Within = time.Hour
+	s.Def.After = []core.Parent{{Job: "shop/a", When: core.UponClose}, {Job: "shop/b", When: core.UponClose}}
+	job := f.Create(s)
+	now, parent, id := core.InstantOf(f.Clock), planned(a.Def.ID, core.InstantOf(f.Clock)), core.NumberedRun(job.Def.ID, 1)
+	j := core.Join{}
+	j.Note(&job.Def, &core.Run{ID: parent}, id, now)
+	run := newRun(id, core.Planned, j.End)
+	run.Cause, run.At, run.Parent = core.CauseParent, j.Begun, parent
+	f.Put(run)
+	item := core.Permits{Name: job.Def.JoinName(), V: 1, Join: &j}
+	missing := func() []string {
+		t.Helper()
+		check.OK(t, f.E.PutPermits(ctx, []core.Permits{item})[0])
+		v, err := f.M.Run(ctx, id.String())
+		check.OK(t, err)
+		return v.Missing
+	}
+	if got := missing(); !slices.Equal(got, []string{"shop/b"}) {
+		t.Errorf("it waits for %v", got)
+	}
+	j.Clear()
+	if item.V = 2; missing() != nil {
+		t.Error("its round is over, and it waits for more")
 	}
 }

@@ -3,6 +3,7 @@ package dynamo_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/fixture"
@@ -164,4 +165,89 @@ func listJobs(ctx context.Context, s *dynamo.Store, app string, after core.JobID
 		list, err = append(list, *g.Is), errors.Join(err, g.Err)
 	}
 	return list, next, err
+}
+
+// TestLetterThatCannotBeRecorded: a dead-letter message that cannot be recorded does not delay others.
+func TestLetterThatCannotBeRecorded(t *testing.T) {
+	db, queues := fakeaws.New(t.Errorf)
+	s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
+	check.OK(t, err)
+	for _, reason := range []string{"one", "two", "three"} {
+		check.OK(t, s.BuryRaw(t.Context(), "{}", reason))
+	}
+	refused := errors.New("throttled")
+	var asked atomic.Int64
+	_, err = s.TakeLetters(t.Context(), func(context.Context, *core.Letter) error {
+		if asked.Add(1) == 1 {
+			return refused
+		}
+		return nil
+	})
+	if !errors.Is(err, refused) || asked.Load() != 3 {
+		t.Errorf("%d letters of three were recorded: %v", asked.Load(), err)
+	}
+}
+
+func TestCopiedTablesHideSecrets(t *testing.T) {
+	db, queues := fakeaws.New(t.Errorf)
+	storetest.Secrets(t, func(box *secretbox.Box) *store.Store {
+		s, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names, Secrets: box})
+		check.OK(t, err)
+		return s.Store
+	}, db.Dump)
+}
+
+// TestBlank: a store is blank until it has an app, without which no job is created, or a channel.
+func TestBlank(t *testing.T) {
+	for what, put := range map[string]func(context.Context, *dynamo.Store) error{
+		"an app": func(ctx context.Context, s *dynamo.Store) error {
+			return s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, App: "orders"})
+		},
+		"a channel": func(ctx context.Context, s *dynamo.Store) error {
+			return s.PutChannel(ctx, 0, core.Channel{Name: "team", Rev: 1}, core.Change{ID: 1})
+		},
+	} {
+		s, ctx := newFakes(t, dynamo.Options{}).store, t.Context()
+		if err := createJobs(ctx, s, []core.Job{oneJob(1)}, []core.Change{{ID: 1, App: "orders", Job: 1}})[0]; !errors.Is(err, core.ErrRefused) {
+			t.Errorf("a job without an app: %v", err)
+		}
+		before, err := s.Blank(ctx)
+		ok(t, err, put(ctx, s))
+		if after, err := s.Blank(ctx); !before || after || err != nil {
+			t.Errorf("%s: %t before, %t after, %v", what, before, after, err)
+		}
+	}
+}
+
+// TestNoRunWaitsWithoutNote: a run whose record cannot be stored does not wait. A leftover record names no run, and the
+// next reader removes it.
+func TestNoRunWaitsWithoutNote(t *testing.T) {
+	f := newFakes(t, dynamo.Options{})
+	s, ctx := f.store, t.Context()
+	queued := func(n uint32) core.Run {
+		r := oneRun(core.NumberedRun(1, n))
+		r.State, r.Owner, r.Until, r.Address, r.SentAt, r.Journal = core.Queued, "", time.Time{}, "", time.Time{}, core.JournalKey{}
+		return r
+	}
+	f.db.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "PutItem")
+	refused := queued(1)
+	if err := s.CreateRuns(ctx, []core.Run{refused})[0]; err == nil {
+		t.Error("a run waits without a note")
+	}
+	f.db.Faults = nil
+	check.Equal(t, f.Run(refused.ID).ID, 0, "it is stored")
+	run := queued(2)
+	ok(t, s.CreateRuns(ctx, []core.Run{run})...)
+	f.db.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "DeleteItem")
+	ok(t, s.ChangeRuns(ctx, []core.RunPut{run.SkipUnsent(core.ReasonCancelled, base)})...)
+	f.db.Faults = nil
+	notes := func() int {
+		return len(f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "waiting/1"}))
+	}
+	before := notes()
+	list, err := s.WaitingRuns(ctx, 1, core.NumberedRun(1, core.MaxNumber), 10)
+	ok(t, err)
+	if after := notes(); len(list) != 0 || before != 1 || after != 0 {
+		t.Errorf("of a run that ended: %+v waits, %d notes, %d afterwards", list, before, after)
+	}
 }

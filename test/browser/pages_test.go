@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	cdpage "github.com/chromedp/cdproto/page"
-
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -217,4 +216,79 @@ func (w *world) look(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPhone: on a screen of 390 px many jobs are picked and acted on, and anything is found, by taps alone.
+func TestPhone(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{narrow: true})
+	p.logIn()
+	p.open("/console/jobs")
+	for _, job := range []string{"shop/prices", "shop/stock"} {
+		p.click(`css:input[data-pick][value="` + job + `"]`)
+	}
+	p.wait("document.querySelector('[data-count]').textContent === '2'")
+	for _, bad := range p.layout(p.width) {
+		t.Error(bad)
+	}
+	p.click(pauseLink)
+	p.wait("document.querySelectorAll('dialog input[name=pick]').length === 2")
+	p.open("/console/jobs")
+	p.click("css:nav [data-find]")
+	p.fill("css:dialog.palette input", "ledger-sync")
+	p.click("pay/ledger-sync")
+	p.at("/console/jobs/pay/ledger-sync")
+}
+
+// TestFrame: the server's clock advances by itself, and a field for a job suggests existing jobs.
+func TestFrame(t *testing.T) {
+	w := newWorld(t)
+	p := newPage(t, w.URL, manner{lang: "zh"})
+	p.logIn()
+	p.open("/console/runs")
+	was := eval[string](p, "document.querySelector('[data-clock]').textContent")
+	p.wait("document.querySelector('[data-clock]').textContent !== '" + was + "'")
+	p.fill("css:input[name=job]", "ledger")
+	p.wait("!!document.querySelector('#jobs-named option[value=\"pay/ledger-sync\"]')")
+	p.open("/console/") // scheduled times are in the page's language, even after the script updates them
+	p.wait("[...document.querySelectorAll('[data-at]')].some((e) => /后$/.test(e.textContent))")
+}
+
+// TestJobIsMade: a job is created by its form, which shows errors at their fields and explains the schedule before saving. The job
+// is edited, and deleted.
+func TestJobIsMade(t *testing.T) {
+	_, p := entered(t)
+	p.open("/console/jobs")
+	p.click(`css:a[href="/console/jobs/new"]`)
+	p.at("/console/jobs/new")
+	p.fill("css:[name=app]", "shop")
+	p.fill("css:[name=name]", "sums")
+	p.fill("css:[name=handler]", "fine")
+	p.fill("css:[name='expr.0']", "61 2 * * 1-5")
+	// The mark is below the wrong character.
+	p.wait("/^61 2 \\* \\* 1-5\\s*\\n\\^/.test(document.querySelector('#check .caret')?.textContent || '')")
+	p.fill("css:[name='expr.0']", "30 2 * * 1-5")
+	p.fill("css:[name=timezone]", "Europe/Berlin")
+	p.sees("at 02:30, Monday to Friday")
+	p.wait("document.querySelector('#check th').innerText.includes('Berlin')")
+	p.wait("document.querySelectorAll('#check tbody tr').length === 10")
+	p.click("css:form#first .buttons button.first")
+	p.at("/console/jobs/shop/sums")
+	p.sees("at 02:30, Monday to Friday")
+
+	p.click(`css:a[href$="view=edit"]`)
+	p.at("/console/jobs/shop/sums?view=edit") // its script receives the input from here on
+	p.fill("css:[name='expr.0']", "45 3 * * *")
+	p.sees("at 03:45")
+	p.click("css:form#first .buttons button.first")
+	p.wait("location.pathname + location.search === '/console/jobs/shop/sums' && document.readyState === 'complete'")
+	p.sees("at 03:45")
+	p.click("css:#more-acts summary")
+	p.click(`css:a[href*="panel=delete"]`)
+	p.fill("css:dialog input[name=name]", "shop/sums")
+	p.click("css:dialog button.danger")
+	p.confirmed()
+	p.open("/console/jobs?app=shop")
+	p.sees("shop/prices")
+	p.wait("!document.querySelector('main').innerText.includes('shop/sums')")
 }

@@ -1,16 +1,25 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -248,4 +257,93 @@ func (s *stack) strangers(t *testing.T) {
 		resp.Body.Close()
 		check.Contains(t, fmt.Sprint(resp.StatusCode, " ", string(b)), c.want, "%s %s with %q", c.method, c.path, c.token)
 	}
+}
+
+// console: a newcomer's first session in a browser, on the pages that the function api serves.
+func (s *stack) console(t *testing.T) {
+	app := s.app(t, "console", "")
+	s.executes(t, app, "report", func(ctx context.Context, run *executor.Run) error {
+		for part := 1; part <= 3; part++ {
+			run.Printf("part %d of 3 is done", part)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	}, nil)
+	s.OK(t, "", "create", app+"/report", "--handler", "report", "--every", "1h")
+	args := []string{"test", "-count=1", "-v", "-timeout", "5m", "-run", "TestFirstSession$", ".", "-base", s.URL,
+		"-token", s.AdminToken, "-job", app + "/report", "-log", "part 3 of 3 is done"}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir, cmd.Env = "../browser", os.Environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the session in the browser: %v\n%s", err, out)
+	} else {
+		fmt.Fprintf(t.Output(), "%s\n", out)
+	}
+}
+
+// TestDownWaits: a stopped emulator has written its state when the script ends, even if its exit status is never read.
+func TestDownWaits(t *testing.T) {
+	state := t.TempDir()
+	kept := filepath.Join(state, "kept")
+	emulator := exec.CommandContext(t.Context(), "sh", "-c",
+		`trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
+	out, err := emulator.StdoutPipe()
+	check.OK(t, err)
+	check.OK(t, emulator.Start())
+	defer func() { _ = emulator.Wait() }()
+	check.Call(t)(bufio.NewReader(out).ReadString('\n'))
+	pid := filepath.Join(state, "ministack.pid")
+	check.OK(t, os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600))
+	down := exec.CommandContext(t.Context(), "../../localstack/down")
+	down.Env = append(os.Environ(), "TICKRING_STATE="+state, "TICKRING_EMULATOR=ministack")
+	if b, err := down.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("down is done before the emulator is: %v", err)
+	}
+	if _, err := os.Stat(pid); err == nil {
+		t.Error("it is written down as running")
+	}
+}
+
+// left are the existing resources of the stack, and how many are to stay when
+// it is removed.
+type left struct {
+	left []string
+	want int
+}
+
+// resources lists the resources of the stack that keep data or cost money.
+func (s *stack) resources(t *testing.T) map[string]left {
+	t.Helper()
+	ctx := t.Context()
+	all := map[string]left{}
+	tables, err := dynamodb.NewFromConfig(s.sdk).ListTables(ctx, &dynamodb.ListTablesInput{})
+	check.OK(t, err)
+	slices.Sort(tables.TableNames)
+	all["tables"] = left{slices.Compact(tables.TableNames), 3} // LocalStack lists a global table twice
+	queues, err := sqs.NewFromConfig(s.sdk).ListQueues(ctx, &sqs.ListQueuesInput{})
+	check.OK(t, err)
+	all["queues"] = left{queues.QueueUrls, 0}
+	functions, err := lambda.NewFromConfig(s.sdk).ListFunctions(ctx, &lambda.ListFunctionsInput{})
+	check.OK(t, err)
+	var names []string
+	for _, f := range functions.Functions {
+		names = append(names, *f.FunctionName)
+	}
+	all["functions"] = left{names, 0}
+	names = nil
+	params, err := ssm.NewFromConfig(s.sdk).GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: new("/tickring"),
+		Recursive: new(true)})
+	check.OK(t, err)
+	for _, p := range params.Parameters {
+		names = append(names, *p.Name)
+	}
+	all["secrets"] = left{names, 3} // functions created them
+	return all
 }
