@@ -116,7 +116,7 @@ func (s *Store) deleteMarked(ctx context.Context, g *store.Group, name string, u
 		}
 	}
 	actions = append(actions, s.recordsOf(s.changeWrites(g.Changes))...)
-	room := items.ActionsPerTransact - len(actions)
+	room := max(items.ActionsPerTransact-len(actions), 0)
 	for _, e := range found[name][:min(room, len(found[name]))] { // the other executors will expire without heartbeats
 		actions = append(actions, items.Plain(items.Delete, s.o.Names.State, stateKey(store.KindExecutors(name), e.Address)))
 	}
