@@ -75,7 +75,7 @@ func (s *stack) redrive(t *testing.T) {
 func (s *stack) doctor(t *testing.T) {
 	// Doctor knows how long messages have been due only after it has seen a moment without due messages. Messages of the test before
 	// are still due, and runs of paused jobs come due each second.
-	check.NoError(t, harness.Eventually(2*woken, func() error { return s.examined(t) }))
+	check.NoError(t, harness.Eventually(woken, func() error { return s.examined(t) }))
 }
 
 // examined runs doctor once; the error lists missing checks and problems.

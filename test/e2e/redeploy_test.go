@@ -24,7 +24,7 @@ const (
 	around = 10 * time.Second
 	// givenUp is the maximum time until messages of a replaced function are processed: the emulator kills running functions, and
 	// their messages are hidden for a minute.
-	givenUp = 150 * time.Second
+	givenUp = 8 * time.Minute
 )
 
 // code returns the directory in functions/ of each function of the stack.
