@@ -97,12 +97,15 @@ func (s *Stage) play(step string) (lines []string) {
 	s.Step(step)
 	before := s.seen
 	s.seen = s.See()
+	s.mu.Lock()
+	said := s.said
+	s.said = nil
+	s.mu.Unlock()
 	if verb, _, _ := strings.Cut(step, " "); s.Given[verb] != nil {
-		s.said = nil
 		return nil
 	}
 	times := map[string]int{}
-	for _, line := range s.said {
+	for _, line := range said {
 		times[line]++
 	}
 	for _, line := range slices.Sorted(maps.Keys(times)) { // parts of a step may run in parallel
@@ -114,7 +117,6 @@ func (s *Stage) play(step string) (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	s.said = nil
 	for _, thing := range slices.Sorted(maps.Keys(s.seen)) {
 		if fields := changes(before[thing], s.seen[thing]); len(fields) > 0 {
 			lines = append(lines, thing+": "+strings.Join(fields, " "))
