@@ -402,7 +402,7 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 		if *c.slot(j.Def.ID) > clock || c.held[j.Def.ID] {
 			continue
 		}
-		if len(c.jobs) >= c.most {
+		if c.jobs[j.Def.ID] == nil && len(c.jobs) >= c.most {
 			for id := range c.jobs { // any
 				delete(c.jobs, id)
 				break

@@ -98,7 +98,7 @@ func cleanCounted(t *testing.T, h Harness) {
 	s, ctx, now := h.Open(t), t.Context(), begin
 	clock := func() time.Time { return now }
 	sums := report.New(s, report.Options{Now: clock, PassFor: time.Minute})
-	m := people.New(s, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock}})
+	m := people.New(s, nil, nil, people.Options{Reports: sums, Ask: query.Options{Now: clock, PageFor: time.Hour}})
 	createJobs(t, s, job(1))
 	claimed := func(r *core.Run) { r.Journal.Minute, r.SentAt = begin.Unix()/60, begin }
 	ended := func(r *core.Run) { claimed(r); r.State, r.EndedAt = core.Succeeded, begin }

@@ -92,7 +92,7 @@ func (f *Fixture) Fresh(with *Faults) *people.People {
 			}
 			return nil
 		}},
-		Ask: query.Options{Now: f.Now, Reachable: func(address string) error {
+		Ask: query.Options{Now: f.Now, PageFor: time.Hour, Reachable: func(address string) error {
 			switch {
 			case strings.HasPrefix(address, "lambda:"):
 				return errors.New("no AWS credentials here")
