@@ -255,6 +255,7 @@ func (s *site) refusedIsText(run string) {
 // TestMarkupIsText: markup in any input is shown as text on every registered page, on every page that these link to,
 // and in searches, in both languages.
 func TestMarkupIsText(t *testing.T) {
+	check.Long(t)
 	s := hostileSite(t)
 	said := map[string]bool{} // pages that show the text
 	look := func(path string) (status int, body string) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/wire"
 )
@@ -17,6 +18,7 @@ import (
 // TestScript: a script goes to an executor as its dialect has it, byte for byte, whatever its kind;
 // the time of its version is its glueUpdatetime.
 func TestScript(t *testing.T) {
+	check.Long(t)
 	types := map[core.ScriptKind]string{core.ScriptShell: "GLUE_SHELL", core.ScriptPython: "GLUE_PYTHON", core.ScriptNodeJS: "GLUE_NODEJS",
 		core.ScriptPHP: "GLUE_PHP", core.ScriptPowerShell: "GLUE_POWERSHELL", core.ScriptGroovy: "GLUE_GROOVY"}
 	source := "#!/bin/sh\r\necho \"ü\u2028\" <&\\\t\x01\r\n" + strings.Repeat("\x01", core.MaxScript-100)

@@ -778,6 +778,7 @@ func TestViews(t *testing.T) {
 // TestLongViews checks the size limit of the shared views, which are one item. Too long a view is rejected, and
 // making one shorter works.
 func TestLongViews(t *testing.T) {
+	check.Long(t)
 	f, ctx := newFixture(t), t.Context()
 	var by []access.Who
 	for i := range access.MaxSharedViews / access.MaxViews {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/story"
 	"github.com/tickring/tickring/store"
 )
@@ -36,6 +37,7 @@ func (st *stage) succeed() {
 // queue. Each check reads few runs. After a purge the runs are sent again and still wait. When the hung run ends, each starts
 // once.
 func TestLongLineBesideAHungRun(t *testing.T) {
+	check.Long(t)
 	bubble(t, func(st *stage) {
 		var read atomic.Int64
 		st.s.runs = func(ids []core.RunID) error {

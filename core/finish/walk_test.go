@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -352,6 +353,7 @@ func TestOurOwnTimeIsNoAnswer(t *testing.T) {
 // TestAllHaveTheirTurn: with more silent addresses than a pass can ask, each address is asked
 // within a few passes, also the one that answers.
 func TestAllHaveTheirTurn(t *testing.T) {
+	check.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{Asked: 10, ActFor: 10 * time.Second}) // 30 to 40 questions in a pass
 		r.job(1)

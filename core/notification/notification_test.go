@@ -272,6 +272,7 @@ func TestThousands(t *testing.T) {
 // TestSlow checks that each slow run is notified once, with any number of waiting runs and of checks, also beside more slow
 // runs than the item remembers. A later slow run is notified separately.
 func TestSlow(t *testing.T) {
+	check.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(j *core.Job) {
 			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}

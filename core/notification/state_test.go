@@ -88,6 +88,7 @@ func TestLookFails(t *testing.T) {
 // TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A
 // success a month later is notified.
 func TestFailingEnds(t *testing.T) {
+	check.Long(t)
 	const day = 24 * 60
 	for name, c := range map[string]struct {
 		then func(r *rig)

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/partitioning"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/store"
@@ -242,6 +243,7 @@ func TestIdlePartitionsWakeNobody(t *testing.T) {
 // One ticker enqueues each once; later tickers enqueue a few jobs several times. All runs are enqueued, and rejected
 // advances do not count as load.
 func TestRefusedAdvancesAreNoStorm(t *testing.T) {
+	check.Long(t)
 	for name, partitions := range map[string]int{"one partition": 1, "four": 4} {
 		fixture.Bubble(t, name, func(t *testing.T) {
 			const jobs, minutes = 600, 8

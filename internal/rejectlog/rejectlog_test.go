@@ -89,6 +89,7 @@ func TestWaits(t *testing.T) {
 
 // Little is kept, regardless of the number and content of the requests.
 func TestLittleIsKept(t *testing.T) {
+	check.Long(t)
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		trace := New(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})

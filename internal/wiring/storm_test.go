@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // TestStorm: within a minute thousands of runs of one job fail, and a few of others. Logs of their executor hang, and the
@@ -20,6 +21,7 @@ import (
 // job, users are notified at once and, with the count of the others, after its quiet period. The reason for the missing
 // log is stored for each run within two hours, and no follow-up is pending then.
 func TestStorm(t *testing.T) {
+	check.Long(t)
 	const n, others, quiet = 1_000, 3, 10 * time.Minute
 	spec := job(core.EventFailed)
 	spec.Def.Notify.Quiet = quiet

@@ -94,6 +94,9 @@ func TestEngine(t *testing.T) {
 				return f.Store.Store
 			}}
 		t.Run(a.name, func(t *testing.T) {
+			if a.name != "all of it" {
+				check.Long(t)
+			}
 			for _, c := range storetest.Cases {
 				t.Run(c.Name, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { c.Run(t, h) })

@@ -7,12 +7,14 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/report"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
 // TestReportUnits counts the cost of an hourly sum: testdata/TestReportUnits.txt is the table. A run itself writes nothing.
 func TestReportUnits(t *testing.T) {
+	check.Long(t)
 	text := "| Jobs, in one hour | Runs | Write units | Read units | Read units a run |\n|---|---|---|---|---|\n"
 	for _, fleet := range []struct {
 		name        string

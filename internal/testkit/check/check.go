@@ -4,6 +4,7 @@ package check
 import (
 	"fmt"
 	"strings"
+	"testing"
 )
 
 // T is a test, a benchmark or a check of the package rapid.
@@ -11,6 +12,18 @@ type T interface {
 	Helper()
 	Errorf(format string, args ...any)
 	Fatal(args ...any)
+}
+
+// Long skips a test under -short, with which the race detector runs. Such a test takes long and starts no goroutines of its
+// own, or other tests start the same.
+func Long(t interface {
+	Helper()
+	Skip(why ...any)
+}) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("too long for the race detector")
+	}
 }
 
 // OK ends the test if err is not nil.

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
 )
@@ -222,6 +223,7 @@ func TestKilledAfterTheEndOfARun(t *testing.T) {
 
 // TestWideFanOut: a thousand jobs after one, and one after all of the first twenty.
 func TestWideFanOut(t *testing.T) {
+	check.Long(t)
 	root, last := byHand("gamma", "root"), byHand("gamma", "last")
 	jobs := []manage.JobSpec{root}
 	for i := range core.MaxChildren {
@@ -614,6 +616,7 @@ func TestTriggerFarAhead(t *testing.T) {
 // A run that is open for 30 days is watched all the time: the run that reports ends as
 // reported, and the run that its executor forgot is lost soon after.
 func TestRunOpenForAMonth(t *testing.T) {
+	check.Long(t)
 	for _, aws := range []bool{false, true} {
 		var forgets time.Time
 		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"),
