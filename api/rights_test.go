@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/access"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
@@ -178,9 +179,7 @@ func listsOf(of any, l hostileList, deep int, found func(hostileList)) {
 // TestNoOperationHoldsMuchMemory: the server reads no body from unknown clients, and decodes no list with more items
 // than the document allows, from any client.
 func TestNoOperationHoldsMuchMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector changes the use of memory")
-	}
+	check.Long(t)
 	f, _ := guardedFixture(t)
 	viewerToken, adminToken := f.person("vera", access.Grant{Role: viewer}), f.person("alma", access.Grant{Role: access.Admin})
 	const size = 1_000_000

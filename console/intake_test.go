@@ -178,9 +178,7 @@ func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 // TestNoFormHoldsMuchMemory: whatever is posted to any form, a request without a session or permission uses almost no
 // memory. With permission it uses a few times the size of the body.
 func TestNoFormHoldsMuchMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector changes the use of memory")
-	}
+	check.Long(t)
 	s := newConsole(t)
 	s.ask("PUT", "/v1/jobs/shop/report", `{"handler": "x"}`)
 	s.ask("PUT", "/v1/channels/team", `{"webhook": {"url": "https://hooks.example/x"}}`)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/server"
 )
 
@@ -51,7 +51,7 @@ func TestExamples(t *testing.T) {
 	}
 	start(t, nil, filepath.Join(bin, "tickring"), "serve", "--listen", "127.0.0.1:0")
 	var url string
-	until(t, "the server is ready", func() bool {
+	waiting.Until(t, "the server is ready", func() bool {
 		b, err := os.ReadFile(filepath.Join(data, server.EndpointFile))
 		url = strings.TrimSpace(string(b))
 		return err == nil && url != ""
@@ -75,7 +75,7 @@ func TestExamples(t *testing.T) {
 			}
 			program := start(t, []string{"SERVER=" + url, "LISTEN=" + listen, "PORT=" + port}, p.command(dir, bin, fetched)...)
 			if p.dir == "endpoint" { // runs of executors wait until they register; a refused call fails
-				until(t, "the endpoint listens", func() bool {
+				waiting.Until(t, "the endpoint listens", func() bool {
 					c, err := net.Dial("tcp", endpoint)
 					if err == nil {
 						c.Close()
@@ -105,20 +105,6 @@ func start(t *testing.T, env []string, command ...string) *exec.Cmd {
 	check.OK(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	return cmd
-}
-
-// until waits until another process makes is return true.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
-	for again := time.NewTicker(20 * time.Millisecond); !is(); {
-		select {
-		case <-again.C:
-		case <-limit.C:
-			t.Fatalf("not after a minute: %s", what)
-		}
-	}
 }
 
 // tickring runs a command that must succeed, and returns its output.

@@ -279,21 +279,7 @@ func secondly(app, name string) manage.JobSpec {
 // eventually repeats f until it returns nil, for results of other goroutines; it fails after limit.
 func eventually(t *testing.T, limit time.Duration, f func() error) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			t.Fatalf("after %s: %v", limit, err)
-		}
-	}
+	check.OK(t, waiting.For(limit, f))
 }
 
 // TestFire tests a scheduled run end to end: a job that fires every second, an executor that registers, runs and reports, and the

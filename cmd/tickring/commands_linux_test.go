@@ -17,34 +17,20 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/wire"
 )
 
 // runMessage finds the message in the JSON of a run.
 var runMessage = regexp.MustCompile(`"message": ".*"`)
 
-// untilIs waits until another process makes is return true.
-func untilIs(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
-	for again := time.NewTicker(20 * time.Millisecond); !is(); {
-		select {
-		case <-again.C:
-		case <-limit.C:
-			t.Fatalf("after a minute not yet: %s", what)
-		}
-	}
-}
-
 // lineOf is the first line of a file, once it is whole.
 func lineOf(t *testing.T, path string) (line string) {
 	t.Helper()
-	untilIs(t, path, func() bool {
+	waiting.Until(t, path, func() bool {
 		b, err := os.ReadFile(path)
 		var whole bool
 		line, _, whole = strings.Cut(string(b), "\n")
@@ -113,19 +99,19 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 	shell := lineOf(t, filepath.Join(dir, "shell"))
 	child := lineOf(t, filepath.Join(dir, "child"))
 	tickring("trigger", "ops/dump")
-	untilIs(t, "the second waits", func() bool { return strings.Contains(tickring("run", second), "running") })
+	waiting.Until(t, "the second waits", func() bool { return strings.Contains(tickring("run", second), "running") })
 	check.Contains(t, tickring("logs", first), "hello from "+first, "its log")
 
 	check.OK(t, server.Process.Kill())
 	_ = server.Wait()
-	untilIs(t, "the shell goes with its server", func() bool { return !lives(t, shell) })
+	waiting.Until(t, "the shell goes with its server", func() bool { return !lives(t, shell) })
 	if !lives(t, child) {
 		t.Error("there is nothing left to end")
 	}
 	check.OK(t, os.WriteFile(filepath.Join(dir, "second"), nil, 0o600))
 	server = serve()
 	var text string
-	untilIs(t, "the run is lost", func() bool {
+	waiting.Until(t, "the run is lost", func() bool {
 		text = tickring("run", first)
 		return !strings.Contains(text, "running")
 	})
@@ -136,7 +122,7 @@ sleep 1000 & echo $! > child; echo $$ > shell; wait`)
 		t.Errorf("it is %s", text)
 	}
 	texts.Equal(t, "the lost run", runMessage.FindString(tickring("run", first, "-o", "json")))
-	untilIs(t, "the second has ended", func() bool {
+	waiting.Until(t, "the second has ended", func() bool {
 		text = tickring("run", second)
 		return !strings.Contains(text, "running")
 	})
@@ -174,7 +160,7 @@ func TestCommandsSecondSignal(t *testing.T) {
 	}
 	server, _ = serve()
 	var out []byte
-	untilIs(t, "the run is lost", func() bool {
+	waiting.Until(t, "the run is lost", func() bool {
 		out, err = command(t, "tickring-main", "run", "6442450945", "--data", data, "-o", "json").Output()
 		return err == nil && strings.Contains(string(out), `"reason": "gone"`)
 	})
@@ -208,7 +194,7 @@ func TestCommandsAsAnotherUser(t *testing.T) {
 	check.Call(t)(run("create", "ops/id", "--user", "nobody", "--command", line))
 	check.Call(t)(run("trigger", "ops/id"))
 	var got string
-	untilIs(t, "the command has run", func() bool {
+	waiting.Until(t, "the command has run", func() bool {
 		b, _ := os.ReadFile(filepath.Join(dir, "id"))
 		got = string(b)
 		return strings.HasSuffix(got, "over\n")

@@ -87,9 +87,7 @@ var (
 // directory of its own. A trigger may end with the result of its run, because most jobs have no executor here. Commands in sentences
 // are only parsed.
 func TestCommandsOfDocs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each of 150 commands is a process")
-	}
+	check.Long(t)
 	t.Setenv("TMPDIR", t.TempDir()) // shellRuns leaves directories
 	names := []string{"README.md", "examples/README.md"}
 	err := fs.WalkDir(os.DirFS("../.."), "docs", func(name string, _ fs.DirEntry, err error) error {

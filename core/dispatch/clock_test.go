@@ -190,6 +190,18 @@ func TestClockJumpDuringCall(t *testing.T) {
 	})
 }
 
+// delivers delivers one message beside the test, which must be acknowledged.
+func (c *clocked) delivers() (ended chan struct{}) {
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		if n, acked := c.deliver(); n != 1 || acked != 1 {
+			c.t.Errorf("%d of %d acked", acked, n)
+		}
+	}()
+	return ended
+}
+
 // TestBusyBesideLongCall: a busy answer is retried after a second and does not wait for a call in its message; that
 // message is acknowledged once.
 func TestBusyBesideLongCall(t *testing.T) {
@@ -207,13 +219,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 		}
 		c.enqueue(first, second)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if n, acked := c.deliver(); n != 1 || acked != 1 {
-				t.Errorf("%d of %d acked", acked, n)
-			}
-		}()
+		ended := c.delivers()
 		for range 10 {
 			wait(time.Second)
 			c.deliver()
@@ -405,13 +411,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		c.enqueue(first, second)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			if n, acked := c.deliver(); n != 1 || acked != 1 {
-				t.Errorf("%d of %d acked", acked, n)
-			}
-		}()
+		ended := c.delivers()
 		wait(15 * time.Second)
 		if _, waiting := c.s.Depth(ring.KindCheck); waiting != 2 {
 			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan", waiting)

@@ -3,6 +3,7 @@ package manage_test
 import (
 	"testing"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/usecasetest"
 )
 
@@ -18,3 +19,13 @@ var (
 	every, spec, code = usecasetest.Every, usecasetest.Spec, usecasetest.Code
 	fails             = usecasetest.Fails
 )
+
+// modes are the ways in which one call of the store fails.
+var modes = []struct {
+	name  string
+	fault faults
+}{
+	{"unknown, not done", faults{}}, {"unknown, done", faults{After: true}}, {"throttled", faults{Err: core.ErrThrottled}},
+	{"own write answered with a conflict", faults{After: true, Err: core.ErrRefused}},
+	{"killed before", faults{Kill: true}}, {"killed after", faults{Kill: true, After: true}},
+}

@@ -99,14 +99,7 @@ func TestFaults(t *testing.T) {
 		},
 			func(f *fixture) bool { g, _ := f.M.Global(ctx); return len(g.Notify.To) > 0 }},
 	} {
-		for _, mode := range []struct {
-			name  string
-			fault faults
-		}{
-			{"unknown, not done", faults{}}, {"unknown, done", faults{After: true}}, {"throttled", faults{Err: core.ErrThrottled}},
-			{"own write answered with a conflict", faults{After: true, Err: core.ErrRefused}},
-			{"killed before", faults{Kill: true}}, {"killed after", faults{Kill: true, After: true}},
-		} {
+		for _, mode := range modes {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.Create(spec("sweep", every(time.Second)))

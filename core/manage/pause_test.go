@@ -35,13 +35,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 			core.ReasonPaused},
 		"delete": {func(m *people.People) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
 	} {
-		for _, mode := range []struct {
-			name  string
-			fault faults
-		}{
-			{"unknown, not done", faults{}}, {"unknown, done", faults{After: true}}, {"throttled", faults{Err: core.ErrThrottled}},
-			{"own write answered with a conflict", faults{After: true, Err: core.ErrRefused}}, {"killed after", faults{Kill: true, After: true}},
-		} {
+		for _, mode := range modes {
 			for at, met := 0, true; met; at++ { // 0: no fault
 				f := newFixture(t)
 				f.Create(again)

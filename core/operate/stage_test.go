@@ -34,7 +34,7 @@ func newStage(t *testing.T) *story.Stage {
 	s.Add(map[string]func(string){"letter": s.letter, "owed": s.owed, "message": s.message, "fault": s.fault, "before": s.before,
 		"torn": s.torn, "aws": func(string) { s.F.M = (&fixture{s.F}).inAWS(hook.Over(s.F.E, s.tell), 0) }})
 	maps.Copy(s.Do, map[string]func(string){"trigger": s.triggers, "change": s.changes, "cancel": s.cancels, "kill": s.kills,
-		"rerun": s.reruns, "replan": s.replans, "heal": s.heals, "redrive": s.redrives, "clean": s.cleans, "record": s.record,
+		"rerun": s.reruns, "replan": s.replans, "heal": s.heals, "redrive": s.redrives, "record": s.record,
 		"claim": s.claims})
 	see := s.See
 	s.See = func() map[string][]string {
@@ -325,13 +325,6 @@ func (s *stage) redrives(args string) {
 			return
 		}
 	}
-}
-
-func (s *stage) cleans(args string) {
-	var q operate.CleanRequest
-	s.Set(args, &q)
-	res, err := s.F.M.Clean(ctx, s.Actor, q)
-	s.Result(res, err, "failed")
 }
 
 // claims creates a run that is not stored, as a dispatcher does that sends it.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -28,7 +27,7 @@ func newStage(t *testing.T) *story.Stage {
 	s.Add(map[string]func(string){"sweep": s.sweep, "early": func(string) { s.F.Faults.Early = true },
 		"waits": s.waits, "outage": s.outage, "restart": func(string) { s.F.M = s.F.Fresh(s.F.Faults) }, "delete-app": s.deleteApp})
 	maps.Copy(s.Do, map[string]func(string){"audit": s.audit, "replan": s.replan, "show": s.shows, "at": s.at, "home": s.home,
-		"jobs": s.jobs, "trouble": s.trouble, "upcoming": s.upcoming, "clean": s.cleans})
+		"jobs": s.jobs, "trouble": s.trouble, "upcoming": s.upcoming})
 	s.See = func() map[string][]string { return nil } // queries change nothing
 	return s.Data.Stage
 }
@@ -95,13 +94,6 @@ func (s *stage) replan(args string) {
 	from, to, _ := strings.Cut(args, " ")
 	r, err := s.F.M.Replan(ctx, ann, "", core.InstantOf(s.Time(from)), core.InstantOf(s.Time(to)))
 	s.Result(r, err, "from", "to")
-}
-
-func (s *stage) cleans(args string) {
-	var q operate.CleanRequest
-	s.Set(args, &q)
-	res, err := s.F.M.Clean(ctx, s.Actor, q)
-	s.Result(res, err, "failed")
 }
 
 // shows shows runs: "shop/sweep@02:30 1@10s".

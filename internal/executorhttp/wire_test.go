@@ -145,9 +145,7 @@ func TestStrangers(t *testing.T) {
 // client. An unknown token is rejected unread, also if an app has no token, and without a token only a program on this
 // machine sends more than 256 KB.
 func TestCallbacksHoldLittleMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the race detector changes the use of memory")
-	}
+	check.Long(t)
 	e := open(t)
 	check.OK(t, e.PutApp(t.Context(), 0, core.App{Name: "open", Rev: 1}, core.Change{ID: 2, App: "open"}))
 	mux := serve(e, Config{Here: func(ctx context.Context) bool { return ctx.Value(hereKey{}) == true }},

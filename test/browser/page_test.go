@@ -26,7 +26,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
 //go:embed look.js
@@ -267,7 +267,7 @@ func (p *page) wait(js string) {
 }
 
 func (p *page) until(limit time.Duration, js string) error {
-	return harness.Eventually(limit, func() error {
+	return waiting.For(limit, func() error {
 		ok, err := ask[bool](p, "!!("+js+")")
 		if err == nil && !ok {
 			err = fmt.Errorf("is not so: %s", js)
@@ -346,7 +346,7 @@ func (p *page) aim(what string, with ...kb.Modifier) {
 		Why  string // it cannot be clicked
 	}
 	var place found
-	if err := harness.Eventually(patience, func() (err error) {
+	if err := waiting.For(patience, func() (err error) {
 		if place, err = ask[found](p, "tickringTest.find("+quote(what)+")"); err == nil && place.Why != "" {
 			err = errors.New(place.Why)
 		}

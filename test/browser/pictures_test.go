@@ -26,6 +26,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/test/mailbox"
 )
@@ -78,7 +79,7 @@ apps:
 		}
 		return nil
 	}
-	check.OK(t, harness.Eventually(limit, ready))
+	check.OK(t, waiting.For(limit, ready))
 	p.size(1280, 720)
 	p.sees("Failing: 1") // the import, from second 46 of each minute
 	p.shots(dir, "console-overview")
@@ -158,7 +159,7 @@ func paletted(full image.Image) *image.Paletted {
 // arrived waits for emails, and returns the HTML of the first email in English and the first one in Chinese.
 func arrived(t *testing.T, inbox *mailbox.Server) (list []string) {
 	t.Helper()
-	check.OK(t, harness.Eventually(patience, func() error {
+	check.OK(t, waiting.For(patience, func() error {
 		list = nil
 		for _, language := range []string{`lang="en"`, `lang="zh"`} {
 			for _, l := range inbox.Letters() {

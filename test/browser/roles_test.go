@@ -8,7 +8,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
 const given, password = "given by another user", "correct horse battery"
@@ -53,7 +53,7 @@ func TestSessionEndsInAnEdit(t *testing.T) {
 	p.fill("css:textarea[name=text]", strings.Replace(text, "Stock levels", "Typed for an hour", 1))
 	p.sessionEnds()
 	asked := 0
-	check.NoError(t, harness.Eventually(patience, func() error { // one request at once, and then one every few seconds
+	check.NoError(t, waiting.For(patience, func() error { // one request at once, and then one every few seconds
 		requests, _ := p.count()
 		for _, r := range requests {
 			if strings.HasSuffix(r, "/console/live") {

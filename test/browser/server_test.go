@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -70,7 +71,7 @@ func TestProxyAnswersForTheServer(t *testing.T) {
 		t.Helper()
 		p.count()
 		var requests []string
-		check.OK(t, harness.Eventually(patience, func() error {
+		check.OK(t, waiting.For(patience, func() error {
 			more, _ := p.count()
 			if requests = append(requests, more...); !slices.ContainsFunc(more, func(r string) bool { return strings.Contains(r, "/log?last=") }) {
 				return fmt.Errorf("the log is not asked for: %q", requests)
@@ -192,7 +193,7 @@ func TestNoPlaceToListen(t *testing.T) {
 	}
 	p.open("/console/jobs")
 	p.sees("shop/prices")
-	check.OK(t, harness.Eventually(patience, func() error {
+	check.OK(t, waiting.For(patience, func() error {
 		requests, _ := p.count()
 		if !slices.ContainsFunc(requests, func(r string) bool { return strings.HasSuffix(r, "/console/live") }) {
 			return fmt.Errorf("it does not ask: %q", requests)

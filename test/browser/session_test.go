@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -37,7 +38,7 @@ func TestFirstSession(t *testing.T) {
 // linkOf is the link that serve prints, which logs in once.
 func linkOf(t *testing.T, s *harness.Server) (link string) {
 	t.Helper()
-	check.OK(t, harness.Eventually(patience, func() error {
+	check.OK(t, waiting.For(patience, func() error {
 		if link = regexp.MustCompile(`http://\S+/console/\S*`).FindString(s.Said()); link == "" {
 			return fmt.Errorf("serve prints no link to the console: %s", s.Said())
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -120,7 +121,7 @@ func newWorld(tb testing.TB, args ...string) *world {
 // ended waits until at least want runs of a job are in a state: schedules may add some.
 func (w *world) ended(tb testing.TB, job, state string, want int) {
 	tb.Helper()
-	check.OK(tb, harness.Eventually(patience, func() error {
+	check.OK(tb, waiting.For(patience, func() error {
 		if n := strings.Count(w.OK(tb, "", "runs", job, "-o", "json"), quote(state)); n < want {
 			return fmt.Errorf("%d of %d runs of %s are %s", n, want, job, state)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/miniexec"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
@@ -79,7 +80,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 	mu.Lock()
 	began = from
 	mu.Unlock()
-	check.NoError(t, harness.Eventually(2*time.Minute, func() error {
+	check.NoError(t, waiting.For(2*time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		for how, instants := range got {
@@ -115,7 +116,7 @@ func TestStrangersAtExec(t *testing.T) {
 	come(t, strangers, listen, "/run")
 	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n"+
 		"jobs: [{app: reports, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}]\n", "apply", "-f", "-")
-	check.NoError(t, harness.Eventually(time.Minute, func() error {
+	check.NoError(t, waiting.For(time.Minute, func() error {
 		if n := len(s.Runs(t, "--state", "succeeded", "--limit", "100")); n < runs {
 			return fmt.Errorf("%d of %d runs succeeded", n, runs)
 		}

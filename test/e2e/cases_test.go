@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -106,7 +107,7 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
-	check.NoError(t, harness.Eventually(endsWithin, func() error {
+	check.NoError(t, waiting.For(endsWithin, func() error {
 		if none, _ := c.in(from, to); none > 0 {
 			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
@@ -114,7 +115,7 @@ func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, e
 	}))
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Runs can still be in the queue, so wait before the audit.
-	check.NoError(t, harness.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }))
+	check.NoError(t, waiting.For(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }))
 	if _, many := c.in(from, to); many > 0 {
 		t.Errorf("%d instants reached the executor more than once", many)
 	}
@@ -215,7 +216,7 @@ func (s *stack) call(t *testing.T) {
 // canary: the job that the deployment made for itself runs, on a function that
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
-	check.NoError(t, harness.Eventually(woken, func() error {
+	check.NoError(t, waiting.For(woken, func() error {
 		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -40,7 +41,7 @@ func (s *stack) redrive(t *testing.T) {
 	body := fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"try":1048577,"fires":[{"run":%d,"rev":%d,"cause":"schedule"}]}`, at, id, job.Rev)
 	check.Call(t)(sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
 		MessageBody: aws.String(body)}))
-	check.OK(t, harness.Eventually(woken, func() error { // the tick takes dead-letter messages once a minute
+	check.OK(t, waiting.For(woken, func() error { // the tick takes dead-letter messages once a minute
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			time.Sleep(time.Second)
@@ -75,7 +76,7 @@ func (s *stack) redrive(t *testing.T) {
 func (s *stack) doctor(t *testing.T) {
 	// Doctor knows how long messages have been due only after it has seen a moment without due messages. Messages of the test before
 	// are still due, and runs of paused jobs come due each second.
-	check.NoError(t, harness.Eventually(woken, func() error { return s.examined(t) }))
+	check.NoError(t, waiting.For(woken, func() error { return s.examined(t) }))
 }
 
 // examined runs doctor once; the error lists missing checks and problems.

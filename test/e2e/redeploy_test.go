@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -168,7 +169,7 @@ func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]
 func (s *stack) active(t *testing.T, fn string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)
-	check.OK(t, harness.Eventually(endsWithin, func() error {
+	check.OK(t, waiting.For(endsWithin, func() error {
 		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 		if err != nil {
 			return err

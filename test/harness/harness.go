@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
 // Token is the default admin token of the servers that the harness starts.
@@ -142,7 +143,7 @@ func Launch(bin, dir string, args ...string) (*Server, error) {
 
 // WaitReady waits until the server has begun to plan runs.
 func (s *Server) WaitReady(limit time.Duration) error {
-	return Eventually(limit, func() error {
+	return waiting.For(limit, func() error {
 		select {
 		case <-s.done:
 			return fmt.Errorf("serve ended: %s", tail(filepath.Join(s.Dir, "serve.log")))
@@ -233,7 +234,7 @@ func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 // WaitExecutor waits until an executor of an app is registered whose address contains the given text.
 func (s *Server) WaitExecutor(tb testing.TB, app, address string) {
 	tb.Helper()
-	check.OK(tb, Eventually(time.Minute, func() error {
+	check.OK(tb, waiting.For(time.Minute, func() error {
 		if out, _ := s.CLI(tb, "", "executors", app); !strings.Contains(out, address) {
 			return fmt.Errorf("no executor of %s at %s is registered: %s", app, address, out)
 		}
@@ -321,7 +322,7 @@ func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
 // WaitState waits until a run has the given state.
 func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) (r client.Run) {
 	tb.Helper()
-	check.OK(tb, Eventually(limit, func() error {
+	check.OK(tb, waiting.For(limit, func() error {
 		if r = s.GetRun(tb, id); r.State != state {
 			return fmt.Errorf("run %s is %s %s (%s), not %s", id, r.State, r.Reason, r.Message, state)
 		}
@@ -344,24 +345,5 @@ func Pause(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	}
-}
-
-// Eventually calls f repeatedly until f returns nil or the time limit has passed.
-func Eventually(limit time.Duration, f func() error) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	again := time.NewTicker(25 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			return fmt.Errorf("after %s: %w", limit, err)
-		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -45,7 +46,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	}
 	harness.Background(t, cmd)
 	data := filepath.Join(s.Dir, "tickring")
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		b, err := os.ReadFile(filepath.Join(data, "endpoint"))
 		if err != nil {
 			return err
@@ -63,7 +64,7 @@ func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	called := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "done") }))
 	defer called.Close()
 	s.OK(t, "", "create", "web/ping", "--every", "1s", "--call", called.URL)
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		runs := s.Runs(t, "web/ping")
 		for _, r := range runs {
 			if r.State == "succeeded" {

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/miniexec"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
@@ -78,7 +79,7 @@ func TestKill(t *testing.T) {
 	}
 	to := core.InstantOf(time.Now())
 	// Wait until the remaining runs have arrived.
-	check.NoError(t, harness.Eventually(2*time.Minute, func() error {
+	check.NoError(t, waiting.For(2*time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		want := int(to-from+1) * jobs

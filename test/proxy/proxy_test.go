@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -54,7 +55,7 @@ func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 		check.OK(t, err)
 		return resp.StatusCode, string(body) + strings.Join(resp.Header["Set-Cookie"], "\n")
 	}
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		if status, text := ask("GET", "/healthz", nil); status != http.StatusOK {
 			return fmt.Errorf("%d %s", status, text)
 		}

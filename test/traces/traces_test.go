@@ -23,6 +23,7 @@ import (
 	sdk "github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -87,7 +88,7 @@ func start(t *testing.T, s *harness.Server) *seen {
 	})
 	s.Execute(t, mux, sdk.Options{App: "golang", Token: "executors-token"}, nil)
 	s.OK(t, "", "trigger", "golang/twice")
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		saw.mu.Lock()
 		defer saw.mu.Unlock()
 		if len(saw.told) < 3 {
@@ -110,7 +111,7 @@ func TestSpansArrive(t *testing.T) {
 	s := harness.Start(t, bin, t.TempDir())
 	saw := start(t, s)
 	// The last one's end is a span, too.
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		if out := s.OK(t, "", "runs", "web/after", "-o", "json"); !strings.Contains(out, `"succeeded"`) {
 			return errors.New(out)
 		}
@@ -188,7 +189,7 @@ func TestCollectorHangs(t *testing.T) {
 	for what, parent := range saw.told {
 		check.Equal(t, len(parent), 55, "%s: traceparent %q", what, parent)
 	}
-	check.NoError(t, harness.Eventually(time.Minute, func() error {
+	check.NoError(t, waiting.For(time.Minute, func() error {
 		resp, err := http.Get(s.URL + "/metrics")
 		if err != nil {
 			return err

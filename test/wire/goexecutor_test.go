@@ -14,6 +14,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -88,7 +89,7 @@ func goes(ctx context.Context, dir string, run int64) bool {
 
 func waitExecutors(t *testing.T, s *harness.Server, app string, want int) {
 	t.Helper()
-	check.OK(t, harness.Eventually(90*time.Second, func() error {
+	check.OK(t, waiting.For(90*time.Second, func() error {
 		list := harness.JSON[client.ExecutorList](t, s, "executors", app).Executors
 		list = slices.DeleteFunc(list, func(x client.Executor) bool { return !x.Live })
 		if len(list) != want {

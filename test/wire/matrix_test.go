@@ -18,6 +18,7 @@ import (
 	sdk "github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/freeport"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
@@ -273,7 +274,7 @@ func (b *stand) start(token ...string) {
 // registration, could not reach it.
 func listening(t *testing.T, port string) {
 	t.Helper()
-	check.OK(t, harness.Eventually(time.Minute, func() error {
+	check.OK(t, waiting.For(time.Minute, func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			err = c.Close()
@@ -298,7 +299,7 @@ func (b *stand) running(job string) string {
 
 // ends waits for the end of a run and returns its "state reason", or "running" if it does not end.
 func (b *stand) ends(id string, within ...time.Duration) (r client.Run, saw string) {
-	_ = harness.Eventually(append(within, 10*time.Second)[0], func() error {
+	_ = waiting.For(append(within, 10*time.Second)[0], func() error {
 		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
 			return fmt.Errorf("run %s is %s", id, r.State)
 		}
@@ -365,7 +366,7 @@ var behaviors = []struct {
 	{"told", func(b *stand) (string, bool) {
 		b.ends(b.s.Trigger(b.T, "golang/fails"))
 		var runs []client.Run
-		check.OK(b, harness.Eventually(time.Minute, func() error {
+		check.OK(b, waiting.For(time.Minute, func() error {
 			runs = b.s.Runs(b.T, "golang/fails")
 			if len(runs) < 2 || runs[0].State != "failed" || runs[0].Attempt != 2 || runs[1].State != "failed" {
 				return fmt.Errorf("%+v", runs)
@@ -402,7 +403,7 @@ var behaviors = []struct {
 		first := b.running("golang/serial")
 		second := b.s.Trigger(b.T, "golang/serial")
 		r := b.s.GetRun(b.T, second)
-		check.NoError(b, harness.Eventually(time.Minute, func() error {
+		check.NoError(b, waiting.For(time.Minute, func() error {
 			if r = b.s.GetRun(b.T, second); r.State != "running" && r.State != "skipped" {
 				return fmt.Errorf("%+v", r)
 			}
@@ -451,7 +452,7 @@ var behaviors = []struct {
 		addr := strings.TrimPrefix(b.s.URL, "http://")
 		b.s.Kill()
 		b.letGo(id)
-		if err := harness.Eventually(10*time.Second, func() error { return b.ended(id) }); err != nil {
+		if err := waiting.For(10*time.Second, func() error { return b.ended(id) }); err != nil {
 			b.Logf("its log does not show its end: %v", err)
 		}
 		s, err := harness.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
@@ -481,7 +482,7 @@ var behaviors = []struct {
 	{"wrong token", func(b *stand) (string, bool) {
 		b.start("a-wrong-token")
 		var list client.ExecutorList
-		err := harness.Eventually(time.Minute, func() error {
+		err := waiting.For(time.Minute, func() error {
 			if list = harness.JSON[client.ExecutorList](b.T, b.s, "executors", "golang"); len(list.Executors) == 0 && len(list.Refused) == 0 {
 				return errors.New("no executor has registered")
 			}
@@ -638,7 +639,7 @@ func TestDeclaredJob(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.ListenAndServe(ctx) }()
-		err = harness.Eventually(time.Minute, func() error {
+		err = waiting.For(time.Minute, func() error {
 			out, _ := s.CLI(t, "", "get", name, "-o", "json")
 			return until(out)
 		})

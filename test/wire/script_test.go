@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/internal/testkit/waiting"
 )
 
 // stoodIn are the programs that this machine does not have.
@@ -86,7 +86,7 @@ func (b *stand) says(job, line string) string {
 		return r.Message
 	}
 	log := ""
-	if err := harness.Eventually(5*time.Second, func() error {
+	if err := waiting.For(5*time.Second, func() error {
 		if log = b.s.OK(b.T, "", "logs", r.ID); !strings.Contains(log, line) {
 			return fmt.Errorf("its log lacks %q", line)
 		}
@@ -101,7 +101,7 @@ func (b *stand) says(job, line string) string {
 // Until that end, the attempt, which has the newest version, would end a run of an older one at the executor.
 func (b *stand) triedTwice(job string) {
 	b.Helper()
-	check.NoError(b, harness.Eventually(time.Minute, func() error {
+	check.NoError(b, waiting.For(time.Minute, func() error {
 		if n := strings.Count(b.s.OK(b.T, "", "runs", job, "-o", "json"), `"failed"`); n != 2 {
 			return fmt.Errorf("%d attempts, want 2", n)
 		}

@@ -14,15 +14,15 @@ type T interface {
 	Fatal(args ...any)
 }
 
-// Long skips a test under -short, with which the race detector runs. Such a test takes long and starts no goroutines of its
-// own, or other tests start the same.
+// Long skips a test under -short, with which the race detector runs. Such a test measures memory or latency, which the
+// detector changes, or it takes long and starts no goroutines that other tests do not start.
 func Long(t interface {
 	Helper()
 	Skip(why ...any)
 }) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("too long for the race detector")
+		t.Skip("not for the race detector")
 	}
 }
 

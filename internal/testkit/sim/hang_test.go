@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -18,9 +19,7 @@ import (
 // executors do not even answer probes. A third app stays healthy: its fires stay in time in
 // every part of the test.
 func TestHangBesideHealthy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("measures latency")
-	}
+	check.Long(t)
 	const healthy, hung, probed = 8, 8, 3
 	var jobs []manage.JobSpec
 	add := func(app string, n int, route core.Route) {

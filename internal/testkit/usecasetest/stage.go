@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/story"
@@ -33,7 +34,7 @@ func NewStage(t *testing.T) *Stage {
 		"close": s.closes, "skip": s.skip, "next": s.next, "hours": s.hours, "empty": func(string) { f.Fires() },
 		"quiet": func(string) { f.Quiet() },
 		"by":    func(name string) { s.Actor.Name = name }})
-	s.Do = map[string]func(string){"pause": s.pauses, "resume": s.resumes, "end": s.ends}
+	s.Do = map[string]func(string){"pause": s.pauses, "resume": s.resumes, "end": s.ends, "clean": s.cleans}
 	see := s.See
 	s.See = func() map[string][]string {
 		all := see()
@@ -69,6 +70,13 @@ func (s *Stage) Job(args string) manage.JobSpec {
 	j := Spec(name, core.Schedule{})
 	s.SetJob(rest, &j.Schedule, &j, &j.Def)
 	return j
+}
+
+func (s *Stage) cleans(args string) {
+	var q operate.CleanRequest
+	s.Set(args, &q)
+	res, err := s.F.M.Clean(Ctx, s.Actor, q)
+	s.Result(res, err, "failed")
 }
 
 // Seen shows the runs of a job, and what else belongs to it.

@@ -1,10 +1,15 @@
-// Package waiting runs tests beside each other that wait more than they compute. Only tests import this package.
+// Package waiting has what tests need that wait more than they compute. Only tests import this package.
 package waiting
 
 import (
+	"errors"
 	"flag"
+	"fmt"
 	"runtime"
 	"strconv"
+	"time"
+
+	"github.com/tickring/tickring/internal/testkit/check"
 )
 
 // Parallel sets the maximum number of parallel tests to n, unless the command line sets -parallel. TestMain calls it.
@@ -15,4 +20,34 @@ func Parallel(n int) {
 			panic(err)
 		}
 	}
+}
+
+// For calls f repeatedly until f returns nil. After the limit it returns the last error.
+func For(limit time.Duration, f func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return fmt.Errorf("after %s: %w", limit, err)
+		}
+	}
+}
+
+// Until waits until is returns true, which depends on another process. After a minute it ends the test.
+func Until(t check.T, what string, is func() bool) {
+	t.Helper()
+	check.OK(t, For(time.Minute, func() error {
+		if !is() {
+			return errors.New("not yet: " + what)
+		}
+		return nil
+	}))
 }
