@@ -375,7 +375,7 @@ func (d dying) Write(ctx context.Context, groups ...store.Group) []error {
 
 // TestDies checks that a process may die at each write, done or not, and the sums still match the runs.
 func TestDies(t *testing.T) {
-	for n := 2; n < 30; n++ {
+	for n := 2; n < 16; n++ {
 		w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 		begin := w.now
 		left := n
