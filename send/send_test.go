@@ -81,7 +81,7 @@ func TestCall(t *testing.T) {
 		}
 	})
 	defer close(hang)
-	s := newSender(t, Options{CallTimeout: 300 * time.Millisecond})
+	s := newSender(t, Options{CallTimeout: 2 * time.Second})
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	check.OK(t, err)
 	nobody := "http://" + closed.Addr().String()
@@ -277,7 +277,7 @@ func TestWire(t *testing.T) {
 	envelope := func(code int, msg string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, code, msg)) }
 	}
-	s := newSender(t, Options{Timeout: 300 * time.Millisecond})
+	s := newSender(t, Options{Timeout: 2 * time.Second})
 	for _, c := range []struct {
 		name   string
 		answer http.HandlerFunc

@@ -149,11 +149,6 @@ var aRun = wire.Run{JobID: 3, Handler: "demo", Params: "p\n\u2028", BlockStrateg
 // carries it.
 func TestOutcomes(t *testing.T) {
 	goRefusal := `[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"Task not registered"},"handleCode":500,"handleMsg":"Task not registered"}]`
-	hang := func(s *server, c net.Conn, br *bufio.Reader) {
-		if s.read(br) != nil {
-			_, _ = br.ReadByte() // until the client gives up
-		}
-	}
 	for _, c := range []struct {
 		name   string
 		script func(s *server, c net.Conn, br *bufio.Reader)
@@ -196,16 +191,22 @@ func TestOutcomes(t *testing.T) {
 		{"not HTTP", once("SSH-2.0-OpenSSH_9.6\r\n\r\n"), "unknown 0 0 *"},
 		{"cut after reading", once(""), "unknown 0 0 *"},
 		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, "unknown 0 0 *"},
-		{"hangs", hang, "unknown 0 0 *"},
+		{"hangs", nil, "unknown 0 0 *"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, func(t *testing.T, scheme string) {
-				s, base := serve(t, scheme, c.script)
-				o := ClientOptions{Policy: local}
+				ctx, giveUp := context.WithCancel(t.Context())
+				defer giveUp()
+				script := c.script
 				if c.name == "hangs" {
-					o.Timeout = 50 * time.Millisecond
+					script = func(s *server, _ net.Conn, br *bufio.Reader) {
+						s.read(br)
+						giveUp()
+						_, _ = br.ReadByte() // until the client has given up
+					}
 				}
-				out := newClient(t, o).Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
+				s, base := serve(t, scheme, script)
+				out := newClient(t, ClientOptions{Policy: local}).Run(ctx, base, Auth{Token: "secret", App: "demo"}, &aRun)
 				got := strings.TrimRight(fmt.Sprint(out.Kind, " ", out.HTTPStatus, " ", out.Code, " ", out.Msg), " ")
 				if out.Err != nil {
 					got += " *"
