@@ -239,10 +239,10 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	if w.job != 0 {
 		found, err := n.s.Jobs.Get(ctx, store.Whole, []core.JobID{w.job})
 		job, is := found[w.job]
-		if err = cmp.Or(err, n.waits(w, job.Err)); err != nil {
+		if err = cmp.Or(err, n.waits(w, job.Usable())); err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
 		}
-		if k.gone = !is; job.Err == nil {
+		if k.gone = !is; job.Usable() == nil {
 			k.job = job.Is
 		}
 	}
@@ -250,10 +250,10 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 		name := k.job.Def.App
 		found, err := n.s.Apps(ctx, name)
 		app := found[name]
-		if err = cmp.Or(err, n.waits(w, app.Err)); err != nil {
+		if err = cmp.Or(err, n.waits(w, app.Usable())); err != nil {
 			return nil, fmt.Errorf("read app for notices: %w", err)
 		}
-		if app.Err == nil {
+		if app.Usable() == nil {
 			k.app = app.Is
 		}
 	}
@@ -279,11 +279,14 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	return k, nil
 }
 
-// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, or a run ended less
-// than budget.NoticeFor ago. The definition is not gone, so the notice of that end waits for it.
+// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, only checks are requested,
+// which stay in the index, or a note is less than budget.NoticeFor old. The definition is not gone, so these wait for it. A note
+// of an unplanned job or of a dead letter does not wait, because the unreadable definition can be its cause.
 func (n *Notices) waits(w *work, why error) error {
-	recent := func(x ring.Note) bool { return x.Run != 0 && n.o.Now().Sub(x.When) < budget.NoticeFor }
-	if errors.Is(why, core.ErrThrottled) || why != nil && slices.ContainsFunc(w.notes, recent) {
+	recent := func(x ring.Note) bool {
+		return x.Event != core.EventUnplanned && x.Event != core.EventDeadLetter && n.o.Now().Sub(x.When) < budget.NoticeFor
+	}
+	if why != nil && (errors.Is(why, core.ErrThrottled) || len(w.notes) == 0 || slices.ContainsFunc(w.notes, recent)) {
 		return why
 	}
 	return nil

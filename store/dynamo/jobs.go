@@ -295,9 +295,9 @@ func (d *defs) of(job core.JobID) (def store.Value[core.Def], is bool) {
 	return k.Value, is
 }
 
-// note caches a definition if it is usable. Callers must not change it from then on.
+// note caches a definition if it was read with its secrets. Callers must not change it from then on.
 func (d *defs) note(job core.JobID, def store.Value[core.Def], body int) {
-	if def.Usable() != nil {
+	if def.Err != nil {
 		return
 	}
 	d.mu.Lock()

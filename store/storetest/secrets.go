@@ -71,7 +71,9 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *store.Store, raw func() []
 	hidden()
 	opens(open(Box(&text)))
 
-	foreign := open(NewBox())
+	other := secretbox.NewKey()
+	box := Box(&other)
+	foreign := open(box)
 	locked(t, foreign)
 	// A change of something else leaves the stored secret as it is.
 	apps, err := foreign.Apps(ctx, "orders")
@@ -82,6 +84,9 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *store.Store, raw func() []
 	got, err := foreign.Jobs.Get(ctx, store.Whole, []core.JobID{2})
 	ok(t, err)
 	ok(t, foreign.Jobs.Put(ctx, []store.JobPut{updates(with(*got[2].Is, func(j *core.Job) { j.Def.Title = "new title" }), 100)})...)
+	other = text // somebody repairs the process
+	ok(t, box.Load(ctx))
+	opens(foreign)
 	opens(open(Box(&text)))
 
 	rotated(t, open, &text, opens)
