@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/queueexec"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 // byQueue pulls runs from the queue of the counter, and counts messages: the time
@@ -71,7 +71,7 @@ func (p *proof) byFunction(ctx context.Context) error {
 	for ctx.Err() == nil {
 		out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 10})
 		if err != nil {
-			harness.Pause(ctx, time.Second)
+			store.Sleep(ctx, time.Second)
 			continue
 		}
 		var gone []sqstypes.DeleteMessageBatchRequestEntry

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/tickring/tickring/internal/awsclient"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 //go:embed counter.yaml
@@ -65,7 +65,7 @@ func (p *proof) kill(ctx context.Context) error {
 	if err := p.configure(ctx, &dies); err != nil {
 		return errors.Join(err, back())
 	}
-	harness.Pause(ctx, dying)
+	store.Sleep(ctx, dying)
 	return back()
 }
 
@@ -200,7 +200,7 @@ func again(ctx context.Context, each time.Duration, ask func() (bool, error)) er
 		if ok, err := ask(); err != nil || ok {
 			return err
 		}
-		if !harness.Pause(ctx, each) {
+		if !store.Sleep(ctx, each) {
 			return ctx.Err()
 		}
 	}

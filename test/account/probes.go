@@ -18,7 +18,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 // Limits for measurements of an account. The scheduler is built to tolerate values within them; a value beyond them is a finding,
@@ -183,7 +183,7 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 		p.report.fails(what, err)
 		return at
 	}
-	harness.Pause(ctx, 3*time.Minute) // metrics are late
+	store.Sleep(ctx, 3*time.Minute) // metrics are late
 	conflicts := 0.0
 	for _, t := range p.tables() {
 		n, err := p.metric(ctx, "AWS/DynamoDB", "TransactionConflict", began, time.Now(), "TableName", t)
@@ -201,7 +201,7 @@ func (p *proof) probeApply(ctx context.Context) (at time.Time) {
 func (p *proof) probeSecond(ctx context.Context, at time.Time) {
 	what := fmt.Sprintf("%d runs of one app that are due in one second arrive, once each, none early (docs/reference/limits.md) "+
 		"and none later than the grace of a minute (docs/explanation/late-runs.md)", p.o.apply)
-	harness.Pause(ctx, time.Until(at.Add(endsWithin)))
+	store.Sleep(ctx, time.Until(at.Add(endsWithin)))
 	var history map[core.RunID]end
 	jobs, err := p.jobs(ctx, "once")
 	if err == nil {

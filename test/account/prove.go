@@ -18,6 +18,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/awsclient"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -184,9 +185,9 @@ func (p *proof) run(ctx context.Context) error {
 	if err := p.weather(ctx, from); err != nil {
 		return err
 	}
-	harness.Pause(ctx, time.Until(to))
+	store.Sleep(ctx, time.Until(to))
 	p.logf("runs from %s to %s are checked after their end", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
-	harness.Pause(ctx, endsWithin)
+	store.Sleep(ctx, endsWithin)
 	if err := p.judge(ctx, from, to); err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 		{0.48, window{name: "throttled", heals: 2 * time.Minute, skips: true, twice: true}, p.throttle},
 		{0.70, window{name: "purged", heals: 6 * time.Minute, skips: true}, p.purge}, // as docs/how-to/recover-on-aws.md promises
 	} {
-		harness.Pause(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
+		store.Sleep(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -268,7 +269,7 @@ func (p *proof) kills(ctx context.Context) error {
 		if err := p.kill(ctx); err != nil {
 			return err
 		}
-		harness.Pause(ctx, apart)
+		store.Sleep(ctx, apart)
 	}
 	return nil
 }
@@ -277,7 +278,7 @@ func (p *proof) kills(ctx context.Context) error {
 func (p *proof) throttle(ctx context.Context) error {
 	err := p.bound(ctx, 1)
 	if err == nil {
-		harness.Pause(ctx, throttledFor)
+		store.Sleep(ctx, throttledFor)
 	}
 	open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer cancel()

@@ -36,7 +36,6 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/store/dynamo"
-	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -87,7 +86,7 @@ func newSite(t *testing.T, region string, n dynamo.Names) *site {
 					t.Errorf("sign of life: %v", err)
 				}
 			}
-			if !harness.Pause(ctx, 500*time.Millisecond) {
+			if !store.Sleep(ctx, 500*time.Millisecond) {
 				return
 			}
 		}
@@ -182,7 +181,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		Handle: func(ctx context.Context, r *wire.Run) (int, string) {
 			switch r.Handler {
 			case "slow": // running when the copy is made, and when the tables are lost
-				harness.Pause(ctx, 4*time.Second)
+				store.Sleep(ctx, 4*time.Second)
 			case "fails":
 				return wire.CodeFailure, "no"
 			}
@@ -232,7 +231,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	from := core.InstantOf(time.Now()) + 1
 	for time.Since(begin) < 6*time.Second {
 		trigger(old)
-		harness.Pause(ctx, 300*time.Millisecond)
+		store.Sleep(ctx, 300*time.Millisecond)
 	}
 
 	n2 := fresh(t)
@@ -243,7 +242,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	items := copyTables(t, n1, n2)
 	for time.Since(moment) < 5*time.Second {
 		trigger(old)
-		harness.Pause(ctx, 300*time.Millisecond)
+		store.Sleep(ctx, 300*time.Millisecond)
 	}
 	save(old, manage.JobSpec{Def: core.Def{App: restoreApp, Name: "made-later", Handler: "quick"}})
 	old.stop()
@@ -256,9 +255,9 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	now := newSite(t, region, n2)
 	front.Store(&now.front)
 	for over := time.Now().Add(30 * time.Second); now.failed.Load() == 0 && time.Now().Before(over); {
-		harness.Pause(ctx, 100*time.Millisecond)
+		store.Sleep(ctx, 100*time.Millisecond)
 	}
-	harness.Pause(ctx, 2*time.Second) // for mistaken work to show
+	store.Sleep(ctx, 2*time.Second) // for mistaken work to show
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
@@ -274,7 +273,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		trigger(now)
 	}
 
-	harness.Pause(ctx, time.Until(end)+3*time.Second)
+	store.Sleep(ctx, time.Until(end)+3*time.Second)
 	var sent int64
 	var a query.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
@@ -286,12 +285,12 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		if p.Missing == 0 && a.Pending == 0 && a.Unaccounted == 0 || time.Now().After(over) {
 			break
 		}
-		harness.Pause(ctx, time.Second)
+		store.Sleep(ctx, time.Second)
 	}
 	if a.Unaccounted != 0 || a.Pending != 0 || a.Partial || a.Demanded < 3*20 {
 		t.Errorf("audit: %+v", a)
 	}
-	harness.Pause(ctx, 6*time.Second) // the last runs end, and the last retries
+	store.Sleep(ctx, 6*time.Second) // the last runs end, and the last retries
 	now.stop()
 	if queuesToo && sent == 0 {
 		t.Error("the queue that was lost had carried nothing: nothing is proven")

@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/waiting"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 const (
@@ -133,7 +133,7 @@ func (s *stack) eachSecond(t *testing.T) {
 	app := s.app(t, "second", "")
 	c, from := s.fires(t, app)
 	to := from.Add(proof)
-	harness.Pause(t.Context(), time.Until(to))
+	store.Sleep(t.Context(), time.Until(to))
 	c.hold(t, s, app, from, to, endsWithin)
 	c.mu.Lock()
 	defer c.mu.Unlock()

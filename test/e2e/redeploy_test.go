@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/waiting"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -119,16 +120,16 @@ func (s *stack) redeployed(t *testing.T) {
 	}
 	app := s.app(t, "redeployed", "")
 	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
-	harness.Pause(t.Context(), around)
+	store.Sleep(t.Context(), around)
 	older := s.deploy(t, before)
-	harness.Pause(t.Context(), around)
+	store.Sleep(t.Context(), around)
 	newer := s.deploy(t, now)
 	for fn, hash := range older {
 		if newer[fn] == hash {
 			t.Errorf("%s is the same code in both deployments", s.code()[fn])
 		}
 	}
-	harness.Pause(t.Context(), around)
+	store.Sleep(t.Context(), around)
 	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
 }
 

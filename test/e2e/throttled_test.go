@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/tickring/tickring/internal/testkit/check"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 // throttledFor is how long nothing of tables and queues is to be had.
@@ -55,17 +55,17 @@ func (s *stack) throttled(t *testing.T) {
 		}
 	}()
 	c, from := s.fires(t, app, "--misfire", "all") // runs late by more than a minute are wanted, too
-	harness.Pause(t.Context(), around)
+	store.Sleep(t.Context(), around)
 	if passed.Load() == 0 {
 		t.Fatal("the functions do not ask through the proxy: nothing would be proven")
 	}
 	shut.Store(true)
-	harness.Pause(t.Context(), throttledFor)
+	store.Sleep(t.Context(), throttledFor)
 	shut.Store(false)
 	if n := refused.Load(); n < 10 {
 		t.Errorf("only %d requests were refused", n)
 	}
-	harness.Pause(t.Context(), around)
+	store.Sleep(t.Context(), around)
 	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
 	t.Logf("%d requests were refused", refused.Load())
 }

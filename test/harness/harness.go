@@ -337,13 +337,3 @@ func (s *Server) Audit(tb testing.TB, args ...string) {
 	out := s.OK(tb, "", append([]string{"audit", "-o", "json"}, args...)...)
 	check.Contains(tb, strings.ReplaceAll(out, " ", ""), `"unaccounted":0`, "audit")
 }
-
-// Pause waits; false if ctx ended before.
-func Pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

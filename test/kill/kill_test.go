@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/freeport"
 	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/internal/testkit/waiting"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
@@ -63,10 +64,10 @@ func TestKill(t *testing.T) {
 	}
 	s.OK(t, m.String(), "apply", "-f", "-")
 	from := core.InstantOf(time.Now()) + 3
-	harness.Pause(t.Context(), time.Until((from + 3).Time()))
+	store.Sleep(t.Context(), time.Until((from + 3).Time()))
 
 	for range *rounds {
-		harness.Pause(t.Context(), time.Duration(500+rand.IntN(2500))*time.Millisecond)
+		store.Sleep(t.Context(), time.Duration(500+rand.IntN(2500))*time.Millisecond)
 		mu.Lock()
 		kills = append(kills, time.Now())
 		mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 )
 
 // Limits of functions that answer users or executors. (API Gateway quotas: 30 s for an HTTP API, of which infra leaves a second;
@@ -64,7 +64,7 @@ func (a *account) forward(to string) http.HandlerFunc {
 			n = len(b.all)
 		}
 		f := a.fault(op, n)
-		if !harness.Pause(r.Context(), f.Wait) {
+		if !store.Sleep(r.Context(), f.Wait) {
 			return
 		}
 		var canceled *types.TransactionCanceledException
@@ -100,7 +100,7 @@ func (a *account) forward(to string) http.HandlerFunc {
 		if err != nil {
 			return
 		}
-		if !harness.Pause(r.Context(), f.Late) || f.After != nil {
+		if !store.Sleep(r.Context(), f.Late) || f.After != nil {
 			hangUp()
 		}
 		maps.Copy(w.Header(), res.Header)

@@ -40,7 +40,6 @@ import (
 	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
-	"github.com/tickring/tickring/test/harness"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -316,7 +315,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instan
 // runs can be sent again.
 func work(ctx context.Context, r *wire.Run) (int, string) {
 	if r.JobID%2 == 0 {
-		harness.Pause(ctx, loadVisibility+2*time.Second)
+		store.Sleep(ctx, loadVisibility+2*time.Second)
 	}
 	return wire.CodeSuccess, ""
 }
@@ -513,7 +512,7 @@ func (l *load) clock(ctx context.Context) {
 // killer kills processes of dispatch at random times, every other time one whose run arrives, before it has the answer.
 func (l *load) killer(ctx context.Context) {
 	for n := 0; ; n++ {
-		if !harness.Pause(ctx, rand.N(2*l.o.Kill)) {
+		if !store.Sleep(ctx, rand.N(2*l.o.Kill)) {
 			return
 		}
 		s, aimed := l.dispatch[rand.IntN(dispatchers)], n%2 == 1

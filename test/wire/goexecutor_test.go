@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/waiting"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/test/harness"
 )
 
@@ -81,7 +82,7 @@ func goes(ctx context.Context, dir string, run int64) bool {
 		if _, err := os.Stat(filepath.Join(dir, fmt.Sprint("go-", run))); err == nil {
 			return true
 		}
-		if !harness.Pause(ctx, 20*time.Millisecond) {
+		if !store.Sleep(ctx, 20*time.Millisecond) {
 			return false
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/miniexec"
 	"github.com/tickring/tickring/internal/wiring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
-	"github.com/tickring/tickring/test/harness"
 )
 
 const (
@@ -169,7 +169,7 @@ func secondly(app string, n int) []manage.JobSpec {
 
 // wait waits until an instant has passed.
 func wait(ctx context.Context, until core.Instant) error {
-	harness.Pause(ctx, time.Until(until.Time()))
+	store.Sleep(ctx, time.Until(until.Time()))
 	return ctx.Err()
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/test/harness"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -59,12 +59,12 @@ func (x *receiver) handle(ctx context.Context, r *wire.Run) (int, string) {
 	switch instant, planned := core.RunID(r.LogID).Planned(); {
 	case r.Params == "" || !planned:
 	case r.Params == isParent:
-		harness.Pause(ctx, time.Duration(r.JobID%1000)*time.Millisecond)
+		store.Sleep(ctx, time.Duration(r.JobID%1000)*time.Millisecond)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.fam.ended[r.JobID] = append(x.fam.ended[r.JobID], ended{instant, time.Now()})
 	default:
-		harness.Pause(ctx, atWork)
+		store.Sleep(ctx, atWork)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.crowd.ends(r.Params, time.Now())
