@@ -190,8 +190,8 @@ func TestClockJumpDuringCall(t *testing.T) {
 	})
 }
 
-// delivers delivers one message beside the test, which must be acknowledged.
-func (c *clocked) delivers() (ended chan struct{}) {
+// deliverOne delivers one message in a goroutine of its own. The message must be acknowledged.
+func (c *clocked) deliverOne() (ended chan struct{}) {
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -219,7 +219,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 		}
 		c.enqueue(first, second)
-		ended := c.delivers()
+		ended := c.deliverOne()
 		for range 10 {
 			wait(time.Second)
 			c.deliver()
@@ -411,7 +411,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		c.enqueue(first, second)
-		ended := c.delivers()
+		ended := c.deliverOne()
 		wait(15 * time.Second)
 		if _, waiting := c.s.Depth(ring.KindCheck); waiting != 2 {
 			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan", waiting)

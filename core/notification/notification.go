@@ -281,7 +281,8 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 
 // waits returns why a definition cannot be read if the work must wait for it: the read was throttled, only checks are requested,
 // which stay in the index, or a note is less than budget.NoticeFor old. The definition is not gone, so these wait for it. A note
-// of an unplanned job or of a dead letter does not wait, because the unreadable definition can be its cause.
+// of an unplanned job or of a dead letter does not wait, because the unreadable definition can be its cause, unless it comes with
+// one that waits.
 func (n *Notices) waits(w *work, why error) error {
 	recent := func(x ring.Note) bool {
 		return x.Event != core.EventUnplanned && x.Event != core.EventDeadLetter && n.o.Now().Sub(x.When) < budget.NoticeFor

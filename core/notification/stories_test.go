@@ -215,7 +215,7 @@ func TestNotices(t *testing.T) {
 		// A notification waits a day for an unreadable definition, as during a rolling deployment, and is then given up.
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
-		// It does not wait if the definition can be the cause. Counted events outlive the time in which it cannot be read.
+		// A notification does not wait if the unreadable definition can be its cause. Counted events are kept until it can be read.
 		"unplanned, unreadable": "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
 		"counted, unreadable":   "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
 		"unreadable run":        "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",

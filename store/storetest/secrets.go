@@ -84,7 +84,7 @@ func Secrets(t *testing.T, open func(*secretbox.Box) *store.Store, raw func() []
 	got, err := foreign.Jobs.Get(ctx, store.Whole, []core.JobID{2})
 	ok(t, err)
 	ok(t, foreign.Jobs.Put(ctx, []store.JobPut{updates(with(*got[2].Is, func(j *core.Job) { j.Def.Title = "new title" }), 100)})...)
-	other = text // the process gets the key
+	other = text // an operator adds the key
 	ok(t, box.Load(ctx))
 	opens(foreign)
 	opens(open(Box(&text)))

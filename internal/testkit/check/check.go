@@ -16,10 +16,7 @@ type T interface {
 
 // Long skips a test under -short, with which the race detector runs. Such a test measures memory or latency, which the
 // detector changes, or it takes long and starts no goroutines that other tests do not start.
-func Long(t interface {
-	Helper()
-	Skip(why ...any)
-}) {
+func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("not for the race detector")

@@ -1,4 +1,4 @@
-// Package waiting has what tests need that wait more than they compute. Only tests import this package.
+// Package waiting is for tests that wait more than they compute. Only tests import this package.
 package waiting
 
 import (
@@ -41,7 +41,7 @@ func For(limit time.Duration, f func() error) error {
 	}
 }
 
-// Until waits until is returns true, which depends on another process. After a minute it ends the test.
+// Until waits for an effect of another process: until the function is returns true. After a minute it ends the test.
 func Until(t check.T, what string, is func() bool) {
 	t.Helper()
 	check.OK(t, For(time.Minute, func() error {
