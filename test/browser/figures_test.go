@@ -11,9 +11,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// TestJobsListCold measures the list of jobs in a browser without a cache.
-func TestJobsListCold(t *testing.T) {
-	_, p := entered(t)
+// jobsListCold measures the list of jobs in a browser without a cache.
+func jobsListCold(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.may("favicon.ico")
 	p.open("/healthz") // a page that asks for nothing else
 	call(p, network.ClearBrowserCache, cdp.Empty{})
@@ -80,7 +80,7 @@ func TestLongLogScrolls(t *testing.T) {
 	w, p := entered(t)
 	p.open("/console/runs/" + w.runs["lines"] + "/log")
 	p.sees("lines: 100,002") // including its first and last line
-	wheel := p.scroll(200, 600, false)
+	wheel := p.scroll(200, 100, false)
 	drag := p.scroll(19*200, 520, true) // a block of lines each step, to the end
 	check.Equal(t, drag.Lines, 100_002, "of 100,002 lines came")
 	if most := max(wheel.Nodes, drag.Nodes); most > 500+5*2*200 { // each block, and the lines of five

@@ -12,9 +12,39 @@ import (
 func entered(t *testing.T) (*world, *page) {
 	t.Helper()
 	w := newWorld(t)
-	p := newPage(t, w.URL, manner{})
+	return w, w.enter(t, manner{})
+}
+
+// enter opens a page that is logged in.
+func (w *world) enter(t *testing.T, m manner) *page {
+	t.Helper()
+	p := newPage(t, w.URL, m)
 	p.logIn()
-	return w, p
+	return p
+}
+
+// TestReading shares one world between tests that change nothing in it.
+func TestReading(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *world)
+	}{
+		{"jobs list cold", jobsListCold},
+		{"keyboard", keyboard},
+		{"reload and back", reloadAndBack},
+		{"panel of the URL closes", panelOfTheURLCloses},
+		{"pages let go", pagesLetGo},
+		{"typed during a check", typedDuringACheck},
+		{"template of its language", templateOfItsLanguage},
+		{"common schedule is taken", commonScheduleIsTaken},
+		{"script is run from its page", scriptIsRunFromItsPage},
+		{"brush", brush},
+		{"phone", phone},
+		{"frame", frame},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
+	}
 }
 
 // logIn gets into the console by the admin token, as at a first setup.

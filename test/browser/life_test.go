@@ -40,10 +40,10 @@ func TestRunIsFollowedAndKilled(t *testing.T) {
 	w.WaitState(t, run, "killed", patience)
 }
 
-// TestKeyboard does without the mouse: rows by j and k, Enter, the search by /, all by Ctrl-K,
+// keyboard does without the mouse: rows by j and k, Enter, the search by /, all by Ctrl-K,
 // the list of keys by ?, Escape closes and the focus is where it was.
-func TestKeyboard(t *testing.T) {
-	_, p := entered(t)
+func keyboard(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs")
 	p.press("j")
 	p.press("j")

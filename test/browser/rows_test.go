@@ -38,9 +38,9 @@ func TestHeldRows(t *testing.T) {
 	few.wait("document.querySelector('p#first') && !document.querySelector('tr[id^=run-]')")
 }
 
-// TestBrush: a range of the chart is drawn and gone to; a touch that scrolls the page instead leaves nothing.
-func TestBrush(t *testing.T) {
-	_, p := entered(t)
+// brush: a range of the chart is drawn and gone to; a touch that scrolls the page instead leaves nothing.
+func brush(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.size(390, 800)
 	p.open("/console/runs?when=1h")
 	p.wait("!!document.querySelector('svg[data-step]')")
@@ -74,8 +74,7 @@ func TestBrush(t *testing.T) {
 
 // TestSpanFieldsAreLeft: a browser sends the fields of a span unchanged, so the exact times behind them still apply.
 func TestSpanFieldsAreLeft(t *testing.T) {
-	p := newPage(t, bare(t).URL, manner{})
-	p.logIn()
+	p := bare(t).enter(t, manner{})
 	p.open("/console/runs?from=2026-11-20T10:15:10.5Z&to=2026-11-20T10:16:00Z")
 	p.fill("css:[name=address]", "x")
 	p.click("css:form.filters button.chip")

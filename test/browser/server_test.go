@@ -123,10 +123,10 @@ func TestLogIn(t *testing.T) {
 	p.loggedOut()
 }
 
-// TestReloadAndBack: no browser keeps a page, and each shows the same all the same: its filter by Back,
+// reloadAndBack: no browser keeps a page, and each shows the same all the same: its filter by Back,
 // its open panel after a reload.
-func TestReloadAndBack(t *testing.T) {
-	_, p := entered(t)
+func reloadAndBack(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs?text=stock")
 	p.sees("shop/stock")
 	p.click("shop/stock")
@@ -141,19 +141,19 @@ func TestReloadAndBack(t *testing.T) {
 	p.wait("!document.body.innerText.includes('shop/prices')")
 }
 
-// TestPanelOfTheURLCloses: a panel that came with the URL leaves the page's filters in it.
-func TestPanelOfTheURLCloses(t *testing.T) {
-	_, p := entered(t)
+// panelOfTheURLCloses: a panel that came with the URL leaves the page's filters in it.
+func panelOfTheURLCloses(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs?panel=pause&pick=shop%2Fstock&text=stock")
 	p.wait("!!document.querySelector('dialog:modal input[name=reason]')")
 	p.click("css:dialog [data-close]")
 	p.wait("!document.querySelector('dialog') && location.pathname + location.search === '/console/jobs?text=stock'")
 }
 
-// TestPagesLetGo: a browser has six connections to a host, and pages that were left, which it
+// pagesLetGo: a browser has six connections to a host, and pages that were left, which it
 // keeps for Back, hold none of them.
-func TestPagesLetGo(t *testing.T) {
-	_, p := entered(t)
+func pagesLetGo(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	for range 8 {
 		p.open("/console/jobs/shop/prices")
 		p.click(jobsLink)

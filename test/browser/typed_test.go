@@ -94,9 +94,9 @@ func TestClosedPanelIsForgotten(t *testing.T) {
 	}
 }
 
-// TestTypedDuringACheck: text that is typed while the form waits for the answer to the text before is checked too.
-func TestTypedDuringACheck(t *testing.T) {
-	_, p := entered(t)
+// typedDuringACheck: text that is typed while the form waits for the answer to the text before is checked too.
+func typedDuringACheck(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs/shop/prices?view=edit")
 	eval[bool](p, `(() => { const real = fetch; let first = true; window.fetch = async (...a) => { const answer = await real(...a);
 		if (first) { first = false; await new Promise((done) => { window.answer = done }) } return answer }; return true })()`)
@@ -107,9 +107,9 @@ func TestTypedDuringACheck(t *testing.T) {
 	p.wait("document.querySelector('#check .error')")
 }
 
-// TestTemplateOfItsLanguage: an unedited script is the template of the selected language; an edited script stays.
-func TestTemplateOfItsLanguage(t *testing.T) {
-	_, p := entered(t)
+// templateOfItsLanguage: an unedited script is the template of the selected language; an edited script stays.
+func templateOfItsLanguage(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs/new?app=shop")
 	p.click("css:[name=what][value=script]")
 	p.wait("document.querySelector('[name=\"script.source\"]').value.startsWith('#!/bin/bash')")
@@ -120,9 +120,9 @@ func TestTemplateOfItsLanguage(t *testing.T) {
 	p.wait("document.querySelector('[name=\"script.source\"]').value === 'print(1)'")
 }
 
-// TestCommonScheduleIsTaken: a selected common schedule is put in the last row, can be changed there, and is described in words.
-func TestCommonScheduleIsTaken(t *testing.T) {
-	_, p := entered(t)
+// commonScheduleIsTaken: a selected common schedule is put in the last row, can be changed there, and is described in words.
+func commonScheduleIsTaken(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs/new?app=shop")
 	p.choose("css:[name=common]", "cron 0 0 18 L * ?")
 	p.wait("document.querySelector('[name=\"kind.0\"]').value === 'cron' && document.activeElement.value === '0 0 18 L * ?'")
@@ -130,9 +130,9 @@ func TestCommonScheduleIsTaken(t *testing.T) {
 	p.wait("document.querySelector('[name=common]').value === ''")
 }
 
-// TestScriptIsRunFromItsPage: the panel that runs a job opens over the page of its script, and half-typed text there stays.
-func TestScriptIsRunFromItsPage(t *testing.T) {
-	_, p := entered(t)
+// scriptIsRunFromItsPage: the panel that runs a job opens over the page of its script, and half-typed text there stays.
+func scriptIsRunFromItsPage(t *testing.T, w *world) {
+	p := w.enter(t, manner{})
 	p.open("/console/jobs/reports/script/script")
 	p.fill("css:#source", "echo half")
 	p.click(runLink)
