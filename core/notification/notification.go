@@ -123,7 +123,7 @@ func (w *work) holds(at core.Instant) bool {
 // known is the data that was read for a job.
 type known struct {
 	job      *core.Job // nil: it is deleted, or cannot be read
-	gone     bool      // the job is deleted
+	unread   bool      // the job or its app cannot be read
 	app      core.App
 	global   core.Global
 	state    State
@@ -238,11 +238,11 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	k = &known{}
 	if w.job != 0 {
 		found, err := n.s.Jobs.Get(ctx, store.Whole, []core.JobID{w.job})
-		job, is := found[w.job]
+		job := found[w.job]
 		if err = cmp.Or(err, n.waits(w, job.Usable())); err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
 		}
-		if k.gone = !is; job.Usable() == nil {
+		if k.unread = job.Usable() != nil; !k.unread {
 			k.job = job.Is
 		}
 	}
@@ -253,7 +253,7 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 		if err = cmp.Or(err, n.waits(w, app.Usable())); err != nil {
 			return nil, fmt.Errorf("read app for notices: %w", err)
 		}
-		if app.Usable() == nil {
+		if k.unread = app.Usable() != nil; !k.unread {
 			k.app = app.Is
 		}
 	}
@@ -293,12 +293,17 @@ func (n *Notices) waits(w *work, why error) error {
 	return nil
 }
 
-// notify returns the notification settings of the job.
+// notify returns the notification settings of the job. If it is deleted, or it or its app cannot be read, its last channels apply.
 func (k *known) notify() core.Notify {
-	if k.job == nil {
-		return core.EventRule(nil, nil, &k.global)
+	who := core.EventRule(k.job, &k.app, &k.global)
+	if k.job == nil || k.unread {
+		var last core.Notify
+		if k.state.Of != nil {
+			last.To = k.state.Of.To
+		}
+		who.To = last.Over(who).Over(k.global.Notify).To
 	}
-	return core.EventRule(k.job, &k.app, &k.global)
+	return who
 }
 
 // tries limits the retries of a write that another writer preceded.
@@ -317,7 +322,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	change := func(st *State) time.Time {
 		now := n.o.Now()
 		if job != nil {
-			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone}
+			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone, who.To}
 		}
 		for _, note := range slices.Concat(w.notes, seen.notes) {
 			if failure(note.Event) && who.Includes(core.EventRecovered) {
@@ -328,7 +333,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 			}
 		}
 		seen.into(st)
-		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= budget.FailingFor) {
+		if f := st.Failing; f != nil && (job == nil && !k.unread || now.Sub(f.When) >= budget.FailingFor) {
 			st.Failing, st.Failures = nil, 0
 		}
 		st.Due(who.To, who.Quiet, now)

@@ -56,10 +56,11 @@ func PutState(ctx context.Context, s *store.Store, v State) error {
 // A Subject describes a job in notifications. A Subject is stored in the State, because the job can be deleted before its
 // notifications are sent.
 type Subject struct {
-	App   string `json:"app"`
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"`
-	Zone  string `json:"zone,omitempty"`
+	App   string   `json:"app"`
+	Name  string   `json:"name"`
+	Title string   `json:"title,omitempty"`
+	Zone  string   `json:"zone,omitempty"`
+	To    []string `json:"to,omitempty"` // the channels of the job, or of its app
 }
 
 // JobName returns the State.Name of a job. JobID 0 is for events without a job.

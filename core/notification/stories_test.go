@@ -212,13 +212,15 @@ func TestNotices(t *testing.T) {
 		"quiet": `job 7 notify.to=a,b notify.quiet=10m notify.on=failed,lost; ends failed:handler; handle 7#1 7#1; handle 7#1
 			close timed-out:timeout x5; ends lost:gone; ends skipped:overlap; ends killed:person; handle 7#7 7#8 7#9; minutes 8; minutes 3
 			minutes 60; close failed:handler`,
-		// A notification waits a day for an unreadable definition, as during a rolling deployment, and is then given up.
+		// A notification waits a day for an unreadable definition, as during a rolling deployment. Then it goes to the last channels.
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
 		// A notification does not wait if the unreadable definition can be its cause. Counted events are kept until it can be read.
 		"unplanned, unreadable": "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
-		"counted, unreadable":   "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
-		"unreadable run":        "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
+		// Counted events of a deleted job go to the last channels of it or its app.
+		"counted, deleted":    "global notify.to=b; app notify.to=a; job 7 notify.to=; close failed:handler x3; delete 7; close failed; minutes 65",
+		"counted, unreadable": "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
+		"unreadable run":      "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
 		// The first success after a failure is notified once. A job whose last run failed has not recovered, even if the note of
 		// that failure has not arrived.
 		"recovered": fails + `; minutes 30; ends succeeded; ends failed:handler; minutes 5; handle 7#3; minutes 5; ends succeeded x2
