@@ -88,8 +88,8 @@ type Notices struct {
 	o      Options
 	mu     sync.Mutex
 	lanes  map[string]*lane
-	groups map[core.JobID]*group
-	paced  map[core.JobID]time.Time
+	groups map[part]*group
+	paced  map[part]time.Time
 }
 
 // New returns Notices.
@@ -102,13 +102,19 @@ func New(s *store.Store, to Sender, o Options) *Notices {
 	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
 	o.Again = cmp.Or(o.Again, time.Minute)
 	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
-	return &Notices{s: s, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
-		paced: map[core.JobID]time.Time{}}
+	return &Notices{s: s, to: to, o: o, lanes: map[string]*lane{}, groups: map[part]*group{}, paced: map[part]time.Time{}}
 }
 
-// work is the requests of several messages for one job.
-type work struct {
+// part is the work of a job that waits for a definition that cannot be read, or the rest: checks, and notes of an unplanned job or of a
+// dead letter, because the unreadable definition can be their cause.
+type part struct {
 	job   core.JobID
+	waits bool
+}
+
+// work is the requests of several messages for one part.
+type work struct {
+	part
 	notes []ring.Note
 	looks []ring.CheckRequest
 	asks  []int
@@ -138,12 +144,12 @@ type known struct {
 func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	errs := make([]error, len(asks))
 	var all []*work
-	of := map[core.JobID]*work{}
-	at := func(job core.JobID, i int) *work {
-		w := of[job]
+	of := map[part]*work{}
+	at := func(p part, i int) *work {
+		w := of[p]
 		if w == nil {
-			w = &work{job: job}
-			of[job], all = w, append(all, w)
+			w = &work{part: p}
+			of[p], all = w, append(all, w)
 		}
 		if k := len(w.asks); k == 0 || w.asks[k-1] != i {
 			w.asks = append(w.asks, i)
@@ -152,11 +158,11 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	}
 	for i, a := range asks {
 		for _, note := range a.Notes {
-			w := at(note.Job, i)
+			w := at(part{note.Job, note.Event != core.EventUnplanned && note.Event != core.EventDeadLetter}, i)
 			w.notes = append(w.notes, note)
 		}
 		for _, l := range a.Looks {
-			w := at(l.Job, i)
+			w := at(part{job: l.Job}, i)
 			w.looks = append(w.looks, l)
 		}
 	}
@@ -189,17 +195,17 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	return errs
 }
 
-// group collects the work of one job from calls within Options.Pace and does it at once. Thousands
+// group collects the work of one part from calls within Options.Pace and does it at once. Thousands
 // of failures a minute thus cause only a few writes a second.
 type group struct {
 	work
 	done chan struct{}
 }
 
-// together does the work of one job, combined with the work of concurrent calls.
+// together does the work of one part, combined with the work of concurrent calls.
 func (n *Notices) together(ctx context.Context, w *work) error {
 	n.mu.Lock()
-	if g := n.groups[w.job]; g != nil {
+	if g := n.groups[w.part]; g != nil {
 		g.notes, g.looks = append(g.notes, w.notes...), append(g.looks, w.looks...)
 		n.mu.Unlock()
 		select {
@@ -210,17 +216,17 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 		}
 	}
 	g := &group{work: *w, done: make(chan struct{})}
-	n.groups[w.job] = g
+	n.groups[w.part] = g
 	now := time.Now()
 	if len(n.paced) > mostPaced {
-		maps.DeleteFunc(n.paced, func(_ core.JobID, at time.Time) bool { return !now.Before(at) })
+		maps.DeleteFunc(n.paced, func(_ part, at time.Time) bool { return !now.Before(at) })
 	}
-	wait := n.paced[w.job].Sub(now)
-	n.paced[w.job] = now.Add(max(wait, 0) + n.o.Pace)
+	wait := n.paced[w.part].Sub(now)
+	n.paced[w.part] = now.Add(max(wait, 0) + n.o.Pace)
 	n.mu.Unlock()
 	store.Sleep(ctx, wait)
 	n.mu.Lock()
-	delete(n.groups, w.job)
+	delete(n.groups, w.part)
 	n.mu.Unlock()
 	defer close(g.done)
 	k, err := n.read(ctx, &g.work)
@@ -231,7 +237,7 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 	return err
 }
 
-// mostPaced is the number of jobs from which on expired entries of paced are removed.
+// mostPaced is the number of parts from which on expired entries of paced are removed.
 const mostPaced = 10_000
 
 func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
@@ -280,13 +286,9 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 }
 
 // waits returns why a definition cannot be read if the work must wait for it: the read was throttled, only checks are requested,
-// which stay in the index, or a note is less than budget.NoticeFor old. The definition is not gone, so these wait for it. A note
-// of an unplanned job or of a dead letter does not wait, because the unreadable definition can be its cause, unless it comes with
-// one that waits.
+// which stay in the index, or a note that waits is less than budget.NoticeFor old. The definition is not gone, so these wait for it.
 func (n *Notices) waits(w *work, why error) error {
-	recent := func(x ring.Note) bool {
-		return x.Event != core.EventUnplanned && x.Event != core.EventDeadLetter && n.o.Now().Sub(x.When) < budget.NoticeFor
-	}
+	recent := func(x ring.Note) bool { return w.waits && n.o.Now().Sub(x.When) < budget.NoticeFor }
 	if why != nil && (errors.Is(why, core.ErrThrottled) || len(w.notes) == 0 || slices.ContainsFunc(w.notes, recent)) {
 		return why
 	}

@@ -165,12 +165,17 @@ func (s *stage) messages(list []ring.Message) {
 	}
 }
 
-// notes handles a note of the job: "unplanned 7#9 why=no_such_zone when=0s".
+// notes handles a note of the job: "unplanned 7#9 why=no_such_zone when=0s", perhaps together with the message of a run: with=7#1.
 func (s *stage) notes(args string) {
 	words := strings.SplitN(args, " ", 3)
 	n := ring.Note{Job: 7, Event: core.Event(words[0]), Run: s.Run(words[1]), When: time.Now()}
-	s.Set(words[2], &n)
-	s.messages([]ring.Message{ring.Noted([]ring.Note{n}, time.Now())[0].Message})
+	var end struct{ With core.RunID }
+	s.Set(words[2], &n, &end)
+	list := []ring.Message{ring.Noted([]ring.Note{n}, time.Now())[0].Message}
+	if end.With != 0 {
+		list = append(list, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: end.With}})
+	}
+	s.messages(list)
 }
 
 func (s *stage) looks(in string) {
@@ -216,7 +221,8 @@ func TestNotices(t *testing.T) {
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
 		// A notification does not wait if the unreadable definition can be its cause. Counted events are kept until it can be read.
-		"unplanned, unreadable": "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
+		"unplanned, unreadable":  "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
+		"unplanned, with an end": "global notify.to=a; job 7; ends failed; unread damaged; note unplanned 7#9 with=7#1; note dead-letter 7#8 with=7#1",
 		// Counted events of a deleted job go to the last channels of it or its app.
 		"counted, deleted":    "global notify.to=b; app notify.to=a; job 7 notify.to=; close failed:handler x3; delete 7; close failed; minutes 65",
 		"counted, unreadable": "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
