@@ -122,11 +122,7 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 		for i := range results {
 			n.note(st, &results[i], who, now)
 		}
-		next := st.Next()
-		if st.Failing != nil {
-			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
-		}
-		return next
+		return n.next(k, st)
 	})
 	return err
 }

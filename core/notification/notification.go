@@ -285,12 +285,15 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	return k, nil
 }
 
-// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, only checks are requested,
-// which stay in the index, or a note that waits is less than budget.NoticeFor old. The definition is not gone, so these wait for it.
+// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, or a note that waits is less than
+// budget.NoticeFor old. The definition is not gone.
 func (n *Notices) waits(w *work, why error) error {
 	recent := func(x ring.Note) bool { return w.waits && n.o.Now().Sub(x.When) < budget.NoticeFor }
-	if why != nil && (errors.Is(why, core.ErrThrottled) || len(w.notes) == 0 || slices.ContainsFunc(w.notes, recent)) {
+	if why != nil && (errors.Is(why, core.ErrThrottled) || slices.ContainsFunc(w.notes, recent)) {
 		return why
+	}
+	if why != nil {
+		n.o.Log.Warn("notices of a job are made without its settings", "job", w.job, "err", why)
 	}
 	return nil
 }
@@ -339,21 +342,26 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 			st.Failing, st.Failures = nil, 0
 		}
 		st.Due(who.To, who.Quiet, now)
-		next := seen.next
-		if st.Failing != nil {
-			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
-		}
 		before := st.Clone()
 		mine = st.Take(now, n.o.Lease)
 		for i := range mine { // delivery removes them, or sets their next attempt
 			before.Sent(&mine[i], now)
 		}
-		return sooner(next, before.Next())
+		return sooner(seen.next, n.next(k, &before))
 	}
 	if s, err = n.update(ctx, w, k.state, change); err != nil || len(mine) == 0 {
 		return err
 	}
 	return n.deliver(ctx, w, s, k, &who, mine)
+}
+
+// next returns when a job must be checked because of its state. While the job cannot be read, recovery is not checked.
+func (n *Notices) next(k *known, s *State) time.Time {
+	if s.Failing == nil || k.unread {
+		return s.Next()
+	}
+	now := n.o.Now()
+	return sooner(s.Next(), now.Add(n.again(now.Sub(s.Failing.When))))
 }
 
 // longThen is the age of a failure after which recovery is checked once an hour.
@@ -471,5 +479,6 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	return asked, err
 }
 
-// Limits of checks per pass and per message.
+// Limits of checks per pass and per message. A pass takes the oldest checks. A check of a job that cannot be read moves on by
+// unreadAgain, so such jobs delay the checks of the others by at most a pass for each passMost of them.
 const passMost, looksAMessage = 5000, 50

@@ -33,8 +33,9 @@ type rig struct {
 	got  map[string][]core.Message
 	fail func(channel string) error
 	runs uint32
-	// These are the answers to changes of runs, and to reads of a job and of channels.
-	refuse, unread, noChannel error
+	// These are the answers to changes of runs, and to reads of channels and of a job.
+	refuse, noChannel error
+	unread            func(job core.JobID) error
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
 	bad       core.RunID // which cannot be read
@@ -55,7 +56,7 @@ func newRig(t *testing.T, change func(j *core.Job)) *rig {
 // newStore returns a rig without a job.
 func newStore(t *testing.T) *rig {
 	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil },
-		sent: func(string, core.Message) {}}
+		sent: func(string, core.Message) {}, unread: func(core.JobID) error { return nil }}
 	r.s = r.faulty()
 	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
@@ -72,8 +73,8 @@ func (r *rig) faulty() *store.Store {
 		switch {
 		case r.noChannel != nil && c.Get != nil && c.Get[0].Kind == "channel":
 			return []error{r.noChannel}
-		case r.unread != nil && c.Jobs != nil:
-			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread}}
+		case c.Jobs != nil && r.unread(c.Jobs[0]) != nil:
+			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread(c.Jobs[0])}}
 			return []error{nil}
 		case r.refuse != nil && c.PutRun != nil:
 			return hook.Fail(r.refuse, len(c.PutRun))

@@ -85,6 +85,30 @@ func TestLookFails(t *testing.T) {
 	})
 }
 
+// TestUnreadableJobsMoveBack checks that the checks of more unreadable jobs than a pass requests do not hold up the check of
+// another job, and are made once their jobs can be read.
+func TestUnreadableJobsMoveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(j *core.Job) {
+			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Minute}}
+		})
+		r.unread = func(job core.JobID) error {
+			if job == 7 {
+				return nil
+			}
+			return errors.New("damaged")
+		}
+		var looks []ring.CheckRequest
+		for job := range core.JobID(10_000) {
+			looks = append(looks, ring.CheckRequest{At: core.InstantOf(time.Now()), Job: 100 + job})
+		}
+		r.e.Must(r.e.PutLooks(t.Context(), looks))
+		r.putLook(time.Minute)
+		r.minutes(4)
+		r.heard("a", "overdue 1")
+	})
+}
+
 // TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A
 // success a month later is notified.
 func TestFailingEnds(t *testing.T) {

@@ -201,9 +201,11 @@ func (s *stage) refuses(no string) {
 
 // unread makes the job unreadable, or readable without a reason.
 func (s *stage) unread(why string) {
-	if s.r.unread = nil; why != "" {
-		s.r.unread = errors.New(why)
+	var err error
+	if why != "" {
+		err = errors.New(why)
 	}
+	s.r.unread = func(core.JobID) error { return err }
 }
 
 // before plays steps once, after runs were read and before the result is used.
@@ -220,7 +222,7 @@ func TestNotices(t *testing.T) {
 		// A notification waits a day for an unreadable definition, as during a rolling deployment. Then it goes to the last channels.
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
-		// A notification does not wait if the unreadable definition can be its cause. Counted events are kept until it can be read.
+		// A notification does not wait if the unreadable definition can be its cause. Counted events go to the last channels.
 		"unplanned, unreadable":  "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
 		"unplanned, with an end": "global notify.to=a; job 7; ends failed; unread damaged; note unplanned 7#9 with=7#1; note dead-letter 7#8 with=7#1",
 		// Counted events of a deleted job go to the last channels of it or its app.
