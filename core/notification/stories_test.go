@@ -223,11 +223,13 @@ func TestNotices(t *testing.T) {
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
 		// A notification does not wait if the unreadable definition can be its cause. Counted events go to the last channels.
-		"unplanned, unreadable":  "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
-		"unplanned, with an end": "global notify.to=a; job 7; ends failed; unread damaged; note unplanned 7#9 with=7#1; note dead-letter 7#8 with=7#1",
+		"unplanned, unreadable": "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
+		"unplanned, with an end": `global notify.to=a; job 7; ends failed; unread damaged; note unplanned 7#9 with=7#1
+			note dead-letter 7#8 with=7#1`,
 		// Counted events of a deleted job go to the last channels of it or its app.
-		"counted, deleted":    "global notify.to=b; app notify.to=a; job 7 notify.to=; close failed:handler x3; delete 7; close failed; minutes 65",
-		"counted, unreadable": "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
+		"counted, deleted": `global notify.to=b; app notify.to=a; job 7 notify.to=; close failed:handler x3; delete 7; close failed
+			minutes 65`,
+		"counted, unreadable": "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; ends succeeded; minutes 11",
 		"unreadable run":      "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
 		// The first success after a failure is notified once. A job whose last run failed has not recovered, even if the note of
 		// that failure has not arrived.
@@ -256,6 +258,7 @@ func TestNotices(t *testing.T) {
 		// A cause that returns after a day is notified again. A late copy of its note is not.
 		"cause again": `job 7; note unplanned 7#12345 why=no_such_zone; minutes 120; note unplanned 7#12345 why=no_such_zone; minutes 120
 			minutes 1440; note unplanned 7#12345 why=no_such_zone when=0s; minutes 120; note unplanned 7#12345 why=no_such_zone`,
+		"overdue, unreadable":    "job 7 notify.overdue.within=3h; look 2m; unread damaged; minutes 400; unread; minutes 11",
 		"overdue, channel later": "job 7 notify.to= notify.overdue.within=3h; look 2m; minutes 600; app notify.to=a; minutes 62",
 		// A period without success is notified once, with any number of checks, and again after each further period. A success
 		// restarts the period.
