@@ -36,27 +36,27 @@ func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) 
 func TestNothingStays(t *testing.T) {
 	for name, c := range map[string]keeping{
 		"30 days":                  {},
-		"forever":                  {first: core.KeepForever, last: core.KeepForever, stay: 8},
-		"raised":                   {first: 1},
-		"forever, deleted":         {first: core.KeepForever, stay: 8, deleted: true},
-		"forever, without the key": {first: core.KeepForever, last: core.KeepForever, stay: 8, secrets: storetest.NewBox()},
+		"forever":                  {days: core.KeepForever, stay: 8},
+		"raised":                   {days: 1, then: func(f *fakes) { f.Edit(1, func(j *core.Job) { j.Def.Keep.Days, j.Sched.Rev = 30, 101 }) }},
+		"forever, deleted":         {days: core.KeepForever, stay: 8, then: func(f *fakes) { f.Delete(1, time.Now()) }},
+		"forever, without the key": {days: core.KeepForever, stay: 8, secrets: storetest.NewBox()},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { nothingStays(t, c) }) })
 	}
 }
 
-// keeping has the days that a job keeps its runs, at first and at their end, and how many items then stay forever.
+// keeping has the days that a job keeps its runs, and how many items then stay forever.
 type keeping struct {
-	first, last, stay int
-	deleted           bool           // before their end
-	secrets           *secretbox.Box // of the process that ends the runs
+	days, stay int
+	then       func(*fakes)   // happens to the job before the runs end; nil: nothing
+	secrets    *secretbox.Box // of the process that ends the runs
 }
 
 func nothingStays(t *testing.T, c keeping) {
 	f := newFakes(t, dynamo.Options{})
 	f.db.TTL = func() time.Duration { return 0 }
 	ctx, job := t.Context(), oneJob(1)
-	job.Def.Keep.Days, job.Def.Command = c.first, &core.Command{Line: "true", Env: map[string]string{"K": "secret"}, Hidden: []string{"K"}}
+	job.Def.Keep.Days, job.Def.Command = c.days, &core.Command{Line: "true", Env: map[string]string{"K": "secret"}, Hidden: []string{"K"}}
 	job.Normalize()
 	f.create(t, job)
 	s, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names, Secrets: cmp.Or(c.secrets, f.store.Box)})
@@ -86,9 +86,8 @@ func nothingStays(t *testing.T, c keeping) {
 			t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
 		}
 	}
-	f.Edit(1, func(j *core.Job) { j.Def.Keep.Days, j.Sched.Rev = c.last, j.Sched.Rev+1 })
-	if c.deleted {
-		f.Delete(1, time.Now())
+	if c.then != nil {
+		c.then(f)
 	}
 	time.Sleep(24 * time.Hour)
 	ok(t, s.ChangeRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
