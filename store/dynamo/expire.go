@@ -33,8 +33,8 @@ const messageLife = 15 * 24 * time.Hour
 // keepFor is how long a process uses the retention of a job without another read.
 const keepFor = time.Minute
 
-// learn reads the definitions of jobs that were not read within keepFor, together. If the read fails or the job is deleted, what was known
-// applies for another keepFor.
+// learn reads the definitions of jobs that were not read within keepFor, together. If the read fails or the job is deleted, the
+// definition of the last read applies for another keepFor.
 func (s *Store) learn(ctx context.Context, ids []core.JobID) {
 	now := s.o.Now()
 	old := slices.DeleteFunc(slices.Clone(ids), func(job core.JobID) bool { return now.Sub(s.defs.of(job).at) < keepFor })
