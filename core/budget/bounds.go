@@ -57,7 +57,7 @@ const (
 	LookBack = 14 * 24 * time.Hour
 
 	// NoticeFor is how long a notification is retried, and how long it waits for a job or an app that cannot be read.
-	// Beyond: the notification is dropped, and users see that it was dropped. Test: TestNotices.
+	// Beyond: the notification is dropped, and users see that it was dropped, or goes to the job's last channels. Test: TestNotices.
 	NoticeFor = 24 * time.Hour
 	// FailingFor is how long after its failure a job is checked for recovery.
 	// Beyond: the next success of the job causes no notification. Test: TestFailingEnds.

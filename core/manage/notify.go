@@ -38,8 +38,8 @@ type NotifyResult struct {
 	Old    core.Notify // previous settings
 }
 
-// SaveNotify sets the notification settings for events without a job, and for unreadable jobs. If n.To is empty, no
-// notifications are sent. If the settings are already equal, SaveNotify writes nothing. The change record is written
+// SaveNotify sets the notification settings for events without a job, and for unreadable jobs without known channels. If n.To is
+// empty, no notifications are sent. If the settings are already equal, SaveNotify writes nothing. The change record is written
 // after the change. If writing the record fails budget.Tries times, the change has no record.
 func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify) (NotifyResult, error) {
 	if err := actor.Validate(); err != nil {

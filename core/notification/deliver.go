@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +95,8 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 		}
 	}
 	if len(ids) > 0 {
-		found, err := n.s.Runs.Get(ctx, distinct(ids))
+		slices.Sort(ids)
+		found, err := n.s.Runs.Get(ctx, slices.Compact(ids))
 		for i := range mine {
 			run := &mine[i].Last.Run
 			switch got, is := found[*run]; {
@@ -122,23 +124,9 @@ func (n *Notices) deliver(ctx context.Context, w *work, s State, k *known, who *
 		for i := range results {
 			n.note(st, &results[i], who, now)
 		}
-		next := st.Next()
-		if st.Failing != nil {
-			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
-		}
-		return next
+		return n.next(k, st)
 	})
 	return err
-}
-
-func distinct(ids []core.RunID) (list []core.RunID) {
-	seen := map[core.RunID]bool{}
-	for _, id := range ids {
-		if !seen[id] {
-			seen[id], list = true, append(list, id)
-		}
-	}
-	return list
 }
 
 // note records a result in the item. If a notification is given up, the other channels are notified of that.
@@ -154,12 +142,7 @@ func (n *Notices) note(st *State, r *sent, who *core.Notify, now time.Time) {
 	if r.of.Event == core.EventMute {
 		return
 	}
-	var others []string
-	for _, c := range who.To {
-		if c != r.of.Channel {
-			others = append(others, c)
-		}
-	}
+	others := slices.DeleteFunc(slices.Clone(who.To), func(c string) bool { return c == r.of.Channel })
 	if len(others) > 0 {
 		t := st.Fold(&ring.Note{Event: core.EventMute, At: r.of.Last.At, When: now, Why: muteWhy(r.of.Channel, r.err)})
 		if !now.Before(t.Quiet) {
@@ -216,9 +199,9 @@ const tailLines = 20
 
 // message makes the message of a notification.
 func (n *Notices) message(ctx context.Context, s *State, p *Pending, run *core.Run) core.Message {
-	m := core.Message{ID: fmt.Sprintf("%s-%s-%d", idOf(s.Name), p.Event, core.Millis(p.Made)), Event: string(p.Event), Run: p.Last.Run,
-		Instant: p.Last.At, Reason: p.Last.Reason, Text: p.Last.Why, At: p.Last.When, Count: int(min(p.Count, 1<<31-1)), Since: p.First.When,
-		Deployment: n.o.Deployment}
+	id := fmt.Sprintf("%s-%s-%d", strings.ReplaceAll(s.Name, "/", "-"), p.Event, core.Millis(p.Made))
+	m := core.Message{ID: id, Event: string(p.Event), Run: p.Last.Run, Instant: p.Last.At, Reason: p.Last.Reason, Text: p.Last.Why,
+		At: p.Last.When, Count: int(min(p.Count, 1<<31-1)), Since: p.First.When, Deployment: n.o.Deployment}
 	if s.Of != nil {
 		m.App, m.Job, m.Title, m.Zone = s.Of.App, s.Of.Name, s.Of.Title, s.Of.Zone
 	}
@@ -253,17 +236,6 @@ func (n *Notices) message(ctx context.Context, s *State, p *Pending, run *core.R
 		m.Link = strings.ReplaceAll(n.o.Link, RunInLink, m.Run.String())
 	}
 	return m
-}
-
-// idOf returns a name in the characters of an ID.
-func idOf(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		if c == '/' {
-			b[i] = '-'
-		}
-	}
-	return string(b)
 }
 
 // fares stores the health of a channel, which users see. It is written on a change, otherwise at most once a

@@ -37,16 +37,22 @@ func (j *seen) into(s *State) {
 	s.Checked, s.Success, s.Slow = max(s.Checked, j.checked), max(s.Success, j.success), max(s.Slow, j.slow)
 }
 
-// untoldAgain is the time between two checks whether an overdue job has a channel.
-const untoldAgain = time.Hour
+// untoldAgain is the time between two checks whether an overdue job has a channel, and unreadAgain whether a job can be read again.
+const untoldAgain, unreadAgain = time.Hour, 10 * time.Minute
 
 // judge checks the conditions that cause no notes: the job recovered, is overdue, or has a slow run.
 func (n *Notices) judge(ctx context.Context, w *work, k *known, who *core.Notify) (j seen, err error) {
 	job, st := k.job, k.state
-	if job == nil || len(w.looks) == 0 {
+	now := n.o.Now()
+	switch {
+	case len(w.looks) == 0:
+		return j, nil
+	case k.unread:
+		j.next = now.Add(unreadAgain)
+		return j, nil
+	case job == nil:
 		return j, nil
 	}
-	now := n.o.Now()
 	if st.Failing != nil {
 		if err := n.recovered(ctx, job, &st, who, &j); err != nil {
 			return j, err

@@ -88,8 +88,8 @@ type Notices struct {
 	o      Options
 	mu     sync.Mutex
 	lanes  map[string]*lane
-	groups map[core.JobID]*group
-	paced  map[core.JobID]time.Time
+	groups map[part]*group
+	paced  map[part]time.Time
 }
 
 // New returns Notices.
@@ -102,13 +102,19 @@ func New(s *store.Store, to Sender, o Options) *Notices {
 	o.PlaceWait, o.SendFor, o.Lease = cmp.Or(o.PlaceWait, 15*time.Second), cmp.Or(o.SendFor, 20*time.Second), cmp.Or(o.Lease, 45*time.Second)
 	o.Again = cmp.Or(o.Again, time.Minute)
 	o.Rest, o.Pace = cmp.Or(o.Rest, 30*time.Second), cmp.Or(o.Pace, 250*time.Millisecond)
-	return &Notices{s: s, to: to, o: o, lanes: map[string]*lane{}, groups: map[core.JobID]*group{},
-		paced: map[core.JobID]time.Time{}}
+	return &Notices{s: s, to: to, o: o, lanes: map[string]*lane{}, groups: map[part]*group{}, paced: map[part]time.Time{}}
 }
 
-// work is the requests of several messages for one job.
-type work struct {
+// part is the work of a job that waits for a definition that cannot be read, or the rest: checks, and notes of an unplanned job or of a
+// dead letter, because the unreadable definition can be their cause.
+type part struct {
 	job   core.JobID
+	waits bool
+}
+
+// work is the requests of several messages for one part.
+type work struct {
+	part
 	notes []ring.Note
 	looks []ring.CheckRequest
 	asks  []int
@@ -123,7 +129,7 @@ func (w *work) holds(at core.Instant) bool {
 // known is the data that was read for a job.
 type known struct {
 	job      *core.Job // nil: it is deleted, or cannot be read
-	gone     bool      // the job is deleted
+	unread   bool      // the job or its app cannot be read
 	app      core.App
 	global   core.Global
 	state    State
@@ -138,12 +144,12 @@ type known struct {
 func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	errs := make([]error, len(asks))
 	var all []*work
-	of := map[core.JobID]*work{}
-	at := func(job core.JobID, i int) *work {
-		w := of[job]
+	of := map[part]*work{}
+	at := func(p part, i int) *work {
+		w := of[p]
 		if w == nil {
-			w = &work{job: job}
-			of[job], all = w, append(all, w)
+			w = &work{part: p}
+			of[p], all = w, append(all, w)
 		}
 		if k := len(w.asks); k == 0 || w.asks[k-1] != i {
 			w.asks = append(w.asks, i)
@@ -152,11 +158,11 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	}
 	for i, a := range asks {
 		for _, note := range a.Notes {
-			w := at(note.Job, i)
+			w := at(part{note.Job, note.Event != core.EventUnplanned && note.Event != core.EventDeadLetter}, i)
 			w.notes = append(w.notes, note)
 		}
 		for _, l := range a.Looks {
-			w := at(l.Job, i)
+			w := at(part{job: l.Job}, i)
 			w.looks = append(w.looks, l)
 		}
 	}
@@ -189,17 +195,17 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	return errs
 }
 
-// group collects the work of one job from calls within Options.Pace and does it at once. Thousands
+// group collects the work of one part from calls within Options.Pace and does it at once. Thousands
 // of failures a minute thus cause only a few writes a second.
 type group struct {
 	work
 	done chan struct{}
 }
 
-// together does the work of one job, combined with the work of concurrent calls.
+// together does the work of one part, combined with the work of concurrent calls.
 func (n *Notices) together(ctx context.Context, w *work) error {
 	n.mu.Lock()
-	if g := n.groups[w.job]; g != nil {
+	if g := n.groups[w.part]; g != nil {
 		g.notes, g.looks = append(g.notes, w.notes...), append(g.looks, w.looks...)
 		n.mu.Unlock()
 		select {
@@ -210,17 +216,17 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 		}
 	}
 	g := &group{work: *w, done: make(chan struct{})}
-	n.groups[w.job] = g
+	n.groups[w.part] = g
 	now := time.Now()
 	if len(n.paced) > mostPaced {
-		maps.DeleteFunc(n.paced, func(_ core.JobID, at time.Time) bool { return !now.Before(at) })
+		maps.DeleteFunc(n.paced, func(_ part, at time.Time) bool { return !now.Before(at) })
 	}
-	wait := n.paced[w.job].Sub(now)
-	n.paced[w.job] = now.Add(max(wait, 0) + n.o.Pace)
+	wait := n.paced[w.part].Sub(now)
+	n.paced[w.part] = now.Add(max(wait, 0) + n.o.Pace)
 	n.mu.Unlock()
 	store.Sleep(ctx, wait)
 	n.mu.Lock()
-	delete(n.groups, w.job)
+	delete(n.groups, w.part)
 	n.mu.Unlock()
 	defer close(g.done)
 	k, err := n.read(ctx, &g.work)
@@ -231,18 +237,18 @@ func (n *Notices) together(ctx context.Context, w *work) error {
 	return err
 }
 
-// mostPaced is the number of jobs from which on expired entries of paced are removed.
+// mostPaced is the number of parts from which on expired entries of paced are removed.
 const mostPaced = 10_000
 
 func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	k = &known{}
 	if w.job != 0 {
 		found, err := n.s.Jobs.Get(ctx, store.Whole, []core.JobID{w.job})
-		job, is := found[w.job]
+		job := found[w.job]
 		if err = cmp.Or(err, n.waits(w, job.Usable())); err != nil {
 			return nil, fmt.Errorf("read job for notices: %w", err)
 		}
-		if k.gone = !is; job.Usable() == nil {
+		if k.unread = job.Usable() != nil; !k.unread {
 			k.job = job.Is
 		}
 	}
@@ -253,7 +259,7 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 		if err = cmp.Or(err, n.waits(w, app.Usable())); err != nil {
 			return nil, fmt.Errorf("read app for notices: %w", err)
 		}
-		if app.Usable() == nil {
+		if k.unread = app.Usable() != nil; !k.unread {
 			k.app = app.Is
 		}
 	}
@@ -279,26 +285,30 @@ func (n *Notices) read(ctx context.Context, w *work) (k *known, err error) {
 	return k, nil
 }
 
-// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, only checks are requested,
-// which stay in the index, or a note is less than budget.NoticeFor old. The definition is not gone, so these wait for it. A note
-// of an unplanned job or of a dead letter does not wait, because the unreadable definition can be its cause, unless it comes with
-// one that waits.
+// waits returns why a definition cannot be read if the work must wait for it: the read was throttled, or a note that waits is less than
+// budget.NoticeFor old. The definition is not gone.
 func (n *Notices) waits(w *work, why error) error {
-	recent := func(x ring.Note) bool {
-		return x.Event != core.EventUnplanned && x.Event != core.EventDeadLetter && n.o.Now().Sub(x.When) < budget.NoticeFor
-	}
-	if why != nil && (errors.Is(why, core.ErrThrottled) || len(w.notes) == 0 || slices.ContainsFunc(w.notes, recent)) {
+	recent := func(x ring.Note) bool { return w.waits && n.o.Now().Sub(x.When) < budget.NoticeFor }
+	if why != nil && (errors.Is(why, core.ErrThrottled) || slices.ContainsFunc(w.notes, recent)) {
 		return why
+	}
+	if why != nil {
+		n.o.Log.Warn("notices of a job are made without its settings", "job", w.job, "err", why)
 	}
 	return nil
 }
 
-// notify returns the notification settings of the job.
+// notify returns the notification settings of the job. If it is deleted, or it or its app cannot be read, its last channels apply.
 func (k *known) notify() core.Notify {
-	if k.job == nil {
-		return core.EventRule(nil, nil, &k.global)
+	who := core.EventRule(k.job, &k.app, &k.global)
+	if k.job == nil || k.unread {
+		var last core.Notify
+		if k.state.Of != nil {
+			last.To = k.state.Of.To
+		}
+		who.To = last.Over(who).Over(k.global.Notify).To
 	}
-	return core.EventRule(k.job, &k.app, &k.global)
+	return who
 }
 
 // tries limits the retries of a write that another writer preceded.
@@ -317,7 +327,7 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 	change := func(st *State) time.Time {
 		now := n.o.Now()
 		if job != nil {
-			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone}
+			st.Of = &Subject{job.Def.App, job.Def.Name, job.Def.Title, job.Sched.Schedule.Timezone, who.To}
 		}
 		for _, note := range slices.Concat(w.notes, seen.notes) {
 			if failure(note.Event) && who.Includes(core.EventRecovered) {
@@ -328,25 +338,30 @@ func (n *Notices) job(ctx context.Context, w *work, k *known) error {
 			}
 		}
 		seen.into(st)
-		if f := st.Failing; f != nil && (k.gone || now.Sub(f.When) >= budget.FailingFor) {
+		if f := st.Failing; f != nil && (job == nil && !k.unread || now.Sub(f.When) >= budget.FailingFor) {
 			st.Failing, st.Failures = nil, 0
 		}
 		st.Due(who.To, who.Quiet, now)
-		next := seen.next
-		if st.Failing != nil {
-			next = sooner(next, now.Add(n.again(now.Sub(st.Failing.When))))
-		}
 		before := st.Clone()
 		mine = st.Take(now, n.o.Lease)
 		for i := range mine { // delivery removes them, or sets their next attempt
 			before.Sent(&mine[i], now)
 		}
-		return sooner(next, before.Next())
+		return sooner(seen.next, n.next(k, &before))
 	}
 	if s, err = n.update(ctx, w, k.state, change); err != nil || len(mine) == 0 {
 		return err
 	}
 	return n.deliver(ctx, w, s, k, &who, mine)
+}
+
+// next returns when a job must be checked because of its state. While the job cannot be read, recovery is not checked.
+func (n *Notices) next(k *known, s *State) time.Time {
+	if s.Failing == nil || k.unread {
+		return s.Next()
+	}
+	now := n.o.Now()
+	return sooner(s.Next(), now.Add(n.again(now.Sub(s.Failing.When))))
 }
 
 // longThen is the age of a failure after which recovery is checked once an hour.
@@ -464,5 +479,6 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	return asked, err
 }
 
-// Limits of checks per pass and per message.
+// Limits of checks per pass and per message. A pass takes the oldest checks. A check of a job that cannot be read moves on by
+// unreadAgain, so such jobs delay the checks of the others by at most a pass for each passMost of them.
 const passMost, looksAMessage = 5000, 50

@@ -31,31 +31,30 @@ type rig struct {
 	n    *notification.Notices
 	mu   sync.Mutex
 	got  map[string][]core.Message
-	fail func(channel string) error
+	fail func(channel string) error // may be called at the same time
 	runs uint32
-	// These are the answers to changes of runs, and to reads of a job and of channels.
-	refuse, unread, noChannel error
+	// These are the answers to changes of runs, and to reads of channels and of a job.
+	refuse, noChannel error
+	unread            func(job core.JobID) error
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
 	bad       core.RunID // which cannot be read
 	sent      func(channel string, m core.Message)
 }
 
-func newRig(t *testing.T, change func(j *core.Job)) *rig {
+// newRig returns a rig whose job notifies channel a, unless n names others.
+func newRig(t *testing.T, n core.Notify) *rig {
 	r := newStore(t)
-	j := core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: core.Notify{To: []string{"a"}}},
-		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
-	if change != nil {
-		change(&j)
-	}
-	r.e.Job(j)
+	n = n.Over(core.Notify{To: []string{"a"}})
+	r.e.Job(core.Job{Def: core.Def{ID: 7, App: "shop", Name: "nightly", Handler: "h", Notify: n},
+		Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}})
 	return r
 }
 
 // newStore returns a rig without a job.
 func newStore(t *testing.T) *rig {
 	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil },
-		sent: func(string, core.Message) {}}
+		sent: func(string, core.Message) {}, unread: func(core.JobID) error { return nil }}
 	r.s = r.faulty()
 	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
@@ -72,8 +71,8 @@ func (r *rig) faulty() *store.Store {
 		switch {
 		case r.noChannel != nil && c.Get != nil && c.Get[0].Kind == "channel":
 			return []error{r.noChannel}
-		case r.unread != nil && c.Jobs != nil:
-			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread}}
+		case c.Jobs != nil && r.unread(c.Jobs[0]) != nil:
+			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread(c.Jobs[0])}}
 			return []error{nil}
 		case r.refuse != nil && c.PutRun != nil:
 			return hook.Fail(r.refuse, len(c.PutRun))
@@ -92,16 +91,6 @@ func (r *rig) faulty() *store.Store {
 
 // run returns the run of a message.
 func (r *rig) run(m ring.Message) core.Run { return r.e.Run(m.PostRun.Run) }
-
-// oneByOne returns f for channels that are sent to at the same time: f may count.
-func oneByOne(f func(channel string) error) func(string) error {
-	var mu sync.Mutex
-	return func(channel string) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return f(channel)
-	}
-}
 
 // Send implements notification.Sender.
 func (r *rig) Send(ctx context.Context, ch core.Channel, m core.Message) error {
@@ -206,22 +195,21 @@ func TestCheckLink(t *testing.T) {
 // TestHung checks that a hanging channel delays no other and uses only its places; the rest is retried later.
 func TestHung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
+		r := newRig(t, core.Notify{})
 		for id := core.JobID(100); id < 300; id++ {
 			j := core.Job{Def: core.Def{ID: id, App: "shop", Name: "job-" + id.String(), Handler: "h"},
 				Sched: core.Sched{State: core.Started, Rev: 1, RevAt: time.Now()}}
 			if j.Def.Notify.To = []string{"a"}; id >= 200 {
 				j.Def.Notify.To = []string{"b"}
 			}
-			j.Normalize()
-			r.e.Must(r.e.Jobs.Put(t.Context(), []store.JobPut{{Create: &j}})...)
+			r.e.Job(j)
 		}
-		r.fail = oneByOne(func(channel string) error {
+		r.fail = func(channel string) error {
 			if channel == "a" {
 				return context.DeadlineExceeded
 			}
 			return nil
-		})
+		}
 		var all sync.WaitGroup
 		note := func(id core.JobID) ring.Message {
 			return ring.Noted([]ring.Note{{Job: id, Event: core.EventDeadLetter, Run: core.NumberedRun(id, 1), When: time.Now()}},
@@ -237,9 +225,7 @@ func TestHung(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(r.got["b"]) != 100 {
-			t.Fatalf("beside one that hangs %d of 100 arrived within a second", len(r.got["b"]))
-		}
+		check.Equal(t, len(r.got["b"]), 100, "arrived within a second beside one that hangs")
 		all.Wait()
 		if took := time.Since(began); took > time.Minute {
 			t.Fatalf("the messages of one that hangs were held for %s", took)
@@ -251,7 +237,7 @@ func TestHung(t *testing.T) {
 // their count.
 func TestThousands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) { j.Def.Notify.Quiet = 5 * time.Minute })
+		r := newRig(t, core.Notify{Quiet: 5 * time.Minute})
 		r.n = notification.New(r.s, r, notification.Options{})
 		for range 200 {
 			var list []ring.Note
@@ -274,9 +260,7 @@ func TestThousands(t *testing.T) {
 func TestSlow(t *testing.T) {
 	check.Long(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Slow: 45 * time.Minute, Quiet: time.Minute}
-		})
+		r := newRig(t, core.Notify{Slow: 45 * time.Minute, Quiet: time.Minute})
 		runs := func(from, n uint32, state core.State) {
 			var list []core.Run
 			for i := range n {
@@ -315,7 +299,7 @@ func TestSlow(t *testing.T) {
 // TestPace checks that many calls for one job within a short time cause few writes of its item.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
+		r := newRig(t, core.Notify{})
 		r.n = notification.New(r.s, r, notification.Options{Pace: 250 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
 		r.handle(r.ends(core.Failed, core.ReasonHandler))
 		before := r.state().V

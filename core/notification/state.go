@@ -56,10 +56,11 @@ func PutState(ctx context.Context, s *store.Store, v State) error {
 // A Subject describes a job in notifications. A Subject is stored in the State, because the job can be deleted before its
 // notifications are sent.
 type Subject struct {
-	App   string `json:"app"`
-	Name  string `json:"name"`
-	Title string `json:"title,omitempty"`
-	Zone  string `json:"zone,omitempty"`
+	App   string   `json:"app"`
+	Name  string   `json:"name"`
+	Title string   `json:"title,omitempty"`
+	Zone  string   `json:"zone,omitempty"`
+	To    []string `json:"to,omitempty"` // the channels of the job, or of its app
 }
 
 // JobName returns the State.Name of a job. JobID 0 is for events without a job.
@@ -200,9 +201,7 @@ func (s *State) tell(t *Told, to []string, quiet time.Duration, now time.Time) {
 		}
 	}
 	t.Sent, t.Quiet, t.Since = now.UTC(), now.Add(quiet).UTC(), t.First.When
-	if t.Last.When.After(t.Through) {
-		t.Through = t.Last.When
-	}
+	t.Through = later(t.Last.When, t.Through)
 	t.Count, t.First, t.Last = 0, nil, nil
 }
 
@@ -286,18 +285,13 @@ func (s *State) Failed(p *Pending, why string, forGood, tried, busy bool, after 
 
 // Next returns the time of the next check; zero: no check is needed.
 func (s *State) Next() (at time.Time) {
-	sooner := func(t time.Time) {
-		if at.IsZero() || t.Before(at) {
-			at = t
-		}
-	}
 	for i := range s.Told {
 		if s.Told[i].Count > 0 {
-			sooner(s.Told[i].Quiet)
+			at = sooner(at, s.Told[i].Quiet)
 		}
 	}
 	for i := range s.Pending {
-		sooner(s.Pending[i].Next)
+		at = sooner(at, s.Pending[i].Next)
 	}
 	return at
 }
@@ -316,15 +310,13 @@ func (s *State) Keep() (until time.Time) {
 		return until
 	}
 	for i := range s.Told {
-		if t := &s.Told[i]; t.Count > 0 {
+		t := &s.Told[i]
+		if t.Count > 0 {
 			return time.Time{}
-		} else if t.Quiet.After(until) {
-			until = t.Quiet
 		}
-		for _, g := range s.Told[i].GivenUp {
-			if g.When.After(until) {
-				until = g.When
-			}
+		until = later(until, t.Quiet)
+		for _, g := range t.GivenUp {
+			until = later(until, g.When)
 		}
 	}
 	return until.Add(keepFor)

@@ -46,9 +46,7 @@ func (r *rig) indexed(within time.Duration) []ring.CheckRequest {
 // index.
 func TestLookAheadOfTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
-		})
+		r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Hour}})
 		r.putLook(2 * time.Minute)
 		r.minutes(3)
 		at := r.state().Look
@@ -66,21 +64,39 @@ func TestLookAheadOfTheClock(t *testing.T) {
 // once it works. A failing note is redelivered.
 func TestLookFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Overdue: core.Overdue{Within: time.Hour}}
-		})
+		r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Hour}})
 		r.noChannel = errors.New("written by a newer version")
 		r.putLook(0)
 		r.minutes(90)
 		check.Equal(t, r.e.Messages(ring.KindPostRun), 0, "messages on the lane")
-		if got := r.indexed(0); len(got) != 1 {
-			t.Fatalf("the index has %v, want the look that failed", got)
-		}
+		check.Equal(t, len(r.indexed(0)), 1, "checks in the index, which has the one that failed")
 		if err := r.messages(r.n, r.ends(core.Failed, core.ReasonHandler))[0]; err == nil {
 			t.Fatal("a note that was not counted may be acked")
 		}
 		r.noChannel = nil
 		r.minutes(2)
+		r.heard("a", "overdue 1")
+	})
+}
+
+// TestUnreadableJobsMoveBack checks that the checks of more unreadable jobs than a pass requests do not hold up the check of
+// another job.
+func TestUnreadableJobsMoveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Minute}})
+		r.unread = func(job core.JobID) error {
+			if job == 7 {
+				return nil
+			}
+			return errors.New("damaged")
+		}
+		var looks []ring.CheckRequest
+		for job := range core.JobID(10_000) {
+			looks = append(looks, ring.CheckRequest{At: core.InstantOf(time.Now()), Job: 100 + job})
+		}
+		r.e.Must(r.e.PutLooks(t.Context(), looks))
+		r.putLook(time.Minute)
+		r.minutes(4)
 		r.heard("a", "overdue 1")
 	})
 }
@@ -113,7 +129,7 @@ func TestFailingEnds(t *testing.T) {
 		}, 0, []string{"failed 1", "recovered 1"}},
 	} {
 		fixture.Bubble(t, name, func(t *testing.T) {
-			r := newRig(t, nil)
+			r := newRig(t, core.Notify{})
 			r.handle(r.ends(core.Failed, core.ReasonHandler))
 			c.then(r)
 			r.minutes(c.days * day)
@@ -132,9 +148,7 @@ func TestFailingEnds(t *testing.T) {
 // TestRun checks the status of a run's notification at each stage, also for more runs than an item remembers.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed}}
-		})
+		r := newRig(t, core.Notify{To: []string{"a", "b"}, Quiet: 10 * time.Minute, On: []core.Event{core.EventFailed}})
 		stands := func(of ring.Message, want string) notification.OfRun {
 			t.Helper()
 			run, st := r.run(of), r.state()
@@ -147,12 +161,12 @@ func TestRun(t *testing.T) {
 			}
 			return n
 		}
-		r.fail = oneByOne(func(channel string) error {
+		r.fail = func(channel string) error {
 			if channel == "b" {
 				return &core.Undelivered{Reason: "answered 500"}
 			}
 			return nil
-		})
+		}
 		first, well := r.ends(core.Failed, core.ReasonHandler), r.ends(core.Succeeded)
 		stands(first, "owed")
 		made := time.Now()
@@ -191,7 +205,7 @@ func TestRun(t *testing.T) {
 				t.Fatalf("it stands as %+v", n)
 			}
 		}
-		r.fail = oneByOne(func(string) error { return nil })
+		r.fail = func(string) error { return nil }
 		last := r.ends(core.Failed, core.ReasonHandler)
 		r.handle(last)
 		if n := stands(last, "told"); len(n.Waiting)+len(n.GivenUp) != 0 || n.At.IsZero() {
@@ -205,29 +219,21 @@ func TestRun(t *testing.T) {
 
 // TestGivenUpIsKept checks that a given-up notification is kept for a day.
 func TestGivenUpIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
-		})
-		r.fail = oneByOne(func(string) error { return &core.Undelivered{Reason: "answered 500"} })
-		r.handle(r.ends(core.Failed, core.ReasonHandler))
-		r.minutes(26 * 60)
-		st := r.state()
-		if len(st.Pending) > 0 || len(st.Told[0].GivenUp) != 1 {
-			t.Fatalf("it stands as %+v", st)
-		}
-		if until, want := st.Keep(), st.Told[0].GivenUp[0].When.Add(24*time.Hour); !until.Equal(want) {
-			t.Fatalf("it is kept until %s, want %s", until, want)
-		}
-	})
+	var st notification.State
+	now := time.Now()
+	st.Fold(&ring.Note{Job: 7, Event: core.EventFailed, When: now})
+	st.Due([]string{"a"}, time.Minute, now)
+	mine, later := st.Take(now, time.Minute), now.Add(26*time.Hour).UTC()
+	if !st.Failed(&mine[0], "answered 500", false, true, false, 0, later) || len(st.Pending) > 0 || len(st.Told[0].GivenUp) != 1 {
+		t.Fatalf("it stands as %+v", st)
+	}
+	check.Equal(t, st.Keep(), later.Add(24*time.Hour), "it is kept until")
 }
 
 // TestAddedWhileSent checks that occurrences added during a send are not part of it, in any order.
 func TestAddedWhileSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(j *core.Job) {
-			j.Def.Notify = core.Notify{To: []string{"a"}, Quiet: time.Minute, On: []core.Event{core.EventFailed}}
-		})
+		r := newRig(t, core.Notify{Quiet: time.Minute, On: []core.Event{core.EventFailed}})
 		first := r.ends(core.Failed, core.ReasonHandler)
 		time.Sleep(time.Second)
 		var more []ring.Message
@@ -281,7 +287,7 @@ func TestStateOfTheReleaseBefore(t *testing.T) {
 // TestLease checks that no other process sends a leased notification.
 func TestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil)
+		r := newRig(t, core.Notify{})
 		var asked atomic.Int64
 		r.fail = func(string) error {
 			asked.Add(1)

@@ -165,12 +165,17 @@ func (s *stage) messages(list []ring.Message) {
 	}
 }
 
-// notes handles a note of the job: "unplanned 7#9 why=no_such_zone when=0s".
+// notes handles a note of the job: "unplanned 7#9 why=no_such_zone when=0s", perhaps together with the message of a run: with=7#1.
 func (s *stage) notes(args string) {
 	words := strings.SplitN(args, " ", 3)
 	n := ring.Note{Job: 7, Event: core.Event(words[0]), Run: s.Run(words[1]), When: time.Now()}
-	s.Set(words[2], &n)
-	s.messages([]ring.Message{ring.Noted([]ring.Note{n}, time.Now())[0].Message})
+	var end struct{ With core.RunID }
+	s.Set(words[2], &n, &end)
+	list := []ring.Message{ring.Noted([]ring.Note{n}, time.Now())[0].Message}
+	if end.With != 0 {
+		list = append(list, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(time.Now()), PostRun: &ring.PostRun{Run: end.With}})
+	}
+	s.messages(list)
 }
 
 func (s *stage) looks(in string) {
@@ -196,9 +201,11 @@ func (s *stage) refuses(no string) {
 
 // unread makes the job unreadable, or readable without a reason.
 func (s *stage) unread(why string) {
-	if s.r.unread = nil; why != "" {
-		s.r.unread = errors.New(why)
+	var err error
+	if why != "" {
+		err = errors.New(why)
 	}
+	s.r.unread = func(core.JobID) error { return err }
 }
 
 // before plays steps once, after runs were read and before the result is used.
@@ -212,13 +219,18 @@ func TestNotices(t *testing.T) {
 		"quiet": `job 7 notify.to=a,b notify.quiet=10m notify.on=failed,lost; ends failed:handler; handle 7#1 7#1; handle 7#1
 			close timed-out:timeout x5; ends lost:gone; ends skipped:overlap; ends killed:person; handle 7#7 7#8 7#9; minutes 8; minutes 3
 			minutes 60; close failed:handler`,
-		// A notification waits a day for an unreadable definition, as during a rolling deployment, and is then given up.
+		// A notification waits a day for an unreadable definition, as during a rolling deployment. Then it goes to the last channels.
 		"unreadable job": fmt.Sprint("job 7; ends failed; unread newer; handle 7#1; unread; handle 7#1; ends failed; unread damaged; +",
 			budget.NoticeFor-2*time.Second, "; handle 7#2; +1s; handle 7#2; ends failed; +48h; handle 7#3"),
-		// A notification does not wait if the unreadable definition can be its cause. Counted events are kept until it can be read.
+		// A notification does not wait if the unreadable definition can be its cause. Counted events go to the last channels.
 		"unplanned, unreadable": "global notify.to=a; job 7; unread damaged; note unplanned 7#9 why=damaged; note dead-letter 7#8 why=damaged",
-		"counted, unreadable":   "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; minutes 5",
-		"unreadable run":        "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
+		"unplanned, with an end": `global notify.to=a; job 7; ends failed; unread damaged; note unplanned 7#9 with=7#1
+			note dead-letter 7#8 with=7#1`,
+		// Counted events of a deleted job go to the last channels of it or its app.
+		"counted, deleted": `global notify.to=b; app notify.to=a; job 7 notify.to=; close failed:handler x3; delete 7; close failed
+			minutes 65`,
+		"counted, unreadable": "job 7; close failed:handler x3; minutes 50; unread damaged; minutes 20; unread; ends succeeded; minutes 11",
+		"unreadable run":      "job 7; ends failed x2; damage 7#1; handle 7#1 7#2",
 		// The first success after a failure is notified once. A job whose last run failed has not recovered, even if the note of
 		// that failure has not arrived.
 		"recovered": fails + `; minutes 30; ends succeeded; ends failed:handler; minutes 5; handle 7#3; minutes 5; ends succeeded x2
@@ -246,6 +258,7 @@ func TestNotices(t *testing.T) {
 		// A cause that returns after a day is notified again. A late copy of its note is not.
 		"cause again": `job 7; note unplanned 7#12345 why=no_such_zone; minutes 120; note unplanned 7#12345 why=no_such_zone; minutes 120
 			minutes 1440; note unplanned 7#12345 why=no_such_zone when=0s; minutes 120; note unplanned 7#12345 why=no_such_zone`,
+		"overdue, unreadable":    "job 7 notify.overdue.within=3h; look 2m; unread damaged; minutes 400; unread; minutes 11",
 		"overdue, channel later": "job 7 notify.to= notify.overdue.within=3h; look 2m; minutes 600; app notify.to=a; minutes 62",
 		// A period without success is notified once, with any number of checks, and again after each further period. A success
 		// restarts the period.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -122,9 +123,7 @@ func TestAgeIsNeverOlderThanSQS(t *testing.T) {
 		f.enqueueAt(core.InstantOf(time.Now()), 1)
 		o, err := f.store.Oldest(t.Context())
 		ok(t, err)
-		if age := time.Since(o.Due); age != 14*24*time.Hour {
-			t.Fatalf("a message may be as old as %s", age)
-		}
+		check.Equal(t, time.Since(o.Due), 14*24*time.Hour, "the age that a message may have")
 	})
 }
 
@@ -138,9 +137,7 @@ func TestAgeReadsNoSlotsThatAreOver(t *testing.T) {
 			f.db.Units()
 			o, err := f.store.Oldest(t.Context())
 			ok(t, err)
-			if len(o.Back) != want {
-				t.Fatalf("%d slots are behind, want %d", len(o.Back), want)
-			}
+			check.Equal(t, len(o.Back), want, "slots that are behind")
 			return f.db.Units().Read
 		}
 		before := read(0)

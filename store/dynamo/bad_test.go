@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
@@ -168,10 +169,13 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 		records[i].Writes = []store.Write{{Record: store.Record{Key: store.Key{Kind: "k", Name: fmt.Sprint(i)}, V: 1}, Was: store.Any}}
 		changes[i].Changes = []core.Change{{ID: int64(i + 1), At: base, App: "orders"}} // of no job: one record each
 	}
+	plain := func(do func(context.Context, *dynamo.Store) []error) func(*testing.T, *dynamo.Store) func() []error {
+		return func(t *testing.T, s *dynamo.Store) func() []error {
+			return func() []error { return do(t.Context(), s) }
+		}
+	}
 	for name, call := range map[string]func(*testing.T, *dynamo.Store) func() []error{
-		"SendMessageBatch": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Enqueue(t.Context(), out) }
-		},
+		"SendMessageBatch": plain(func(ctx context.Context, s *dynamo.Store) []error { return s.Enqueue(ctx, out) }),
 		"DeleteMessageBatch": func(t *testing.T, s *dynamo.Store) func() []error {
 			got := received(t, s)
 			return func() []error { return s.Queue.Ack(t.Context(), got) }
@@ -180,18 +184,10 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 			got := received(t, s)
 			return func() []error { return s.Queue.Release(t.Context(), got, time.Now().Add(time.Minute)) }
 		},
-		"BatchExecuteStatement": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.CreateRuns(t.Context(), runs) }
-		},
-		"BatchWriteItem": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Enter(t.Context(), entries) }
-		},
-		"BatchWriteItem of records": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Records.Write(t.Context(), records...) }
-		},
-		"BatchWriteItem of change records": func(t *testing.T, s *dynamo.Store) func() []error {
-			return func() []error { return s.Records.Write(t.Context(), changes...) }
-		},
+		"BatchExecuteStatement":            plain(func(ctx context.Context, s *dynamo.Store) []error { return s.CreateRuns(ctx, runs) }),
+		"BatchWriteItem":                   plain(func(ctx context.Context, s *dynamo.Store) []error { return s.Enter(ctx, entries) }),
+		"BatchWriteItem of records":        plain(func(ctx context.Context, s *dynamo.Store) []error { return s.Records.Write(ctx, records...) }),
+		"BatchWriteItem of change records": plain(func(ctx context.Context, s *dynamo.Store) []error { return s.Records.Write(ctx, changes...) }),
 		"BatchGetItem": func(t *testing.T, s *dynamo.Store) func() []error {
 			return func() []error {
 				got, err := s.Runs.Get(t.Context(), ids)
@@ -206,35 +202,33 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 	} {
 		for _, times := range []int{1, 4, 1000} {
 			op, _, _ := strings.Cut(name, " ")
-			t.Run(fmt.Sprintf("%s refuses three of ten %d times", name, times), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					f := newFakes(t, dynamo.Options{Visibility: time.Hour})
-					do := call(t, f.store)
-					var sizes []int
-					fault := func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
-						if c.Op != op {
-							return fakeaws.Fault{}
-						}
-						sizes = append(sizes, c.N)
-						if len(sizes) > times {
-							return fakeaws.Fault{}
-						}
-						return fakeaws.Fault{Part: func(i int) bool { return c.N < n || i%3 == 1 }}
+			fixture.Bubble(t, fmt.Sprintf("%s refuses three of ten %d times", name, times), func(t *testing.T) {
+				f := newFakes(t, dynamo.Options{Visibility: time.Hour})
+				do := call(t, f.store)
+				var sizes []int
+				fault := func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+					if c.Op != op {
+						return fakeaws.Fault{}
 					}
-					f.db.Faults, f.sqs.Faults = fault, fault
-					began := time.Now()
-					for i, err := range do() {
-						if (err != nil) != (times == 1000 && i%3 == 1) {
-							t.Errorf("%d of %d: %v", i, n, err)
-						}
+					sizes = append(sizes, c.N)
+					if len(sizes) > times {
+						return fakeaws.Fault{}
 					}
-					if again := sizes[1:]; len(again) < min(times, 4) || len(again) > 8 || slices.ContainsFunc(again, func(k int) bool { return k != 3 }) {
-						t.Errorf("requests of %v: the three rejected ones are to be tried again, for a second", sizes)
+					return fakeaws.Fault{Part: func(i int) bool { return c.N < n || i%3 == 1 }}
+				}
+				f.db.Faults, f.sqs.Faults = fault, fault
+				began := time.Now()
+				for i, err := range do() {
+					if (err != nil) != (times == 1000 && i%3 == 1) {
+						t.Errorf("%d of %d: %v", i, n, err)
 					}
-					if took := time.Since(began); took > time.Second {
-						t.Errorf("it took %s", took)
-					}
-				})
+				}
+				if again := sizes[1:]; len(again) < min(times, 4) || len(again) > 8 || slices.ContainsFunc(again, func(k int) bool { return k != 3 }) {
+					t.Errorf("requests of %v: the three rejected ones are to be tried again, for a second", sizes)
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %s", took)
+				}
 			})
 		}
 	}

@@ -13,7 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -52,9 +54,7 @@ func TestManyJobsOfOneApp(t *testing.T) {
 		transactions := func(what string, want int, do func()) {
 			f.db.Units()
 			do()
-			if got := f.db.Units().Requests["TransactWriteItems"]; got != want {
-				t.Errorf("%s took %d transactions, want %d: some met", what, got, want)
-			}
+			check.Equal(t, f.db.Units().Requests["TransactWriteItems"], want, "%s: transactions, of which some met", what)
 		}
 		transactions("making", (n+perTransaction-1)/perTransaction, func() { ok(t, createJobs(ctx, s, jobs, changes)...) })
 		transactions("changing", n, func() { ok(t, updateJobs(ctx, s, updates...)...) })
@@ -65,12 +65,8 @@ func TestManyJobsOfOneApp(t *testing.T) {
 				all.Go(func() {
 					run := oneRun(core.NumberedRun(jobs[i].Def.ID, 1))
 					entry := core.DueItem{PlanAt: 1, Job: run.ID.Job(), Run: run.ID}
-					if err := s.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0]; err != nil {
-						t.Error(err)
-					}
-					if err := s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, s.Store.Runs.Put(ctx, []store.RunPut{{Create: &run, Enter: &entry}})[0])
+					check.NoError(t, s.PutChanges(ctx, []core.Change{{ID: 103, App: "orders", Job: jobs[i].Def.ID}}))
 				})
 			}
 			all.Wait()
@@ -80,9 +76,7 @@ func TestManyJobsOfOneApp(t *testing.T) {
 			for i := range jobs {
 				all.Go(func() {
 					stone := core.Tombstone{Job: jobs[i].Def.ID, App: "orders", Name: jobs[i].Def.Name, Rev: 104}
-					if err := deleteJob(ctx, s, 102, stone, core.Change{ID: 104, App: "orders", Job: stone.Job}); err != nil {
-						t.Error(err)
-					}
+					check.NoError(t, deleteJob(ctx, s, 102, stone, core.Change{ID: 104, App: "orders", Job: stone.Job}))
 				})
 			}
 			all.Wait()
@@ -122,30 +116,26 @@ func TestPeopleMeet(t *testing.T) {
 			return createJobs(ctx, f.store, []core.Job{j}, nil)[0]
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFakes(t, dynamo.Options{Insist: time.Minute}) // this many rarely finish within a second
-				f.create(t, oneJob(1))
-				f.db.Faults = transactionsTake(20 * time.Millisecond)
-				errs := make([]error, 10)
-				var all sync.WaitGroup
-				for i := range errs {
-					all.Go(func() { errs[i] = change(t.Context(), f, i) })
+		fixture.Bubble(t, what, func(t *testing.T) {
+			f := newFakes(t, dynamo.Options{Insist: time.Minute}) // this many rarely finish within a second
+			f.create(t, oneJob(1))
+			f.db.Faults = transactionsTake(20 * time.Millisecond)
+			errs := make([]error, 10)
+			var all sync.WaitGroup
+			for i := range errs {
+				all.Go(func() { errs[i] = change(t.Context(), f, i) })
+			}
+			all.Wait()
+			done := 0
+			for _, err := range errs {
+				switch {
+				case err == nil:
+					done++
+				case !errors.Is(err, core.ErrRefused):
+					t.Error(err)
 				}
-				all.Wait()
-				done := 0
-				for _, err := range errs {
-					switch {
-					case err == nil:
-						done++
-					case !errors.Is(err, core.ErrRefused):
-						t.Error(err)
-					}
-				}
-				if done != 1 {
-					t.Errorf("%d of them changed it", done)
-				}
-			})
+			}
+			check.Equal(t, done, 1, "of them changed it")
 		})
 	}
 }

@@ -36,7 +36,6 @@ func TestCosts(t *testing.T) {
 		}
 		text += fmt.Sprintf("| `%s` | %s | %g | %g | %g | %d |\n", call, what, u.Write, u.Index, u.Read, requests)
 	}
-	first := func(errs []error) { t.Helper(); ok(t, errs...) }
 	jobs := make([]core.Job, 14)
 	changes := make([]core.Change, len(jobs))
 	ids := make([]core.JobID, len(jobs))
@@ -49,7 +48,7 @@ func TestCosts(t *testing.T) {
 			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
 	}
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
-	row("CreateJobs", "14 jobs with their change records", func() { first(createJobs(ctx, s, jobs, changes)) })
+	row("CreateJobs", "14 jobs with their change records", func() { ok(t, createJobs(ctx, s, jobs, changes)...) })
 	row("Jobs", "14 jobs", func() { _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
 	row("Jobs", "14 jobs with cached definitions", func() { _, err := getJobs(ctx, s, store.Whole, ids); ok(t, err) })
 	row("Scheds", "14 jobs", func() { _, err := getJobs(ctx, s, store.Planning, ids); ok(t, err) })
@@ -59,7 +58,7 @@ func TestCosts(t *testing.T) {
 	})
 	a := jobs[0].Sched.Stay()
 	a.NewNext, a.NewPlanAt, a.NewSeq = a.NewNext+600, a.NewPlanAt+600, 10
-	row("Advance", "one job", func() { first(s.Advance(ctx, []core.Advance{a})) })
+	row("Advance", "one job", func() { ok(t, s.Advance(ctx, []core.Advance{a})...) })
 	refused := func(errs []error) {
 		if t.Helper(); errs[0] == nil {
 			t.Error("it was not refused")
@@ -72,13 +71,13 @@ func TestCosts(t *testing.T) {
 		m.NewSeq = 10
 		moves = append(moves, m)
 	}
-	row("Advance", "13 jobs at their old times", func() { first(s.Advance(ctx, moves)) })
+	row("Advance", "13 jobs at their old times", func() { ok(t, s.Advance(ctx, moves)...) })
 	edited := jobs[1]
 	edited.Def.Title, edited.Sched.Rev = "new", 101
 	c := changes[1]
 	c.ID = 101
 	row("UpdateJobs", "one job with its definition", func() {
-		first(updateJobs(ctx, s, update(100, edited, c)))
+		ok(t, updateJobs(ctx, s, update(100, edited, c))...)
 	})
 	row("DeleteJob", "one job", func() {
 		ok(t, deleteJob(ctx, s, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
@@ -92,14 +91,14 @@ func TestCosts(t *testing.T) {
 		journal.Key = runs[i].Journal
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
-	row("Create", "50 claims", func() { first(s.CreateRuns(ctx, runs)) })
+	row("Create", "50 claims", func() { ok(t, s.CreateRuns(ctx, runs)...) })
 	row("Create", "one claim with a conflict", func() { refused(s.CreateRuns(ctx, runs[:1])) })
 	chosen := oneRun(core.NumberedRun(1, 13))
 	chosen.Tries = core.ChosenFrom(core.RouteRandom, chosen.Address, append(slices.Repeat([]string{"10.0.0.2:9999"}, 99), chosen.Address))
-	row("Create", "one claim with 100 addresses to choose from", func() { first(s.CreateRuns(ctx, []core.Run{chosen})) })
+	row("Create", "one claim with 100 addresses to choose from", func() { ok(t, s.CreateRuns(ctx, []core.Run{chosen})...) })
 	answered := []core.Try{{Address: chosen.Address, Code: 500, Message: strings.Repeat("m", 400)}}
 	row("PutRuns", "one failover after an answer of 400 bytes", func() {
-		first(s.ChangeRuns(ctx, []core.RunPut{chosen.Readdress("http://10.0.0.9:9999/", answered)}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{chosen.Readdress("http://10.0.0.9:9999/", answered)})...)
 	})
 	if tries := f.Run(chosen.ID).Tries; !reflect.DeepEqual(tries, answered) {
 		t.Errorf("tries %+v", tries)
@@ -110,7 +109,7 @@ func TestCosts(t *testing.T) {
 	})
 	row("PutRuns", "one takeover", func() {
 		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
-		first(s.ChangeRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)})...)
 	})
 	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
 	row("Runs", "50 runs", func() {
@@ -120,33 +119,33 @@ func TestCosts(t *testing.T) {
 		}
 		f.Stored(list...)
 	})
-	row("PutRuns", "50 results with short messages", func() { first(s.ChangeRuns(ctx, ends)) })
+	row("PutRuns", "50 results with short messages", func() { ok(t, s.ChangeRuns(ctx, ends)...) })
 	unread := oneRun(core.NumberedRun(1, 6))
-	first(s.CreateRuns(ctx, []core.Run{unread}))
+	ok(t, s.CreateRuns(ctx, []core.Run{unread})...)
 	row("PutRuns", "one result of 300 bytes of a run that was not read", func() {
 		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base})
 		end.If, end.Was.App = core.RunApp, "orders"
-		first(s.ChangeRuns(ctx, []core.RunPut{end}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{end})...)
 	})
 	long := oneRun(core.NumberedRun(1, 7))
-	first(s.CreateRuns(ctx, []core.Run{long}))
+	ok(t, s.CreateRuns(ctx, []core.Run{long})...)
 	row("PutRuns", "one result with a message of 15 KB", func() {
-		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(long.ID,
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(long.ID,
 			core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax),
-				EndedAt: base}), &long)}))
+				EndedAt: base}), &long)})...)
 	})
 	params := strings.Repeat("p", 2000)
 	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
 	given.Params = &params
-	first(s.CreateRuns(ctx, []core.Run{given}))
+	ok(t, s.CreateRuns(ctx, []core.Run{given})...)
 	row("PutRuns", "one result of a run with its own 2 KB of params", func() {
-		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)})...)
 	})
 	failed := oneRun(core.NumberedRun(1, 10))
 	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
-	first(s.CreateRuns(ctx, []core.Run{failed, retry}))
+	ok(t, s.CreateRuns(ctx, []core.Run{failed, retry})...)
 	row("PutRuns", "one result of a second attempt", func() {
-		first(s.ChangeRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)})...)
 	})
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
@@ -163,12 +162,13 @@ func TestCosts(t *testing.T) {
 		to := triggered
 		to.Slot = 1_800_000_100
 		put, enter := triggered.Retime(to, base), core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID}
-		first(s.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
-			Leave:   []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
-			Changes: []core.Change{{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}}}))
+		ok(t, s.Store.Runs.Put(ctx, []store.RunPut{{Change: &put, Enter: &enter,
+			Leave: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+			Changes: []core.Change{{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}",
+				New: "{}"}}}})...)
 	})
 	row("PutSkips", "one record", func() {
-		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))
+		ok(t, s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}})...)
 	})
 	row("PutExecutor", "one heartbeat", func() {
 		ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
@@ -192,24 +192,24 @@ func TestCosts(t *testing.T) {
 	row("Scripts", "29 earlier versions", func() { _, err := s.Scripts(ctx, 1); ok(t, err) })
 	row("DropSource", "a script of 10 KB", func() { ok(t, s.DropSource(ctx, 1, core.HashScript(source), base.Add(time.Hour))) })
 	slow := []core.Health{{Of: "http://10.0.0.1:9999/", Slow: true, At: base}, {Of: "job/1", Slow: true, At: base}}
-	row("PutHealths", "two slow addresses or jobs", func() { first(s.PutHealths(ctx, slow)) })
+	row("PutHealths", "two slow addresses or jobs", func() { ok(t, s.PutHealths(ctx, slow)...) })
 	row("Healths", "two slow addresses or jobs", func() { _, err := s.Healths(ctx); ok(t, err) })
 	row("KeepLetter", "one dead-letter message of 1 KB", func() {
 		ok(t, s.KeepLetter(ctx, core.Letter{ID: store.LetterID(base, "m"), At: base, Reason: "why", Body: strings.Repeat("x", 900)}))
 	})
 	kept := oneRun(core.NumberedRun(1, 12))
-	first(s.CreateRuns(ctx, []core.Run{kept}))
+	ok(t, s.CreateRuns(ctx, []core.Run{kept})...)
 	row("PutRuns", "one failure with a log to store", func() {
 		end := seen(core.End(kept.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, EndedAt: base,
 			PostRun: core.PostRun{Log: true}}), &kept)
 		end.Set |= core.RunPostRun
-		first(s.ChangeRuns(ctx, []core.RunPut{end}))
+		ok(t, s.ChangeRuns(ctx, []core.RunPut{end})...)
 		end.Apply(&kept)
 	})
 	row("PutLog", "a log, 10 KB compressed", func() {
 		ok(t, s.PutLog(ctx, &kept, core.KeptLog{Run: kept.ID, At: base, Text: make([]byte, 10_000), From: 990_001}))
 	})
-	row("PutRuns", "one run whose log was stored", func() { first(s.ChangeRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})) })
+	row("PutRuns", "one run whose log was stored", func() { ok(t, s.ChangeRuns(ctx, []core.RunPut{kept.ClearPostRun(core.PostRun{})})...) })
 	row("KeptLog", "a log, 10 KB compressed", func() { _, _, err := s.KeptLog(ctx, kept.ID); ok(t, err) })
 	state := notification.State{Name: notification.JobName(1), V: 1, Told: []notification.Told{{Event: core.EventFailed, Quiet: base}}}
 	looks := []ring.CheckRequest{{At: core.InstantOf(base), Job: 1}}
@@ -226,7 +226,7 @@ func TestCosts(t *testing.T) {
 				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()),
 					Cause: core.CauseAPI}}}})
 		}
-		first(s.Enqueue(ctx, out))
+		ok(t, s.Enqueue(ctx, out)...)
 	})
 	golden.File(t, "testdata/TestCosts.txt", []byte(text))
 }

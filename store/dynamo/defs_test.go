@@ -110,9 +110,7 @@ func TestDefinitionsAreBounded(t *testing.T) {
 	}
 	const ofDef = 16 // units of a definition of 60 KB
 	first, again := read(), read()
-	if first != jobs*(1+ofDef/2) {
-		t.Errorf("the first read: %g units", first)
-	}
+	check.Equal(t, first, jobs*(1+ofDef/2), "units of the first read")
 	if out := (again - jobs) / (ofDef / 2); out < 0.05*jobs || out > 0.5*jobs {
 		t.Errorf("of %d definitions %g were read again", jobs, out)
 	}

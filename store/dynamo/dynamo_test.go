@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -98,9 +97,7 @@ func TestEngine(t *testing.T) {
 				check.Long(t)
 			}
 			for _, c := range storetest.Cases {
-				t.Run(c.Name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
-				})
+				fixture.Bubble(t, c.Name, func(t *testing.T) { c.Run(t, h) })
 			}
 		})
 	}

@@ -30,19 +30,23 @@ const keepJournals = 20 * 24 * time.Hour
 // messageLife is longer than a queue keeps a message: the record of a run must exist while its message may be redelivered.
 const messageLife = 15 * 24 * time.Hour
 
-// learn reads the definitions of jobs that are not known, together.
+// keepFor is how long a process uses the retention of a job without another read.
+const keepFor = time.Minute
+
+// learn reads the definitions of jobs that were not read within keepFor, together. If the read fails or the job is deleted, the
+// definition of the last read applies for another keepFor.
 func (s *Store) learn(ctx context.Context, ids []core.JobID) {
-	unknown := slices.DeleteFunc(slices.Clone(ids), func(job core.JobID) bool {
-		_, is := s.defs.of(job)
-		return is
-	})
-	if len(unknown) == 0 {
+	now := s.o.Now()
+	old := slices.DeleteFunc(slices.Clone(ids), func(job core.JobID) bool { return now.Sub(s.defs.of(job).at) < keepFor })
+	if len(old) == 0 {
 		return
 	}
-	found, err := jobs{s}.Get(ctx, store.Whole, unknown)
-	for _, job := range unknown {
-		if _, is := found[job]; !is && err == nil {
-			s.defs.note(job, store.Value[core.Def]{}, 0) // deleted: do not read it again
+	found, err := jobs{s}.Get(ctx, store.Whole, old)
+	for _, job := range old {
+		_, is := found[job]
+		if k := s.defs.of(job); k.at.Before(now) && (!k.at.IsZero() || !is && err == nil) {
+			k.at = now
+			s.defs.note(job, k)
 		}
 	}
 }
@@ -52,8 +56,8 @@ func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 	s.learn(ctx, jobs)
 	list := make([]time.Duration, len(jobs))
 	for i, job := range jobs {
-		if def, _ := s.defs.of(job); def.Is.Keep.Days >= 0 {
-			list[i] = max(def.Is.Keep.For(), messageLife)
+		if keep := s.defs.of(job).Is.Keep; keep.Days >= 0 {
+			list[i] = max(keep.For(), messageLife)
 		}
 	}
 	return list

@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,8 +14,10 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/secretbox"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/store/dynamo"
+	"github.com/tickring/tickring/store/storetest"
 )
 
 // items returns the items of a table under one hash key.
@@ -28,20 +31,36 @@ func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) 
 }
 
 // TestNothingStays: what belongs to a run has no expiry while the run is open, and expires with it: long texts, earlier
-// attempts and the key. If the job keeps its runs forever, only the key expires.
+// attempts and the key. If the job keeps its runs forever, only the key expires. The job's setting at the end of a run counts,
+// also in a process that read an earlier one, or that cannot read the job's secrets.
 func TestNothingStays(t *testing.T) {
-	for name, c := range map[string]struct{ keep, stay int }{"30 days": {}, "forever": {core.KeepForever, 8}} {
-		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { nothingStays(t, c.keep, c.stay) }) })
+	for name, c := range map[string]keeping{
+		"30 days":                  {},
+		"forever":                  {days: core.KeepForever, stay: 8},
+		"raised":                   {days: 1, then: func(f *fakes) { f.Edit(1, func(j *core.Job) { j.Def.Keep.Days, j.Sched.Rev = 30, 101 }) }},
+		"forever, deleted":         {days: core.KeepForever, stay: 8, then: func(f *fakes) { f.Delete(1, time.Now()) }},
+		"forever, without the key": {days: core.KeepForever, stay: 8, secrets: storetest.NewBox()},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { nothingStays(t, c) }) })
 	}
 }
 
-func nothingStays(t *testing.T, keep, stay int) {
+// keeping has the days that a job keeps its runs, and how many items then stay forever.
+type keeping struct {
+	days, stay int
+	then       func(*fakes)   // happens to the job before the runs end; nil: nothing
+	secrets    *secretbox.Box // of the process that ends the runs
+}
+
+func nothingStays(t *testing.T, c keeping) {
 	f := newFakes(t, dynamo.Options{})
 	f.db.TTL = func() time.Duration { return 0 }
-	s, ctx := f.store, t.Context()
-	job := oneJob(1)
-	job.Def.Keep.Days = keep
+	ctx, job := t.Context(), oneJob(1)
+	job.Def.Keep.Days, job.Def.Command = c.days, &core.Command{Line: "true", Env: map[string]string{"K": "secret"}, Hidden: []string{"K"}}
+	job.Normalize()
 	f.create(t, job)
+	s, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names, Secrets: cmp.Or(c.secrets, f.store.Box)})
+	ok(t, err)
 	long := strings.Repeat("long ", 100)
 	number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
 	left := func() []map[string]types.AttributeValue {
@@ -54,7 +73,7 @@ func nothingStays(t *testing.T, keep, stay int) {
 	given.Params, given.Owner, given.Until, given.State = &long, "", time.Time{}, core.Planned
 	second := oneRun(number(2))
 	second.First, second.Attempt, second.Params = first.ID, 2, &long
-	_, err := s.PutKey(ctx, 1, "k", first.ID)
+	_, err = s.PutKey(ctx, 1, "k", first.ID)
 	ok(t, err)
 	ok(t, s.CreateRuns(ctx, []core.Run{first, failover, given})...)
 	owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
@@ -67,6 +86,9 @@ func nothingStays(t *testing.T, keep, stay int) {
 			t.Errorf("it is open, or its next attempt is, but has an expiry: %v", it)
 		}
 	}
+	if c.then != nil {
+		c.then(f)
+	}
 	time.Sleep(24 * time.Hour)
 	ok(t, s.ChangeRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
 	ok(t, s.ChangeRuns(ctx, []core.RunPut{
@@ -74,7 +96,7 @@ func nothingStays(t *testing.T, keep, stay int) {
 		seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
 	})...)
 	for _, it := range left() {
-		if goes := stay == 0 || it["key"] != nil; (it["expires"] != nil) != goes {
+		if goes := c.stay == 0 || it["key"] != nil; (it["expires"] != nil) != goes {
 			t.Errorf("all is over, and it expires: %t, want %t: %v", !goes, goes, it)
 		}
 	}
@@ -84,8 +106,8 @@ func nothingStays(t *testing.T, keep, stay int) {
 	}
 	for _, later := range []time.Duration{time.Second, 20 * 365 * 24 * time.Hour} {
 		time.Sleep(later)
-		if list := left(); len(list) != stay {
-			t.Errorf("their time is over: %d items, want %d: %v", len(list), stay, list)
+		if list := left(); len(list) != c.stay {
+			t.Errorf("their time is over: %d items, want %d: %v", len(list), c.stay, list)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -63,9 +64,9 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 	if err != nil {
 		return nil, err
 	}
-	defs := make(map[core.JobID]store.Value[core.Def], len(found))
+	defs := make(map[core.JobID]known, len(found))
 	for id := range found {
-		defs[id], _ = s.defs.of(id)
+		defs[id] = s.defs.of(id)
 	}
 	for _, as := range []context.Context{glance.First(ctx), ctx} {
 		var differ []core.JobID
@@ -80,8 +81,7 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 		}
 		for _, id := range differ {
 			if r, is := read[defKey(id)]; is {
-				defs[id] = store.JobDefs.Value(&r, s.o.Secrets)
-				s.defs.note(id, defs[id], len(r.Body))
+				defs[id] = known{Value: store.JobDefs.Value(&r, s.o.Secrets), size: len(r.Body)}
 			}
 		}
 	}
@@ -92,7 +92,8 @@ func (s *Store) readJobs(ctx context.Context, ids []core.JobID) (map[core.JobID]
 			j.Err = core.ErrThrottled // a change came between the two reads: read again
 		default:
 			if j.Err = d.Err; d.Usable() == nil {
-				j.Is.Def = d.Is
+				j.Is.Def, d.at = d.Is, s.o.Now()
+				s.defs.note(id, d)
 			}
 		}
 		j.Is.Def.ID = id
@@ -283,35 +284,35 @@ type defs struct {
 	size int
 }
 
+// known is a definition. Its V is 0 if it must be read again, and only its retention counts: its secrets are locked, or the job is deleted.
 type known struct {
-	store.Value[core.Def] // V is the revision, 0 if the job does not exist
-	size                  int
+	store.Value[core.Def]
+	size int       // of its body
+	at   time.Time // when the sched item last named its revision
 }
 
-func (d *defs) of(job core.JobID) (def store.Value[core.Def], is bool) {
+func (d *defs) of(job core.JobID) known {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	k, is := d.is[job]
-	return k.Value, is
+	return d.is[job]
 }
 
-// note caches a definition if it was read with its secrets. Callers must not change it from then on.
-func (d *defs) note(job core.JobID, def store.Value[core.Def], body int) {
-	if def.Err != nil {
-		return
+// note caches a definition. Callers must not change it from then on.
+func (d *defs) note(job core.JobID, k known) {
+	if k.Err != nil { // its secrets are locked
+		k.V, k.Err = 0, nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.drop(job)
-	size := body + knownSize
 	for other := range d.is { // any of them: the next read restores it
-		if d.size+size <= mostKnown {
+		if d.size+k.size+knownSize <= mostKnown {
 			break
 		}
 		d.drop(other)
 	}
-	d.is[job] = known{def, size}
-	d.size += size
+	d.is[job] = k
+	d.size += k.size + knownSize
 }
 
 func (d *defs) forget(job core.JobID) {
@@ -321,6 +322,8 @@ func (d *defs) forget(job core.JobID) {
 }
 
 func (d *defs) drop(job core.JobID) {
-	d.size -= d.is[job].size
-	delete(d.is, job)
+	if k, is := d.is[job]; is {
+		d.size -= k.size + knownSize
+		delete(d.is, job)
+	}
 }

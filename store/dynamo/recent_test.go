@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
@@ -77,9 +78,7 @@ func TestRecentRunsIsBounded(t *testing.T) {
 		t.Errorf("%d pages of more than 400 requests", pages)
 	}
 	ids, _ = recentPages(t, f, "orders", (now-7*24*60)*60_000, 10, 0)
-	if len(ids) > 0 {
-		t.Errorf("runs of more than a week ago: %v", ids)
-	}
+	check.Equal(t, len(ids), 0, "runs of more than a week ago: %v", ids)
 }
 
 // TestRecentRunsOfAFullMinute: all runs of a minute are listed page by page, however many there are.
@@ -117,9 +116,8 @@ func TestRecentRunsOfTheMinuteAhead(t *testing.T) {
 	for i := range 3 {
 		store(ahead, "orders", id(i+1))
 	}
-	if ids, _ := recentPages(t, f, "orders", 0, 1, 101); len(ids) != 3 {
-		t.Errorf("runs of the minute ahead: %v", ids)
-	}
+	ids, _ := recentPages(t, f, "orders", 0, 1, 101)
+	check.Equal(t, len(ids), 3, "runs of the minute ahead: %v", ids)
 }
 
 // TestOpenRunsIsBounded: one call reads 20,000 runs of a job and returns where to continue.
