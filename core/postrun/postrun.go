@@ -63,8 +63,9 @@ const (
 	// atOnce is the maximum number of messages to handle concurrently, ofApp the maximum for one app, and ofAddress for one
 	// address.
 	atOnce, ofApp, ofAddress = 16, 8, 4
-	// longest is the maximum age of a message; the work of an older message is dropped.
-	longest = 2 * time.Hour
+	// mostUnread is how often in a row a message is enqueued again without a request to the executor; after that, the reason is
+	// stored. With the delays, this takes about two hours. The age of a message is no limit, because it includes downtime.
+	mostUnread = 160
 	// silentAfter is the number of consecutive requests without a response after which an address is silent.
 	silentAfter = 2
 	// roomFor is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
@@ -181,8 +182,9 @@ func (l *Worker) log(ctx context.Context, m *ring.Message, run *core.Run) error 
 		return untold
 	}
 	next := *m
+	next.Unread++
 	if again.tried {
-		next.Try++
+		next.Try, next.Unread = next.Try+1, 0
 	}
 	if err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]; err != nil {
 		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", run.ID, err)
@@ -221,7 +223,7 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 	switch {
 	case err != nil:
 		return nil, err
-	case leave == nil: // whether the message is too old is checked when it gets a place
+	case leave == nil: // whether it was put off too often is checked when it gets a place
 		return &later{wait: l.room(m)}, nil
 	}
 	defer leave()
@@ -257,17 +259,13 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 
 // wait returns the time until the next try; false: none is left.
 func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
-	d := again.wait
 	switch {
 	case !again.tried: // it found no place
-		d = l.room(m)
+		return l.room(m), m.Unread < mostUnread
 	case m.Try >= len(l.o.Waits):
 		return 0, false
-	default:
-		d = max(d, l.o.Waits[m.Try])
 	}
-	d = min(d, ring.Farthest)
-	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= longest
+	return min(max(again.wait, l.o.Waits[m.Try]), ring.Farthest), true
 }
 
 // read reads the end of a run's log from its executor, or returns when to retry.

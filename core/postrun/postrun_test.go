@@ -260,6 +260,8 @@ func TestHung(t *testing.T) {
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		returns := r.run(1, "a", gone, nil)
+		time.Sleep(3 * time.Hour) // nobody reads logs
 		back := time.Now().Add(5 * time.Minute)
 		log := r.x.log
 		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
@@ -270,7 +272,6 @@ func TestGone(t *testing.T) {
 		}
 		r.drive()
 		defer func() { r.stop() }()
-		returns := r.run(1, "a", gone, nil)
 		time.Sleep(10 * time.Minute)
 		stays := r.run(2, "a", gone, nil)
 		time.Sleep(time.Hour)
@@ -340,8 +341,11 @@ func (h *heard) Handle(_ context.Context, list []ring.PostRun) []error {
 // TestNoticeBeforeLog checks that notifications wait at most half a minute for logs without a place. Messages
 // are not requeued too often, and each log is kept.
 func TestNoticeBeforeLog(t *testing.T) {
-	for _, apps := range []int{1, 10} { // limited by the places of an app, or by all places
-		fixture.Bubble(t, fmt.Sprint(apps, " apps"), func(t *testing.T) {
+	for _, c := range []struct {
+		apps int // 1: limited by the places of an app; 10: by all places
+		down time.Duration
+	}{{1, 0}, {10, 0}, {1, 3 * time.Hour}} {
+		fixture.Bubble(t, fmt.Sprintf("%d apps after %s", c.apps, c.down), func(t *testing.T) {
 			const n = 1000
 			e, h := fixture.New(t, memory.Options{}), &heard{when: map[core.RunID]time.Time{}}
 			s := hook.Over(e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
@@ -366,12 +370,14 @@ func TestNoticeBeforeLog(t *testing.T) {
 			began := time.Now()
 			for i := range n {
 				id := core.NumberedRun(core.JobID(100+i), 1)
-				run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
+				run := core.Run{ID: id, App: fmt.Sprint("app-", i%c.apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
 					Attempt: 1, First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began,
 					PostRun: core.PostRun{Log: true, Notice: true}}
 				e.Create(run)
 				e.Enqueue(began, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began), PostRun: &ring.PostRun{Run: id}})
 			}
+			time.Sleep(c.down)
+			began = time.Now()
 			ctx, cancel := context.WithCancel(t.Context())
 			in := &poller.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
 				Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
