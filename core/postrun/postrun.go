@@ -64,14 +64,15 @@ const (
 	// address.
 	atOnce, ofApp, ofAddress = 16, 8, 4
 	// mostUnread is how often in a row a message is enqueued again without a request to the executor; after that, the reason is
-	// stored. With the delays, this takes about two hours. The age of a message is no limit, because it includes downtime.
+	// stored. This takes two hours with delays of roomMost, and a day with delays of appMost. The age of a message is no limit,
+	// because it includes downtime.
 	mostUnread = 160
 	// silentAfter is the number of consecutive requests without a response after which an address is silent.
 	silentAfter = 2
 	// roomFor is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
-	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost. Each delay is shortened by a
-	// random part of up to a half.
-	roomFor, roomMost = 2 * time.Second, time.Minute
+	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost, or appMost if the app cannot be
+	// read. Each delay is shortened by a random part of up to a half.
+	roomFor, roomMost, appMost = 2 * time.Second, time.Minute, 12 * time.Minute
 	// noticeBy is the age at which a notification is sent without waiting for the log.
 	noticeBy = 30 * time.Second
 )
@@ -99,7 +100,7 @@ func New(s *store.Store, logs Logs, o Options) *Worker {
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
-// later asks for a retry after wait; tried reports whether this attempt counts as a try.
+// later asks for a retry after wait; tried reports whether this attempt counts as a try. If not, wait is the longest delay.
 type later struct {
 	wait  time.Duration
 	tried bool
@@ -210,10 +211,10 @@ func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// room returns the delay of a message without a place. It is random, because otherwise all would return at
+// room returns the delay of a message for which no executor was asked. It is random, because otherwise all would return at
 // the same time.
-func (l *Worker) room(m *ring.Message) time.Duration {
-	d := max(roomFor, min(l.age(m)/4, roomMost))
+func (l *Worker) room(m *ring.Message, most time.Duration) time.Duration {
+	d := max(roomFor, min(l.age(m)/4, most))
 	return d - rand.N(d/2+1)
 }
 
@@ -224,7 +225,7 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 	case err != nil:
 		return nil, err
 	case leave == nil: // whether it was put off too often is checked when it gets a place
-		return &later{wait: l.room(m)}, nil
+		return &later{wait: l.room(m, roomMost)}, nil
 	}
 	defer leave()
 	reading, cancel := context.WithTimeout(ctx, l.o.Timeout)
@@ -260,8 +261,8 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 // wait returns the time until the next try; false: none is left.
 func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
 	switch {
-	case !again.tried: // it found no place
-		return l.room(m), m.Unread < mostUnread
+	case !again.tried:
+		return l.room(m, again.wait), m.Unread < mostUnread
 	case m.Try >= len(l.o.Waits):
 		return 0, false
 	}
@@ -270,9 +271,12 @@ func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
 
 // read reads the end of a run's log from its executor, or returns when to retry.
 func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
-	apps, _, err := store.Split(l.s.Apps(ctx, run.App))
+	apps, bad, err := store.Split(l.s.Apps(ctx, run.App))
 	if err != nil {
 		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
+	}
+	if err := core.UnreadableApp(run.App, bad[run.App]); err != nil {
+		return core.KeptLog{}, "", &later{appMost, false, err}, nil
 	}
 	app, known := apps[run.App]
 	if !known { // use the executor without a token
@@ -281,7 +285,7 @@ func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), l.o.SilentFor)
 	switch is {
 	case full:
-		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
+		return core.KeptLog{}, "", &later{roomMost, false, errors.New("other logs were read there all the time")}, nil
 	case silent:
 		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}

@@ -256,12 +256,25 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestGone checks that a log is kept if its executor returns, and is recorded as missing if not.
+// TestGone checks that a log is kept if its executor returns, or its app can be read again, and is recorded as missing if not.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		returns := r.run(1, "a", gone, nil)
-		time.Sleep(3 * time.Hour) // nobody reads logs
+		time.Sleep(3 * time.Hour) // the lane is down
+		locked, closed := r.run(3, "b", good, nil), r.run(4, "c", good, nil)
+		r.s.App("c")
+		open := time.Now().Add(5 * time.Hour)
+		r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			errs := next()
+			for key, rec := range c.GotRecords {
+				if key.Kind == store.KindApp && (key.Name == "c" || key.Name == "b" && time.Now().Before(open)) {
+					rec.Body = []byte("{")
+					c.GotRecords[key] = rec
+				}
+			}
+			return errs
+		})
 		back := time.Now().Add(5 * time.Minute)
 		log := r.x.log
 		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
@@ -274,8 +287,16 @@ func TestGone(t *testing.T) {
 		defer func() { r.stop() }()
 		time.Sleep(10 * time.Minute)
 		stays := r.run(2, "a", gone, nil)
-		time.Sleep(time.Hour)
+		time.Sleep(48 * time.Hour)
 		r.nothing()
+		if k, text := r.kept(locked.ID); text == "" || r.when[locked.ID].Before(open) || r.when[locked.ID].After(open.Add(15*time.Minute)) {
+			t.Errorf("kept %q, why %q, %s after its app could be read", text, k.Why, r.when[locked.ID].Sub(open))
+		}
+		k, text := r.kept(closed.ID)
+		after, now := r.when[closed.ID].Sub(closed.EndedAt), r.s.Run(closed.ID)
+		if text != "" || !strings.Contains(k.Why, "app c cannot be read") || now.Owing() || after < 18*time.Hour || after > 30*time.Hour {
+			t.Errorf("kept %q, why %q after %s, owes %+v", text, k.Why, after, now.OwesPostRun())
+		}
 		if k, text := r.kept(returns.ID); text == "" || r.made[returns.ID] != postrun.Kept {
 			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[returns.ID])
 		}
