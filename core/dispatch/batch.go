@@ -131,7 +131,6 @@ func (b *batch) run(ctx context.Context, free func()) {
 	limited := b.limited()
 	b.claim(work, b.items)
 	b.sendAll(work, writes, asks, limited, free)
-	b.closeEnded(writes)
 	b.finalJournal(work)
 	b.checks(writes, b.items)
 	b.putBackRest(writes)

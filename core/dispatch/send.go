@@ -27,9 +27,6 @@ func (b *batch) sendAll(ctx, writes context.Context, asks, limited map[string][]
 	ready := b.ready(b.items)
 	waits, rest := takeWaiting(b.items)
 	b.items = rest
-	if len(ready)+len(asks)+len(limited)+len(waits) == 0 {
-		return
-	}
 	var senders, writer, closer sync.WaitGroup
 	writing, written := context.WithCancel(ctx)
 	open, answered := context.WithCancel(ctx)

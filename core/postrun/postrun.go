@@ -199,14 +199,12 @@ func (l *Worker) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slo
 // enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
 // rest of the batch and its notifications.
 func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
-	t := time.NewTimer(roomFor)
-	defer t.Stop()
+	wait, cancel := context.WithTimeout(ctx, roomFor)
+	defer cancel()
 	select {
 	case l.places <- struct{}{}:
 		return func() { <-l.places }, nil
-	case <-t.C:
-		return nil, nil
-	case <-ctx.Done():
+	case <-wait.Done():
 		return nil, ctx.Err()
 	}
 }
@@ -278,10 +276,8 @@ func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome
 	if err := core.UnreadableApp(run.App, bad[run.App]); err != nil {
 		return core.KeptLog{}, "", &later{appMost, false, err}, nil
 	}
-	app, known := apps[run.App]
-	if !known { // use the executor without a token
-		app = core.App{Name: run.App}
-	}
+	app := apps[run.App]
+	app.Name = run.App // if the app is not stored, use the executor without a token
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), l.o.SilentFor)
 	switch is {
 	case full:
@@ -289,25 +285,22 @@ func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome
 	case silent:
 		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}
+	answered := true
+	defer func() { leave(answered, l.o.Now()) }()
 	k, err := End(ctx, l.logs, &app, run)
 	switch code := core.CodeOf(err); {
 	case err == nil:
-		leave(true, l.o.Now())
 		return k, Kept, nil, nil
-	case errors.Is(err, errUnfinished):
-		leave(true, l.o.Now())
-		return k, "", &later{0, true, err}, nil
 	case code == core.CodeNotFound:
-		leave(true, l.o.Now())
 		return core.KeptLog{Why: err.Error()}, None, nil, nil
 	case code == core.CodeRefused, code == core.CodeTooLarge:
-		leave(true, l.o.Now())
 		return core.KeptLog{Why: err.Error()}, Failed, nil, nil
-	case errors.Is(ctx.Err(), context.Canceled): // the process stops
-		leave(true, l.o.Now())
-		return core.KeptLog{}, "", nil, err
+	case !errors.Is(err, errUnfinished):
+		if errors.Is(ctx.Err(), context.Canceled) { // the process stops
+			return core.KeptLog{}, "", nil, err
+		}
+		answered = false
 	}
-	leave(false, l.o.Now())
 	return k, "", &later{0, true, err}, nil
 }
 
