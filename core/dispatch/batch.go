@@ -124,23 +124,32 @@ func (b *batch) run(ctx context.Context, free func()) {
 	}
 	work, cancel2 := context.WithDeadline(ctx, deadline)
 	defer cancel2()
+	writes, cancel3 := b.writes(work)
+	defer cancel3()
 	var asks map[string][]*item
 	asks, b.items = b.asking(b.items)
 	limited := b.limited()
 	b.claim(work, b.items)
-	b.sendAll(work, asks, limited, free)
-	b.closeEnded(work)
+	b.sendAll(work, writes, asks, limited, free)
 	b.finalJournal(work)
-	b.checks(work, b.items)
-	b.putBackRest(work)
-	b.list(work)
+	b.checks(writes, b.items)
+	b.putBackRest(writes)
+	b.list(writes)
 	until := b.deadline.Add(-b.d.o.Reserve / 2)
 	if !own { // this process goes on after the batch
 		until = time.Now().Add(budget.CloseFor)
 	}
-	late, cancel3 := context.WithDeadline(ctx, until)
-	defer cancel3()
+	late, cancel4 := context.WithDeadline(ctx, until)
+	defer cancel4()
 	b.closeLate(late)
+}
+
+// writes returns the context for the writes after a send. A stop of the process cancels work, but the writes of its last
+// answers go on for half of Reserve. They end at the deadline like work, which ends its sends early enough for them.
+func (b *batch) writes(work context.Context) (context.Context, context.CancelFunc) {
+	writes, cancel := context.WithDeadline(context.WithoutCancel(work), b.deadline)
+	stop := context.AfterFunc(work, func() { time.AfterFunc(b.d.o.Reserve/2, cancel) })
+	return writes, func() { stop(); cancel() }
 }
 
 func (b *batch) now() time.Time { return b.d.o.Now() }

@@ -477,17 +477,18 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 }
 
 // TestEndsWaitForRoomOnTheDisk: the result of a call is stored once the disk has room again. A server waits for that; a
-// Lambda function waits while it has time.
+// Lambda function waits while it has time, and a server that stops for a second.
 func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 	const lambda = time.Minute // timeout of a Lambda function
 	for _, c := range []struct {
-		full     time.Duration
-		function bool
-		want     core.State
+		full time.Duration
+		in   string // empty: a server
+		want core.State
 	}{
-		{budget.CloseFor - 15*time.Second, false, core.Succeeded}, {budget.CloseFor + time.Minute, false, core.Running},
-		{3 * budget.CloseFor, false, core.Running},
-		{lambda - 10*time.Second, true, core.Succeeded}, {lambda + 10*time.Second, true, core.Running},
+		{budget.CloseFor - 15*time.Second, "", core.Succeeded}, {budget.CloseFor + time.Minute, "", core.Running},
+		{3 * budget.CloseFor, "", core.Running}, {0, "a stop", core.Succeeded}, {500 * time.Millisecond, "a stop", core.Succeeded},
+		{time.Minute, "a stop", core.Running},
+		{lambda - 10*time.Second, "a function", core.Succeeded}, {lambda + 10*time.Second, "a function", core.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			k := newClocked(t)
@@ -503,19 +504,21 @@ func TestEndsWaitForRoomOnTheDisk(t *testing.T) {
 			k.s.write = func(context.Context, []store.Group) error { return fails() }
 			var log strings.Builder
 			k.d = k.s.dispatcher(k.sender, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			ctx, cancel := context.WithCancel(t.Context())
 			k.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
-				full.Store(true)
+				if full.Store(c.full > 0); c.in == "a stop" {
+					cancel()
+				}
 				time.AfterFunc(c.full, func() { full.Store(false) })
 				return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
 			}
-			ctx, cancel := t.Context(), func() {}
-			if c.function {
+			if c.in == "a function" {
 				ctx, cancel = context.WithTimeout(ctx, lambda)
 			}
 			defer cancel()
 			k.d.Handle(ctx, []ring.Message{messageOf(fire)})
 			if r := k.s.Run(id); r.State != c.want || k.times(id) != 1 {
-				t.Errorf("the disk was full for %s, a function %t: it is %s, sent %d times", c.full, c.function, r.State, k.times(id))
+				t.Errorf("the disk was full for %s in %q: it is %s, sent %d times", c.full, c.in, r.State, k.times(id))
 			}
 			if says := strings.Contains(log.String(), id.String()); says != (c.want == core.Running) {
 				t.Errorf("the disk was full for %s: logged %q", c.full, log.String())

@@ -188,19 +188,17 @@ func (b *batch) putBack(ctx context.Context) {
 	apps := map[string]bool{} // apps of runs that wait
 	for k, err := range b.d.store.Queue.Enqueue(ctx, out) {
 		for _, it := range of[k] {
-			it.onward = err == nil
-			switch {
-			case err == nil && it.waits():
-				b.d.waits.note(it, out[k].Message.Try)
-				b.set(it, done{})
-				apps[it.job.Def.App] = true
-			case err == nil:
-				b.set(it, done{})
-			default:
+			if it.onward = err == nil; !it.onward {
 				p := it.phase.(passing)
 				p.why = err
 				b.set(it, p)
+				continue
 			}
+			if it.waits() {
+				b.d.waits.note(it, out[k].Message.Try)
+				apps[it.job.Def.App] = true
+			}
+			b.set(it, done{})
 		}
 	}
 	for app := range apps {

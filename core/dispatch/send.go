@@ -21,19 +21,17 @@ func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 
 // sendAll sends the claimed items and stores the journal while sends are open. It sends to many addresses in parallel,
 // so that one that hangs delays no other. It calls free once all sends have begun or wait for their turn. Items that
-// ask addresses, ask for permits or wait to be in hand do so in parallel and are sent as soon as possible.
-func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, free func()) {
+// ask addresses, ask for permits or wait to be in hand do so in parallel and are sent as soon as possible. Results are
+// stored with the context writes.
+func (b *batch) sendAll(ctx, writes context.Context, asks, limited map[string][]*item, free func()) {
 	ready := b.ready(b.items)
 	waits, rest := takeWaiting(b.items)
 	b.items = rest
-	if len(ready)+len(asks)+len(limited)+len(waits) == 0 {
-		return
-	}
 	var senders, writer, closer sync.WaitGroup
 	writing, written := context.WithCancel(ctx)
 	open, answered := context.WithCancel(ctx)
 	writer.Go(func() { b.keepJournal(ctx, writing) })
-	closer.Go(func() { b.endWhileOpen(ctx, open) })
+	closer.Go(func() { b.endWhileOpen(writes, open) })
 	for to, items := range ready {
 		b.sendTo(ctx, to, items, &senders)
 	}
@@ -51,7 +49,7 @@ func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, f
 	answered()
 	closer.Wait()
 	// The journal does not wait while the store is slow to take results.
-	b.closeEnded(ctx)
+	b.closeEnded(writes)
 	written()
 	writer.Wait()
 }

@@ -63,14 +63,16 @@ const (
 	// atOnce is the maximum number of messages to handle concurrently, ofApp the maximum for one app, and ofAddress for one
 	// address.
 	atOnce, ofApp, ofAddress = 16, 8, 4
-	// longest is the maximum age of a message; the work of an older message is dropped.
-	longest = 2 * time.Hour
+	// mostUnread is how often in a row a message is enqueued again without a request to the executor; after that, the reason is
+	// stored. This takes two hours with delays of roomMost, and a day with delays of appMost. The age of a message is no limit,
+	// because it includes downtime.
+	mostUnread = 160
 	// silentAfter is the number of consecutive requests without a response after which an address is silent.
 	silentAfter = 2
 	// roomFor is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
-	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost. Each delay is shortened by a
-	// random part of up to a half.
-	roomFor, roomMost = 2 * time.Second, time.Minute
+	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost, or appMost if the app cannot be
+	// read. Each delay is shortened by a random part of up to a half.
+	roomFor, roomMost, appMost = 2 * time.Second, time.Minute, 12 * time.Minute
 	// noticeBy is the age at which a notification is sent without waiting for the log.
 	noticeBy = 30 * time.Second
 )
@@ -98,7 +100,7 @@ func New(s *store.Store, logs Logs, o Options) *Worker {
 		gate: gate{at: map[string]*place{}, of: map[string]int{}}}
 }
 
-// later asks for a retry after wait; tried reports whether this attempt counts as a try.
+// later asks for a retry after wait; tried reports whether this attempt counts as a try. If not, wait is the longest delay.
 type later struct {
 	wait  time.Duration
 	tried bool
@@ -181,8 +183,9 @@ func (l *Worker) log(ctx context.Context, m *ring.Message, run *core.Run) error 
 		return untold
 	}
 	next := *m
+	next.Unread++
 	if again.tried {
-		next.Try++
+		next.Try, next.Unread = next.Try+1, 0
 	}
 	if err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]; err != nil {
 		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", run.ID, err)
@@ -196,22 +199,20 @@ func (l *Worker) age(m *ring.Message) time.Duration { return l.o.Now().Sub(m.Slo
 // enter takes a place, which leave frees; nil: no place became free in time. A longer wait would delay the
 // rest of the batch and its notifications.
 func (l *Worker) enter(ctx context.Context) (leave func(), err error) {
-	t := time.NewTimer(roomFor)
-	defer t.Stop()
+	wait, cancel := context.WithTimeout(ctx, roomFor)
+	defer cancel()
 	select {
 	case l.places <- struct{}{}:
 		return func() { <-l.places }, nil
-	case <-t.C:
-		return nil, nil
-	case <-ctx.Done():
+	case <-wait.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// room returns the delay of a message without a place. It is random, because otherwise all would return at
+// room returns the delay of a message for which no executor was asked. It is random, because otherwise all would return at
 // the same time.
-func (l *Worker) room(m *ring.Message) time.Duration {
-	d := max(roomFor, min(l.age(m)/4, roomMost))
+func (l *Worker) room(m *ring.Message, most time.Duration) time.Duration {
+	d := max(roomFor, min(l.age(m)/4, most))
 	return d - rand.N(d/2+1)
 }
 
@@ -221,8 +222,8 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 	switch {
 	case err != nil:
 		return nil, err
-	case leave == nil: // whether the message is too old is checked when it gets a place
-		return &later{wait: l.room(m)}, nil
+	case leave == nil: // whether it was put off too often is checked when it gets a place
+		return &later{wait: l.room(m, roomMost)}, nil
 	}
 	defer leave()
 	reading, cancel := context.WithTimeout(ctx, l.o.Timeout)
@@ -257,55 +258,49 @@ func (l *Worker) keep(ctx context.Context, m *ring.Message, run *core.Run) (*lat
 
 // wait returns the time until the next try; false: none is left.
 func (l *Worker) wait(m *ring.Message, again *later) (time.Duration, bool) {
-	d := again.wait
 	switch {
-	case !again.tried: // it found no place
-		d = l.room(m)
+	case !again.tried:
+		return l.room(m, again.wait), m.Unread < mostUnread
 	case m.Try >= len(l.o.Waits):
 		return 0, false
-	default:
-		d = max(d, l.o.Waits[m.Try])
 	}
-	d = min(d, ring.Farthest)
-	return d, l.o.Now().Add(d).Sub(m.Slot.Time()) <= longest
+	return min(max(again.wait, l.o.Waits[m.Try]), ring.Farthest), true
 }
 
 // read reads the end of a run's log from its executor, or returns when to retry.
 func (l *Worker) read(ctx context.Context, run *core.Run) (core.KeptLog, Outcome, *later, error) {
-	apps, _, err := store.Split(l.s.Apps(ctx, run.App))
+	apps, bad, err := store.Split(l.s.Apps(ctx, run.App))
 	if err != nil {
 		return core.KeptLog{}, "", nil, fmt.Errorf("read app %s: %w", run.App, err)
 	}
-	app, known := apps[run.App]
-	if !known { // use the executor without a token
-		app = core.App{Name: run.App}
+	if err := core.UnreadableApp(run.App, bad[run.App]); err != nil {
+		return core.KeptLog{}, "", &later{appMost, false, err}, nil
 	}
+	app := apps[run.App]
+	app.Name = run.App // if the app is not stored, use the executor without a token
 	leave, is := l.gate.enter(run.App, run.Address, l.o.Now(), l.o.SilentFor)
 	switch is {
 	case full:
-		return core.KeptLog{}, "", &later{0, false, errors.New("other logs were read there all the time")}, nil
+		return core.KeptLog{}, "", &later{roomMost, false, errors.New("other logs were read there all the time")}, nil
 	case silent:
 		return core.KeptLog{}, "", &later{l.o.SilentFor, true, fmt.Errorf("%s gave no answer", run.Address)}, nil
 	}
+	answered := true
+	defer func() { leave(answered, l.o.Now()) }()
 	k, err := End(ctx, l.logs, &app, run)
 	switch code := core.CodeOf(err); {
 	case err == nil:
-		leave(true, l.o.Now())
 		return k, Kept, nil, nil
-	case errors.Is(err, errUnfinished):
-		leave(true, l.o.Now())
-		return k, "", &later{0, true, err}, nil
 	case code == core.CodeNotFound:
-		leave(true, l.o.Now())
 		return core.KeptLog{Why: err.Error()}, None, nil, nil
 	case code == core.CodeRefused, code == core.CodeTooLarge:
-		leave(true, l.o.Now())
 		return core.KeptLog{Why: err.Error()}, Failed, nil, nil
-	case errors.Is(ctx.Err(), context.Canceled): // the process stops
-		leave(true, l.o.Now())
-		return core.KeptLog{}, "", nil, err
+	case !errors.Is(err, errUnfinished):
+		if errors.Is(ctx.Err(), context.Canceled) { // the process stops
+			return core.KeptLog{}, "", nil, err
+		}
+		answered = false
 	}
-	leave(false, l.o.Now())
 	return k, "", &later{0, true, err}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -53,22 +54,23 @@ func (x *executors) Log(ctx context.Context, _ *core.App, run *core.Run, from in
 
 // rig runs a lane on SQLite in memory, as a server does.
 type rig struct {
-	t    *testing.T
-	s    *fixture.Store
-	with *store.Store // the one of the lane
-	x    *executors
-	lane *postrun.Worker
-	mu   sync.Mutex
-	made map[core.RunID]postrun.Outcome
-	when map[core.RunID]time.Time
-	stop func()
+	t     *testing.T
+	s     *fixture.Store
+	with  *store.Store // the one of the lane
+	x     *executors
+	lasts time.Duration // longest work of a message
+	heard heard
+	mu    sync.Mutex
+	made  map[core.RunID]postrun.Outcome
+	when  map[core.RunID]time.Time
 }
 
 const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999"
 
 func newRig(t *testing.T) *rig {
 	s := fixture.New(t, memory.Options{})
-	r := &rig{t: t, s: s, with: s.Store, made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
+	r := &rig{t: t, s: s, with: s.Store, lasts: 3 * time.Second, heard: heard{when: map[core.RunID]time.Time{}},
+		made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
 			switch address {
@@ -87,33 +89,25 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) drive() {
-	r.lane = postrun.New(r.with, r.x, postrun.Options{Log: slog.New(slog.DiscardHandler), Timeout: 3 * time.Second,
-		Notices: &heard{when: map[core.RunID]time.Time{}},
+	log := slog.New(slog.DiscardHandler)
+	lane := postrun.New(r.with, r.x, postrun.Options{Log: log, Timeout: r.lasts, Notices: &r.heard,
 		Made: func(run *core.Run, o postrun.Outcome) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.made[run.ID], r.when[run.ID] = o, time.Now()
 		}})
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for {
-				got, err := r.s.Queue.Receive(ctx, ring.KindPostRun, 10)
-				if err != nil {
-					return
-				}
-				for i, err := range r.lane.Handle(ctx, poller.Messages(got)) {
-					if err == nil {
-						r.s.Queue.Ack(ctx, got[i:i+1])
-					} else {
-						r.s.Queue.Release(ctx, got[i:i+1], time.Now().Add(10*time.Second))
-					}
-				}
+	in := &poller.Poller{Queue: r.s.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: log,
+		Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
+			v := make([]dispatch.Verdict, len(got))
+			for i, err := range lane.Handle(ctx, poller.Messages(got)) {
+				v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}
 			}
-		})
-	}
-	r.stop = func() { cancel(); all.Wait() }
+			return v
+		}}
+	ctx, cancel := context.WithCancel(r.t.Context())
+	done := make(chan struct{})
+	go func() { in.Run(ctx, ctx); close(done) }()
+	r.t.Cleanup(func() { cancel(); <-done })
 }
 
 func (r *rig) run(n uint32, app, address string, change func(*core.Run)) core.Run {
@@ -157,7 +151,6 @@ func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		r.drive()
-		defer func() { r.stop() }()
 		run := r.run(1, "a", good, nil)
 		none := r.run(2, "a", good, func(run *core.Run) { run.PostRun = core.PostRun{} })
 		always := r.run(3, "nobody's", good, func(run *core.Run) {
@@ -221,7 +214,6 @@ func TestHung(t *testing.T) {
 		last := r.run(5000, "b", good, nil)
 		begun := time.Now()
 		r.drive()
-		defer func() { r.stop() }()
 		time.Sleep(time.Minute)
 		r.mu.Lock()
 		when, is := r.when[last.ID]
@@ -256,10 +248,25 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestGone checks that a log is kept if its executor returns, and is recorded as missing if not.
+// TestGone checks that a log is kept if its executor returns, or its app can be read again, and is recorded as missing if not.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		returns := r.run(1, "a", gone, nil)
+		time.Sleep(3 * time.Hour) // the lane is down
+		locked, closed := r.run(3, "b", good, nil), r.run(4, "c", good, nil)
+		r.s.App("c")
+		open := time.Now().Add(5 * time.Hour)
+		r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			errs := next()
+			for key, rec := range c.GotRecords {
+				if key.Kind == store.KindApp && (key.Name == "c" || key.Name == "b" && time.Now().Before(open)) {
+					rec.Body = []byte("{")
+					c.GotRecords[key] = rec
+				}
+			}
+			return errs
+		})
 		back := time.Now().Add(5 * time.Minute)
 		log := r.x.log
 		r.x.log = func(ctx context.Context, address string, run *core.Run) (string, error) {
@@ -269,12 +276,18 @@ func TestGone(t *testing.T) {
 			return log(ctx, address, run)
 		}
 		r.drive()
-		defer func() { r.stop() }()
-		returns := r.run(1, "a", gone, nil)
 		time.Sleep(10 * time.Minute)
 		stays := r.run(2, "a", gone, nil)
-		time.Sleep(time.Hour)
+		time.Sleep(48 * time.Hour)
 		r.nothing()
+		if k, text := r.kept(locked.ID); text == "" || r.when[locked.ID].Before(open) || r.when[locked.ID].After(open.Add(15*time.Minute)) {
+			t.Errorf("kept %q, why %q, %s after its app could be read", text, k.Why, r.when[locked.ID].Sub(open))
+		}
+		k, text := r.kept(closed.ID)
+		after, now := r.when[closed.ID].Sub(closed.EndedAt), r.s.Run(closed.ID)
+		if text != "" || !strings.Contains(k.Why, "app c cannot be read") || now.Owing() || after < 18*time.Hour || after > 30*time.Hour {
+			t.Errorf("kept %q, why %q after %s, owes %+v", text, k.Why, after, now.OwesPostRun())
+		}
 		if k, text := r.kept(returns.ID); text == "" || r.made[returns.ID] != postrun.Kept {
 			t.Errorf("kept %q, why %q, sent %s", text, k.Why, r.made[returns.ID])
 		}
@@ -305,7 +318,6 @@ func TestKeptBesideNotice(t *testing.T) {
 			return next()
 		})
 		r.drive()
-		defer func() { r.stop() }()
 		r.run(1, "a", good, func(run *core.Run) { run.PostRun.Notice = true })
 		time.Sleep(time.Minute)
 		r.nothing()
@@ -322,7 +334,6 @@ type heard struct {
 	when map[core.RunID]time.Time
 	told int // requests of notifications
 	hops int // enqueued messages
-	kept int // logs
 }
 
 func (h *heard) Handle(_ context.Context, list []ring.PostRun) []error {
@@ -340,50 +351,33 @@ func (h *heard) Handle(_ context.Context, list []ring.PostRun) []error {
 // TestNoticeBeforeLog checks that notifications wait at most half a minute for logs without a place. Messages
 // are not requeued too often, and each log is kept.
 func TestNoticeBeforeLog(t *testing.T) {
-	for _, apps := range []int{1, 10} { // limited by the places of an app, or by all places
-		fixture.Bubble(t, fmt.Sprint(apps, " apps"), func(t *testing.T) {
+	for _, c := range []struct {
+		apps int // 1: limited by the places of an app; 10: by all places
+		down time.Duration
+	}{{1, 0}, {10, 0}, {1, 3 * time.Hour}} {
+		fixture.Bubble(t, fmt.Sprintf("%d apps after %s", c.apps, c.down), func(t *testing.T) {
 			const n = 1000
-			e, h := fixture.New(t, memory.Options{}), &heard{when: map[core.RunID]time.Time{}}
-			s := hook.Over(e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
+			r := newRig(t)
+			h := &r.heard
+			r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
 				h.mu.Lock()
 				h.hops += len(c.Out)
 				h.mu.Unlock()
 				return next()
 			})
-			x := &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
-				log: func(context.Context, string, *core.Run) (string, error) {
-					time.Sleep(5 * time.Second)
-					return "boom\n", nil
-				}}
-			l := postrun.New(s, x, postrun.Options{Notices: h, Log: slog.New(slog.DiscardHandler),
-				Made: func(_ *core.Run, o postrun.Outcome) {
-					h.mu.Lock()
-					defer h.mu.Unlock()
-					if o == postrun.Kept {
-						h.kept++
-					}
-				}})
-			began := time.Now()
-			for i := range n {
-				id := core.NumberedRun(core.JobID(100+i), 1)
-				run := core.Run{ID: id, App: fmt.Sprint("app-", i%apps), State: core.Failed, Cause: core.CauseAPI, Reason: core.ReasonHandler,
-					Attempt: 1, First: id, Address: fmt.Sprintf("http://10.0.0.%d:9999", i%20), SentAt: began, EndedAt: began,
-					PostRun: core.PostRun{Log: true, Notice: true}}
-				e.Create(run)
-				e.Enqueue(began, ring.Message{Kind: ring.KindPostRun, Slot: core.InstantOf(began), PostRun: &ring.PostRun{Run: id}})
+			r.lasts = 20 * time.Second
+			r.x.log = func(context.Context, string, *core.Run) (string, error) {
+				time.Sleep(5 * time.Second)
+				return "boom\n", nil
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			in := &poller.Poller{Queue: e.Queue, Kind: ring.KindPostRun, Messages: 50, Places: 32, Log: slog.New(slog.DiscardHandler),
-				Handle: func(ctx context.Context, got []store.Delivery, _ func()) []dispatch.Verdict {
-					v := make([]dispatch.Verdict, len(got))
-					for i, err := range l.Handle(ctx, poller.Messages(got)) {
-						v[i] = dispatch.Verdict{Ack: err == nil, Err: err, RetryAt: time.Now().Add(10 * time.Second)}
-					}
-					return v
-				}}
-			done := make(chan struct{})
-			go func() { in.Run(ctx, ctx); close(done) }()
-			defer func() { cancel(); <-done }()
+			for i := range n {
+				r.run(uint32(1+i), fmt.Sprint("app-", i%c.apps), fmt.Sprintf("http://10.0.0.%d:9999", i%20), func(run *core.Run) {
+					run.PostRun.Notice = true
+				})
+			}
+			time.Sleep(c.down)
+			began := time.Now()
+			r.drive()
 			time.Sleep(time.Minute)
 			h.mu.Lock()
 			got, latest := len(h.when), time.Duration(0)
@@ -397,8 +391,9 @@ func TestNoticeBeforeLog(t *testing.T) {
 			time.Sleep(90 * time.Minute)
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.kept != n || h.hops > 60*n {
-				t.Errorf("%d of %d logs kept, with %d messages", h.kept, n, h.hops)
+			maps.DeleteFunc(r.made, func(_ core.RunID, o postrun.Outcome) bool { return o != postrun.Kept })
+			if kept := len(r.made); kept != n || h.hops > 60*n {
+				t.Errorf("%d of %d logs kept, with %d messages", kept, n, h.hops)
 			}
 			if h.told != n {
 				t.Errorf("%d notices were asked for %d times", n, h.told)

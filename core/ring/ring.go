@@ -42,7 +42,7 @@ type Message struct {
 	Kind Kind
 	Slot core.Instant // due time of its runs; for other kinds, the time of the request
 	Try  int          // number of times that its runs were requeued
-	// Unread is how often in a row its runs were requeued because their jobs could not be read.
+	// Unread is how often in a row its runs were requeued because their jobs could not be read, or other logs were read.
 	Unread  int
 	Fires   []core.Fire // runs of a KindFires message, from 1 to MaxFires
 	Check   *Check
@@ -69,7 +69,7 @@ type Check struct {
 }
 
 // A PostRun requests the pending work of an ended run, which the run records. Slot in its Message is the time of the first
-// request, and Try the number of earlier attempts.
+// request, and Try the number of earlier requests to the executor.
 type PostRun struct {
 	Run   core.RunID // 0: the message has Notes or Looks instead
 	Notes []Note     // events other than the end of a run
@@ -143,7 +143,7 @@ type wireEntry struct {
 }
 
 func Encode(m Message) []byte {
-	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try}
+	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try, Unread: m.Unread}
 	switch {
 	case m.PostRun != nil:
 		w.PostRun = &wirePostRun{int64(m.PostRun.Run), encodeNotes(m.PostRun.Notes), encodeLooks(m.PostRun.Looks)}

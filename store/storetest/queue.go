@@ -84,7 +84,7 @@ func queues(t *testing.T, h Harness) {
 	want := map[ring.Kind]ring.Message{ring.KindFires: fast, ring.KindSlow: slow,
 		ring.KindCheck: {Kind: ring.KindCheck, Slot: slot,
 			Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(1, slot)}, Idle: true, Journal: &j}},
-		ring.KindPostRun: {Kind: ring.KindPostRun, Slot: slot - 5000, Try: 2,
+		ring.KindPostRun: {Kind: ring.KindPostRun, Slot: slot - 5000, Try: 2, Unread: 7,
 			PostRun: &ring.PostRun{Run: core.PlannedRun(1, at(60))}}}
 	kinds := []ring.Kind{ring.KindPostRun, ring.KindFires, ring.KindSlow, ring.KindCheck}
 	for i, kind := range kinds {
