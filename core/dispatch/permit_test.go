@@ -46,7 +46,7 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		}
 		st.Play("job 7; app limits.inflight=1; +30s; fire 7@1s")
 		var ids []core.RunID
-		for i := range 40 {
+		for i := range 20 {
 			st.Step("+1m")
 			ids = append(ids, st.fires(50, 2+50*i)...)
 		}

@@ -342,7 +342,7 @@ func (h *heard) Handle(_ context.Context, list []ring.PostRun) []error {
 func TestNoticeBeforeLog(t *testing.T) {
 	for _, apps := range []int{1, 10} { // limited by the places of an app, or by all places
 		fixture.Bubble(t, fmt.Sprint(apps, " apps"), func(t *testing.T) {
-			const n = 1000
+			const n = 500
 			e, h := fixture.New(t, memory.Options{}), &heard{when: map[core.RunID]time.Time{}}
 			s := hook.Over(e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
 				h.mu.Lock()

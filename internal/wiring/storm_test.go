@@ -22,7 +22,7 @@ import (
 // log is stored for each run within two hours, and no follow-up is pending then.
 func TestStorm(t *testing.T) {
 	check.Long(t)
-	const n, others, quiet = 1_000, 3, 10 * time.Minute
+	const n, others, quiet = 500, 3, 10 * time.Minute
 	spec := job(core.EventFailed)
 	spec.Def.Notify.Quiet = quiet
 	tells(t, spec, func(r *told) {
