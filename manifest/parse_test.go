@@ -528,12 +528,11 @@ func TestHostile(t *testing.T) {
 	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ",
 		"---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {
 		in := "version: 1\nset: " + strings.Repeat(unit, 25_000/len(unit))
-		took := peak.Allocated(func() {
+		if took := peak.Allocated(func() {
 			_, _ = Parse("m", []byte(in), Options{})
 			_, _ = Parse("m", []byte(strings.Repeat(unit, 25_000/len(unit))), Options{})
 			_, _ = Parse("m", []byte("version: 1\njobs: {"+strings.Repeat(unit, 25_000/len(unit))+"}"), Options{})
-		}) >> 20
-		if took > 128 {
+		}) >> 20; took > 128 {
 			t.Errorf("%q took %d MB", unit, took)
 		} else if testing.Verbose() {
 			t.Logf("%q took %d MB", unit, took)

@@ -197,8 +197,8 @@ func exitOfCode(code string) int { return cmp.Or(exits[core.Code(code)], exitFai
 // helped ends a parse that has printed its help.
 type helped int
 
-func newParser(g *grammar, stdout, stderr io.Writer, more ...kong.Option) (*kong.Kong, error) {
-	return kong.New(g, append(more, kong.Name("tickring"),
+func newParser(g *grammar, stdout, stderr io.Writer, more ...kong.Option) *kong.Kong {
+	return kong.Must(g, append(more, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses no runs. To start: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.JoinAllowed(core.Routes),
 			"languages": core.JoinAllowed(words.Languages), "states": core.JoinAllowed(core.States), "causes": core.JoinAllowed(core.Causes),
@@ -220,19 +220,12 @@ func parsed(g *grammar, args []string, stdout, stderr io.Writer) (*kong.Context,
 		}
 	}
 	if len(others) < all.NumField()-1 {
-		only, err := newParser(g, stdout, stderr, kong.IgnoreFields(`^grammar\.(`+strings.Join(others, "|")+`)$`))
-		if err == nil {
-			if command, err := only.Parse(args); err == nil {
-				return command, nil
-			}
+		only := newParser(g, stdout, stderr, kong.IgnoreFields(`^grammar\.(`+strings.Join(others, "|")+`)$`))
+		if command, err := only.Parse(args); err == nil {
+			return command, nil
 		}
-		*g = grammar{}
 	}
-	parser, err := newParser(g, stdout, stderr)
-	if err != nil {
-		return nil, err
-	}
-	return parser.Parse(args)
+	return newParser(g, stdout, stderr).Parse(args)
 }
 
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) (string, bool)) (code int) {
