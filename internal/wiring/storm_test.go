@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// TestStorm: within a minute thousands of runs of one job fail, and a few of others. Logs of their executor hang, and the
+// TestStorm: within a minute hundreds of runs of one job fail, and a few of others. Logs of their executor hang, and the
 // channel takes ten seconds to answer. No heartbeat of that executor is late, and no report of an end waits. For the one
 // job, users are notified at once and, with the count of the others, after its quiet period. The reason for the missing
 // log is stored for each run within two hours, and no follow-up is pending then.
