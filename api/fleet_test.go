@@ -159,7 +159,7 @@ func TestFleetInPages(t *testing.T) {
 		n            int
 		every, takes time.Duration
 	}{
-		"each call takes 100 ms":                {4000, time.Hour, 100 * time.Millisecond},
+		"each call takes 100 ms":                {2000, time.Hour, 100 * time.Millisecond},
 		"each call takes 3 s":                   {300, time.Hour, 3 * time.Second},
 		"one job of each second, calls of 3 s":  {1, time.Second, 3 * time.Second},
 		"some jobs of each second, calls of 5s": {20, time.Second, 5 * time.Second},

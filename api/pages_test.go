@@ -112,8 +112,8 @@ func (f *fleet) run(n int, change func(i int, r *core.Run)) {
 // is left out.
 func TestListsEndInTime(t *testing.T) {
 	t.Run("few of many jobs", func(t *testing.T) {
-		inFleet(t, tenth(20_000), time.Second, func(f *fleet) {
-			if jobs := f.jobsOf(fmt.Sprint("text=job-", tenth(20_000)-1)); len(jobs) != 1 {
+		inFleet(t, tenth(8_000), 2*time.Second, func(f *fleet) {
+			if jobs := f.jobsOf(fmt.Sprint("text=job-", tenth(8_000)-1)); len(jobs) != 1 {
 				t.Errorf("%d jobs", len(jobs))
 			}
 			f.held(true)
@@ -144,16 +144,16 @@ func TestListsEndInTime(t *testing.T) {
 		})
 	})
 	t.Run("the result for many jobs", func(t *testing.T) {
-		inFleet(t, tenth(20_000), time.Second, func(f *fleet) {
+		inFleet(t, tenth(8_000), 2*time.Second, func(f *fleet) {
 			low, high := 0, 0
 			for _, c := range f.coming() {
-				if int(c.JobID) < tenth(10_000) {
+				if int(c.JobID) < tenth(4_000) {
 					low++
 				} else {
 					high++
 				}
 			}
-			if low < tenth(500) || high < tenth(500) {
+			if low < tenth(200) || high < tenth(200) {
 				t.Errorf("%d instants of the first jobs, %d of the last", low, high)
 			}
 			f.held(true)

@@ -190,7 +190,7 @@ func (c Channel) String() string { return marshal(c.Shown()) }
 
 func CheckChannelName(field, name string) error { return CheckName(field, name) }
 
-var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+var topicARN = regexp.MustCompile(`^arn:aws[a-z-]*:sns:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]+$`)
 
 // Validate returns an error with the path of a field if the field has an invalid value. The channel must come from
 // Normal.
@@ -210,7 +210,7 @@ func (c Channel) Validate() error {
 		switch {
 		case strings.HasSuffix(c.ARN, ".fifo"):
 			return Invalid("sns.arn", c.ARN, "FIFO topics are not supported: create a standard topic")
-		case !topicARN.MatchString(c.ARN):
+		case len(c.ARN[strings.LastIndexByte(c.ARN, ':')+1:]) > 256 || !topicARN.MatchString(c.ARN):
 			return Invalid("sns.arn", c.ARN, "expected the ARN of a topic: arn:aws:sns:REGION:ACCOUNT:NAME")
 		}
 		return nil
@@ -278,7 +278,7 @@ func checkMail(field, address string) error {
 	return nil
 }
 
-var hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$`)
+var hostLabel = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$`)
 
 // hostname reports whether text is a DNS host name or an IP address.
 func hostname(text string) bool {
@@ -289,7 +289,7 @@ func hostname(text string) bool {
 		return false
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(text, "."), ".") {
-		if !hostLabel.MatchString(label) {
+		if len(label) > 63 || !hostLabel.MatchString(label) {
 			return false
 		}
 	}

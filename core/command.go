@@ -118,7 +118,7 @@ func (c *Command) validateEnv() error {
 	for name, value := range c.Env {
 		field := "command.env." + name
 		switch {
-		case !envName.MatchString(name):
+		case len(name) > 128 || !envName.MatchString(name):
 			return Invalid("command.env", name, "a variable name has 1 to 128 letters, digits and _, and does not start with a digit")
 		case strings.HasPrefix(name, "TICKRING_"):
 			return Invalid(field, "", "names that start with TICKRING_ are reserved for information about the run: choose another name")
@@ -140,7 +140,7 @@ func (c *Command) validateEnv() error {
 }
 
 var (
-	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$`)
 )
 

@@ -691,20 +691,25 @@ func ParseARN(target string) (ARN, bool) {
 }
 
 var (
-	functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
-	functionARN  = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]{1,32}:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
-	queueName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
-	queueARN     = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
+	functionName = regexp.MustCompile(`^[A-Za-z0-9_-]+(:(\$LATEST|[A-Za-z0-9_-]+))?$`)
+	functionARN  = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]{1,32}:[0-9]{12}:function:[A-Za-z0-9_-]+(:(\$LATEST|[A-Za-z0-9_-]+))?$`)
+	queueName    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	queueARN     = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]+$`)
 )
 
 // nameOrARN returns the problem with a function or queue name; empty if it is valid.
 func nameOrARN(s Scheme, target string) Text {
+	parts, is := ParseARN(target)
+	if !is {
+		parts.Name, parts.Version, _ = strings.Cut(target, ":")
+	}
 	switch {
-	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
+	case s == SchemeLambda && len(parts.Name) <= 64 && len(parts.Version) <= 128 &&
+		(functionName.MatchString(target) || functionARN.MatchString(target)):
 	case s == SchemeLambda:
 		return Say("expected a function name of 1 to 64 letters, digits, - and _, or an ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; " +
 			"both can end with :ALIAS or :VERSION")
-	case queueName.MatchString(target) || queueARN.MatchString(target):
+	case len(parts.Name) <= 80 && (queueName.MatchString(target) || queueARN.MatchString(target)):
 	case strings.HasSuffix(target, ".fifo"):
 		return Say("FIFO queues are not supported, because they deliver the messages of a group one after another; create a standard queue")
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
@@ -717,10 +722,8 @@ func nameOrARN(s Scheme, target string) Text {
 
 // baseURL returns the problem with a base URL; empty if it is valid.
 func baseURL(raw string) Text {
-	for i := range len(raw) {
-		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
-			return Say("the URL has a space, a backslash, or a character that is not printable ASCII")
-		}
+	if !printable(raw) || strings.ContainsAny(raw, ` \`) {
+		return Say("the URL has a space, a backslash, or a character that is not printable ASCII")
 	}
 	u, err := url.Parse(raw)
 	switch {
@@ -753,10 +756,8 @@ func CheckKey(key string) error {
 	if len(key) > MaxKey {
 		return Invalid("key", key, "at most %d bytes are allowed", MaxKey)
 	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return Invalid("key", key, "only printable ASCII characters without spaces are allowed")
-		}
+	if !printable(key) || strings.Contains(key, " ") {
+		return Invalid("key", key, "only printable ASCII characters without spaces are allowed")
 	}
 	return nil
 }
@@ -774,30 +775,27 @@ func CheckToken(field, token string) error {
 	return nil
 }
 
-var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,126}[a-z0-9])?$`)
-	nameLetter = regexp.MustCompile(`[a-z]`)
-)
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 
 func CheckName(field, name string) error {
-	if !nameForm.MatchString(name) {
+	if len(name) > 128 || !nameForm.MatchString(name) {
 		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			return Invalid(field, name, "a name can have only a-z 0-9 . _ -: use this text as the title, and choose a short name")
 		}
 		return Invalid(field, name, "a name has 1 to 128 characters of a-z 0-9 . _ - and starts and ends with a letter or digit")
 	}
-	if !nameLetter.MatchString(name) {
+	if !strings.ContainsFunc(name, func(r rune) bool { return r >= 'a' }) {
 		return Invalid(field, name, "a name needs at least one letter, because digits alone are read as a number")
 	}
 	return nil
 }
 
-var appForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
+var appForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // CheckAppName returns an error if name is not a valid app name. Capitals are allowed, because existing xxl-job
 // executors use them.
 func CheckAppName(field, name string) error {
-	if !appForm.MatchString(name) {
+	if len(name) > 64 || !appForm.MatchString(name) {
 		return Invalid(field, name, "an app name has 1 to 64 characters of a-z A-Z 0-9 . _ - and starts and ends with a letter or digit")
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +26,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/peak"
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/words"
 )
@@ -528,13 +528,11 @@ func TestHostile(t *testing.T) {
 	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ",
 		"---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {
 		in := "version: 1\nset: " + strings.Repeat(unit, 25_000/len(unit))
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, _ = Parse("m", []byte(in), Options{})
-		_, _ = Parse("m", []byte(strings.Repeat(unit, 25_000/len(unit))), Options{})
-		_, _ = Parse("m", []byte("version: 1\njobs: {"+strings.Repeat(unit, 25_000/len(unit))+"}"), Options{})
-		runtime.ReadMemStats(&after)
-		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 128 {
+		if took := peak.Allocated(func() {
+			_, _ = Parse("m", []byte(in), Options{})
+			_, _ = Parse("m", []byte(strings.Repeat(unit, 25_000/len(unit))), Options{})
+			_, _ = Parse("m", []byte("version: 1\njobs: {"+strings.Repeat(unit, 25_000/len(unit))+"}"), Options{})
+		}) >> 20; took > 128 {
 			t.Errorf("%q took %d MB", unit, took)
 		} else if testing.Verbose() {
 			t.Logf("%q took %d MB", unit, took)

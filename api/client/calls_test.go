@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
+	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
 // document holds the parts of openapi.yaml that the tests read.
@@ -355,11 +355,8 @@ func TestAnswerOfNothings(t *testing.T) {
 	for _, one := range []string{"{}", "null"} {
 		body := `{"version":"\"{\\","jobs":[` + one + strings.Repeat(","+one, 1_000_000) + "]}"
 		c := answering(func() io.Reader { return strings.NewReader(body) }).client(t, Config{})
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := c.ListJobs(t.Context(), ListJobsParams{})
-		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > 64<<20 {
+		var err error
+		if took := peak.Allocated(func() { _, err = c.ListJobs(t.Context(), ListJobsParams{}) }); err == nil || took > 64<<20 {
 			t.Errorf("%s: %v, and %d MiB", one, err, took>>20)
 		}
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -33,6 +35,7 @@ const (
 	exitRefused  = 5
 )
 
+// exits are the exit codes of other errors than exitFailed.
 var exits = map[core.Code]int{
 	core.CodeInvalid:      exitUsage,
 	core.CodeTooLarge:     exitUsage,
@@ -41,8 +44,6 @@ var exits = map[core.Code]int{
 	core.CodeUnauthorized: exitRefused,
 	core.CodeForbidden:    exitRefused,
 	core.CodeRefused:      exitRefused,
-	core.CodeUnavailable:  exitFailed,
-	core.CodeInternal:     exitFailed,
 }
 
 type Globals struct {
@@ -113,7 +114,7 @@ type grammar struct {
 	Restore  restoreCmd   `cmd:"" help:"Start a deployment on restored DynamoDB tables." group:"System"`
 	Takeover takeoverCmd  `cmd:"" help:"Start a deployment on replicated DynamoDB tables in another Region." group:"System"`
 
-	Context contextCmd `cmd:"" help:"Manage named servers." group:"Other"`
+	Servers contextCmd `cmd:"" name:"context" help:"Manage named servers." group:"Other"`
 
 	Exec  execCmd       `cmd:"" help:"Run any program as an executor." group:"Other"`
 	Cron  cronCmd       `cmd:"" help:"Explain a cron expression." group:"Other"`
@@ -191,18 +192,13 @@ func exitOf(err error) int {
 	return exitFailed
 }
 
-func exitOfCode(code string) int {
-	if n, ok := exits[core.Code(code)]; ok {
-		return n
-	}
-	return exitFailed
-}
+func exitOfCode(code string) int { return cmp.Or(exits[core.Code(code)], exitFailed) }
 
 // helped ends a parse that has printed its help.
 type helped int
 
-func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
-	return kong.New(g, kong.Name("tickring"),
+func newParser(g *grammar, stdout, stderr io.Writer, more ...kong.Option) *kong.Kong {
+	return kong.Must(g, append(more, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses no runs. To start: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.JoinAllowed(core.Routes),
 			"languages": core.JoinAllowed(words.Languages), "states": core.JoinAllowed(core.States), "causes": core.JoinAllowed(core.Causes),
@@ -210,7 +206,26 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 			"scriptKinds": core.JoinAllowed(core.ScriptKinds),
 			"label":       "Only jobs with this label (KEY=VALUE, or KEY for any value), in the named apps, or in all apps if none is named."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(code int) { panic(helped(code)) }))
+		kong.Exit(func(code int) { panic(helped(code)) }))...)
+}
+
+// parsed parses a command line. Building the parser of all commands takes most of the time of a short command, so parsed first builds
+// the parser of the command that the line begins with. Messages about a wrong line need the parser of all commands.
+func parsed(g *grammar, args []string, stdout, stderr io.Writer) (*kong.Context, error) {
+	var others []string
+	all := reflect.TypeFor[grammar]()
+	for i := 1; i < all.NumField(); i++ { // the first field has the flags of all commands
+		if f := all.Field(i); cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)) != args[0] {
+			others = append(others, f.Name)
+		}
+	}
+	if len(others) < all.NumField()-1 {
+		only := newParser(g, stdout, stderr, kong.IgnoreFields(`^grammar\.(`+strings.Join(others, "|")+`)$`))
+		if command, err := only.Parse(args); err == nil {
+			return command, nil
+		}
+	}
+	return newParser(g, stdout, stderr).Parse(args)
 }
 
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) (string, bool)) (code int) {
@@ -224,18 +239,13 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 			panic(p)
 		}
 	}()
-	parser, err := newParser(&g, stdout, stderr)
-	if err != nil {
-		fmt.Fprintln(stderr, "tickring:", err)
-		return exitFailed
-	}
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
 	if args[0] == "help" {
 		args = append(args[1:], "--help")
 	}
-	command, err := parser.Parse(args)
+	command, err := parsed(&g, args, stdout, stderr)
 	if err != nil {
 		see := "tickring"
 		if p, ok := errors.AsType[*kong.ParseError](err); ok {

@@ -72,14 +72,10 @@ func (c *completeCmd) Run(e *Env) error {
 		words = joined(words)
 	}
 	var g grammar
-	parser, err := newParser(&g, io.Discard, io.Discard)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(e.Ctx, completeFor)
 	defer cancel()
 	asked := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: e.Stdin, Stdout: io.Discard, Stderr: io.Discard, Getenv: e.Getenv, most: completeBytes}
-	list := (&completer{e: asked, node: parser.Model.Node}).complete(words)
+	list := (&completer{e: asked, node: newParser(&g, io.Discard, io.Discard).Model.Node}).complete(words)
 	for _, w := range list {
 		line := w.text
 		if c.Shell == "bash" {

@@ -18,15 +18,10 @@ type manCmd struct {
 }
 
 func (c *manCmd) Run(e *Env) error {
-	var g grammar
-	parser, err := newParser(&g, io.Discard, io.Discard)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil { //nolint:gosec // pages for all users
 		return err
 	}
-	for name, text := range manPages(parser.Model) {
+	for name, text := range manPages(newParser(&grammar{}, io.Discard, io.Discard).Model) {
 		if err := os.WriteFile(filepath.Join(c.Dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // as above
 			return err
 		}

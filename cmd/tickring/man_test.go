@@ -21,9 +21,7 @@ func TestManPagesDescribeEveryCommandAndFlag(t *testing.T) {
 	if code := Main(t.Context(), []string{"man", dir}, strings.NewReader(""), &out, &out, os.LookupEnv); code != 0 {
 		t.Fatal(out.String())
 	}
-	var g grammar
-	parser, err := newParser(&g, io.Discard, io.Discard)
-	check.OK(t, err)
+	parser := newParser(&grammar{}, io.Discard, io.Discard)
 	main := manPage(t, dir, "tickring")
 	for _, f := range parser.Model.Flags {
 		if name := escape("--" + f.Name); f.Hidden == strings.Contains(main, name) {
@@ -76,9 +74,7 @@ func TestCLIPageEqualsHelp(t *testing.T) {
 	const file, mark = "../../docs/reference/cli.md", "\n## Flags of all commands\n"
 	page, err := os.ReadFile(file)
 	check.OK(t, err)
-	var g grammar
-	parser, err := newParser(&g, io.Discard, io.Discard)
-	check.OK(t, err)
+	parser := newParser(&grammar{}, io.Discard, io.Discard)
 	var p markdown
 	p.WriteString(mark + "\n")
 	p.table(nil, parser.Model.Flags)
@@ -99,6 +95,15 @@ func TestCLIPageEqualsHelp(t *testing.T) {
 		t.Fatalf("%s has no heading %q", file, mark)
 	}
 	golden.File(t, file, []byte(head+p.String()))
+}
+
+// TestHelpOfOneCommand: a line that begins with a command has a parser of this command alone, with the same help.
+func TestHelpOfOneCommand(t *testing.T) {
+	for _, n := range newParser(&grammar{}, io.Discard, io.Discard).Model.Children {
+		_, alone, _ := runMain(t, "", "", n.Name, "--help")
+		_, whole, _ := runMain(t, "", "", "--utc", n.Name, "--help")
+		check.Equal(t, alone, whole, "%s", n.Name)
+	}
 }
 
 // markdown is a page under construction.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -18,8 +19,6 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -276,23 +275,23 @@ func TestMemoryLimit(t *testing.T) {
 // A table that is colored is the same table.
 func TestColorMovesNothing(t *testing.T) {
 	codes := regexp.MustCompile("\x1b\\[[0-9]*m")
-	rapid.Check(t, func(t *rapid.T) {
-		cell := rapid.OneOf(rapid.SampledFrom([]string{"", " ", "-", "failed", "failed 1/3: handler", "shop/failed", "ü…"}), rapid.String())
-		rows := rapid.SliceOfN(rapid.SliceOfN(cell, 1, 4), 1, 5).Draw(t, "rows")
+	dice := rand.New(rand.NewPCG(1, 2))
+	pick := func(of ...string) string { return of[dice.IntN(len(of))] }
+	for range 100 {
+		rows := make([][]string, 1+dice.IntN(5))
 		var colors paints
 		for row := range rows {
-			for col := range rows[row] {
-				text := rapid.SampledFrom([]string{"", "failed", rows[row][col]}).Draw(t, "text")
-				colors = append(colors, paint{row, col, text, rapid.SampledFrom([]color{"", red}).Draw(t, "color")})
+			for col := range 1 + dice.IntN(4) {
+				other := string([]rune{dice.Int32N(1 << 7), dice.Int32N(1 << 16), dice.Int32N(1 << 20)}[dice.IntN(4):])
+				rows[row] = append(rows[row], pick("", " ", "-", "failed", "failed 1/3: handler", "shop/failed", "ü…", other))
+				colors = append(colors, paint{row, col, pick("", "failed", rows[row][col]), []color{"", red}[dice.IntN(2)]})
 			}
 		}
 		var plain, colored bytes.Buffer
 		table(&plain, rows)
 		table(&colored, rows, colors...)
-		if got := codes.ReplaceAllString(colored.String(), ""); got != plain.String() {
-			t.Fatalf("%q\nwant\n%q", got, plain.String())
-		}
-	})
+		check.Equal(t, codes.ReplaceAllString(colored.String(), ""), plain.String(), "without its colors")
+	}
 }
 
 func TestColorOfStates(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/golden"
 )
 
@@ -20,8 +19,7 @@ import (
 var parserWords = regexp.MustCompile(`(?i)unexpected|expected|positional|missing|unknown|must be one of|but got|bit int|EOL|can't be used|perhaps`)
 
 func TestWordsAreOurs(t *testing.T) {
-	parser, err := testParser()
-	check.OK(t, err)
+	parser := testParser()
 	wrong := [][]string{{"--wat"}, {"-z"}, {"gett"}, {"-"}, {"-o", "json"}, {"-o", "x", "get"}, {"--limit", "3", "runs"}, {"list"}}
 	names := commands(parser.Model.Node)
 	for word, name := range otherWord {
@@ -68,14 +66,11 @@ func TestWordsAreOurs(t *testing.T) {
 }
 
 // testParser is one parser for many command lines, because building it takes 10 ms.
-var testParser = sync.OnceValues(func() (*kong.Kong, error) { return newParser(&grammar{}, io.Discard, io.Discard) })
+var testParser = sync.OnceValue(func() *kong.Kong { return newParser(&grammar{}, io.Discard, io.Discard) })
 
 // parse is the parser alone.
 func parse(args []string) (ctx *kong.Context, err error) {
-	parser, err := testParser()
-	if err != nil {
-		return nil, err
-	}
+	parser := testParser()
 	err = kong.Visit(parser.Model, func(n kong.Visitable, next kong.Next) error { // Parse leaves which values were set
 		switch v := n.(type) {
 		case *kong.Flag:

@@ -285,7 +285,7 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 	if who.MustChange { // else the token would allow access without a new password
 		return Token{}, "", errMustChange
 	}
-	if !tokenForm.MatchString(s.Name) {
+	if len(s.Name) > 64 || !tokenForm.MatchString(s.Name) {
 		return Token{}, "", core.Invalid("name", s.Name, "a token name has 1 to 64 characters of a-z 0-9 . _ - and starts and ends with a "+
 			"letter or digit")
 	}

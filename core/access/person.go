@@ -97,15 +97,15 @@ const (
 )
 
 var (
-	personForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$`)
-	tokenForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
-	pageForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9/._-]{0,98}[a-z0-9])?$`)
+	personForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._@-]*[a-z0-9])?$`)
+	tokenForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
+	pageForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9/._-]*[a-z0-9])?$`)
 )
 
 // CheckName returns an error if a user name is invalid, or is reserved for machines in change records.
 func CheckName(field, name string) error {
 	switch {
-	case !personForm.MatchString(name):
+	case len(name) > 64 || !personForm.MatchString(name):
 		return core.Invalid(field, name, "a user name has 1 to 64 characters of a-z 0-9 . _ - @ and starts and ends with a letter or digit")
 	case slices.Contains([]string{ByAdminToken, ByReadToken, ByLink, ByProvider, "api"}, name), strings.HasPrefix(name, byCode):
 		return core.Invalid(field, name, "this name is reserved for machines in the audit log")
@@ -153,7 +153,7 @@ func (v *View) check() error {
 	case v.Name == "" || utf8.RuneCountInString(v.Name) > MaxViewName || !utf8.ValidString(v.Name) ||
 		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return core.Invalid("name", v.Name, "a view name has 1 to %d characters", MaxViewName)
-	case !pageForm.MatchString(v.Page):
+	case len(v.Page) > 100 || !pageForm.MatchString(v.Page):
 		return core.Invalid("page", v.Page, "expected the name of a console page, such as `runs`")
 	case len(v.Query) > MaxQuery:
 		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)

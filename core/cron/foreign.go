@@ -12,37 +12,37 @@ import (
 // foreign are the forms that other schedulers accept and tickring rejects. The first
 // submatch is where the form begins, and reason gets all submatches.
 var foreign = []struct {
-	form   *regexp.Regexp
+	form   string // a regular expression, compiled when a text is rejected
 	reason func(m []string) core.Text
 }{
-	{regexp.MustCompile(`^\s*((?:CRON_)?TZ=(\S*))`), func(m []string) core.Text {
+	{`^\s*((?:CRON_)?TZ=(\S*))`, func(m []string) core.Text {
 		return core.Say("the time zone is a separate field: set `timezone` to %s, and remove %s from the schedule", m[2], quote(m[1]))
 	}},
-	{regexp.MustCompile(`(?i)^\s*(@every\s+(\S+))`), func(m []string) core.Text {
+	{`(?i)^\s*(@every\s+(\S+))`, func(m []string) core.Text {
 		return core.Say("use the field `every` for an interval: set `every` to %s", m[2])
 	}},
-	{regexp.MustCompile(`(?i)^\s*(rate\((\d+) +(second|minute|hour|day)s?\))`), func(m []string) core.Text {
+	{`(?i)^\s*(rate\((\d+) +(second|minute|hour|day)s?\))`, func(m []string) core.Text {
 		return core.Say("use the field `every` for an interval: set `every` to %s", m[2]+strings.ToLower(m[3][:1]))
 	}},
-	{regexp.MustCompile(`(?i)^\s*(cron\(([^)]*)\))`), func(m []string) core.Text {
+	{`(?i)^\s*(cron\(([^)]*)\))`, func(m []string) core.Text {
 		return core.Say("an Amazon EventBridge expression needs seconds as the first field, and no cron( ): set cron to %q",
 			"0 "+strings.TrimSpace(m[2]))
 	}},
-	{regexp.MustCompile(`(?i)^\s*(@reboot)\b`), func([]string) core.Text {
+	{`(?i)^\s*(@reboot)\b`, func([]string) core.Text {
 		return core.Say("a job cannot run at machine startup: use the service manager of the machine, such as systemd")
 	}},
-	{regexp.MustCompile(`\s(#(?:[\s\pL].*|$))`), func(m []string) core.Text {
+	{`\s(#(?:[\s\pL].*|$))`, func(m []string) core.Text {
 		return core.Say("comments are not allowed in a schedule: remove %s", quote(m[1]))
 	}},
-	{regexp.MustCompile(`(?:^|[\s,])(\d*~\d*)`), func(m []string) core.Text {
+	{`(?:^|[\s,])(\d*~\d*)`, func(m []string) core.Text {
 		return core.Say("random values such as %s are not supported: write one value, and set `jitter` to delay each run "+
 			"randomly", quote(m[1]))
 	}},
-	{regexp.MustCompile(`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`), func(m []string) core.Text {
+	{`(?:^|[\s,])(H(?:[(/]\S*)?)(?:[\s,]|$)`, func(m []string) core.Text {
 		return core.Say("%s is Jenkins syntax for a hashed value: write one value; jobs with 'every' get different offsets "+
 			"automatically", quote(m[1]))
 	}},
-	{regexp.MustCompile(`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`), func(m []string) core.Text {
+	{`(?:^|\s)(\S+,\s+[\dA-Za-z]\S*|\S+\s+,\S+)`, func(m []string) core.Text {
 		return core.Say("spaces are not allowed in a list: write %s", quote(strings.Join(strings.Fields(m[1]), "")))
 	}},
 }
@@ -54,8 +54,9 @@ func foreignForm(text string, err error) error {
 		return err
 	}
 	for _, f := range foreign {
-		if at := f.form.FindStringSubmatchIndex(text); at != nil {
-			return &ParseError{text, at[2], "", f.reason(f.form.FindStringSubmatch(text))}
+		form := regexp.MustCompile(f.form)
+		if at := form.FindStringSubmatchIndex(text); at != nil {
+			return &ParseError{text, at[2], "", f.reason(form.FindStringSubmatch(text))}
 		}
 	}
 	return err

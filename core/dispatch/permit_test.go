@@ -33,7 +33,7 @@ func (st *stage) succeed() {
 	}
 }
 
-// TestLongLineBesideAHungRun: a hung run holds the only slot of an app while 2,000 runs wait, half of them beside the full
+// TestLongLineBesideAHungRun: a hung run holds the only slot of an app while 1,300 runs wait, 300 of them beside the full
 // queue. Each check reads few runs. After a purge the runs are sent again and still wait. When the hung run ends, each starts
 // once.
 func TestLongLineBesideAHungRun(t *testing.T) {
@@ -46,7 +46,7 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		}
 		st.Play("job 7; app limits.inflight=1; +30s; fire 7@1s")
 		var ids []core.RunID
-		for i := range 40 {
+		for i := range 26 {
 			st.Step("+1m")
 			ids = append(ids, st.fires(50, 2+50*i)...)
 		}

@@ -355,9 +355,9 @@ func TestOurOwnTimeIsNoAnswer(t *testing.T) {
 func TestAllHaveTheirTurn(t *testing.T) {
 	check.Long(t)
 	synctest.Test(t, func(t *testing.T) {
-		r := newWalkRig(t, finish.WatchOptions{Asked: 10, ActFor: 10 * time.Second}) // 30 to 40 questions in a pass
+		r := newWalkRig(t, finish.WatchOptions{Asked: 5, ActFor: 10 * time.Second}) // 15 to 20 questions in a pass
 		r.job(1)
-		const silent = 100
+		const silent = 50
 		for i := range silent {
 			r.job(core.JobID(2 + i))
 			r.beats = append(r.beats, fmt.Sprintf("http://deaf%d", i))

@@ -282,7 +282,7 @@ func TestSlow(t *testing.T) {
 		r.minutes(44)
 		r.heard("a")
 		r.minutes(2)
-		for range 30 {
+		for range 6 {
 			look()
 		}
 		r.heard("a", "slow 40")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/testkit/check"
+	"github.com/tickring/tickring/internal/testkit/peak"
 )
 
 // file is an executor with a log.
@@ -299,11 +299,10 @@ func (l lying) Log(_ context.Context, _ *core.App, _ *core.Run, from int) (strin
 // TestTailOfALyingExecutor checks that such an executor makes Tail allocate little more than its answers.
 func TestTailOfALyingExecutor(t *testing.T) {
 	for _, c := range []lying{{0, 4 << 20}, {1000, 1}} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		text, _, _, _, err := Tail(t.Context(), c, &core.App{}, wired, 1000)
-		runtime.ReadMemStats(&after)
-		if took := after.TotalAlloc - before.TotalAlloc; err != nil || len(text) != 1000 || took > 48<<20 {
+		var text string
+		var err error
+		took := peak.Allocated(func() { text, _, _, _, err = Tail(t.Context(), c, &core.App{}, wired, 1000) })
+		if err != nil || len(text) != 1000 || took > 48<<20 {
 			t.Errorf("%+v: %d bytes, %d MB allocated, %v", c, len(text), took>>20, err)
 		}
 	}

@@ -356,7 +356,7 @@ func TestNoticeBeforeLog(t *testing.T) {
 		down time.Duration
 	}{{1, 0}, {10, 0}, {1, 3 * time.Hour}} {
 		fixture.Bubble(t, fmt.Sprintf("%d apps after %s", c.apps, c.down), func(t *testing.T) {
-			const n = 1000
+			const n = 500
 			r := newRig(t)
 			h := &r.heard
 			r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {

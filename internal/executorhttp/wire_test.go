@@ -165,7 +165,7 @@ func TestCallbacksHoldLittleMemory(t *testing.T) {
 		{"right token", "secret", false, true, 64, 60 << 20},
 	} {
 		var read atomic.Int64
-		held := peak.Of(func() {
+		held := peak.Of(c.most, func() {
 			var all sync.WaitGroup
 			for range c.times {
 				all.Go(func() {

@@ -16,13 +16,13 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// TestStorm: within a minute thousands of runs of one job fail, and a few of others. Logs of their executor hang, and the
+// TestStorm: within a minute hundreds of runs of one job fail, and a few of others. Logs of their executor hang, and the
 // channel takes ten seconds to answer. No heartbeat of that executor is late, and no report of an end waits. For the one
 // job, users are notified at once and, with the count of the others, after its quiet period. The reason for the missing
 // log is stored for each run within two hours, and no follow-up is pending then.
 func TestStorm(t *testing.T) {
 	check.Long(t)
-	const n, others, quiet = 1_000, 3, 10 * time.Minute
+	const n, others, quiet = 500, 3, 10 * time.Minute
 	spec := job(core.EventFailed)
 	spec.Def.Notify.Quiet = quiet
 	tells(t, spec, func(r *told) {

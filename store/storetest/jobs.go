@@ -501,7 +501,7 @@ func mostChildren(t *testing.T, h Harness) {
 	for i := range core.JobID(core.MaxChildren) {
 		puts, want = append(puts, creates(after(2+i, core.UponClose, 1))), append(want, 2+i)
 	}
-	for part := range slices.Chunk(puts, 100) {
+	for part := range slices.Chunk(puts, 500) {
 		ok(t, s.Jobs.Put(ctx, part)...)
 	}
 	answers(t, s.Jobs.Put(ctx, []store.JobPut{creates(after(5000, core.UponClose, 1)), creates(job(5001))}), "refused", "ok")

@@ -95,8 +95,8 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 				break
 			}
 		}
-		for range 60 {
-			time.Sleep(time.Second) // fake time
+		for range 12 {
+			time.Sleep(5 * time.Second) // fake time
 			for f.stands == nil || !f.stands(time.Since(began)) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 				got, err := eng.Queue.Receive(ctx, ring.KindFires, 100)
@@ -104,6 +104,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 				if err != nil {
 					break
 				}
+				var runs []core.Run
 				for _, d := range got {
 					for _, fire := range d.Message.Fires {
 						if fire.Run == f.busy {
@@ -111,14 +112,15 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 							eng.Queue.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
 							continue
 						}
-						if (f.again || fire.Cause != core.CauseMisfire) && lose(time.Since(began)) {
+						if f.again && lose(time.Since(began)) || fire.Cause != core.CauseMisfire && lose(fire.At.Time().Sub(began)) {
 							lost++
 							continue
 						}
-						eng.CreateRuns(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
-							Slot: fire.Slot, SentAt: time.Now()}})
+						runs = append(runs, core.Run{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
+							Slot: fire.Slot, SentAt: time.Now()})
 					}
 				}
+				eng.CreateRuns(t.Context(), runs)
 				eng.Queue.Ack(t.Context(), got)
 			}
 		}

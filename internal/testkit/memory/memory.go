@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
 )
@@ -25,14 +26,8 @@ func Open(t testing.TB, o Options) *store.Store {
 func New(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := sqlite.OpenMemory(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	check.OK(t, err)
+	t.Cleanup(func() { check.NoError(t, s.Close()) })
 	return s
 }
 
@@ -41,14 +36,10 @@ func DamageApp(t testing.TB, s store.Records, name string) {
 	t.Helper()
 	key := store.Key{Kind: store.KindApp, Name: name}
 	found, err := s.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	r := found[key]
 	r.Body = []byte("{")
-	if errs := s.Write(t.Context(), store.Group{Writes: []store.Write{{Record: r, Was: r.V}}}); errs[0] != nil {
-		t.Fatal(errs[0])
-	}
+	check.OK(t, s.Write(t.Context(), store.Group{Writes: []store.Write{{Record: r, Was: r.V}}})[0])
 }
 
 // Run reads a run; zero: it is not stored.

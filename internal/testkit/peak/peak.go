@@ -9,21 +9,34 @@ import (
 	"time"
 )
 
-// Of runs f and returns the peak heap size during the call minus the heap size before the call, in bytes. Frequent
-// garbage collection keeps nearly all garbage out of the result. On a busy machine the result can be too small but
-// never too large, so a test of an upper limit does not fail because of load.
-func Of(f func()) int64 {
+// Allocated runs f and returns how many bytes were allocated during the call.
+func Allocated(f func()) int64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return int64(after.TotalAlloc - before.TotalAlloc)
+}
+
+// Of returns the peak heap size during a call of f minus the heap size before the call, in bytes. If f allocates no
+// more than most bytes, Of returns that number. Otherwise Of runs f again, and frequent garbage collection keeps nearly
+// all garbage out of the result. On a busy machine the result can be too small but never too large, so a test of an
+// upper limit does not fail because of load.
+func Of(most int64, f func()) int64 {
+	if all := Allocated(f); all <= most {
+		return all
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	runtime.GC()
 	before := heap()
-	var most int64
+	var peak int64
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		tick := time.NewTicker(200 * time.Microsecond)
 		defer tick.Stop()
 		for {
-			most = max(most, heap()-before)
+			peak = max(peak, heap()-before)
 			select {
 			case <-tick.C:
 			case <-done:
@@ -34,7 +47,7 @@ func Of(f func()) int64 {
 	f()
 	close(done)
 	wg.Wait()
-	return most
+	return peak
 }
 
 // heap returns the bytes of all objects on the heap.

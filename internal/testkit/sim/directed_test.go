@@ -636,8 +636,8 @@ func TestRunOpenForAMonth(t *testing.T) {
 				trigger("alpha/one", "alpha/two")(w)
 				for w.busy.Load() { // little happens in between
 					w.sleep(bg, 10*time.Minute)
-					stands := 12 * time.Hour
-					if time.Since(w.began) > 28*day { // it has to be seen soon after the end
+					stands := 24 * time.Hour
+					if time.Since(w.began) > 29*day { // it has to be seen soon after the end
 						stands = 4 * time.Hour
 					}
 					if left := time.Until(w.began.Add(31 * day)); left > 0 {

@@ -4,8 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +19,6 @@ var (
 	flagEngine = flag.String("sim.engine", "sqlite", "store of the worlds: sqlite or aws")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 4")
 )
-
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400) // a world allocates much and keeps little
-	os.Exit(m.Run())
-}
 
 // configOf is the world of a seed: some have late writes, stopped processes and
 // clocks that are set, some plan minutes ahead.
