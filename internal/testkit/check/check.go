@@ -11,7 +11,7 @@ import (
 
 // Tests allocate much and keep little, so rare collections save a quarter of their processor time.
 func init() {
-	if os.Getenv("GOGC") == "" {
+	if testing.Testing() && os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
 }
