@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -24,16 +23,10 @@ type faults = usecasetest.Faults
 var (
 	ctx, ann, start   = usecasetest.Ctx, usecasetest.Ann, usecasetest.Start
 	every, spec       = usecasetest.Every, usecasetest.Spec
-	fails             = usecasetest.Fails
+	fails, must       = usecasetest.Fails, check.OK
 	newRun            = usecasetest.Run
 	planned, numbered = core.PlannedRun, core.NumberedRun
 )
-
-// must stops the test at the first error.
-func must(t testing.TB, errs ...error) {
-	t.Helper()
-	check.OK(t, errors.Join(errs...))
-}
 
 // inAWS returns the use cases of a process in AWS over a store, with pages that end after a time.
 func (f *fixture) inAWS(s *store.Store, pageFor time.Duration) *people.People {

@@ -150,9 +150,7 @@ func TestIdle(t *testing.T) {
 		if c.due != 0 {
 			errs = append(errs, s.Enter(t.Context(), []core.DueItem{{PlanAt: c.due, Job: 1, Run: core.NumberedRun(1, 1)}})...)
 		}
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errs...)
 		if c.err != nil {
 			s = hook.Over(s, func(context.Context, *hook.Call, func() []error) []error { return []error{c.err} })
 		}

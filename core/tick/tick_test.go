@@ -26,7 +26,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-var must = fixture.Must
+var must = check.OK
 
 // world is an engine with some tickers, each called once a second.
 type world struct {

@@ -64,12 +64,7 @@ func newBrowser(t *testing.T) *browser {
 	db, queues := fakeaws.New(t.Errorf)
 	data, err := dynamo.New(db, queues, dynamo.Options{Names: fakeaws.Names})
 	check.OK(t, err)
-	ok := func(errs ...error) {
-		t.Helper()
-		for _, err := range errs {
-			check.OK(t, err)
-		}
-	}
+	ok := func(errs ...error) { t.Helper(); check.OK(t, errs...) }
 	ctx, now := t.Context(), time.Now().Truncate(time.Minute)
 	ok(data.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
 	var jobs []core.Job

@@ -26,24 +26,21 @@ func (w *world) enter(t *testing.T, m manner) *page {
 // TestReading shares one world between tests that change nothing in it.
 func TestReading(t *testing.T) {
 	w := newWorld(t)
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, *world)
-	}{
-		{"jobs list cold", jobsListCold},
-		{"keyboard", keyboard},
-		{"reload and back", reloadAndBack},
-		{"panel of the URL closes", panelOfTheURLCloses},
-		{"pages let go", pagesLetGo},
-		{"typed during a check", typedDuringACheck},
-		{"template of its language", templateOfItsLanguage},
-		{"common schedule is taken", commonScheduleIsTaken},
-		{"script is run from its page", scriptIsRunFromItsPage},
-		{"brush", brush},
-		{"phone", phone},
-		{"frame", frame},
+	for name, test := range map[string]func(*testing.T, *world){
+		"jobs list cold":              jobsListCold,
+		"keyboard":                    keyboard,
+		"reload and back":             reloadAndBack,
+		"panel of the URL closes":     panelOfTheURLCloses,
+		"pages let go":                pagesLetGo,
+		"typed during a check":        typedDuringACheck,
+		"template of its language":    templateOfItsLanguage,
+		"common schedule is taken":    commonScheduleIsTaken,
+		"script is run from its page": scriptIsRunFromItsPage,
+		"brush":                       brush,
+		"phone":                       phone,
+		"frame":                       frame,
 	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, w) })
+		t.Run(name, func(t *testing.T) { test(t, w) })
 	}
 }
 

@@ -16,9 +16,8 @@ func TestHeldRows(t *testing.T) {
 	row := func(what string) string { return "document.getElementById('run-" + w.runs[what] + "')" }
 	const old = "document.querySelector('[data-old]').dataset.old"
 
-	few, all := newPage(t, w.URL, manner{}), newPage(t, w.URL, manner{lang: "zh"})
+	few, all := w.enter(t, manner{}), w.enter(t, manner{lang: "zh"})
 	for p, path := range map[*page]string{few: "/console/runs?state=running", all: "/console/runs"} {
-		p.logIn()
 		p.open(path)
 		p.wait(row("held") + ".innerText && " + row("stays") + ".innerText")
 	}

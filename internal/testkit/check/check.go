@@ -2,6 +2,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -32,10 +33,10 @@ func Long(t testing.TB) {
 	}
 }
 
-// OK ends the test if err is not nil.
-func OK(t T, err error) {
+// OK ends the test if an error is not nil.
+func OK(t T, errs ...error) {
 	t.Helper()
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 }

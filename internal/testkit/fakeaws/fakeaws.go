@@ -17,6 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/dynamo"
 )
 
@@ -143,8 +144,8 @@ func (f *Fault) begin(ctx context.Context, call Call) error {
 	if err := ctx.Err(); err != nil {
 		return operation(call.Op, err)
 	}
-	if err := wait(ctx, f.Wait); err != nil {
-		return operation(call.Op, err)
+	if f.Wait > 0 && !store.Sleep(ctx, f.Wait) {
+		return operation(call.Op, ctx.Err())
 	}
 	if f.Before != nil {
 		return operation(call.Op, f.Before)
@@ -154,26 +155,14 @@ func (f *Fault) begin(ctx context.Context, call Call) error {
 
 // end waits like an answer, and returns the fault's error.
 func (f *Fault) end(ctx context.Context, call Call) error {
-	err := wait(ctx, f.Late)
-	if err == nil {
-		err = f.After
+	err := f.After
+	if f.Late > 0 && !store.Sleep(ctx, f.Late) {
+		err = ctx.Err()
 	}
 	if err != nil {
 		return operation(call.Op, err)
 	}
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // operation wraps an error as the clients do.
