@@ -414,7 +414,7 @@ func (p *page) layout(width int64) []string {
 	return bad
 }
 
-// axe runs axe-core over the page, or over its colors alone, and returns a line for each finding.
+// axe runs axe-core over the page or the dialog that covers it, or over its colors alone, and returns a line for each finding.
 func (p *page) axe(colors bool) []string {
 	p.tb.Helper()
 	if axeSource == "" {
@@ -424,7 +424,7 @@ func (p *page) axe(colors bool) []string {
 		eval[bool](p, axeSource+"\n;true")
 	}
 	only := map[bool]string{true: ", runOnly: ['color-contrast', 'link-in-text-block']"}[colors]
-	return eval[[]string](p, `axe.run(document, {resultTypes: ['violations']`+only+`}).then(r => r.violations.flatMap(v =>
+	return eval[[]string](p, `axe.run(document.querySelector('dialog:modal') || document, {resultTypes: ['violations']`+only+`}).then(r => r.violations.flatMap(v =>
 		v.nodes.map(n => v.id + ': ' + n.target.join(' ') + ': ' + n.html.slice(0, 160) + ': ' + (n.any[0] || n.all[0] || n.none[0])?.message)))`)
 }
 
