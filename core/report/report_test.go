@@ -41,7 +41,7 @@ func newWorld(t *testing.T, from time.Time) *world {
 
 func (w *world) reports(o report.Options) *report.Reports {
 	o.Now = func() time.Time { return w.now }
-	o.PassFor = cmp.Or(o.PassFor, time.Minute)
+	o.PassFor, o.LiveFor = cmp.Or(o.PassFor, time.Minute), cmp.Or(o.LiveFor, time.Hour)
 	return report.New(w.s, o)
 }
 
@@ -456,7 +456,7 @@ func TestPieces(t *testing.T) {
 	w := newWorld(t, time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC))
 	begin := w.now
 	w.s.Runs = faulty{w.data.Runs, nil, w.pieces}
-	r := w.reports(report.Options{LiveFor: time.Hour})
+	r := w.reports(report.Options{})
 	w.pass(r)
 	w.live(20*time.Hour, nil)
 	for range 200 {

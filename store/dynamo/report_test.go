@@ -19,8 +19,8 @@ func TestReportUnits(t *testing.T) {
 	for _, fleet := range []struct {
 		name        string
 		jobs, every int // seconds
-	}{{"no job", 0, 60}, {"100 jobs every minute", 100, 60}, {"1,000 jobs every ten minutes", 1000, 600}, {"100 jobs every ten minutes", 100, 600},
-		{"1,000 jobs once", 1000, 3600}, {"2 jobs every second", 2, 1}} {
+	}{{"no job", 0, 60}, {"100 jobs every minute", 100, 60}, {"1,000 jobs every ten minutes", 1000, 600},
+		{"100 jobs every ten minutes", 100, 600}, {"1,000 jobs once", 1000, 3600}, {"2 jobs every second", 2, 1}} {
 		f := newFakes(t, dynamo.Options{})
 		now := base.Truncate(time.Hour)
 		r := report.New(f.store.Store, report.Options{Now: func() time.Time { return now }, PassFor: time.Minute})
