@@ -68,7 +68,7 @@ func TestUnprovenAnswersAreShown(t *testing.T) {
 	}
 	for _, open := range []bool{true, false} {
 		for kind, k := range kinds {
-			eventually(t, 20*time.Second, func() error {
+			eventually(t, time.Minute, func() error {
 				r, err := c.GetRun(t.Context(), runs[kind])
 				said := r.Answer
 				if !open {
@@ -113,7 +113,7 @@ func TestExecutorsByWhatSendsFound(t *testing.T) {
 	}
 	state := func(app, address string, want func(x client.Executor) bool) {
 		t.Helper()
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, time.Minute, func() error {
 			list, err := c.ListExecutors(t.Context(), app)
 			i := slices.IndexFunc(list.Executors, func(x client.Executor) bool { return x.Address == address })
 			if err == nil && (i < 0 || !want(list.Executors[i])) {

@@ -66,7 +66,7 @@ func TestCall(t *testing.T) {
 	id := s.trigger(t, "web/later")
 	s.until(t, id, core.Running)
 	var url string
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		mu.Lock()
 		defer mu.Unlock()
 		if url = reports[id.String()]; url == "" {

@@ -56,7 +56,7 @@ func TestChecksWaitForNobody(t *testing.T) {
 		sent("deaf", ago+i, deaf, false)
 	}
 	id := sent("well", ago, well, true)
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if r := memory.Run(t, p.store, id); r.State != core.Lost || r.Reason != core.ReasonForgotten {
 			return fmt.Errorf("it is %s: %s", r.State, r.Reason)
 		}

@@ -76,7 +76,7 @@ func within(d time.Duration) func(*manage.JobSpec) {
 // waitFor waits until a command has written a whole line to a file, and returns the text.
 func waitFor(t *testing.T, path string) (text string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		b, err := os.ReadFile(path)
 		if text = strings.TrimSpace(string(b)); err == nil && !strings.HasSuffix(string(b), "\n") {
 			err = errors.New("not whole yet")
@@ -97,7 +97,7 @@ func absent(t *testing.T, path string) {
 // gone waits until a process group has no processes left except zombies.
 func gone(t *testing.T, group string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		stats, err := filepath.Glob("/proc/[0-9]*/stat")
 		if err != nil {
 			return err
@@ -218,7 +218,7 @@ func TestCommandLog(t *testing.T) {
 		check.NoError(t, err)
 		return text, end
 	}
-	eventually(t, 10*time.Second, func() error { // the output is still passing through a pipe
+	eventually(t, time.Minute, func() error { // the output is still passing through a pipe
 		if text, end := read(); !strings.Contains(text, "\nbegun\n") || end {
 			return fmt.Errorf("while running its log is %q, its end %t", text, end)
 		}
@@ -264,7 +264,7 @@ echo "$TICKRING_RUN $TICKRING_JOB" >> began; until [ -e go ]; do sleep 0.01; don
 		b, _ := os.ReadFile(filepath.Join(dir, "began"))
 		return strings.Split(strings.TrimSpace(string(b)), "\n")
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if n := len(began()); n != 2 {
 			return fmt.Errorf("%d began", n)
 		}
@@ -320,7 +320,7 @@ func TestCommandAfterItsDeadline(t *testing.T) {
 		j.Deadline = 5 * time.Second
 	})
 	late := core.PlannedRun(core.JobID(2), at)
-	eventually(t, 40*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		v, err := s.Manage().Run(t.Context(), late.String())
 		if err == nil && v.Run.State != core.Running || time.Now().Before(at.Time().Add(5200*time.Millisecond)) {
 			err = fmt.Errorf("it is %s", v.Run.State)
@@ -403,7 +403,7 @@ func TestCommandThatMayHaveBegun(t *testing.T) {
 	waitFor(t, filepath.Join(dir, "begun"))
 	id := trigger(t, s, "taken")
 	q := store.PullQueue{Name: "commands/2"}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		now := time.Now()
 		held, _, err := s.parts.Load().store.Pull.TakePulled(t.Context(), q, now, now, 1)
 		if err == nil && len(held) != 1 {

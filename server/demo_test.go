@@ -69,13 +69,13 @@ func TestDemo(t *testing.T) {
 		stop := s.stop
 		s.stop = func() { stop(); cancel(); wg.Wait() }
 		t.Cleanup(s.stop)
-		eventually(t, 30*time.Second, out.has("billing/exchange-rates"))
+		eventually(t, time.Minute, out.has("billing/exchange-rates"))
 		return s, out
 	}
 	s, first := begin()
 	s.stop()
 	s, second := begin()
-	eventually(t, 30*time.Second, second.has("down for "))
+	eventually(t, time.Minute, second.has("down for "))
 
 	third := &lines{}
 	d := NewDemo(third)
@@ -89,12 +89,12 @@ func TestDemo(t *testing.T) {
 		check.NoError(t, next.Run(ctx))
 	})
 	wg.Go(func() { d.Run(ctx, next) })
-	eventually(t, 30*time.Second, third.has("standing by: tickring dev (process "))
+	eventually(t, time.Minute, third.has("standing by: tickring dev (process "))
 	s.stop()
-	eventually(t, 30*time.Second, third.has("this server uses "+dir+" from now on"))
-	eventually(t, 30*time.Second, third.has("billing/exchange-rates"))
-	eventually(t, 30*time.Second, third.has("down for "))
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, time.Minute, third.has("this server uses "+dir+" from now on"))
+	eventually(t, time.Minute, third.has("billing/exchange-rates"))
+	eventually(t, time.Minute, third.has("down for "))
+	eventually(t, time.Minute, func() error {
 		if third.has("no runs were due")() == nil {
 			return nil // it took over within a second
 		}

@@ -51,7 +51,7 @@ func TestFailuresAreTold(t *testing.T) {
 		check.OK(t, err)
 		return page
 	}
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if n := len(runs(client.ListRunsParams{Failed: true}).Runs); n != 4 {
 			return fmt.Errorf("%d runs failed for good, want 4", n)
 		}
@@ -76,7 +76,7 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 
 	// Metrics follow the stored runs after a moment.
-	eventually(t, 20*time.Second, s.counted(t,
+	eventually(t, time.Minute, s.counted(t,
 		`tickring_runs_finished_total{app="web",name="thrice",outcome="failed"} 1`+"\n",
 		`tickring_runs_finished_total{app="web",name="thrice",outcome="succeeded"} 0`+"\n",
 		`tickring_runs_finished_total{app="web",name="never",outcome="failed"} 3`+"\n",

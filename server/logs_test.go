@@ -127,14 +127,14 @@ func TestLostLogs(t *testing.T) {
 	close(closed)
 	exec.Close() // reports, then accepts no connections
 	c := s.client(t)
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		log, err := c.GetLog(t.Context(), id, client.GetLogParams{})
 		if err == nil && (log.Kept == nil || log.Kept.Why == "" || log.Text != "") {
 			err = fmt.Errorf("%+v", log)
 		}
 		return err
 	})
-	eventually(t, 30*time.Second, s.counted(t, `tickring_logs_archived_total{outcome="failed"} 1`)) // once it is stored
+	eventually(t, time.Minute, s.counted(t, `tickring_logs_archived_total{outcome="failed"} 1`)) // once it is stored
 	list, _ := s.findings(t)
 	golden.New(t).Equal(t, "doctor", findingsWith(list, "logs"))
 }

@@ -53,7 +53,7 @@ func TestSleep(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("nothing was sent to the executor that could not beat")
 	}
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		due, _, flying, err := p.store.Queue.Depth(t.Context(), ring.KindCheck)
 		if err == nil && due+flying > 0 {
 			err = fmt.Errorf("%d checks are not taken", due+flying)

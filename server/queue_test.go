@@ -75,7 +75,7 @@ func TestQueueDoor(t *testing.T) {
 	// A queue belongs to its app, even if another app has a queue of the same name. Other apps cannot see its runs.
 	id := s.trigger(t, "reports/work")
 	var body string
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if _, body = asks(receive, "reports-token", good); !strings.Contains(body, `"receives":1`) {
 			return fmt.Errorf("not there yet: %s", body)
 		}

@@ -37,7 +37,7 @@ func TestFewWaitToBeRefused(t *testing.T) {
 	for range 64 {
 		waiting.Go(func() { s.parts.Load().refused.Note(ctx, wrong) })
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		if !s.parts.Load().refused.Note(gone, wrong) {
 			return errors.New("there is room to wait")
 		}

@@ -52,7 +52,7 @@ func TestRestored(t *testing.T) {
 	s := start(t, Options{Dir: dir})
 	from := core.InstantOf(time.Now()) + 1
 	exec := work(s, "before")
-	eventually(t, 30*time.Second, func() error { return ran(s, 2) })
+	eventually(t, time.Minute, func() error { return ran(s, 2) })
 	exec.Close() // while the server takes its reports
 	s.stop()
 	check.OK(t, os.CopyFS(copied, os.DirFS(dir)))
@@ -65,9 +65,9 @@ func TestRestored(t *testing.T) {
 	defer s.stop()
 	check.NoError(t, out.has("restored: ")())
 	work(s, "after")
-	eventually(t, 30*time.Second, func() error { return ran(s, 5) })
+	eventually(t, time.Minute, func() error { return ran(s, 5) })
 	to := core.InstantOf(time.Now())
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		a, err := s.Manage().AuditAll(context.Background(), from, to)
 		if err == nil && (a.Pending > 0 || a.Unaccounted > 0 || a.Demanded < 4) {
 			err = fmt.Errorf("%+v", a)
@@ -161,7 +161,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	eventually(t, 20*time.Second, works)
+	eventually(t, time.Minute, works)
 	s.stop()
 
 	received.Store(0)
@@ -169,7 +169,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	s = start(t, Options{Dir: dir, Restored: true, Hold: true, Notice: out})
 	golden.New(t).Equal(t, "output", regexp.MustCompile(`\d+(\.\d+)?( m?s)?`).ReplaceAllString(out.String(), "#"))
 	check.Call(t)(s.Manage().Trigger(ctx, actor, operate.TriggerRequest{Job: "web/beat"}))
-	eventually(t, 20*time.Second, func() error { // the job is due each second
+	eventually(t, time.Minute, func() error { // the job is due each second
 		if time.Since(begun) < 2500*time.Millisecond {
 			return errors.New("a run may still come")
 		}
@@ -185,7 +185,7 @@ func TestRestoredCopyOnHoldTouchesNothing(t *testing.T) {
 	}
 	s.stop()
 	start(t, Options{Dir: dir, Restored: true})
-	eventually(t, 20*time.Second, works)
+	eventually(t, time.Minute, works)
 }
 
 func ran(s *running, n int) error {

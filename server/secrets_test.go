@@ -55,7 +55,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 
 	out := &lines{}
 	s = start(t, Options{Dir: copied, Notice: out})
-	eventually(t, 30*time.Second, out.has("does not decrypt"))
+	eventually(t, time.Minute, out.has("does not decrypt"))
 	texts.Equal(t, "start without the key", strings.Join(out.with(".key"), ""), copied, "DATA")
 	for _, token := range []string{"executors-of-shop", "a-wrong-token", ""} {
 		ok, answer := registered(t, s, token)
@@ -105,7 +105,7 @@ func TestRestoreWithoutKeyAcceptsNewSecrets(t *testing.T) {
 	s.stop()
 	out = &lines{} // the key file of another server
 	s = start(t, Options{Dir: copied, SecretKeyFile: dir + ".key", Notice: out})
-	eventually(t, 30*time.Second, out.has("does not decrypt"))
+	eventually(t, time.Minute, out.has("does not decrypt"))
 	texts.Equal(t, "start with another key", strings.Join(out.with(".key"), ""), dir, "OTHER")
 	s.stop()
 }

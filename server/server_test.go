@@ -168,7 +168,7 @@ func (s *running) run(t *testing.T, id core.RunID) core.Run {
 // until waits until a run is in one of some states; without any, until it has ended.
 func (s *running) until(t *testing.T, id core.RunID, states ...core.State) (r core.Run) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, time.Minute, func() error {
 		v, err := s.Manage().Run(t.Context(), id.String())
 		if r = v.Run; err == nil && !slices.Contains(states, r.State) && (len(states) > 0 || r.State.Open()) {
 			err = fmt.Errorf("run %s is %s %s %q", id, r.State, r.Reason, r.Message)

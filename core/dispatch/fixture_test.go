@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -23,7 +24,7 @@ import (
 // begin is when tests in bubbles begin, at the earliest: planned runs have no IDs before 2020.
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-var must, planned, messageOf = fixture.Must, fixture.Planned, fixture.Message
+var must, planned, messageOf = check.OK, fixture.Planned, fixture.Message
 
 // data is a store in memory, which tests use without faults. Dispatchers use faulty, the same store with faults.
 type data struct {

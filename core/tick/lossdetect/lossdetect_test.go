@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/lossdetect"
+	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -136,7 +137,7 @@ func every(d time.Duration) core.Job {
 	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
 }
 
-var must = fixture.Must
+var must = check.OK
 
 // start is the start of each test. No run has an ID of a time as early as the start of a bubble.
 var start = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
