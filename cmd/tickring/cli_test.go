@@ -99,7 +99,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TICKRING_TOKEN", "sesame")
 			env.Setenv("URL", s.URL)
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
-			env.Setenv("GOGC", "off")                 // a fifth of a command's processor time else
+			env.Setenv("GOGC", "off")                 // collections take a fifth of the processor time
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values["url"], env.Values["seen"] = s.URL, map[string]int{}
 			cloud := testAWS(s)

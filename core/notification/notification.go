@@ -480,5 +480,5 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 }
 
 // Limits of checks per pass and per message. A pass takes the oldest checks. A check of a job that cannot be read moves on by
-// unreadAgain, so such jobs delay the checks of the others by at most a pass for each passMost of them.
+// unreadAgain, so passMost of these jobs delay the other checks by at most one pass.
 const passMost, looksAMessage = 5000, 50

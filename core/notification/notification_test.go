@@ -31,7 +31,7 @@ type rig struct {
 	n    *notification.Notices
 	mu   sync.Mutex
 	got  map[string][]core.Message
-	fail func(channel string) error // may be called at the same time
+	fail func(channel string) error // can be called concurrently
 	runs uint32
 	// These are the answers to changes of runs, and to reads of channels and of a job.
 	refuse, noChannel error

@@ -284,7 +284,7 @@ type defs struct {
 	size int
 }
 
-// known is a definition. Its V is 0 if it must be read again, and only its retention counts: its secrets are locked, or the job is deleted.
+// known is a definition. If V is 0, it must be read again and only its retention is used: its secrets are locked, or the job is deleted.
 type known struct {
 	store.Value[core.Def]
 	size int       // of its body

@@ -203,7 +203,7 @@ func (w *world) look(t *testing.T) {
 					if *pictureFlag != "" {
 						p.picture(filepath.Join(pictures(t), v.name+"-"+m.String()+".png"))
 					}
-					if m.narrow || m.dark && lang != "en" { // axe's findings do not depend on the width, nor do colors on the language
+					if m.narrow || m.dark && lang != "en" { // the width changes no findings, the language no colors
 						continue
 					}
 					for _, bad := range p.axe(m.dark) {
