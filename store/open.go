@@ -92,6 +92,9 @@ const maxAtOnce = 16
 
 // Sleep waits for d, and returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

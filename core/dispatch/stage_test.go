@@ -418,10 +418,13 @@ func (st *stage) spans(how string) {
 
 // unreadable makes a run unreadable for the dispatcher.
 func (st *stage) unreadable(args string) {
-	bad := st.Run(args)
+	var bad []core.RunID
+	for name := range strings.FieldsSeq(args) {
+		bad = append(bad, st.Run(name))
+	}
 	st.s.runsRead = func(got map[core.RunID]store.Got[*core.Run]) {
-		if _, is := got[bad]; is {
-			got[bad] = store.Got[*core.Run]{Err: errors.New("no JSON")}
+		for _, id := range bad {
+			got[id] = store.Got[*core.Run]{Err: errors.New("no JSON")}
 		}
 	}
 }
