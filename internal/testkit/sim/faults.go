@@ -80,7 +80,7 @@ func (in *incarnation) begin(ctx context.Context, op string, write bool) (fate F
 		}
 	}
 	if fate == Fine && w.faulty.Load() {
-		fate, delay = w.fateOf(pr, op, write, &d)
+		fate, delay = w.fateOf(in, op, write, &d)
 	}
 	if fate != Fine || delay > 50*time.Millisecond {
 		w.trouble(ctx, in, op, delay)
@@ -104,8 +104,8 @@ func (in *incarnation) begin(ctx context.Context, op string, write bool) (fate F
 }
 
 // fateOf draws the fate of a call as a whole.
-func (w *World) fateOf(pr *process, op string, write bool, d *dice) (Fate, time.Duration) {
-	rate := w.cfg.Rate
+func (w *World) fateOf(in *incarnation, op string, write bool, d *dice) (Fate, time.Duration) {
+	pr, rate := in.p, w.cfg.Rate
 	pr.mu.Lock()
 	storm := time.Now().Before(pr.storms[op]) || time.Now().Before(pr.storms["*"]) && op != "Send" && op != "Receive"
 	pr.mu.Unlock()
@@ -132,6 +132,7 @@ func (w *World) fateOf(pr *process, op string, write bool, d *dice) (Fate, time.
 	if pr.kind() == "ticker" {
 		kill = 0.0002 * rate
 	}
+	kill /= in.dying()
 	switch {
 	case d.chance(kill):
 		return Kill, delay

@@ -42,6 +42,7 @@ type incarnation struct {
 	cancel context.CancelFunc
 	dead   atomic.Bool
 	died   time.Time    // set before dead
+	works  atomic.Int64 // dispatch invocations under way
 	store  *store.Store // as the process sees it
 	calm   bool         // its calls have no faults: they are the checker's
 	// deliver hands a message to a dispatcher past the queue: a duplicate.
@@ -105,6 +106,15 @@ func (in *incarnation) kill(why string) {
 	p.w.truth.buryLive(in)
 	in.cancel()
 	p.w.after(back, p.start)
+}
+
+// dying returns how many invocations a kill of the process ends, at least 1. In the cloud each has an instance to itself, so
+// the chance of a kill is divided by it.
+func (in *incarnation) dying() float64 {
+	if !in.p.w.deployed.functions {
+		return 1
+	}
+	return float64(max(1, in.works.Load()))
 }
 
 // stops kills the process, and does not let it start again before a moment.

@@ -246,7 +246,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 		return fakeaws.Fault{Before: errUnknown}
 	}
 	switch {
-	case d.chance(0.0003 * rate):
+	case d.chance(0.0003 * rate / a.in.dying()):
 		a.mu.Lock()
 		a.dead = true
 		a.mu.Unlock()

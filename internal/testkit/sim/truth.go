@@ -486,6 +486,7 @@ func (t *truth) hold(inv *invocation) {
 		t.held[inv.in] = map[*invocation]struct{}{}
 	}
 	t.held[inv.in][inv] = struct{}{}
+	inv.in.works.Add(1)
 	for _, id := range inv.all {
 		t.live[id]++
 	}
@@ -499,6 +500,7 @@ func (t *truth) letGo(inv *invocation) {
 		return
 	}
 	delete(t.held[inv.in], inv)
+	inv.in.works.Add(-1)
 	for _, id := range inv.all {
 		add(t.live, id, -1)
 	}
