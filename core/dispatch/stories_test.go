@@ -158,7 +158,7 @@ func TestBroadcasts(t *testing.T) {
 		"reported itself": spread(2, "") + "fire 1@1s; come; end 1@1s succeeded; end 1@1s skipped:cancelled reported=false unowned",
 		"its closer dies": spread(2, "pauseafter=1") + `fire 1@1s; come; end 1#1 succeeded; cut 1@1s; end 1#2 failed:handler; cut none
 			fire 1#1`,
-		"unreadable": spread(1, "") + "fire 1@1s; fire 1@2s; unreadable 1@1s; fire 1#1 1#2",
+		"unreadable":                 spread(1, "") + "fire 1@1s; fire 1@2s; unreadable 1@1s; fire 1#1 1#2",
 		"unreadable, with its shard": spread(1, "") + "journals; fire 1@1s; unreadable 1@1s 1#1; fire 1#1",
 	}, newStage)
 }
