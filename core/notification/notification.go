@@ -126,6 +126,16 @@ func (w *work) holds(at core.Instant) bool {
 	return slices.ContainsFunc(w.looks, func(l ring.CheckRequest) bool { return l.At == at })
 }
 
+// free returns the time of a check at or after t that the work does not contain: checks in hand are dropped later, and with a slow
+// clock the next one can have the same time.
+func (w *work) free(t time.Time) core.Instant {
+	at := core.Ceil(t)
+	for w.holds(at) {
+		at++
+	}
+	return at
+}
+
 // known is the data that was read for a job.
 type known struct {
 	job      *core.Job // nil: it is deleted, or cannot be read
@@ -140,7 +150,7 @@ type known struct {
 // can be acknowledged.
 //
 // A message that only requests checks always gets nil. An open check stays in the index and is requested again by each pass,
-// so redelivery would only add messages.
+// so redelivery would only add messages. A check that failed not only because the store was overloaded moves on by unreadAgain.
 func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 	errs := make([]error, len(asks))
 	var all []*work
@@ -174,10 +184,14 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 		lanes.Go(func() { w.err = n.together(ctx, w) })
 	}
 	lanes.Wait()
-	var done []ring.CheckRequest
+	var done, back []ring.CheckRequest
 	for _, w := range all {
+		if len(w.looks) > 0 && !errors.Is(w.err, core.ErrThrottled) {
+			if done = append(done, w.looks...); w.err != nil {
+				back = append(back, ring.CheckRequest{At: w.free(n.o.Now().Add(unreadAgain)), Job: w.job})
+			}
+		}
 		if w.err == nil {
-			done = append(done, w.looks...)
 			continue
 		}
 		n.o.Log.Warn("notices of a job come again", "job", w.job, "err", w.err)
@@ -187,10 +201,15 @@ func (n *Notices) Handle(ctx context.Context, asks []ring.PostRun) []error {
 			}
 		}
 	}
-	if len(done) > 0 { // a check that stays is repeated, which is harmless
-		if err := n.s.DropLooks(ctx, done); err != nil {
-			n.o.Log.Warn("looks at notices are not dropped", "err", err)
-		}
+	var err error
+	if len(back) > 0 {
+		err = n.s.PutLooks(ctx, back)
+	}
+	if err == nil && len(done) > 0 {
+		err = n.s.DropLooks(ctx, done)
+	}
+	if err != nil { // a check that stays is repeated, which is harmless
+		n.o.Log.Warn("looks at notices are not dropped", "err", err)
 	}
 	return errs
 }
@@ -412,10 +431,7 @@ func (n *Notices) update(ctx context.Context, w *work, was State, change func(*S
 		if s.Look <= core.InstantOf(now) || w.holds(s.Look) {
 			s.Look = 0
 		}
-		at := core.Ceil(next)
-		for w.holds(at) { // checks in hand are dropped later, and with a slow clock the next one can have the same time
-			at++
-		}
+		at := w.free(next)
 		if !next.IsZero() && (s.Look == 0 || at < s.Look) {
 			if err := n.s.PutLooks(ctx, []ring.CheckRequest{{At: at, Job: w.job}}); err != nil {
 				return s, fmt.Errorf("schedule a check of notifications: %w", err)
@@ -479,6 +495,6 @@ func (n *Notices) Pass(ctx context.Context) (asked int, err error) {
 	return asked, err
 }
 
-// Limits of checks per pass and per message. A pass takes the oldest checks. A check of a job that cannot be read moves on by
-// unreadAgain, so passMost of these jobs delay the other checks by at most one pass.
+// Limits of checks per pass and per message. A pass takes the oldest checks. A check that fails moves on by unreadAgain, so passMost
+// of these jobs delay the other checks by at most one pass.
 const passMost, looksAMessage = 5000, 50

@@ -25,17 +25,17 @@ import (
 
 // rig is a job, its channels, and the messages that they receive.
 type rig struct {
-	t    *testing.T
-	e    *fixture.Store
-	s    *store.Store // the engine's store, with these faults
-	n    *notification.Notices
-	mu   sync.Mutex
-	got  map[string][]core.Message
-	fail func(channel string) error // can be called concurrently
-	runs uint32
-	// These are the answers to changes of runs, and to reads of channels and of a job.
-	refuse, noChannel error
-	unread            func(job core.JobID) error
+	t      *testing.T
+	e      *fixture.Store
+	s      *store.Store // the engine's store, with these faults
+	n      *notification.Notices
+	mu     sync.Mutex
+	got    map[string][]core.Message
+	fail   func(channel string) error // can be called concurrently
+	runs   uint32
+	refuse error // the answer to changes of runs
+	// unread returns why a record or a job cannot be read.
+	unread func(kind, name string) error
 	// meanwhile happens once, after runs were read.
 	meanwhile func()
 	bad       core.RunID // which cannot be read
@@ -54,7 +54,7 @@ func newRig(t *testing.T, n core.Notify) *rig {
 // newStore returns a rig without a job.
 func newStore(t *testing.T) *rig {
 	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil },
-		sent: func(string, core.Message) {}, unread: func(core.JobID) error { return nil }}
+		sent: func(string, core.Message) {}, unread: func(string, string) error { return nil }}
 	r.s = r.faulty()
 	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
@@ -69,10 +69,10 @@ func (r *rig) faulty() *store.Store {
 	}
 	return hook.Over(r.e.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
 		switch {
-		case r.noChannel != nil && c.Get != nil && c.Get[0].Kind == "channel":
-			return []error{r.noChannel}
-		case c.Jobs != nil && r.unread(c.Jobs[0]) != nil:
-			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread(c.Jobs[0])}}
+		case c.Get != nil && r.unread(c.Get[0].Kind, c.Get[0].Name) != nil:
+			return []error{r.unread(c.Get[0].Kind, c.Get[0].Name)}
+		case c.Jobs != nil && r.unread("job", c.Jobs[0].String()) != nil:
+			c.GotJobs = hook.JobMap{c.Jobs[0]: {Err: r.unread("job", c.Jobs[0].String())}}
 			return []error{nil}
 		case r.refuse != nil && c.PutRun != nil:
 			return hook.Fail(r.refuse, len(c.PutRun))

@@ -65,7 +65,12 @@ func TestLookAheadOfTheClock(t *testing.T) {
 func TestLookFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Hour}})
-		r.noChannel = errors.New("written by a newer version")
+		r.unread = func(kind, _ string) error {
+			if kind == "channel" {
+				return core.ErrThrottled
+			}
+			return nil
+		}
 		r.putLook(0)
 		r.minutes(90)
 		check.Equal(t, r.e.Messages(ring.KindPostRun), 0, "messages on the lane")
@@ -73,32 +78,34 @@ func TestLookFails(t *testing.T) {
 		if err := r.messages(r.n, r.ends(core.Failed, core.ReasonHandler))[0]; err == nil {
 			t.Fatal("a note that was not counted may be acked")
 		}
-		r.noChannel = nil
+		r.unread = func(string, string) error { return nil }
 		r.minutes(2)
 		r.heard("a", "overdue 1")
 	})
 }
 
-// TestUnreadableJobsMoveBack checks that the checks of more unreadable jobs than a pass requests do not hold up the check of
-// another job.
-func TestUnreadableJobsMoveBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Minute}})
-		r.unread = func(job core.JobID) error {
-			if job == 7 {
+// TestUnreadableMoveBack checks that the failing checks of more jobs than a pass requests do not hold up the check of another job.
+func TestUnreadableMoveBack(t *testing.T) {
+	for damaged, kept := range map[string]string{"job": "7", "notice": notification.JobName(7), "channel": "a"} {
+		fixture.Bubble(t, damaged, func(t *testing.T) {
+			r := newRig(t, core.Notify{Overdue: core.Overdue{Within: time.Minute}})
+			check.NoError(t, r.e.PutGlobal(t.Context(), 0, core.Global{Rev: 1, Notify: core.Notify{To: []string{"b"}}}))
+			r.unread = func(kind, name string) error {
+				if kind == damaged && name != kept {
+					return errors.New("damaged")
+				}
 				return nil
 			}
-			return errors.New("damaged")
-		}
-		var looks []ring.CheckRequest
-		for job := range core.JobID(10_000) {
-			looks = append(looks, ring.CheckRequest{At: core.InstantOf(time.Now()), Job: 100 + job})
-		}
-		r.e.Must(r.e.PutLooks(t.Context(), looks))
-		r.putLook(time.Minute)
-		r.minutes(4)
-		r.heard("a", "overdue 1")
-	})
+			var looks []ring.CheckRequest
+			for job := range core.JobID(10_000) {
+				looks = append(looks, ring.CheckRequest{At: core.InstantOf(time.Now()), Job: 100 + job})
+			}
+			r.e.Must(r.e.PutLooks(t.Context(), looks))
+			r.putLook(time.Minute)
+			r.minutes(4)
+			r.heard("a", "overdue 1")
+		})
+	}
 }
 
 // TestFailingEnds checks that a failed job that is deleted or never runs again is not checked forever. A

@@ -201,11 +201,12 @@ func (s *stage) refuses(no string) {
 
 // unread makes the job unreadable, or readable without a reason.
 func (s *stage) unread(why string) {
-	var err error
-	if why != "" {
-		err = errors.New(why)
+	s.r.unread = func(kind, _ string) error {
+		if why != "" && kind == "job" {
+			return errors.New(why)
+		}
+		return nil
 	}
-	s.r.unread = func(core.JobID) error { return err }
 }
 
 // before plays steps once, after runs were read and before the result is used.
