@@ -158,10 +158,14 @@ func (s *stage) handles(args string) {
 }
 
 func (s *stage) messages(list []ring.Message) {
+	before := s.r.e.Messages(ring.KindPostRun)
 	for i, err := range s.r.messages(s.r.n, list...) {
 		if err != nil {
 			s.Say("message %d comes again: %v", i+1, err)
 		}
+	}
+	if n := s.r.e.Messages(ring.KindPostRun) - before; n > 0 {
+		s.Say("requeued=%d", n)
 	}
 }
 

@@ -23,7 +23,7 @@ type request struct {
 }
 
 // notify does what messages request, and then clears the pending notifications of their runs. A run can be in several messages.
-func (l *Worker) notify(ctx context.Context, list []request, errs []error) {
+func (l *Worker) notify(ctx context.Context, msgs []ring.Message, list []request, errs []error) {
 	asks := make([]ring.PostRun, len(list))
 	for k, r := range list {
 		asks[k] = r.asks
@@ -32,7 +32,8 @@ func (l *Worker) notify(ctx context.Context, list []request, errs []error) {
 	at := map[core.RunID]int{}
 	for k, err := range l.o.Notices.Handle(ctx, asks) {
 		r := &list[k]
-		if errs[r.i] = err; err != nil || r.run == nil {
+		if errs[r.i] = l.requeue(ctx, &msgs[r.i], nil, err); err != nil || r.run == nil {
+			r.run = nil // there is nothing to clear
 			continue
 		}
 		if _, is := at[r.run.ID]; !is {
@@ -44,7 +45,7 @@ func (l *Worker) notify(ctx context.Context, list []request, errs []error) {
 	}
 	cleared := l.s.ChangeRuns(ctx, puts)
 	for _, r := range list {
-		if errs[r.i] == nil && r.run != nil && cleared[at[r.run.ID]] != nil {
+		if r.run != nil && cleared[at[r.run.ID]] != nil {
 			errs[r.i] = fmt.Errorf("note that the notice of run %d is made: %w", r.run.ID, cleared[at[r.run.ID]])
 		}
 	}

@@ -65,12 +65,12 @@ const (
 	atOnce, ofApp, ofAddress = 16, 8, 4
 	// mostUnread is how often in a row a message is enqueued again without a request to the executor; after that, the reason is
 	// stored. This takes two hours with delays of roomMost, and a day with delays of appMost. The age of a message is no limit,
-	// because it includes downtime.
+	// because it includes downtime. For other failed work, the limit is twice as high, which takes longer than budget.NoticeFor.
 	mostUnread = 160
 	// silentAfter is the number of consecutive requests without a response after which an address is silent.
 	silentAfter = 2
 	// roomFor is how long a message waits for a free worker. If no worker is free, the message is enqueued again, first with a
-	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost, or appMost if the app cannot be
+	// delay of roomFor. Each later delay is a quarter of the message's age, at most roomMost, or appMost if a record cannot be
 	// read. Each delay is shortened by a random part of up to a half.
 	roomFor, roomMost, appMost = 2 * time.Second, time.Minute, 12 * time.Minute
 	// noticeBy is the age at which a notification is sent without waiting for the log.
@@ -126,7 +126,7 @@ func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
 		}
 		got := runs[a.Run]
 		run := got.Is
-		if errs[i] = cmp.Or(err, got.Err); errs[i] != nil || run == nil {
+		if errs[i] = cmp.Or(err, l.requeue(ctx, &list[i], nil, got.Err)); err != nil || got.Err != nil || run == nil {
 			continue
 		}
 		switch owes := run.OwesPostRun(); {
@@ -137,7 +137,7 @@ func (l *Worker) Handle(ctx context.Context, list []ring.Message) []error {
 		}
 	}
 	if len(quick) > 0 {
-		l.notify(ctx, quick, errs)
+		l.notify(ctx, list, quick, errs)
 	}
 	all.Wait()
 	return errs
@@ -179,8 +179,20 @@ func (l *Worker) log(ctx context.Context, m *ring.Message, run *core.Run) error 
 			return fmt.Errorf("note that the log of run %d is kept: %w", run.ID, err)
 		}
 	}
-	if untold != nil || again == nil {
-		return untold
+	return l.requeue(ctx, m, again, untold)
+}
+
+// requeue enqueues a message again for its remaining work: a log that must wait, or work that failed with the error why. requeue
+// returns why if the store was only overloaded, or if too many attempts failed.
+func (l *Worker) requeue(ctx context.Context, m *ring.Message, again *later, why error) error {
+	switch {
+	case errors.Is(why, core.ErrThrottled), why != nil && m.Unread >= 2*mostUnread, why == nil && again == nil:
+		return why
+	case again == nil:
+		again = &later{wait: l.room(m, appMost)}
+	}
+	if why != nil {
+		l.o.Log.Warn("pending follow-ups of a run wait", "run", m.PostRun.Run, "wait", again.wait, "err", why)
 	}
 	next := *m
 	next.Unread++
@@ -188,7 +200,7 @@ func (l *Worker) log(ctx context.Context, m *ring.Message, run *core.Run) error 
 		next.Try, next.Unread = next.Try+1, 0
 	}
 	if err := l.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: l.o.Now().Add(again.wait), Message: next}})[0]; err != nil {
-		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", run.ID, err)
+		return fmt.Errorf("requeue the pending follow-ups of run %d: %w", m.PostRun.Run, errors.Join(err, why))
 	}
 	return nil
 }

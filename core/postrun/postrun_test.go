@@ -2,6 +2,7 @@ package postrun_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/budget"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/postrun"
 	"github.com/tickring/tickring/core/ring"
@@ -69,8 +71,9 @@ const good, hung, gone = "http://10.0.0.1:9999", "http://10.0.0.2:9999", "http:/
 
 func newRig(t *testing.T) *rig {
 	s := fixture.New(t, memory.Options{})
-	r := &rig{t: t, s: s, with: s.Store, lasts: 3 * time.Second, heard: heard{when: map[core.RunID]time.Time{}},
-		made: map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
+	r := &rig{t: t, s: s, with: s.Store, lasts: 3 * time.Second,
+		heard: heard{when: map[core.RunID]time.Time{}, fail: func(ring.Note) error { return nil }},
+		made:  map[core.RunID]postrun.Outcome{}, when: map[core.RunID]time.Time{}}
 	r.x = &executors{asked: map[string]int{}, most: map[string]int{}, at: map[string]int{},
 		log: func(ctx context.Context, address string, run *core.Run) (string, error) {
 			switch address {
@@ -248,13 +251,22 @@ func TestHung(t *testing.T) {
 	})
 }
 
-// TestGone checks that a log is kept if its executor returns, or its app can be read again, and is recorded as missing if not.
+// TestGone checks that a log is kept if its executor returns, or its app can be read again, and is recorded as missing if not. The
+// notification of a run with and without a log waits a day for the app, with the same few messages.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		returns := r.run(1, "a", gone, nil)
 		time.Sleep(3 * time.Hour) // the lane is down
-		locked, closed := r.run(3, "b", good, nil), r.run(4, "c", good, nil)
+		owes := func(run *core.Run) { run.PostRun.Notice = true }
+		locked, closed := r.run(3, "b", good, nil), r.run(4, "c", good, owes)
+		noted := r.run(5, "c", good, func(run *core.Run) { run.PostRun = core.PostRun{Notice: true} })
+		r.heard.fail = func(n ring.Note) error {
+			if time.Since(n.When) < budget.NoticeFor {
+				return core.UnreadableApp("c", errors.New("damaged"))
+			}
+			return nil
+		}
 		r.s.App("c")
 		open := time.Now().Add(5 * time.Hour)
 		r.with = hook.Over(r.s.Store, func(_ context.Context, c *hook.Call, next func() []error) []error {
@@ -282,6 +294,15 @@ func TestGone(t *testing.T) {
 		r.nothing()
 		if k, text := r.kept(locked.ID); text == "" || r.when[locked.ID].Before(open) || r.when[locked.ID].After(open.Add(15*time.Minute)) {
 			t.Errorf("kept %q, why %q, %s after its app could be read", text, k.Why, r.when[locked.ID].Sub(open))
+		}
+		for _, id := range []core.RunID{closed.ID, noted.ID} {
+			after, now := r.heard.when[id].Sub(noted.EndedAt), r.s.Run(id)
+			if after < budget.NoticeFor || after > budget.NoticeFor+15*time.Minute || now.Owing() {
+				t.Errorf("the notice of run %d is made after %s, owes %+v", id, after, now.OwesPostRun())
+			}
+		}
+		if n := r.heard.told; n > 2*320 {
+			t.Errorf("two notices were asked for %d times", n)
 		}
 		k, text := r.kept(closed.ID)
 		after, now := r.when[closed.ID].Sub(closed.EndedAt), r.s.Run(closed.ID)
@@ -334,18 +355,21 @@ type heard struct {
 	when map[core.RunID]time.Time
 	told int // requests of notifications
 	hops int // enqueued messages
+	fail func(ring.Note) error
 }
 
 func (h *heard) Handle(_ context.Context, list []ring.PostRun) []error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told += len(list)
+	errs := make([]error, len(list))
 	for i := range list {
-		if run := list[i].Notes[0].Run; h.when[run].IsZero() {
-			h.when[run] = time.Now()
+		note := list[i].Notes[0]
+		if errs[i] = h.fail(note); errs[i] == nil && h.when[note.Run].IsZero() {
+			h.when[note.Run] = time.Now()
 		}
 	}
-	return make([]error, len(list))
+	return errs
 }
 
 // TestNoticeBeforeLog checks that notifications wait at most half a minute for logs without a place. Messages

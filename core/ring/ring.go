@@ -42,7 +42,7 @@ type Message struct {
 	Kind Kind
 	Slot core.Instant // due time of its runs; for other kinds, the time of the request
 	Try  int          // number of times that its runs were requeued
-	// Unread is how often in a row its runs were requeued because their jobs could not be read, or other logs were read.
+	// Unread is how often in a row it was requeued because a record could not be read, or other logs were read.
 	Unread  int
 	Fires   []core.Fire // runs of a KindFires message, from 1 to MaxFires
 	Check   *Check
