@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -129,110 +130,135 @@ type Needs struct {
 
 // Read reads and checks the environment. The error has the name of every variable that is missing or invalid.
 func Read(getenv func(string) string, needs Needs) (Config, error) {
-	c := Config{Plan: plan.AWS()}
-	var errs []error
-	need := func(name string, into *string) {
-		if *into = getenv(name); *into == "" {
-			errs = append(errs, fmt.Errorf("%s is missing", name))
+	c, e := Config{Plan: plan.AWS(), Function: getenv("AWS_LAMBDA_FUNCTION_NAME")}, &environment{get: getenv}
+	c.readNames(e)
+	c.readTokens(e, needs)
+	c.readNetwork(e)
+	c.readLimits(e)
+	c.readLinks(e)
+	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
+	return c, errors.Join(e.errs...)
+}
+
+// environment has the variables, and an error for each one that is missing or invalid.
+type environment struct {
+	get  func(string) string
+	errs []error
+}
+
+func (e *environment) wrong(format string, args ...any) {
+	e.errs = append(e.errs, fmt.Errorf(format, args...))
+}
+
+func (e *environment) need(name string) string {
+	value := e.get(name)
+	if value == "" {
+		e.wrong("%s is missing", name)
+	}
+	return value
+}
+
+// url checks that the value of a variable is empty or a URL.
+func (e *environment) url(name, value, what string) string {
+	u, err := url.Parse(value)
+	if value != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+		e.wrong("%s: %q is not %s", name, value, what)
+	}
+	return value
+}
+
+func (e *environment) flag(name string) bool {
+	v := e.get(name)
+	on := v == "1" || v == "true"
+	if !on && v != "" && v != "0" && v != "false" {
+		e.wrong("%s: %q; allowed values: 1, 0", name, v)
+	}
+	return on
+}
+
+func (c *Config) readNames(e *environment) {
+	c.Names.Jobs, c.Names.Runs = e.need("TICKRING_TABLE_JOBS"), e.need("TICKRING_TABLE_RUNS")
+	c.Names.State = e.need("TICKRING_TABLE_STATE")
+	queue := func(name string) string { return e.url(name, e.need(name), "the URL of a queue") }
+	c.Names.Fires, c.Names.Slow = queue("TICKRING_QUEUE_FIRES"), queue("TICKRING_QUEUE_SLOW")
+	c.Names.Checks, c.Names.PostRun = queue("TICKRING_QUEUE_CHECKS"), queue("TICKRING_QUEUE_POSTRUN")
+	c.Names.Dead = queue("TICKRING_QUEUE_DEAD")
+	c.Results = e.url("TICKRING_QUEUE_RESULTS", e.get("TICKRING_QUEUE_RESULTS"), "the URL of a queue")
+}
+
+func (c *Config) readTokens(e *environment, needs Needs) {
+	c.Params = Params{e.get("TICKRING_ADMIN_TOKEN_PARAM"), e.get("TICKRING_READ_TOKEN_PARAM"), e.get("TICKRING_REPORT_KEY_PARAM"),
+		e.get("TICKRING_OIDC_CLIENT_SECRET_PARAM"), e.get("TICKRING_SECRET_KEY_PARAM"),
+		e.get("TICKRING_SECRET_KEY_KMS"), e.get("TICKRING_CREATE_PARAMS")}
+	token := func(name, param string) string {
+		value := e.get(name)
+		if value != "" && param != "" {
+			e.wrong("%s and %s_PARAM: set only one of them", name, name)
+		} else if value != "" {
+			e.errs = append(e.errs, core.CheckToken(name, value))
 		}
+		return value
 	}
-	need("TICKRING_TABLE_JOBS", &c.Names.Jobs)
-	need("TICKRING_TABLE_RUNS", &c.Names.Runs)
-	need("TICKRING_TABLE_STATE", &c.Names.State)
-	queue := func(name string, into *string) {
-		if need(name, into); *into != "" && !isURL(*into) {
-			errs = append(errs, fmt.Errorf("%s: %q is not the URL of a queue", name, *into))
-		}
-	}
-	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
-	queue("TICKRING_QUEUE_SLOW", &c.Names.Slow)
-	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
-	queue("TICKRING_QUEUE_POSTRUN", &c.Names.PostRun)
-	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
-	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
-		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
-	}
-	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM"),
-		getenv("TICKRING_OIDC_CLIENT_SECRET_PARAM"), getenv("TICKRING_SECRET_KEY_PARAM"),
-		getenv("TICKRING_SECRET_KEY_KMS"), getenv("TICKRING_CREATE_PARAMS")}
-	token := func(name string, into *string, param string) {
-		switch *into = getenv(name); {
-		case *into == "":
-		case param != "":
-			errs = append(errs, fmt.Errorf("%s and %s_PARAM: set only one of them", name, name))
-		default:
-			if err := core.CheckToken(name, *into); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	token("TICKRING_READ_TOKEN", &c.ReadToken, c.Params.ReadToken)
-	token("TICKRING_ADMIN_TOKEN", &c.AdminToken, c.Params.AdminToken)
+	c.ReadToken = token("TICKRING_READ_TOKEN", c.Params.ReadToken)
+	c.AdminToken = token("TICKRING_ADMIN_TOKEN", c.Params.AdminToken)
 	if needs.AdminToken && c.AdminToken == "" && c.Params.AdminToken == "" {
-		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
+		e.wrong("TICKRING_ADMIN_TOKEN is missing")
 	}
-	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
-	if u := c.ReportURL; u != "" && !isURL(u) {
-		errs = append(errs, fmt.Errorf("TICKRING_REPORT_URL: %q is not an http or https URL", u))
-	}
-	for text := range strings.FieldsFuncSeq(getenv("TICKRING_ALLOW"), func(r rune) bool { return r == ',' || r == ' ' }) {
+}
+
+func (c *Config) readNetwork(e *environment) {
+	c.ReportURL = strings.TrimSuffix(e.url("TICKRING_REPORT_URL", e.get("TICKRING_REPORT_URL"), "an http or https URL"), "/")
+	for text := range strings.FieldsFuncSeq(e.get("TICKRING_ALLOW"), func(r rune) bool { return r == ',' || r == ' ' }) {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("TICKRING_ALLOW: %q is not a network such as 10.0.0.0/8", text))
+			e.wrong("TICKRING_ALLOW: %q is not a network such as 10.0.0.0/8", text)
 			continue
 		}
 		c.Policy.Allow = append(c.Policy.Allow, p)
 	}
-	flag := func(name string, into *bool) {
-		switch v := getenv(name); v {
-		case "", "0", "false":
-		case "1", "true":
-			*into = true
-		default:
-			errs = append(errs, fmt.Errorf("%s: %q; allowed values: 1, 0", name, v))
-		}
+	c.NoToken, c.Policy.AllowLoopback = e.flag("TICKRING_ALLOW_NO_TOKEN"), e.flag("TICKRING_ALLOW_LOOPBACK")
+	if c.Policy.AllowLoopback && !standIn(e.get) { // on Lambda the function's runtime API is on loopback
+		e.wrong("TICKRING_ALLOW_LOOPBACK is allowed only if the DynamoDB endpoint is on loopback (AWS_ENDPOINT_URL)")
 	}
-	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
-	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
-		// On Lambda the function's runtime API is on loopback.
-		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK is allowed only if the DynamoDB endpoint is on loopback (AWS_ENDPOINT_URL)"))
-	}
+}
+
+func (c *Config) readLimits(e *environment) {
 	var err error
-	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
+	text := e.get("TICKRING_VISIBILITY")
+	if c.Visibility, err = time.ParseDuration(cmp.Or(text, "25s")); err != nil || c.Visibility < time.Second ||
 		c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; allowed values: whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
+		e.wrong("TICKRING_VISIBILITY: %q; allowed values: whole seconds from 1s to 12h", text)
 	}
-	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")
-	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 ||
-		fmt.Sprint(c.Partitions) != text {
-		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; allowed values: 1 to 256", text))
+	text = cmp.Or(e.get("TICKRING_MAX_PARTITIONS"), "16")
+	if c.Partitions, err = strconv.Atoi(text); err != nil || c.Partitions < 1 || c.Partitions > 256 || strconv.Itoa(c.Partitions) != text {
+		e.wrong("TICKRING_MAX_PARTITIONS: %q; allowed values: 1 to 256", text)
 	}
-	if v := getenv("TICKRING_LOG_LEVEL"); v != "" {
-		if err := c.Level.UnmarshalText([]byte(v)); err != nil {
-			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed values: debug, info, warn, error", v))
-		}
+	if v := e.get("TICKRING_LOG_LEVEL"); v != "" && c.Level.UnmarshalText([]byte(v)) != nil {
+		e.wrong("TICKRING_LOG_LEVEL: %q; allowed values: debug, info, warn, error", v)
 	}
-	if c.ReportZone, err = report.Zone(getenv("TICKRING_REPORT_ZONE")); err != nil {
-		errs = append(errs, fmt.Errorf("TICKRING_REPORT_ZONE: %w", err))
+}
+
+// readLinks reads the settings of links, reports and logins, and the canary job.
+func (c *Config) readLinks(e *environment) {
+	var err error
+	if c.ReportZone, err = report.Zone(e.get("TICKRING_REPORT_ZONE")); err != nil {
+		e.wrong("TICKRING_REPORT_ZONE: %w", err)
 	}
-	c.RunURL = getenv("TICKRING_RUN_URL")
+	c.RunURL = e.get("TICKRING_RUN_URL")
 	if err := notification.CheckLink(c.RunURL); err != nil {
-		errs = append(errs, fmt.Errorf("TICKRING_RUN_URL: %w", err))
+		e.wrong("TICKRING_RUN_URL: %w", err)
 	}
-	if c.Provider = oidc.Environment(getenv); c.Provider.Set() || c.Params.Provider != "" {
+	if c.Provider = oidc.Environment(e.get); c.Provider.Set() || c.Params.Provider != "" {
 		if c.Provider.Secret != "" {
-			errs = append(errs, errors.New("TICKRING_OIDC_CLIENT_SECRET is read from the parameter that TICKRING_OIDC_CLIENT_SECRET_PARAM names"))
+			e.wrong("TICKRING_OIDC_CLIENT_SECRET is read from the parameter that TICKRING_OIDC_CLIENT_SECRET_PARAM names")
 		}
 		if err := c.Provider.Check(); err != nil {
-			errs = append(errs, fmt.Errorf("TICKRING_OIDC_…: %w", err))
+			e.wrong("TICKRING_OIDC_…: %w", err)
 		}
 	}
-	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
-	if c.Canary = getenv("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
-		errs = append(errs, errors.New("TICKRING_CANARY requires TICKRING_SECRET_KEY_PARAM"))
+	if c.Canary = e.get("TICKRING_CANARY"); c.Canary != "" && c.Params.SecretKey == "" {
+		e.wrong("TICKRING_CANARY requires TICKRING_SECRET_KEY_PARAM")
 	}
-	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
-	return c, errors.Join(errs...)
 }
 
 // standIn reports whether DynamoDB is an emulator on this machine.
@@ -243,11 +269,6 @@ func standIn(getenv func(string) string) bool {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
-}
-
-func isURL(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
 // Assemble returns a wiring.Assembly, which creates the parts of a function on a store.
