@@ -285,9 +285,9 @@ func (a *Access) MakeToken(ctx context.Context, who Who, s TokenSpec) (Token, st
 	if who.MustChange { // else the token would allow access without a new password
 		return Token{}, "", errMustChange
 	}
-	if len(s.Name) > 64 || !tokenForm.MatchString(s.Name) {
-		return Token{}, "", core.Invalid("name", s.Name, "a token name has 1 to 64 characters of a-z 0-9 . _ - and starts and ends with a "+
-			"letter or digit")
+	if len(s.Name) > maxName || !tokenForm.MatchString(s.Name) {
+		return Token{}, "", core.Invalid("name", s.Name, "a token name has 1 to %d characters of a-z 0-9 . _ - and starts and ends with a "+
+			"letter or digit", maxName)
 	}
 	grants, err := checkGrants("grants", s.Grants)
 	if err != nil {

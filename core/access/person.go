@@ -85,7 +85,9 @@ const (
 	MaxTokenGrants = 20
 	MaxViews       = 50
 	MaxSharedViews = 200
+	maxName        = 64 // of users and tokens
 	MaxViewName    = 64
+	maxPage        = 100
 	MaxQuery       = 1000
 	MaxBytes       = 300_000 // bytes of a stored account; the limit of DynamoDB is 400 KB
 	MinPassword    = 10
@@ -105,8 +107,9 @@ var (
 // CheckName returns an error if a user name is invalid, or is reserved for machines in change records.
 func CheckName(field, name string) error {
 	switch {
-	case len(name) > 64 || !personForm.MatchString(name):
-		return core.Invalid(field, name, "a user name has 1 to 64 characters of a-z 0-9 . _ - @ and starts and ends with a letter or digit")
+	case len(name) > maxName || !personForm.MatchString(name):
+		return core.Invalid(field, name, "a user name has 1 to %d characters of a-z 0-9 . _ - @ and starts and ends with a letter or digit",
+			maxName)
 	case slices.Contains([]string{ByAdminToken, ByReadToken, ByLink, ByProvider, "api"}, name), strings.HasPrefix(name, byCode):
 		return core.Invalid(field, name, "this name is reserved for machines in the audit log")
 	}
@@ -153,7 +156,7 @@ func (v *View) check() error {
 	case v.Name == "" || utf8.RuneCountInString(v.Name) > MaxViewName || !utf8.ValidString(v.Name) ||
 		strings.ContainsFunc(v.Name, func(r rune) bool { return r < ' ' || r == 0x7f }):
 		return core.Invalid("name", v.Name, "a view name has 1 to %d characters", MaxViewName)
-	case len(v.Page) > 100 || !pageForm.MatchString(v.Page):
+	case len(v.Page) > maxPage || !pageForm.MatchString(v.Page):
 		return core.Invalid("page", v.Page, "expected the name of a console page, such as `runs`")
 	case len(v.Query) > MaxQuery:
 		return core.Invalid("query", v.Query, "at most %d bytes are allowed", MaxQuery)
