@@ -40,10 +40,10 @@ func (a *ask) users() (any, error) {
 		return p, nil
 	}
 	now, err := a.GetUser(a.Ctx(), name)
-	switch deletes := a.Form("do") == "delete"; {
-	case a.rejection == nil, deletes && err == nil:
+	switch typed := a.Form("do") == "save"; {
+	case a.rejection == nil, !typed && err == nil:
 		p.Form, p.Tokens = personForm(must.Get(now, err)), now.Tokens
-	case deletes, p.Form.Get("rev") == "", !isConflict(a.rejection):
+	case !typed, p.Form.Get("rev") == "", !isConflict(a.rejection):
 	case status(err) == http.StatusNotFound: // another save creates the user
 		p.Form.Del("rev")
 		p.Form.Del("haspassword")
