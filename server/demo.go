@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,7 +20,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
-	"github.com/tickring/tickring/core/query"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/manifest"
@@ -176,7 +176,6 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 			}
 		}
 	}
-	d.learn(ctx, m)
 	return nil
 }
 
@@ -297,17 +296,21 @@ func (d *Demo) Run(ctx context.Context, s *Server) {
 	}
 }
 
-// learn reads the names of jobs and prints the lines that waited for them.
+// learn reads the names of the jobs whose lines wait for them, and prints these lines.
 func (d *Demo) learn(ctx context.Context, m *people.People) {
-	page, err := m.Jobs(ctx, query.JobFilter{Limit: 1000})
+	var jobs []core.JobID
+	d.mu.Lock()
+	for _, l := range d.unnamed {
+		jobs = append(jobs, l.job)
+	}
+	d.mu.Unlock()
+	names, err := m.Names(ctx, jobs)
 	if err != nil {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range page.Jobs {
-		d.jobs[page.Jobs[i].Def.ID] = page.Jobs[i].Name()
-	}
+	maps.Copy(d.jobs, names)
 	waiting := d.unnamed
 	d.unnamed = nil
 	for _, l := range waiting {

@@ -29,7 +29,8 @@ var varying = regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?|
 // steady returns a text with # for what varies.
 func steady(text string) string { return varying.ReplaceAllString(text, "#") }
 
-// TestDemoLeavesAppsOfUsers: the demo does not start over a user's app of the same name, and the app stays as it is.
+// TestDemoLeavesAppsOfUsers: the demo does not start over a user's app of the same name, and the app stays as it is. A line names
+// its job even if the job was deleted meanwhile.
 func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,6 +49,13 @@ func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	if app, err := s.Manage().App(t.Context(), "web"); err != nil || app.Title != "mine" || app.Set != "" {
 		t.Errorf("the app is %+v, %v", app, err)
 	}
+	saveAll(t, s, manage.JobSpec{Def: core.Def{App: "web", Name: "gone", Handler: "h"}})
+	gone, err := s.Manage().Delete(t.Context(), actor, "web/gone", nil)
+	check.OK(t, err)
+	d := NewDemo(out)
+	d.Closed(&core.Run{ID: core.NumberedRun(gone.ID, 1), State: core.Failed})
+	d.learn(t.Context(), s.Manage())
+	check.NoError(t, out.has("web/gone")())
 }
 
 // TestDemo: each run of the demo finds an executor: on the first start, after a restart, and
