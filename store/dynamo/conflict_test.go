@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/items"
 	"github.com/tickring/tickring/internal/testkit/check"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/internal/testkit/fixture"
@@ -261,7 +262,8 @@ func TestAppDeletedWhileAJobIsMade(t *testing.T) {
 	}
 }
 
-// TestMarkOfADeadDeleter: an app whose deletion died accepts jobs once its mark has expired, and none before.
+// TestMarkOfADeadDeleter: an app whose deletion died accepts jobs once its mark has expired, and none before. Without jobs it can be
+// deleted, even if it has more executors than a transaction has actions.
 func TestMarkOfADeadDeleter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, dynamo.Options{})
@@ -282,5 +284,11 @@ func TestMarkOfADeadDeleter(t *testing.T) {
 		}
 		time.Sleep(31 * time.Second)
 		ok(t, createJobs(t.Context(), f.store, []core.Job{oneJob(1)}, nil)...)
+		f.Delete(1, time.Now())
+		for i := range items.ActionsPerTransact + 1 {
+			ok(t, f.store.PutExecutor(t.Context(), core.Executor{App: "orders", Address: fmt.Sprintf("http://10.0.0.1:%d/", 1+i), Beat: time.Now()}))
+		}
+		ok(t, f.store.DeleteApp(t.Context(), 1, "orders", core.Change{ID: 2, App: "orders"}))
+		check.Equal(t, f.app(t).Rev, 0, "of the deleted app")
 	})
 }
