@@ -51,13 +51,14 @@ func (s *Store) learn(ctx context.Context, ids []core.JobID) {
 	}
 }
 
-// keep returns how long the run records of each job stay; 0 is forever.
+// keep returns how long the run records of each job stay; 0 is forever. It is also 0 if the definition cannot be read and this process
+// never read it, because the job may keep its runs forever. This costs the storage of these records, about 1 KB each.
 func (s *Store) keep(ctx context.Context, jobs ...core.JobID) []time.Duration {
 	s.learn(ctx, jobs)
 	list := make([]time.Duration, len(jobs))
 	for i, job := range jobs {
-		if keep := s.defs.of(job).Is.Keep; keep.Days >= 0 {
-			list[i] = max(keep.For(), messageLife)
+		if k := s.defs.of(job); !k.at.IsZero() && k.Is.Keep.Days >= 0 {
+			list[i] = max(k.Is.Keep.For(), messageLife)
 		}
 	}
 	return list

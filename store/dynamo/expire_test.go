@@ -2,6 +2,7 @@ package dynamo_test
 
 import (
 	"cmp"
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,7 +33,7 @@ func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) 
 
 // TestNothingStays: what belongs to a run has no expiry while the run is open, and expires with it: long texts, earlier
 // attempts and the key. If the job keeps its runs forever, only the key expires. The job's setting at the end of a run counts,
-// also in a process that read an earlier one, or that cannot read the job's secrets.
+// also in a process that read an earlier one, or that cannot read the job's secrets. A process that cannot read the job removes nothing.
 func TestNothingStays(t *testing.T) {
 	for name, c := range map[string]keeping{
 		"30 days":                  {},
@@ -40,6 +41,7 @@ func TestNothingStays(t *testing.T) {
 		"raised":                   {days: 1, then: func(f *fakes) { f.Edit(1, func(j *core.Job) { j.Def.Keep.Days, j.Sched.Rev = 30, 101 }) }},
 		"forever, deleted":         {days: core.KeepForever, stay: 8, then: func(f *fakes) { f.Delete(1, time.Now()) }},
 		"forever, without the key": {days: core.KeepForever, stay: 8, secrets: storetest.NewBox()},
+		"unknown":                  {days: 60, stay: 8, throttled: true},
 	} {
 		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { nothingStays(t, c) }) })
 	}
@@ -50,6 +52,7 @@ type keeping struct {
 	days, stay int
 	then       func(*fakes)   // happens to the job before the runs end; nil: nothing
 	secrets    *secretbox.Box // of the process that ends the runs
+	throttled  bool           // whether reads of jobs fail
 }
 
 func nothingStays(t *testing.T, c keeping) {
@@ -59,6 +62,12 @@ func nothingStays(t *testing.T, c keeping) {
 	job.Def.Keep.Days, job.Def.Command = c.days, &core.Command{Line: "true", Env: map[string]string{"K": "secret"}, Hidden: []string{"K"}}
 	job.Normalize()
 	f.create(t, job)
+	f.db.Faults = func(_ context.Context, call fakeaws.Call) (fault fakeaws.Fault) {
+		if c.throttled && call.On == fakeaws.Names.Jobs {
+			fault.Before = fakeaws.Throttled()
+		}
+		return fault
+	}
 	s, err := dynamo.New(f.db, f.sqs, dynamo.Options{Names: fakeaws.Names, Secrets: cmp.Or(c.secrets, f.store.Box)})
 	ok(t, err)
 	long := strings.Repeat("long ", 100)
