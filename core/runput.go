@@ -47,55 +47,39 @@ type RunPut struct {
 	Seen *Run
 }
 
-// runFields has the comparison and the assignment for each field, in the order of the flags.
-// A field that no decision uses has no comparison.
-var runFields = [...]struct {
-	same func(r, was *Run) bool
-	set  func(r, to *Run)
-}{
-	{func(r, was *Run) bool { return r.State == was.State }, func(r, to *Run) { r.State = to.State }},
-	{func(r, was *Run) bool { return r.Owner == was.Owner }, func(r, to *Run) { r.Owner = to.Owner }},
-	{func(r, was *Run) bool { return Millis(r.Until) == Millis(was.Until) }, func(r, to *Run) { r.Until = to.Until }},
-	{nil, func(r, to *Run) { r.Journal = to.Journal }},
-	{func(r, was *Run) bool { return r.Address == was.Address }, func(r, to *Run) { r.Address = to.Address }},
-	{func(r, was *Run) bool { return r.MaybeSent == was.MaybeSent }, func(r, to *Run) { r.MaybeSent = to.MaybeSent }},
-	{nil, func(r, to *Run) { r.SentAt = to.SentAt }},
-	{nil, func(r, to *Run) { r.Tries = slices.Clone(to.Tries) }},
-	{nil, func(r, to *Run) {
+// runFields has the assignment for each field, in the order of the flags.
+var runFields = [...]func(r, to *Run){
+	func(r, to *Run) { r.State = to.State },
+	func(r, to *Run) { r.Owner = to.Owner },
+	func(r, to *Run) { r.Until = to.Until },
+	func(r, to *Run) { r.Journal = to.Journal },
+	func(r, to *Run) { r.Address = to.Address },
+	func(r, to *Run) { r.MaybeSent = to.MaybeSent },
+	func(r, to *Run) { r.SentAt = to.SentAt },
+	func(r, to *Run) { r.Tries = slices.Clone(to.Tries) },
+	func(r, to *Run) {
 		r.EndedAt, r.Reason, r.Code, r.Message, r.Data, r.Then = to.EndedAt, to.Reason, to.Code, to.Message, to.Data, to.Then
-	}},
-	{func(r, was *Run) bool { return slices.Equal(r.Owes, was.Owes) }, func(r, to *Run) { r.Owes = slices.Clone(to.Owes) }},
-	{func(r, was *Run) bool { return r.KillBy == was.KillBy && Millis(r.KillAt) == Millis(was.KillAt) },
-		func(r, to *Run) { r.KillBy, r.KillAt = to.KillBy, to.KillAt }},
-	{func(r, was *Run) bool { return (r.Late == nil) == (was.Late == nil) }, func(r, to *Run) { r.Late = to.Late }},
-	{nil, func(r, to *Run) { r.At, r.Slot = to.At, to.Slot }},
-	{nil, func(r, to *Run) {
+	},
+	func(r, to *Run) { r.Owes = slices.Clone(to.Owes) },
+	func(r, to *Run) { r.KillBy, r.KillAt = to.KillBy, to.KillAt },
+	func(r, to *Run) { r.Late = to.Late },
+	func(r, to *Run) { r.At, r.Slot = to.At, to.Slot },
+	func(r, to *Run) {
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = to.Params, slices.Clone(to.Addresses), to.Key, to.By, to.RerunOf
 		r.Shard, r.Permit = to.Shard, to.Permit
-	}},
-	{func(r, was *Run) bool { return r.App == was.App }, nil},
-	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
-	{nil, func(r, to *Run) { r.Permit = to.Permit }},
-	{nil, func(r, to *Run) { r.SentRev, r.Notice = to.SentRev, to.Notice }},
-	{func(r, was *Run) bool { return r.PostRun == was.PostRun && r.KeepLog == was.KeepLog },
-		func(r, to *Run) { r.PostRun, r.KeepLog = to.PostRun, to.KeepLog }},
-}
-
-// Holds reports whether the stored run r meets the condition of the put.
-func (p *RunPut) Holds(r *Run) bool {
-	for n := range runFields {
-		if p.If&(1<<n) != 0 && !runFields[n].same(r, &p.Was) {
-			return false
-		}
-	}
-	return (!p.Open || r.State.Open()) && (!p.Had || r.MayHaveBeenSent())
+	},
+	func(*Run, *Run) {}, // RunApp
+	func(r, to *Run) { r.Place = to.Place },
+	func(r, to *Run) { r.Permit = to.Permit },
+	func(r, to *Run) { r.SentRev, r.Notice = to.SentRev, to.Notice },
+	func(r, to *Run) { r.PostRun, r.KeepLog = to.PostRun, to.KeepLog },
 }
 
 // Apply copies the fields in Set from To into r.
 func (p *RunPut) Apply(r *Run) {
 	for n := range runFields {
 		if p.Set&(1<<n) != 0 {
-			runFields[n].set(r, &p.To)
+			runFields[n](r, &p.To)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 )
 
 // TestRunPuts checks that each write of a run fails if a field that it depends on has changed, and
@@ -77,7 +78,7 @@ func TestRunPuts(t *testing.T) {
 		}
 		for what, change := range changes {
 			stored := c.was
-			if change(&stored); c.put.Holds(&stored) == refuses[what] {
+			if change(&stored); fixture.Holds(&c.put, &stored) == refuses[what] {
 				t.Errorf("%s, the run's change: %s: holds %v", name, what, refuses[what])
 			}
 		}
@@ -107,7 +108,7 @@ func TestHad(t *testing.T) {
 		{core.Run{State: core.Planned}, false},
 		{core.Run{State: core.Succeeded, Owner: "a"}, false},
 	} {
-		if report.Holds(&c.run) != c.had {
+		if fixture.Holds(&report, &c.run) != c.had {
 			t.Errorf("%+v: holds %v", c.run, !c.had)
 		}
 	}

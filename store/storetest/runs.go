@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -269,7 +270,7 @@ func runPuts(t *testing.T, h Harness) {
 	found := getRuns(t, s, runIDs(runs)...)
 	for i := range puts {
 		p, was := &puts[i], runs[i]
-		if holds := p.Holds(&was); holds != (errs[i] == nil) || errs[i] != nil && !errors.Is(errs[i], core.ErrRefused) {
+		if holds := fixture.Holds(p, &was); holds != (errs[i] == nil) || errs[i] != nil && !errors.Is(errs[i], core.ErrRefused) {
 			t.Fatalf("run %d, set %b if %b: the condition holds: %t, answered %v", i, p.Set, p.If, holds, errs[i])
 		} else if holds {
 			p.Apply(&runs[i])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/store"
 )
 
@@ -199,7 +200,7 @@ func (t *truth) rescheduled(ctx context.Context, c *core.RunPut, was *core.Run, 
 	}
 	t.story(id).born = time.Now()
 	t.w.count("trigger changed", 1)
-	if !c.Holds(was) {
+	if !fixture.Holds(c, was) {
 		t.fail(id, "run %d was changed as one that waits, and was %s, of %q until %s", id, was.State, was.Owner, was.Until)
 	}
 }
@@ -227,7 +228,7 @@ func (t *truth) changed(ctx context.Context, p *core.RunPut, was *core.Run) {
 	does := verb(p)
 	// Fields that the decision relies on are compared here, whether or not the put compares them.
 	owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress" || does == "Wait" || does == "Spread"
-	if !p.Holds(was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
+	if !fixture.Holds(p, was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
 		t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
 	}
 	switch does {
