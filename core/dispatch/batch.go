@@ -21,6 +21,7 @@ type item struct {
 	try      int
 	unread   int       // number of failed reads of its job or app in a row
 	slow     bool      // it came from the slow queue and stays there
+	hint     bool      // another message carries it while it waits
 	of       *core.Run // broadcast of a shard
 	job      *core.Job
 	app      *core.App
@@ -59,7 +60,6 @@ type batch struct {
 	silent   map[at]bool         // queues that executors polled before and no longer poll
 	dialects map[at]string       // dialects that executors registered
 	outage   bool                // executors may be missing only because this server was down
-	woken    int64               // number of the last executor arrival before live was read
 	longest  time.Duration       // longest timeout of an awaited call:; 0: no call
 
 	mu      sync.Mutex   // guards phases and items while sends are open, and the fields below
@@ -87,7 +87,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 			it := byRun[f.Run]
 			if it == nil {
 				_, planned := f.Run.Planned()
-				it = &item{fire: f, recorded: !planned && f.Of == 0, run: &noRun, phase: undecided{}}
+				it = &item{fire: f, recorded: !planned && f.Of == 0, run: &noRun, phase: undecided{}, hint: true}
 				byRun[f.Run] = it
 				b.items = append(b.items, it)
 			} else if f.Rev > it.fire.Rev {
@@ -97,6 +97,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 				it.others = append(it.others, f)
 			}
 			it.slow, it.try, it.unread = it.slow || msgs[i].Slow, max(it.try, msgs[i].Try), max(it.unread, msgs[i].Unread)
+			it.hint = it.hint && msgs[i].Hint
 			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {
 				it.msgs = append(it.msgs, i)
 			}

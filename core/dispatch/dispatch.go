@@ -119,7 +119,6 @@ type Dispatcher struct {
 	health  *healths
 	probes  *probes
 	uses    *uses
-	waits   waits
 	scripts sources
 	looked  looked
 
@@ -133,7 +132,7 @@ type Dispatcher struct {
 func New(s *store.Store, to Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
 	d := &Dispatcher{store: s, sender: to, finish: f, o: o, plans: schedules{seen: map[scheduleKey]*schedule.Schedule{}},
-		waits: waits{out: map[core.RunID]awaiting{}}, scripts: sources{of: map[string]*source{}}}
+		scripts: sources{of: map[string]*source{}}}
 	d.health, d.gates, d.uses, d.probes = newHealths(s, &d.o), newGates(&d.o), newUses(s, &d.o), newProbes()
 	return d
 }

@@ -136,20 +136,22 @@ func (b *batch) putBack(ctx context.Context) {
 		slot, at    core.Instant
 		try, unread int
 		slow, now   bool
+		hint        bool
 		waits       time.Time // when the wait for an executor ends
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
-		if it.waits() && p.at == 0 && b.d.waits.has(it) { // an item with p.at starts in that second
-			b.set(it, done{}) // this was a copy
+		hint := it.hint && !p.claimed && p.at == 0 // an item with p.at starts in that second
+		if hint && !p.slowly && it.run.State == core.Queued {
+			b.set(it, done{})
 			continue
 		}
 		if p.claimed {
 			gives = append(gives, it.giveBack())
 		}
-		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at}
+		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at, hint: hint}
 		if p.unread {
 			g.unread = it.unread + 1
 		}
@@ -175,7 +177,7 @@ func (b *batch) putBack(ctx context.Context) {
 			at = b.d.nextLook(g.try, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
-			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow}
+			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow, Hint: g.hint}
 			for _, it := range chunk {
 				m.Fires = append(m.Fires, it.fire)
 			}
@@ -185,7 +187,6 @@ func (b *batch) putBack(ctx context.Context) {
 	if len(out) == 0 {
 		return
 	}
-	apps := map[string]bool{} // apps of runs that wait
 	for k, err := range b.d.store.Queue.Enqueue(ctx, out) {
 		for _, it := range of[k] {
 			if it.onward = err == nil; !it.onward {
@@ -194,16 +195,7 @@ func (b *batch) putBack(ctx context.Context) {
 				b.set(it, p)
 				continue
 			}
-			if it.waits() {
-				b.d.waits.note(it, out[k].Message.Try)
-				apps[it.job.Def.App] = true
-			}
 			b.set(it, done{})
-		}
-	}
-	for app := range apps {
-		if b.d.waits.since(app, b.woken) { // executors that arrived since live was read found no run to wake
-			b.d.wake(ctx, app)
 		}
 	}
 }

@@ -34,10 +34,6 @@ type known struct {
 // read is step 2 and evaluates each run (step 3). All reads come after the hold; if they fail, all items become
 // passing.
 func (b *batch) read(ctx context.Context) {
-	b.woken = b.d.waits.last()
-	for _, it := range b.items { // even if reads fail: the next try would look like a copy
-		b.d.waits.met(it)
-	}
 	k, err := b.known(ctx)
 	if err != nil {
 		for _, it := range b.items {
@@ -215,6 +211,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 		return done{}
 	}
 	it.run = run.Is
+	it.hint = it.hint && it.run.State == core.Queued // else it may be the only message of the run
 	return k.shard(it)
 }
 

@@ -11,24 +11,21 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/internal/testkit/fixture"
-	"github.com/tickring/tickring/store"
 )
 
 // waiting is a process whose app "away" has no registered executor.
 type waiting struct {
 	*clocked
-	reg  *registry.Registry
-	wake func(ctx context.Context, app string)
-	run  core.RunID
-	at   core.Instant
+	reg *registry.Registry
+	run core.RunID
+	at  core.Instant
 }
 
-// waits returns a process that shares its queue with other dispatchers, with a due job of "away".
+// waits returns a process with a due job of "away". The registration of an executor wakes waiting runs.
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.s.App("away")
-	w.registry(nil)
+	w.registry(w.s.f.WakeApp)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
 		if change != nil {
@@ -40,27 +37,9 @@ func waits(t *testing.T, change func(*core.Job)) *waiting {
 	return w
 }
 
-// alone returns a process as waits does, but it is the only dispatcher.
-func alone(t *testing.T, change func(*core.Job)) *waiting {
-	w := waits(t, change)
-	w.wake = w.d.Waker()
-	w.registry(w.wake)
-	return w
-}
-
 // registry creates a registry that calls came when the first executor of an app registers.
 func (w *waiting) registry(came func(context.Context, string)) {
 	w.reg = registry.New(w.s.Store.Store, registry.Options{Came: came, AllowNoToken: func(context.Context) bool { return true }})
-}
-
-// purge removes all messages from the delay queue.
-func (w *waiting) purge() {
-	w.t.Helper()
-	for w.out() > 0 {
-		got := w.s.Receive(ring.KindFires, 10)
-		w.s.Ack(got...)
-		time.Sleep(100 * time.Millisecond)
-	}
 }
 
 // after delivers visible messages every 100 ms for d and returns the run.
@@ -94,11 +73,11 @@ func (w *waiting) out() int { return w.s.Messages(ring.KindFires) }
 func TestWakes(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := alone(t, nil)
+			w := waits(t, nil)
 			w.after(5 * time.Minute)
 			for range 20 { // an executor arrives, and is gone before it gets a run
-				w.wake(t.Context(), "away")
-				w.wake(t.Context(), "other")
+				w.s.f.WakeApp(t.Context(), "away")
+				w.s.f.WakeApp(t.Context(), "other")
 				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}
@@ -119,11 +98,10 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestComesAsItIsLookedAt: an executor that registers during a check, when the message is not back in the queue, also
-// gets the run at once.
+// TestComesAsItIsLookedAt: an executor that registers during a check gets the run at once.
 func TestComesAsItIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := alone(t, nil)
+		w := waits(t, nil)
 		w.after(5 * time.Minute)
 		var looked time.Time
 		w.s.runs = func([]core.RunID) error {
@@ -136,43 +114,6 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 			t.Errorf("%s, sent %s after the look, %d times, %d messages are left", r.State, late, w.times(w.run), w.out())
 		}
 	})
-}
-
-// TestRunSentAgainWhileItWaitsIsNoCopy: the message of a waiting run was lost, and replan or a redrive sends the run
-// again. It starts once its executor is available, in any dispatcher.
-func TestRunSentAgainWhileItWaitsIsNoCopy(t *testing.T) {
-	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{
-		"alone": alone, "alone, unread at first": alone, "one of two": waits, "two dispatchers": waits,
-	} {
-		fixture.Bubble(t, name, func(t *testing.T) {
-			w := rig(t, nil)
-			w.after(time.Minute)
-			w.purge()
-			w.enqueue(planned(7, w.at))
-			if name == "alone, unread at first" {
-				w.s.read = func(context.Context, store.Key) error { return core.ErrThrottled }
-				if n, acked := w.deliver(); n != 1 || acked != 1 {
-					t.Fatalf("%d of %d", acked, n)
-				}
-				w.s.read = nil
-			}
-			if first := w.d; name == "two dispatchers" {
-				w.d = w.s.dispatcher(w.sender, dispatch.Options{})
-				if n, acked := w.deliver(); n != 1 || acked != 1 {
-					t.Fatalf("%d of %d", acked, n)
-				}
-				w.d = first
-			}
-			if w.after(20 * time.Second); w.out() != 1 {
-				t.Errorf("%d messages have the run that waits, want 1", w.out())
-			}
-			w.registry(nil)
-			w.register()
-			if r := w.after(20 * time.Second); r.State != core.Running || w.times(w.run) != 1 {
-				t.Errorf("its executor is there for 20 s: %s, sent %d times", r.State, w.times(w.run))
-			}
-		})
-	}
 }
 
 // TestLooksAreNoFailures: a run that waited for minutes moves to the dead-letter queue after twenty unreadable checks
@@ -194,44 +135,27 @@ func TestLooksAreNoFailures(t *testing.T) {
 	})
 }
 
-// TestClockSetBackWhileRunsWait: the clock is set back by an hour. Checks continue, and a waiting run starts as soon as
-// an executor registers.
+// TestClockSetBackWhileRunsWait: the clock is set back by an hour. Checks continue, and a waiting run starts as soon as an
+// executor registers, or once its message is visible by the changed clock.
 func TestClockSetBackWhileRunsWait(t *testing.T) {
-	for name, rig := range map[string]func(*testing.T, func(*core.Job)) *waiting{"alone": alone, "one of two": waits} {
-		fixture.Bubble(t, name, func(t *testing.T) {
-			w := rig(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
 			w.after(62 * time.Minute) // its due time has passed by both clocks
 			w.set(-time.Hour)
 			if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
 				t.Fatalf("%s, %d messages", r.State, w.out())
 			}
 			soon := 200 * time.Millisecond
-			if name != "alone" { // its message becomes visible by the changed clock
+			if !told {
+				w.registry(nil)
 				w.after(time.Hour)
 				soon = 15 * time.Second
 			}
 			w.register()
 			if r := w.after(soon); r.State != core.Running || w.times(w.run) != 1 {
-				t.Errorf("%s after its executor came: %s, sent %d times", soon, r.State, w.times(w.run))
+				t.Errorf("told %t, %s after its executor came: %s, sent %d times", told, soon, r.State, w.times(w.run))
 			}
 		})
 	}
-}
-
-// TestWakesByPlan: of two messages of a run, the one of the newer plan keeps waiting; the older one is dropped on
-// arrival.
-func TestWakesByPlan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := alone(t, nil)
-		w.after(5 * time.Second) // after a few checks, with the next one not due soon
-		w.s.Edit(7, func(j *core.Job) { j.Sched.Rev, j.Sched.RevAt = 2, w.at.Time().Add(-time.Second) })
-		newer := planned(7, w.at)
-		newer.Rev = 2
-		w.enqueue(newer)
-		w.after(time.Minute)
-		w.register()
-		if r := w.after(15 * time.Second); r.State != core.Running {
-			t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -228,29 +229,70 @@ func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string,
 	return nil
 }
 
-// wake enqueues copies of the runs that hold a permit now, grouped by due time. A run that it
-// misses finds its permit at its next check.
+// wake hints at the runs that hold a permit now. A run that it misses finds its permit at its next check.
 func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if len(next) == 0 {
 		return
 	}
-	runs, err := f.s.Runs.Get(ctx, next)
+	found, err := f.s.Runs.Get(ctx, next)
 	if err != nil {
 		return
 	}
-	var fires []core.Fire
+	var runs []core.Run
 	for _, id := range next {
-		if r := runs[id].Is; r != nil && runs[id].Err == nil && r.State == core.Queued {
-			fires = append(fires, r.Fire())
+		if r := found[id]; r.Is != nil && r.Err == nil {
+			runs = append(runs, *r.Is)
+		}
+	}
+	_ = f.hint(ctx, runs)
+}
+
+// WakeApp hints at the runs of an app that wait, because an executor of the app has registered. The runs that it misses are
+// sent at their next check.
+func (f *Finish) WakeApp(ctx context.Context, app string) {
+	for next := core.JobID(0); ; {
+		jobs, after, err := f.s.Jobs.List(ctx, app, next, wakeAtOnce)
+		for i := 0; i < len(jobs) && err == nil; i++ {
+			err = f.wakeJob(ctx, jobs[i].Is.Def.ID)
+		}
+		if err != nil {
+			f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
+		}
+		if next = after; err != nil || next == 0 {
+			return
+		}
+	}
+}
+
+func (f *Finish) wakeJob(ctx context.Context, job core.JobID) error {
+	for below := core.NumberedRun(job, core.MaxNumber) + 1; ; {
+		runs, err := f.s.WaitingRuns(ctx, job, below, wakeAtOnce)
+		if err = cmp.Or(err, f.hint(ctx, runs)); err != nil || len(runs) < wakeAtOnce {
+			return err
+		}
+		below = runs[len(runs)-1].ID
+	}
+}
+
+// wakeAtOnce is how many jobs or runs WakeApp reads in one request.
+const wakeAtOnce = 500
+
+// hint enqueues additional messages of the runs that are queued, grouped by due time.
+func (f *Finish) hint(ctx context.Context, runs []core.Run) error {
+	var fires []core.Fire
+	for i := range runs {
+		if runs[i].State == core.Queued {
+			fires = append(fires, runs[i].Fire())
 		}
 	}
 	out := plan.Pack(fires, ring.MaxFires, nil)
 	for i := range out {
-		out[i].NotBefore, out[i].Message.Try = f.o.Now(), 1
+		out[i].NotBefore, out[i].Message.Try, out[i].Message.Hint = f.o.Now(), 1, true
 	}
-	if len(out) > 0 {
-		f.s.Queue.Enqueue(ctx, out) // errors are ignored
+	if len(out) == 0 {
+		return nil
 	}
+	return errors.Join(f.s.Queue.Enqueue(ctx, out)...)
 }
 
 // EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. EndedChains checks 25

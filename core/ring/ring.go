@@ -50,6 +50,9 @@ type Message struct {
 	// Slow reports whether the message is on the slow queue, which is for runs of slow jobs and addresses. Slow is not
 	// encoded, because the queue defines it.
 	Slow bool
+	// Hint reports whether the message is an additional one, for runs that wait and may begin. A run that still waits is dropped
+	// from it.
+	Hint bool
 }
 
 // Queue returns the name of the queue that the message belongs to.
@@ -101,6 +104,7 @@ type wireMessage struct {
 	Slot    int64        `json:"slot"`
 	Try     int          `json:"try"`
 	Unread  int          `json:"unread,omitempty"`
+	Hint    bool         `json:"hint,omitempty"`
 	Fires   []wireFire   `json:"fires,omitempty"`
 	Check   *wireCheck   `json:"check,omitempty"`
 	PostRun *wirePostRun `json:"postrun,omitempty"`
@@ -186,6 +190,9 @@ func encodeFires(m Message) []byte {
 		b = append(b, `,"unread":`...)
 		b = strconv.AppendInt(b, int64(m.Unread), 10)
 	}
+	if m.Hint {
+		b = append(b, `,"hint":true`...)
+	}
 	b = append(b, `,"fires":[`...)
 	for i, f := range m.Fires {
 		if i > 0 {
@@ -230,7 +237,7 @@ func Decode(b []byte) (Message, error) {
 	case w.V < 1:
 		return Message{}, poison("version %d, at least 1 is needed", w.V)
 	}
-	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try, Unread: w.Unread}
+	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try, Unread: w.Unread, Hint: w.Hint}
 	if w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
 		return Message{}, poison("slot %d is out of range", w.Slot)
 	}

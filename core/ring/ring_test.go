@@ -40,7 +40,7 @@ func someMessage(t *rapid.T) Message {
 	m := Message{Slot: core.Instant(rapid.Int64Range(1, int64(core.Horizon)+86400).Draw(t, "slot")),
 		Try: rapid.IntRange(0, 1<<20).Draw(t, "try"), Unread: rapid.IntRange(0, 1<<20).Draw(t, "unread")}
 	if rapid.Bool().Draw(t, "fires") {
-		m.Kind = KindFires
+		m.Kind, m.Hint = KindFires, rapid.Bool().Draw(t, "hint")
 		for range rapid.IntRange(1, MaxFires).Draw(t, "count") {
 			f := core.Fire{Run: run.Draw(t, "run"), Rev: rapid.Int64().Draw(t, "rev"), Slot: m.Slot, Seq: rapid.Int64().Draw(t, "seq"),
 				Cause: rapid.SampledFrom(core.Causes).Draw(t, "cause")}

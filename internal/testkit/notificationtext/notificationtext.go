@@ -4,7 +4,6 @@ package notificationtext
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/core"
@@ -22,23 +21,6 @@ func Text(t testing.TB, l core.Language, m core.Message) string {
 		t.Fatal(err)
 	}
 	return string(p)
-}
-
-// Says fails the test if the English or Chinese notification does not contain the expected text, or contains a
-// forbidden text.
-func Says(t testing.TB, m core.Message, english, chinese string, not ...string) {
-	t.Helper()
-	for l, want := range map[core.Language]string{core.English: english, core.Chinese: chinese} {
-		text := Text(t, l, m)
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in the notice:\n%s", want, text)
-		}
-		for _, bad := range not {
-			if strings.Contains(text, bad) {
-				t.Errorf("%q in the notice:\n%s", bad, text)
-			}
-		}
-	}
 }
 
 // paper is the topic that a message is written to.

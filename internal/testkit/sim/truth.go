@@ -32,6 +32,7 @@ type truth struct {
 	over     []core.RunID              // runs that ended
 	covers   map[core.JobID][]cover
 	fires    map[core.RunID]int  // unacked messages that name it
+	hints    map[core.RunID]int  // those of them that are dropped while it waits
 	slots    map[fireAt]int      // the same, of one slot
 	moved    map[core.RunID]bool // triggers that were changed
 	checks   map[core.RunID]int
@@ -98,7 +99,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, words: map[core.RunID][]int64{}, owes: map[core.RunID]struct{}{},
-		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
+		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, hints: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
 		lost:   map[core.RunID]mends{},
 		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, postRuns: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
@@ -263,6 +264,9 @@ func (t *truth) onQueue(ctx context.Context, m *ring.Message, n int, what string
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "%s: rev %d slot %s try %d", what, f.Rev, f.Slot, m.Try)
 		add(t.fires, f.Run, n)
+		if m.Hint {
+			add(t.hints, f.Run, n)
+		}
 		add(t.slots, fireAt{f.Run, f.Slot}, n)
 		t.named[f.Run] = true
 	}
@@ -601,6 +605,9 @@ func (t *truth) look() {
 			if r, _ := t.run(id); r.Owner == "" {
 				fires = t.slots[fireAt{id, r.Slot}]
 			}
+		}
+		if r, _ := t.run(id); r.State == core.Queued {
+			fires -= t.hints[id]
 		}
 		if fires > 0 || t.otherwiseNamed(id) || t.heals(id) {
 			continue
