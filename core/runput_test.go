@@ -94,22 +94,3 @@ func TestRunPuts(t *testing.T) {
 		t.Error("one that may have been sent was given back without its address")
 	}
 }
-
-// TestHad checks that a run without an owner, which no owner can have sent, has no reportable end.
-func TestHad(t *testing.T) {
-	report := core.End(7, core.Run{State: core.Succeeded})
-	report.Had = true
-	for _, c := range []struct {
-		run core.Run
-		had bool
-	}{
-		{core.Run{State: core.Running, Owner: "a"}, true},
-		{core.Run{State: core.Planned, MaybeSent: true}, true},
-		{core.Run{State: core.Planned}, false},
-		{core.Run{State: core.Succeeded, Owner: "a"}, false},
-	} {
-		if fixture.Holds(&report, &c.run) != c.had {
-			t.Errorf("%+v: holds %v", c.run, !c.had)
-		}
-	}
-}

@@ -30,7 +30,7 @@ var varying = regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:\d\d)?|
 func steady(text string) string { return varying.ReplaceAllString(text, "#") }
 
 // TestDemoLeavesAppsOfUsers: the demo does not start over a user's app of the same name, and the app stays as it is. A line names
-// its job even if the job was deleted meanwhile.
+// its job even if the job was deleted during that time.
 func TestDemoLeavesAppsOfUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

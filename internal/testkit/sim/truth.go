@@ -32,7 +32,7 @@ type truth struct {
 	over     []core.RunID              // runs that ended
 	covers   map[core.JobID][]cover
 	fires    map[core.RunID]int  // unacked messages that name it
-	hints    map[core.RunID]int  // those of them that are dropped while it waits
+	hints    map[core.RunID]int  // how many of these are dropped while it waits
 	slots    map[fireAt]int      // the same, of one slot
 	moved    map[core.RunID]bool // triggers that were changed
 	checks   map[core.RunID]int
@@ -99,8 +99,8 @@ func newTruth(w *World) *truth {
 	return &truth{
 		store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, words: map[core.RunID][]int64{}, owes: map[core.RunID]struct{}{},
-		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, hints: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
-		lost:   map[core.RunID]mends{},
+		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
+		lost: map[core.RunID]mends{}, hints: map[core.RunID]int{},
 		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, postRuns: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},

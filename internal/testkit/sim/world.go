@@ -369,8 +369,7 @@ func (w *World) dispatcher(in *incarnation) {
 	if !w.deployed.functions {
 		d := made()
 		if w.cfg.Wakes {
-			wakes := in.assembly().Finish
-			in.spawn(func() { w.beats(in, wakes.WakeApp) })
+			in.spawn(func() { w.beats(in, in.assembly().Finish.WakeApp) })
 		}
 		in.delivers(func(got []store.Delivery) { w.handle(in, d, got) })
 		in.spawn(func() { w.intake(in, d, ring.KindSlow).Run(in.ctx, in.ctx) })
