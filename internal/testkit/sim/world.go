@@ -128,6 +128,7 @@ type World struct {
 	appOverlap map[string]core.Overlap
 	appLimits  map[string]core.Limits // limits of all runs of an app
 	jobs       []string               // app/name of the jobs that users know
+	canary     core.JobID             // job of the deployment, which no user changes: it shows that messages were lost
 	asked      []asked
 	repeats    []*again // rerun commands
 	answers    []answer // to them
