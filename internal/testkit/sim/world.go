@@ -31,6 +31,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/poller"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
@@ -708,9 +709,14 @@ func (w *World) someProcess(d *dice) *process {
 	return all[d.n(len(all))]
 }
 
-// setClock sets the clock of the machine.
+// setClock sets the clock of the machine. Its server notes an outage before it decides anything by the new time.
 func (w *World) setClock(offset time.Duration) {
-	now, was := time.Now(), time.Duration(w.offset.Swap(int64(offset)))
+	now, was := time.Now(), time.Duration(w.offset.Load())
+	up := now.Add(offset)
+	if err := registry.NoteOutage(bg, w.store, up.Add(-max(offset-was, 0)), up, core.BeatExpiry); err != nil {
+		w.fail(0, "note an outage: %v", err)
+	}
+	w.offset.Store(int64(offset))
 	w.mu.Lock()
 	w.faults.clocks = append(w.faults.clocks, clock{now, offset})
 	if shown := now.Add(was); shown.After(w.faults.shown) {
