@@ -96,7 +96,7 @@ func (w *World) setUp(d *dice) {
 		w.truth.acknowledged(r.ID, r.Rev)
 		w.jobs = append(w.jobs, r.App+"/"+r.Name)
 	}
-	if w.cfg.Jobs == nil && w.deployed.functions {
+	if w.cfg.Losses && w.deployed.functions {
 		r := w.people.Save(bg, god, []manage.JobSpec{jobOf("alpha", "canary", every(3*w.deployed.wake))})[0]
 		w.truth.acknowledged(r.ID, r.Rev)
 		w.canary = r.ID
