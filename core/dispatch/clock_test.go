@@ -97,17 +97,23 @@ func (c *clocked) deliver() (handled, acked int) {
 	return len(got), acked
 }
 
-// walk handles the due checks and then makes one pass of the watchdog.
-func (c *clocked) walk() {
+// checks handles the due checks.
+func (c *clocked) checks() {
 	c.t.Helper()
 	for {
 		if due, _ := c.s.Depth(ring.KindCheck); due == 0 {
-			break
+			return
 		}
 		got := c.s.Receive(ring.KindCheck, 1)
 		must(c.t, c.w.Check(c.t.Context(), got[0].Message.Check))
 		c.s.Ack(got...)
 	}
+}
+
+// walk handles the due checks and then makes one pass of the watchdog.
+func (c *clocked) walk() {
+	c.t.Helper()
+	c.checks()
 	_, err := c.w.Pass(c.t.Context())
 	must(c.t, err)
 }

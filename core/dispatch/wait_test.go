@@ -25,7 +25,7 @@ type waiting struct {
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.s.App("away")
-	w.registry(w.s.f.WakeApp)
+	w.registry(w.s.f.Came)
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
 		if change != nil {
@@ -46,6 +46,7 @@ func (w *waiting) registry(came func(context.Context, string)) {
 func (w *waiting) after(d time.Duration) core.Run {
 	w.t.Helper()
 	for end := time.Now().Add(d); ; time.Sleep(100 * time.Millisecond) {
+		w.checks()
 		for {
 			if n, acked := w.deliver(); n != acked {
 				w.t.Fatalf("%d of %d acked", acked, n)
@@ -76,8 +77,8 @@ func TestWakes(t *testing.T) {
 			w := waits(t, nil)
 			w.after(5 * time.Minute)
 			for range 20 { // an executor arrives, and is gone before it gets a run
-				w.s.f.WakeApp(t.Context(), "away")
-				w.s.f.WakeApp(t.Context(), "other")
+				w.s.f.Came(t.Context(), "away")
+				w.s.f.Came(t.Context(), "other")
 				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}

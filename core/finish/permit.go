@@ -247,21 +247,37 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	_ = f.hint(ctx, runs)
 }
 
-// WakeApp hints at the runs of an app that wait, because an executor of the app has registered. The runs that it misses are
-// sent at their next check.
-func (f *Finish) WakeApp(ctx context.Context, app string) {
-	for next := core.JobID(0); ; {
-		jobs, after, err := f.s.Jobs.List(ctx, app, next, wakeAtOnce)
-		for i := 0; i < len(jobs) && err == nil; i++ {
-			err = f.wakeJob(ctx, jobs[i].Is.Def.ID)
-		}
-		if err != nil {
-			f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
-		}
-		if next = after; err != nil || next == 0 {
-			return
-		}
+// Came asks for hints at the runs of an app that wait, because an executor of the app has registered. The runs that get no hint
+// are sent at their next check.
+func (f *Finish) Came(ctx context.Context, app string) {
+	if err := f.came(ctx, app, 0); err != nil {
+		f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
 	}
+}
+
+func (f *Finish) came(ctx context.Context, app string, after core.JobID) error {
+	now := f.o.Now()
+	return f.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now),
+		Check: &ring.Check{App: app, After: after}}}})[0]
+}
+
+// wakeApp hints at the waiting runs of some jobs of an app, and then asks for the next jobs.
+func (f *Finish) wakeApp(ctx context.Context, app string, after core.JobID) error {
+	jobs, next, err := f.s.Jobs.List(ctx, app, after, wakeAtOnce)
+	if err != nil {
+		return fmt.Errorf("list jobs of app %s: %w", app, err)
+	}
+	errs := make([]error, len(jobs))
+	store.AtOnce(len(jobs), func(i int) { errs[i] = f.wakeJob(ctx, jobs[i].Is.Def.ID) })
+	if err := errors.Join(errs...); errors.Is(err, core.ErrThrottled) {
+		return fmt.Errorf("wake runs of app %s: %w", app, err)
+	} else if err != nil {
+		f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
+	}
+	if next == 0 {
+		return nil
+	}
+	return f.came(ctx, app, next)
 }
 
 func (f *Finish) wakeJob(ctx context.Context, job core.JobID) error {
@@ -274,7 +290,7 @@ func (f *Finish) wakeJob(ctx context.Context, job core.JobID) error {
 	}
 }
 
-// wakeAtOnce is how many jobs or runs WakeApp reads in one request.
+// wakeAtOnce is how many jobs a check wakes, and how many runs it reads in one request.
 const wakeAtOnce = 500
 
 // hint enqueues additional messages of the runs that are queued, grouped by due time.

@@ -64,11 +64,13 @@ func (m *Message) Queue() Kind {
 }
 
 // A Check asks the watchdog to check runs. A Check can also have a journal that the dispatcher could not store. The watchdog
-// stores the journal before the check.
+// stores the journal before the check. Or it has an app whose waiting runs are to be woken.
 type Check struct {
 	Runs    []core.RunID
 	Idle    bool // whether an earlier check found the executors of the runs idle
 	Journal *core.Journal
+	App     string     // the app, which has an executor again
+	After   core.JobID // jobs of the app up to this ID are done; 0: none
 }
 
 // A PostRun requests the pending work of an ended run, which the run records. Slot in its Message is the time of the first
@@ -129,6 +131,8 @@ type wireCheck struct {
 	Runs    []int64      `json:"runs,omitempty"`
 	Idle    bool         `json:"idle,omitempty"`
 	Journal *wireJournal `json:"journal,omitempty"`
+	App     string       `json:"app,omitempty"`
+	After   core.JobID   `json:"after,omitempty"`
 }
 
 type wireJournal struct {
@@ -155,7 +159,7 @@ func Encode(m Message) []byte {
 	case m.Check == nil:
 		return encodeFires(m)
 	}
-	w.Check = &wireCheck{Idle: m.Check.Idle}
+	w.Check = &wireCheck{Idle: m.Check.Idle, App: m.Check.App, After: m.Check.After}
 	for _, r := range m.Check.Runs {
 		w.Check.Runs = append(w.Check.Runs, int64(r))
 	}
@@ -305,7 +309,10 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	if len(w.Runs) > 10000 {
 		return nil, poison("a check of %d runs; at most 10000 are allowed", len(w.Runs))
 	}
-	c := &Check{Idle: w.Idle}
+	if w.App != "" && core.CheckAppName("app", w.App) != nil || w.After < 0 {
+		return nil, poison("the check has an invalid app or job: %.100q, %d", w.App, w.After)
+	}
+	c := &Check{Idle: w.Idle, App: w.App, After: w.After}
 	for _, r := range w.Runs {
 		if !core.RunID(r).Valid() {
 			return nil, poison("%d is not a run ID", r)

@@ -54,7 +54,8 @@ func someMessage(t *rapid.T) Message {
 		return m
 	}
 	m.Kind = KindCheck
-	m.Check = &Check{Idle: rapid.Bool().Draw(t, "idle")}
+	m.Check = &Check{Idle: rapid.Bool().Draw(t, "idle"), App: rapid.SampledFrom([]string{"", "shop"}).Draw(t, "app"),
+		After: core.JobID(rapid.Int32Min(0).Draw(t, "after"))}
 	for range rapid.IntRange(0, 60).Draw(t, "runs") {
 		m.Check.Runs = append(m.Check.Runs, run.Draw(t, "run"))
 	}

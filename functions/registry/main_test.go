@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/lambdaboot"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/internal/testkit/check"
@@ -53,5 +54,9 @@ func TestRegistrations(t *testing.T) {
 		if got := ask(wide, c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
 			t.Errorf("%s: %s, %d registered; want %s, %d", c.what, got, there(), c.want, c.after)
 		}
+	}
+	got, err := e.Queue.Receive(t.Context(), ring.KindCheck, 10)
+	if err != nil || len(got) != 1 || got[0].Message.Check.App != "billing" {
+		t.Errorf("%d requests to wake the waiting runs, want one for billing: %v", len(got), err)
 	}
 }

@@ -566,8 +566,8 @@ func TestGivenAPermitWithNobodyThere(t *testing.T) {
 	}
 	jobs := []manage.JobSpec{limited("alpha"), limited(come)}
 	jobs[1].Def.WaitForExecutor = 5 * time.Minute
-	for name, c := range map[string]Config{"one machine": {Wakes: true}, "functions": {Far: true}} {
-		if c.Wakes && *flagEngine == "aws" {
+	for name, c := range map[string]Config{"one machine": {}, "functions": {Far: true}} {
+		if !c.Far && *flagEngine == "aws" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

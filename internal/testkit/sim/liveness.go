@@ -160,9 +160,6 @@ func (w *World) gone(p *process, until time.Time) {
 		}
 	}
 	w.truth.mu.Unlock()
-	if w.cfg.Wakes && p.kind() == "dispatcher" { // no other process takes due fires in that time
-		w.troubleForAll(until)
-	}
 	w.delays(p, until, lease, lease, runs)
 }
 

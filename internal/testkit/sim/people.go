@@ -243,9 +243,10 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	return spec
 }
 
-// beats keeps the registered executors registered, and reports each new one.
-func (w *World) beats(in *incarnation, came func(ctx context.Context, app string)) {
-	r := in.assembly().Registry(registry.Options{BeatWrite: 15 * time.Second, Came: came})
+// beats keeps the registered executors registered.
+func (w *World) beats(in *incarnation) {
+	a := in.assembly()
+	r := a.Registry(registry.Options{BeatWrite: 15 * time.Second, Came: a.Finish.Came})
 	for !w.closing() && !in.dead.Load() {
 		for _, a := range apps {
 			for _, address := range a.addresses {

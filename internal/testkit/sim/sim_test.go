@@ -39,7 +39,6 @@ func configOf(engine string, seed uint64, fires int) Config {
 		}
 	}
 	c.Waits = d.chance(0.5)
-	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
 	c.Limits = d.chance(0.4)
 	d = dice{mix(seed ^ 0x77616974)} // separate, so that the draws above stay the same
 	c.Rollouts, c.Losses, c.Hangs = d.chance(0.3), c.Waits && d.chance(0.5), d.chance(0.3)

@@ -61,11 +61,9 @@ type Config struct {
 	Deployed   bool
 	Partitions int // initial number of partitions of the due index; 0: 2
 	// AWS reports whether the store is dynamo over fakeaws. If false, the store is SQLite in memory.
-	AWS   bool
-	SDK   bool // whether each single request of dynamo can have a fault
-	Waits bool // whether all executors of an app go away and come back while jobs wait for an executor
-	// Wakes reports whether one process dispatches runs and handles every registration, as the command `serve` does.
-	Wakes    bool
+	AWS      bool
+	SDK      bool   // whether each single request of dynamo can have a fault
+	Waits    bool   // whether all executors of an app go away and come back while jobs wait for an executor
 	Limits   bool   // whether jobs have concurrency limits
 	Rollouts bool   // whether processes of an older version cannot read some job definitions for some time
 	Losses   bool   // whether messages of waiting runs are lost and later sent again
@@ -172,9 +170,7 @@ func Run(cfg Config) Report {
 		if !w.deployed.functions {
 			w.process(fmt.Sprintf("ticker-%d", i), w.ticker)
 		}
-		if i == 0 || !cfg.Wakes {
-			w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
-		}
+		w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
 	}
 	for i := range 2 {
 		w.fronts = append(w.fronts, w.process(fmt.Sprintf("callback-%d", i), idle))
@@ -184,9 +180,7 @@ func Run(cfg Config) Report {
 	}
 	w.process("postrun-0", w.postRuns)
 	users := w.process("user-0", idle)
-	if !cfg.Wakes {
-		w.process("registry-0", func(in *incarnation) { w.beats(in, nil) })
-	}
+	w.process("registry-0", w.beats)
 	w.faulty.Store(true)
 	for _, p := range w.processes() {
 		p.start()
@@ -370,9 +364,6 @@ func (w *World) dispatcher(in *incarnation) {
 	}
 	if !w.deployed.functions {
 		d := made()
-		if w.cfg.Wakes {
-			in.spawn(func() { w.beats(in, in.assembly().Finish.WakeApp) })
-		}
 		in.delivers(func(got []store.Delivery) { w.handle(in, d, got) })
 		in.spawn(func() { w.intake(in, d, ring.KindSlow).Run(in.ctx, in.ctx) })
 		w.intake(in, d, ring.KindFires).Run(in.ctx, in.ctx)
