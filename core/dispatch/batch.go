@@ -21,7 +21,7 @@ type item struct {
 	try      int
 	unread   int       // number of failed reads of its job or app in a row
 	slow     bool      // it came from the slow queue and stays there
-	hint     bool      // another message carries it while it waits
+	hint     bool      // only hints carry it here; its own message is elsewhere
 	of       *core.Run // broadcast of a shard
 	job      *core.Job
 	app      *core.App

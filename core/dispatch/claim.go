@@ -20,7 +20,7 @@ import (
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
-		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it) && it.permit() == "") {
+		if !it.recorded && !it.hint && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it) && it.permit() == "") {
 			open = append(open, it)
 		}
 	}
@@ -102,6 +102,10 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 	var others []other
 	var keys []core.JournalKey
 	for _, it := range open {
+		if r := runs[it.fire.Run].Is; it.hint && (r == nil || r.State != core.Queued && r.Journal != b.key) {
+			it.phase = done{} // its own message has it
+			continue
+		}
 		what := b.seen(it, runs, past)
 		if what == othersLive || what == othersPast {
 			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)

@@ -129,6 +129,9 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 	return done{}
 }
 
+// hintTries is how often a hint is requeued because something failed.
+const hintTries = 5
+
 // putBack releases the claims of passing items and enqueues their runs as new messages, grouped by equal message
 // fields. An item whose message is not sent keeps its phase.
 func (b *batch) putBack(ctx context.Context) {
@@ -143,15 +146,15 @@ func (b *batch) putBack(ctx context.Context) {
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
-		hint := it.hint && !p.claimed && p.at == 0 // an item with p.at starts in that second
-		if hint && !p.slowly && it.run.State == core.Queued {
-			b.set(it, done{})
-			continue
-		}
 		if p.claimed {
 			gives = append(gives, it.giveBack())
 		}
-		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at, hint: hint}
+		// Its own message may be hidden for as long as the claim.
+		if it.hint && (p.claimed && it.run.Until.Before(b.now().Add(time.Minute)) || p.at == 0 && !p.waits.IsZero() || it.try == hintTries) {
+			b.set(it, done{})
+			continue
+		}
+		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at, hint: it.hint && !p.claimed}
 		if p.unread {
 			g.unread = it.unread + 1
 		}

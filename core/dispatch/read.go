@@ -210,8 +210,9 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	if it.ofSlot(run.Is); moved(run.Is, &it.fire) {
 		return done{}
 	}
-	it.run = run.Is
-	it.hint = it.hint && it.run.State == core.Queued // else it may be the only message of the run
+	if it.run = run.Is; it.hint && it.run.State != core.Queued {
+		return done{}
+	}
 	return k.shard(it)
 }
 
