@@ -76,23 +76,28 @@ func TestWakes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := waits(t, nil)
 			w.after(5 * time.Minute)
-			for range 20 { // an executor arrives, and is gone before it gets a run
-				w.s.f.Came(t.Context(), "away")
+			for range 10 { // an executor comes, is busy, and leaves
+				w.sender.answers = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy} }
+				w.register()
 				w.s.f.Came(t.Context(), "other")
-				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
+				w.after(300 * time.Millisecond)
+				must(t, w.reg.Remove(t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
+				if r := w.after(20 * time.Second); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}
 			}
+			w.sender.answers = nil
+			busy := w.times(w.run)
 			most := 200 * time.Millisecond
 			if !told {
 				w.registry(nil)
 				most = 15 * time.Second
 			}
 			w.register()
-			if r := w.after(most); r.State != core.Running || w.times(w.run) != 1 {
+			if r := w.after(most); r.State != core.Running || w.times(w.run) != busy+1 {
 				t.Errorf("told %t: %s after %s", told, r.State, most)
 			}
-			if w.after(20 * time.Second); w.times(w.run) != 1 || w.out() != 0 {
+			if w.after(20 * time.Second); w.times(w.run) != busy+1 || w.out() != 0 {
 				t.Errorf("sent %d times, %d messages are left", w.times(w.run), w.out())
 			}
 		})
