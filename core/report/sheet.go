@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/store"
@@ -70,7 +71,7 @@ func (r *Reports) read(ctx context.Context, list string, from, to core.Instant) 
 	for i := range page {
 		at, bad := strconv.ParseInt(page[i].Name, 10, 64)
 		if bad == nil {
-			sheets[i], bad = decode(page[i].Body)
+			bad = sheets[i].decode(page[i].Body)
 		}
 		if bad != nil {
 			return nil, fmt.Errorf("read the report %s at %s: %w", list, page[i].Name, bad)
@@ -134,17 +135,22 @@ func (r *Reports) write(ctx context.Context, sheets ...sheet) error {
 // mostRaw limits the bytes of a sheet, so that damaged data takes no memory.
 const mostRaw = 64 << 20
 
+// writers are reused, because a new one takes 600 KB.
+var writers = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // this level is valid
+	return w
+}}
+
 // encode returns the stored form of a sheet: JSON, compressed.
 func (s *sheet) encode() ([]byte, error) {
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.DefaultCompression)
-	if err == nil {
-		err = errors.Join(json.NewEncoder(w).Encode(s), w.Close())
-	}
+	w := writers.Get().(*flate.Writer)
+	defer writers.Put(w)
+	w.Reset(&out)
+	err := errors.Join(json.NewEncoder(w).Encode(s), w.Close())
 	return out.Bytes(), err
 }
 
-func decode(body []byte) (s sheet, err error) {
-	err = json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(body)), mostRaw)).Decode(&s)
-	return s, err
+func (s *sheet) decode(body []byte) error {
+	return json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(body)), mostRaw)).Decode(s)
 }

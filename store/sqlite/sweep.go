@@ -54,29 +54,23 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	if removed > 0 && err == nil {
 		err = s.write(ctx, false, sweepSlice, s.sweepHistory)
 	}
-	old := core.Millis(now.Add(-journals))
 	upTo := min(core.Millis(now.Add(-min(journals, keepJournals)))/60000-1, cursor) // minute of the last journal that may be removed
-	for _, d := range []struct {
-		where string
-		bound []any
-	}{
-		// The watchdog may be reading the cursor's own minute.
-		{revisits + " < ?2", []any{cursor}},
-		{"kind > 'journal#' AND kind <= ?2 AND CAST(name AS INTEGER) <= ?3 AND name NOT IN (SELECT name FROM records WHERE " + revisits +
-			" > ?4)", []any{store.KindJournals(upTo), upTo, cursor}},
-		{"expires < ?2", []any{now.Unix()}},
-		{"kind = ?2 AND name > (SELECT name FROM records WHERE kind = ?2 ORDER BY name LIMIT 1 OFFSET ?3)",
-			[]any{store.KindLetter, store.KeepDead - 1}},
-	} {
+	// The operators beside parameters keep SQLite from planning a statement again for each value.
+	drop := func(where string, bound ...any) {
 		remove(func(tx *tx, n int) int {
-			return tx.exec("DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE "+d.where+" LIMIT ?1)",
-				append([]any{n}, d.bound...)...)
+			return tx.exec("DELETE FROM records WHERE rowid IN (SELECT rowid FROM records WHERE "+where+" LIMIT ?1 + 0)",
+				append([]any{n}, bound...)...)
 		})
 	}
+	drop(revisits+" < ?2 + 0", cursor) // the watchdog may be reading the cursor's own minute
+	drop("kind > 'journal#' AND kind <= ?2 || '' AND CAST(name AS INTEGER) <= ?3 + 0 AND name NOT IN (SELECT name FROM records WHERE "+
+		revisits+" > ?4 + 0)", store.KindJournals(upTo), upTo, cursor)
+	drop("expires < ?2 + 0", now.Unix())
+	drop("kind = ?2 || '' AND name > (SELECT name FROM records WHERE kind = ?2 || '' ORDER BY name LIMIT 1 OFFSET ?3 + 0)",
+		store.KindLetter, store.KeepDead-1)
 	if removed < limit && err == nil {
-		var gone int
-		gone, err = s.sweepTombs(ctx, old, limit-removed)
-		removed += gone
+		gone, failed := s.sweepTombs(ctx, core.Millis(now.Add(-journals)), limit-removed)
+		removed, err = removed+gone, failed
 	}
 	if removed > 0 && err == nil { // some pages at a time, so that other writes wait only briefly
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) { tx.exec("PRAGMA incremental_vacuum(500)") })
