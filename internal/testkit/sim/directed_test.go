@@ -635,7 +635,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 			Act: func(w *World) {
 				trigger("alpha/one", "alpha/two")(w)
 				for w.busy.Load() { // little happens in between
-					w.sleep(bg, 10*time.Minute)
+					w.sleep(bg, 6*time.Minute)
 					stands := 24 * time.Hour
 					if time.Since(w.began) > 29*day { // it has to be seen soon after the end
 						stands = 4 * time.Hour

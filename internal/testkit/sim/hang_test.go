@@ -32,7 +32,7 @@ func TestHangBesideHealthy(t *testing.T) {
 	add("gamma", healthy, core.RouteRound)
 	add("alpha", hung, core.RouteRound)
 	add("beta", probed, core.RouteFailover)
-	const span = 20 * time.Second
+	const span = 10 * time.Second
 	for name, from := range map[string]time.Duration{"from the first second": 0, "in its midst": span} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex

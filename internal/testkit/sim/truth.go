@@ -594,6 +594,12 @@ func (t *truth) otherwiseNamed(id core.RunID) bool {
 	return t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0
 }
 
+// parentOwes reports whether the maker of a run, or its successor, has yet to send it. The run can be cancelled before that.
+func (t *truth) parentOwes(id core.RunID) bool {
+	_, owed := t.owes[t.owing[id]]
+	return owed
+}
+
 // look asserts 7.1 over all open runs and pending follow-ups.
 func (t *truth) look() {
 	t.mu.Lock()
@@ -606,19 +612,16 @@ func (t *truth) look() {
 				fires = t.slots[fireAt{id, r.Slot}]
 			}
 		}
-		if r, _ := t.run(id); r.State == core.Queued {
-			fires -= t.hints[id]
+		if hints := t.hints[id]; hints > 0 { // reading each open run takes long
+			if r, _ := t.run(id); r.State == core.Queued {
+				fires -= hints
+			}
 		}
-		if fires > 0 || t.otherwiseNamed(id) || t.heals(id) {
+		if fires > 0 || t.otherwiseNamed(id) || t.heals(id) || t.parentOwes(id) {
 			continue
 		}
 		if j := t.rounds.now[id.Job()]; j.Round == id && (j.Full || j.Over) {
 			continue // the actor that owes the last recorded end continues it
-		}
-		if parent, ok := t.owing[id]; ok {
-			if _, owed := t.owes[parent]; owed {
-				continue // made, and not yet sent: its maker's successor will
-			}
 		}
 		if r, _ := t.run(id); r.IsBroadcast() {
 			if why := t.unsaid(&r); why != "" {
@@ -631,13 +634,8 @@ func (t *truth) look() {
 		delete(t.open, id) // reported once
 	}
 	for id := range t.owes {
-		if t.fires[id] > 0 || t.otherwiseNamed(id) || t.heals(id) || t.w.calling(id) {
+		if t.fires[id] > 0 || t.otherwiseNamed(id) || t.heals(id) || t.w.calling(id) || t.parentOwes(id) {
 			continue
-		}
-		if parent, ok := t.owing[id]; ok {
-			if _, owed := t.owes[parent]; owed {
-				continue // a retry that was cancelled before it was sent
-			}
 		}
 		if r, _ := t.run(id); !t.postRunAsked(&r) && !t.shardNamed(id) {
 			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
