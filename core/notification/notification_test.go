@@ -33,7 +33,8 @@ type rig struct {
 	got    map[string][]core.Message
 	fail   func(channel string) error // can be called concurrently
 	runs   uint32
-	refuse error // the answer to changes of runs
+	every  time.Duration // between two passes
+	refuse error         // the answer to changes of runs
 	// unread returns why a record or a job cannot be read.
 	unread func(kind, name string) error
 	// meanwhile happens once, after runs were read.
@@ -54,7 +55,7 @@ func newRig(t *testing.T, n core.Notify) *rig {
 // newStore returns a rig without a job.
 func newStore(t *testing.T) *rig {
 	r := &rig{t: t, e: fixture.New(t, memory.Options{}), got: map[string][]core.Message{}, fail: func(string) error { return nil },
-		sent: func(string, core.Message) {}, unread: func(string, string) error { return nil }}
+		every: time.Minute, sent: func(string, core.Message) {}, unread: func(string, string) error { return nil }}
 	r.s = r.faulty()
 	r.n = notification.New(r.s, r, notification.Options{Deployment: "test", Link: "https://x/runs/{run}?tab=log",
 		Pace: time.Nanosecond,
@@ -139,8 +140,8 @@ func (r *rig) handle(list ...ring.Message) {
 // minutes runs n minutes with a pass and its checks each minute.
 func (r *rig) minutes(n int) {
 	r.t.Helper()
-	for range n {
-		time.Sleep(time.Minute)
+	for until := time.Now().Add(time.Duration(n) * time.Minute); time.Now().Before(until); {
+		time.Sleep(r.every)
 		check.Call(r.t)(r.n.Pass(r.t.Context()))
 		for got := r.e.Due(ring.KindPostRun); got != nil; got = r.e.Due(ring.KindPostRun) {
 			r.handle(got[0].Message)

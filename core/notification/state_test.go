@@ -97,7 +97,7 @@ func TestUnreadableMoveBack(t *testing.T) {
 				return nil
 			}
 			var looks []ring.CheckRequest
-			for job := range core.JobID(10_000) {
+			for job := range core.JobID(5_500) {
 				looks = append(looks, ring.CheckRequest{At: core.InstantOf(time.Now()), Job: 100 + job})
 			}
 			r.e.Must(r.e.PutLooks(t.Context(), looks))
@@ -137,6 +137,7 @@ func TestFailingEnds(t *testing.T) {
 	} {
 		fixture.Bubble(t, name, func(t *testing.T) {
 			r := newRig(t, core.Notify{})
+			r.every = 10 * time.Minute
 			r.handle(r.ends(core.Failed, core.ReasonHandler))
 			c.then(r)
 			r.minutes(c.days * day)
