@@ -631,7 +631,7 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 						w.now = w.now.Add(9 * time.Hour)
 					} else {
 						w.pass(r)
-						w.live(33*time.Hour, r)
+						w.live(9*time.Hour, r)
 						w.now = w.now.Add(20 * time.Minute)
 					}
 					at := w.now
@@ -647,7 +647,7 @@ func TestReportsRecoverFromAClockAhead(t *testing.T) {
 					w.now = at.Add(time.Minute)
 					w.began(2, false)
 					w.pass(r)
-					w.live(40*time.Hour, r)
+					w.live(16*time.Hour, r)
 					w.now = w.now.Add(52 * time.Hour)
 					w.pass(r)
 					if ahead < 100*24*time.Hour { // otherwise the days are old and known by day only
