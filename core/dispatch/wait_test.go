@@ -87,8 +87,7 @@ func TestWakes(t *testing.T) {
 				}
 			}
 			w.sender.answers = nil
-			busy := w.times(w.run)
-			most := 200 * time.Millisecond
+			busy, most := w.times(w.run), 200*time.Millisecond
 			if !told {
 				w.registry(nil)
 				most = 15 * time.Second
