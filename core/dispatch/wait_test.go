@@ -74,15 +74,15 @@ func (w *waiting) out() int { return w.s.Messages(ring.KindFires) }
 func TestWakes(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := waits(t, nil)
+			w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = time.Hour })
 			w.after(5 * time.Minute)
-			for range 10 { // an executor comes, is busy, and leaves
+			for range 5 { // an executor comes, is busy, and leaves; its backoff is up to 75 s
 				w.sender.answers = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy} }
 				w.register()
 				w.s.f.Came(t.Context(), "other")
 				w.after(300 * time.Millisecond)
 				must(t, w.reg.Remove(t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
-				if r := w.after(20 * time.Second); r.State != core.Queued || w.out() != 1 {
+				if r := w.after(80 * time.Second); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}
 			}
