@@ -149,7 +149,7 @@ func (b *batch) putBack(ctx context.Context) {
 		if p.claimed {
 			gives = append(gives, it.giveBack())
 		}
-		// Its own message may be hidden for as long as the claim.
+		// After a long claim, a hint stays as an ordinary message: the claim may hide the run's own message until it ends.
 		if it.hint && (p.claimed && it.run.Until.Before(b.now().Add(time.Minute)) || p.at == 0 && !p.waits.IsZero() || it.try == hintTries) {
 			b.set(it, done{})
 			continue

@@ -42,8 +42,9 @@ var (
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // Query: a job's last success
 		State: []string{"BatchGetItem", "BatchWriteItem", "PutItem", "Query"},
 	}
-	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem", "Query"}}                   // the latter: all apps, for their tokens
-	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "PutItem", "Query"}, Sends: []string{Checks}} // runs may begin
+	calledBack = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem", "Query"}} // the latter: all apps, for their tokens
+	// Sends: a request to wake the waiting runs of an app.
+	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "PutItem", "Query"}, Sends: []string{Checks}}
 	managing    = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
 		Due:   []string{"Query"},

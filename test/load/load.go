@@ -120,8 +120,8 @@ func (r *Report) Print(w io.Writer) {
 }
 
 const (
-	loadTimeout    = 8 * time.Second  // of dispatch
-	loadVisibility = 10 * time.Second // of the fires queue
+	loadTimeout    = 18 * time.Second // of dispatch, as deployed
+	loadVisibility = 25 * time.Second // of the fires queue, as deployed
 	dispatchers    = 4                // at a time
 	loadApp        = "load"
 	loadToken      = "load-executors"
@@ -236,7 +236,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		l.killer(killing)
 		done()
 	}
-	if err := l.await(driving, demanded, max(time.Until(end.Time()), 0)+3*time.Minute); err != nil {
+	if err := l.await(driving, demanded, max(time.Until(end.Time()), 0)+10*time.Minute); err != nil {
 		return nil, err
 	}
 	stop()
