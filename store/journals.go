@@ -58,13 +58,17 @@ func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 		Body: core.EncodeEntries(j.Entries), Expires: expires(s.Now(), s.KeepJournals)}})
 }
 
+// Journals returns the journals that exist. If one cannot be read, it returns an error and the others.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	names := each(keys, func(k *core.JournalKey) Key { return JournalKey(*k) })
 	records, err := s.Records.Get(ctx, names...)
 	found := make(map[core.JournalKey]core.Journal, len(records))
 	for i, k := range keys {
-		if r, is := records[names[i]]; is && err == nil {
-			found[k], err = DecodeJournal(&r)
+		if r, is := records[names[i]]; is {
+			j, e := DecodeJournal(&r)
+			if err = cmp.Or(err, e); e == nil {
+				found[k] = j
+			}
 		}
 	}
 	return found, err

@@ -45,17 +45,16 @@ type faults struct {
 	older  func(*core.Run) // makes a run as it was, for reads that may return an older state; nil: no change
 	order  []string        // of the calls
 	mu     sync.Mutex      // guards the fields above
-	// damaged is a stored job that cannot be decoded; 0: none.
-	damaged      core.JobID
-	damagedSched core.JobID // whose schedule cannot be decoded
-	damagedRun   core.RunID
+	// damaged is a stored job that cannot be decoded, and damagedSched one whose schedule cannot be decoded; 0: none.
+	damaged, damagedSched core.JobID
+	damagedRun            core.RunID
 }
 
 // op returns the name of a call; empty: it has no faults.
 func op(c *hook.Call) string {
 	switch {
 	case c.Get != nil:
-		return map[string]string{"permit": "permits", store.KindApp: "apps"}[kind(c.Get[0])]
+		return map[string]string{"permit": "permits", store.KindApp: "apps", "journal": "reread"}[kind(c.Get[0])]
 	case c.Write != nil:
 		return map[string]string{"permit": "put-permits", "journal": "journal", "skip": "skips", "revisit": "revisits",
 			store.CursorKey.Kind: "cursor"}[kind(c.Write[0].Writes[0].Key)]

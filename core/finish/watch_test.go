@@ -177,6 +177,7 @@ func TestLeft(t *testing.T) {
 		"owned once, idle twice":      "job 1; run 1@-1s listed=left; +12m; beat now; executor idle; cursor -1m; pass; +1m; check 1@-1s idle",
 		"its job was not read":        "job 1; " + left + "fault jobs throttled done; pass; pass 25",
 		"its app was not read":        "job 1; " + left + "fault apps throttled done; pass; pass 25",
+		"its journal was not reread":  "job 1; " + left + "fault jobs throttled done; fault reread throttled done; pass; pass 25; pass 45",
 		"it was not read":             "job 1; " + left + "fault runs throttled done x2; pass; pass 25",
 	}, newStage)
 }
