@@ -98,49 +98,59 @@ func (p *properties) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-func component(name string) *schema { return (&schema{Ref: "#/" + name}).resolve(components()) }
+func component(name string) *schema { return components()[name] }
 
+// components are the schemas of a manifest by name. Parsing the whole document would take most of the time of a command.
 var components = sync.OnceValue(func() map[string]*schema {
-	var doc struct{ Components struct{ Schemas properties } }
-	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
-		panic("manifest: the API's document: " + err.Error())
+	_, list, _ := strings.Cut(string(api.Document()), "\n  schemas:\n")
+	name, texts, all := "", map[string]string{}, map[string]*schema{}
+	for line := range strings.Lines(list) {
+		if below, ok := strings.CutPrefix(line, "    "); ok && below[0] != ' ' {
+			name, line, _ = strings.Cut(below, ":")
+		}
+		texts[name] += line
 	}
-	all := map[string]*schema{}
-	for _, s := range doc.Components.Schemas {
-		all[s.name] = s.schema
+	var find func(string) *schema
+	find = func(name string) *schema {
+		if all[name] == nil {
+			all[name] = &schema{}
+			if err := yaml.Unmarshal([]byte(texts[name]), all[name]); texts[name] == "" || err != nil {
+				panic(fmt.Sprintf("manifest: component %s of the API's document: %v", name, err))
+			}
+		}
+		return all[name].resolve(find)
 	}
-	for _, name := range []string{"Manifest", "ManifestSecret"} {
-		all[name].resolve(all)
-	}
+	find("Manifest")
+	find("ManifestSecret")
 	return all
 })
 
 // resolve joins the parts of allOf, and replaces references by their components.
-func (s *schema) resolve(all map[string]*schema) *schema {
+func (s *schema) resolve(find func(name string) *schema) *schema {
 	if s == nil || s.done {
 		return s
 	}
 	if s.Ref != "" {
-		return all[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]].resolve(all)
+		return find(s.Ref[strings.LastIndexByte(s.Ref, '/')+1:])
 	}
 	s.done = true
 	if s.AllOf != nil {
 		s.Later = map[string]string{}
 	}
 	for _, part := range s.AllOf {
-		part = part.resolve(all)
+		part = part.resolve(find)
 		s.Properties = append(s.Properties, part.Properties...)
 		s.Required = append(s.Required, part.Required...)
 		s.One = append(s.One, part.One...)
 		maps.Copy(s.Later, part.Later)
 	}
 	for i, p := range s.Properties {
-		s.Properties[i].schema = p.resolve(all)
+		s.Properties[i].schema = p.resolve(find)
 	}
 	for i, one := range s.OneOf {
-		s.OneOf[i] = one.resolve(all)
+		s.OneOf[i] = one.resolve(find)
 	}
-	s.Items, s.Entries = s.Items.resolve(all), s.Entries.resolve(all)
+	s.Items, s.Entries = s.Items.resolve(find), s.Entries.resolve(find)
 	for _, w := range s.Enum {
 		if word := fmt.Sprint(w); s.Later[word] == "" {
 			s.words = append(s.words, word)
