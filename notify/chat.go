@@ -81,16 +81,13 @@ func feishu(s *Sender, ch *core.Channel, m *Message) (request, error) {
 		o := object{"msg_type": "post", "content": object{"post": object{locale: object{"title": p.subject, "content": content}}}}
 		if ch.Secret != "" {
 			timestamp := strconv.FormatInt(s.o.Now().Unix(), 10)
-			o["timestamp"], o["sign"] = timestamp, feishuSign(timestamp, ch.Secret)
+			o["timestamp"], o["sign"] = timestamp, sign(timestamp+"\n"+ch.Secret, "") // of nothing, keyed with both
 		}
 		b := encode(o)
 		return b, len(b) <= maxFeishu
 	})
 	return request{url: ch.URL, body: body}, err
 }
-
-// feishuSign is the HMAC-SHA256 of nothing, keyed with the time and the secret.
-func feishuSign(timestamp, secret string) string { return sign(timestamp+"\n"+secret, "") }
 
 // feishuSays are answers of Feishu that another try would have again, in words.
 var feishuSays = map[int]string{

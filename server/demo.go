@@ -66,9 +66,6 @@ func (d *Demo) Hook(o *Options) {
 // demoActor is the author of the changes that the demo makes.
 const demoActor = "demo"
 
-// demoToken returns the token of the demo's executors. It is the same after a restart and cannot be guessed.
-func demoToken(s *Server) string { return hex.EncodeToString(s.derived("demo")) }
-
 // lateOf returns how late a run was sent, as `tickring runs` shows it.
 func lateOf(r *core.Run) string {
 	if !r.HasLateness() {
@@ -132,7 +129,7 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 		return err
 	}
 	m, actor := s.Manage(), core.Actor{Name: demoActor}
-	token := demoToken(s)
+	token := hex.EncodeToString(s.derived("demo")) // the same after a restart, and cannot be guessed
 	for _, app := range doc.Apps {
 		name := app.Name
 		old, err := m.App(ctx, name)

@@ -34,17 +34,15 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, last in
 		}
 	}
 	lists, errs := make([][]core.Change, len(kinds)), make([]error, len(kinds))
-	AtOnce(len(kinds), func(i int) { lists[i], errs[i] = s.changesOf(ctx, kinds[i], last, limit) })
+	AtOnce(len(kinds), func(i int) {
+		lists[i], errs[i] = decoded(DecodeChange)(s.Records.List(ctx, kinds[i], ChangesUpTo(last), "", limit))
+	})
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	list := slices.Concat(lists...)
 	slices.SortStableFunc(list, func(a, b core.Change) int { return cmp.Compare(b.ID, a.ID) })
 	return list[:min(len(list), limit)], nil
-}
-
-func (s *Store) changesOf(ctx context.Context, kind string, last int64, limit int) ([]core.Change, error) {
-	return decoded(DecodeChange)(s.Records.List(ctx, kind, ChangesUpTo(last), "", limit))
 }
 
 // storedChange is followed by the old state and the new state.

@@ -139,7 +139,7 @@ func New(o ClientOptions) *Client {
 	if o.Dial == nil {
 		o.Dial = o.Policy.Dialer(0).DialContext
 	}
-	p := newPool(o.MaxConnsPerHost)
+	p := &pool{most: o.MaxConnsPerHost, hosts: map[string]*host{}, done: make(chan struct{})}
 	return &Client{o.Timeout, p, transport{p, o.Dial, o.Policy.CheckContext, cmp.Or(o.TLS, &tls.Config{})}}
 }
 

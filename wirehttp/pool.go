@@ -33,10 +33,6 @@ type pool struct {
 	sweep *time.Timer   // nil unless a sweep is due
 }
 
-func newPool(most int) *pool {
-	return &pool{most: most, hosts: map[string]*host{}, done: make(chan struct{})}
-}
-
 // acquire takes a slot of the base URL, waiting until deadline: first come, first served. The error comes from the URL or ctx, or is
 // errBusy or ErrClosed.
 func (p *pool) acquire(ctx context.Context, raw string, deadline time.Time) (*host, error) {

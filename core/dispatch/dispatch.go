@@ -133,7 +133,7 @@ func New(s *store.Store, to Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
 	d := &Dispatcher{store: s, sender: to, finish: f, o: o, plans: schedules{seen: map[scheduleKey]*schedule.Schedule{}},
 		scripts: sources{of: map[string]*source{}}}
-	d.health, d.gates, d.uses, d.probes = newHealths(s, &d.o), newGates(&d.o), newUses(s, &d.o), newProbes()
+	d.health, d.gates, d.uses, d.probes = &healths{s: s, o: &d.o, of: map[string]*pulse{}}, newGates(&d.o), newUses(s, &d.o), newProbes()
 	return d
 }
 

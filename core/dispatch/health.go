@@ -43,10 +43,6 @@ const (
 	forgetSlow = 10 * time.Minute
 )
 
-func newHealths(s *store.Store, o *Options) *healths {
-	return &healths{s: s, o: o, of: map[string]*pulse{}}
-}
-
 func jobName(job core.JobID) string { return "job/" + job.String() }
 
 // slow reports whether runs of the job to the address must use the slow queue.

@@ -51,7 +51,7 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 	var r Result
 	policy := PolicyOf(s)
 	limit := core.InstantOf(now.Add(o.MaxAhead))
-	limit = min(limit, o.windowEnd(s.ID, max(c.slot, core.Ceil(now.Add(o.PlanAhead))))-1)
+	limit = min(limit, o.WindowStart(s.ID, max(c.slot, core.Ceil(now.Add(o.PlanAhead))))+seconds(o.Window)-1)
 	for looked := 0; c.at != 0 && c.slot <= limit && len(r.Fires) < o.MaxInstants && looked < o.MaxSkips; looked++ {
 		send, late, reason := Judge(policy, c.at, c.slot, c.next, now)
 		if send {
@@ -383,10 +383,6 @@ func (o Options) WindowStart(job core.JobID, t core.Instant) core.Instant {
 	groups := core.Instant(max(o.Groups, 1))
 	shift := core.Instant(job) % groups * w / groups
 	return t - ((t-shift)%w+w)%w
-}
-
-func (o Options) windowEnd(job core.JobID, t core.Instant) core.Instant {
-	return o.WindowStart(job, t) + seconds(o.Window)
 }
 
 func seconds(d time.Duration) core.Instant { return core.Instant(d / time.Second) }

@@ -63,9 +63,6 @@ func (p place) compare(o place) int {
 	return cmp.Or(cmp.Compare(p.ms, o.ms), cmp.Compare(p.slot, o.slot), cmp.Compare(p.id, o.id))
 }
 
-// ceilMillis is the first millisecond at or after t: never early.
-func ceilMillis(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
-
 // rouse makes the waiting receivers check again.
 func (q *queue) rouse() {
 	close(q.wake)
@@ -108,7 +105,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	list := make([]outgoing, len(out))
 	for i := range out {
 		m, o := &out[i].Message, &list[i]
-		o.place = place{ms: ceilMillis(out[i].NotBefore), slot: m.Slot}
+		o.place = place{ms: out[i].NotBefore.Add(time.Millisecond - 1).UnixMilli(), slot: m.Slot} // rounded up: never early
 		o.q, o.err = s.queueOf(m.Queue())
 		if o.body = ring.Encode(*m); o.err == nil && len(o.body) > ring.MaxBytes {
 			o.err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(o.body), ring.MaxBytes)
