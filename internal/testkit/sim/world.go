@@ -710,11 +710,10 @@ func (w *World) setClock(offset time.Duration) {
 	w.offset.Store(int64(offset))
 	w.mu.Lock()
 	w.faults.clocks = append(w.faults.clocks, clock{now, offset})
-	if shown := now.Add(was); shown.After(w.faults.shown) {
-		w.faults.shown = shown
-	}
-	back := w.faults.shown.Sub(now.Add(offset))
+	w.faults.shown = slices.MaxFunc([]time.Time{w.faults.shown, now.Add(was)}, time.Time.Compare)
+	back := w.faults.shown.Sub(up)
 	w.mu.Unlock()
+	w.troubleAt(come, now, now.Add(core.BeatExpiry+w.deployed.aftermath().again)) // its runs wait for executors to register again
 	// A clock that was set back, in one step or several, waits until it shows again its latest time.
 	w.troubleForAll(now.Add(max(back, 0) + w.deployed.aftermath().again))
 	w.count("clock of all set", 1)
