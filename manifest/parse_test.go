@@ -532,7 +532,7 @@ func TestHostile(t *testing.T) {
 			_, _ = Parse("m", []byte(in), Options{})
 			_, _ = Parse("m", []byte(strings.Repeat(unit, 25_000/len(unit))), Options{})
 			_, _ = Parse("m", []byte("version: 1\njobs: {"+strings.Repeat(unit, 25_000/len(unit))+"}"), Options{})
-		}) >> 20; took > 128 {
+		}) >> 20; took > 256 { // 200 under the race detector, in which pools keep little; else 20
 			t.Errorf("%q took %d MB", unit, took)
 		} else if testing.Verbose() {
 			t.Logf("%q took %d MB", unit, took)
