@@ -102,14 +102,14 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 	var others []other
 	var keys []core.JournalKey
 	for _, it := range open {
-		if r := runs[it.fire.Run].Is; it.hint && (r == nil || r.State != core.Queued && r.Journal != b.key) {
-			it.phase = done{} // its own message has it
-			continue
-		}
-		what := b.seen(it, runs, past)
-		if what == othersLive || what == othersPast {
+		switch what := b.seen(it, runs, past); {
+		case what == othersLive || what == othersPast:
+			// Perhaps a hint was delivered again because its process died after the claim: now it may be the last message.
+			it.hint = it.hint && what == othersLive
 			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)
-		} else {
+		case it.hint && what != queued && it.run.Journal != b.key:
+			it.phase = done{} // its own message has it
+		default:
 			do(it, look(what, it.falls))
 		}
 	}

@@ -103,6 +103,34 @@ func TestWakes(t *testing.T) {
 	}
 }
 
+// TestLastMessageIsAHint: the own message of a waiting run is lost, and the process that claimed the run of a hint died. The
+// hint is delivered again and sends the run after that claim.
+func TestLastMessageIsAHint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		w.deliver()
+		for w.out() > 0 {
+			time.Sleep(time.Second)
+			if due, _ := w.s.Depth(ring.KindFires); due > 0 {
+				w.s.Ack(w.s.Receive(ring.KindFires, 10)...)
+			}
+		}
+		r := w.s.Run(w.run)
+		m := messageOf(r.Fire())
+		m.Try, m.Hint = 1, true
+		claim := core.Claim{Owner: "dead", Until: time.Now().Add(31 * time.Second).Round(0), Journal: core.NewJournalKey("dead", time.Now())}
+		must(t, w.s.Change(r.Take(claim, "http://10.0.0.1:9999", time.Now(), nil)))
+		w.s.Enqueue(time.Now(), m)
+		if n, acked := w.deliver(); n != 1 || acked != 0 {
+			t.Fatalf("%d of %d acked while the claim may be live", acked, n)
+		}
+		time.Sleep(31 * time.Second)
+		if r := w.after(time.Second); r.State != core.Running || r.Owner == "dead" || w.times(w.run) != 1 || w.out() != 0 {
+			t.Errorf("%s, owner %s, sent %d times, %d messages are left", r.State, r.Owner, w.times(w.run), w.out())
+		}
+	})
+}
+
 // TestComesAsItIsLookedAt: an executor that registers during a check gets the run at once.
 func TestComesAsItIsLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
