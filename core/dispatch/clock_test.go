@@ -136,7 +136,7 @@ func TestCallAcrossASleep(t *testing.T) {
 					c := newClocked(t)
 					id, fire := c.job(7, change)
 					c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
-						wait(5 * time.Second)
+						time.Sleep(5 * time.Second)
 						c.set(slept)
 						for range 3 {
 							c.walk()
@@ -152,7 +152,7 @@ func TestCallAcrossASleep(t *testing.T) {
 						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 					}
 					for range 10 * 60 {
-						wait(time.Minute)
+						time.Sleep(time.Minute)
 						c.walk()
 						c.deliver()
 					}
@@ -181,7 +181,7 @@ func TestClockJumpDuringCall(t *testing.T) {
 		c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 			c.set(2 * time.Hour)
 			for range 3 {
-				wait(2 * time.Minute)
+				time.Sleep(2 * time.Minute)
 				if n, acked := c.deliver(); n != 1 || acked != 0 {
 					t.Errorf("while the call is open %d came again, %d were acked", n, acked)
 				}
@@ -218,7 +218,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 			switch {
 			case s.Run.ID == long:
-				wait(30 * time.Minute)
+				time.Sleep(30 * time.Minute)
 			case c.times(busy) < 3:
 				return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429, Message: "queue full"}
 			}
@@ -227,7 +227,7 @@ func TestBusyBesideLongCall(t *testing.T) {
 		c.enqueue(first, second)
 		ended := c.deliverOne()
 		for range 10 {
-			wait(time.Second)
+			time.Sleep(time.Second)
 			c.deliver()
 		}
 		if r := c.s.Run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
@@ -260,11 +260,11 @@ func TestClockSetWhileCallIsAwaited(t *testing.T) {
 			}
 			c.sender.answers = func(dispatch.SendRequest) dispatch.Answer {
 				c.set(by)
-				wait(90 * time.Second)
+				time.Sleep(90 * time.Second)
 				if got := outcome(); got != core.Begun {
 					t.Errorf("after 90 s its journal has %v", got)
 				}
-				wait(3 * time.Minute)
+				time.Sleep(3 * time.Minute)
 				return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 			}
 			msgs := []ring.Message{messageOf(fire)}
@@ -326,7 +326,7 @@ func TestNothingAskedPastUntil(t *testing.T) {
 			}
 			c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 				if s.Job.Def.ID == 8 {
-					wait(10 * time.Minute)
+					time.Sleep(10 * time.Minute)
 				} else if !holds("job/7", s.Run.ID) || !holds("app/a", s.Run.ID) {
 					t.Errorf("run %d was sent without its slots", s.Run.ID)
 				}
@@ -339,9 +339,9 @@ func TestNothingAskedPastUntil(t *testing.T) {
 				case held && slept.CompareAndSwap(false, true):
 					c.set(time.Minute)
 					go other.Handle(t.Context(), []ring.Message{messageOf(next)})
-					wait(500 * time.Millisecond)
+					time.Sleep(500 * time.Millisecond)
 				case slept.Load() && !held && taken.CompareAndSwap(false, true): // the other one has its job's slot, and asks for its app's
-					wait(time.Second)
+					time.Sleep(time.Second)
 					if holds("app/a", late.Run) {
 						t.Error("a run got a slot after its claim had expired")
 					}
@@ -352,13 +352,13 @@ func TestNothingAskedPastUntil(t *testing.T) {
 			c.enqueue(fires...)
 			go c.deliver()
 			for range 60 {
-				wait(time.Second)
+				time.Sleep(time.Second)
 				c.deliver()
 			}
 			if !taken.Load() || c.times(late.Run) != 1 || c.times(next.Run) != 1 {
 				t.Errorf("taken out: %t; sent: %v", taken.Load(), c.sender.sent)
 			}
-			wait(time.Hour)
+			time.Sleep(time.Hour)
 		})
 	}
 }
@@ -375,9 +375,9 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 			fires = append(fires, f)
 		}
 		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
-			wait(time.Second)
+			time.Sleep(time.Second)
 			if s.Run.ID == long {
-				wait(30 * time.Minute)
+				time.Sleep(30 * time.Minute)
 			}
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
@@ -388,10 +388,10 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 			defer ended.Store(true)
 			c.deliver()
 		}()
-		wait(500 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 		c.set(2 * time.Hour)
 		for time.Since(began) < time.Minute {
-			wait(time.Second)
+			time.Sleep(time.Second)
 			c.deliver()
 		}
 		for _, f := range fires {
@@ -399,7 +399,7 @@ func TestNotBegunBesideLongCall(t *testing.T) {
 				t.Errorf("run %d was sent %d times while the call is awaited", f.Run, n)
 			}
 		}
-		wait(time.Hour)
+		time.Sleep(time.Hour)
 	})
 }
 
@@ -412,13 +412,13 @@ func TestSettledBesideLongCall(t *testing.T) {
 		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout, j.Def.LostAfter = 5*time.Minute, 2*time.Minute })
 		c.sender.answers = func(s dispatch.SendRequest) dispatch.Answer {
 			if s.Run.ID == long {
-				wait(30 * time.Minute)
+				time.Sleep(30 * time.Minute)
 			}
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
 		c.enqueue(first, second)
 		ended := c.deliverOne()
-		wait(15 * time.Second)
+		time.Sleep(15 * time.Second)
 		if _, waiting := c.s.Depth(ring.KindCheck); waiting != 2 {
 			t.Errorf("%d checks wait for the run with a timeout, and lost before the scan", waiting)
 		}
@@ -452,16 +452,16 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 					order = append(order, s.Run.ID)
 					switch len(order) {
 					case 1:
-						wait(100 * time.Millisecond)
+						time.Sleep(100 * time.Millisecond)
 						return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 					case 2: // until the journal is stored
-						wait(500 * time.Millisecond)
+						time.Sleep(500 * time.Millisecond)
 						return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 					}
-					wait(500 * time.Millisecond)
+					time.Sleep(500 * time.Millisecond)
 					must(c.t, c.s.f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
 					for range int(awaited / (10 * time.Second)) {
-						wait(10 * time.Second)
+						time.Sleep(10 * time.Second)
 						c.walk()
 					}
 					return dispatch.Answer{Kind: kind}
@@ -471,7 +471,7 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 					t.Fatalf("%+v, sent: %v", v, order)
 				}
 				for range 10 * 60 {
-					wait(time.Minute)
+					time.Sleep(time.Minute)
 					c.walk()
 				}
 				if r := c.s.Run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {

@@ -196,14 +196,14 @@ func TestSendsToOneAddressAreBounded(t *testing.T) {
 		}
 
 		// When few are due the limit falls again: 6 need 4.
-		wait(time.Minute)
+		time.Sleep(time.Minute)
 		g.handle(g.messages(301, 6, "one"))
 		if got := g.sender.peak(); got[firstAddress] != 4 {
 			t.Errorf("later %v sends under way, want 4", got)
 		}
 
 		// An address that answers at once needs only the minimum.
-		wait(time.Minute)
+		time.Sleep(time.Minute)
 		g.handle(g.messages(1001, 60, "two"))
 		g.handle(g.messages(1101, 60, "two"))
 		if got := g.sender.peak(); got[secondAddress] != 3 {
@@ -252,9 +252,6 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 		}
 	})
 }
-
-// wait advances the bubble's clock.
-func wait(d time.Duration) { <-time.After(d) }
 
 // TestFiresInHandAreBounded: runs beyond the app's share of InHand wait unclaimed and are sent in order as earlier ones
 // are answered. Other apps do not wait.

@@ -121,22 +121,22 @@ func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
 		}
 
 		// One good probe a minute ends the slow state; a late one does not.
-		wait(time.Minute)
+		time.Sleep(time.Minute)
 		l.fire(l.a, 1, "one")
 		l.drain(l.b) // late
 		l.quick()
-		wait(30 * time.Second)
+		time.Sleep(30 * time.Second)
 		l.fire(l.a, 1, "one")
 		l.drain(l.b) // in time, but not a probe yet
-		wait(6 * time.Second)
+		time.Sleep(6 * time.Second)
 		if n := l.fire(l.b, 1, "one"); n != 0 {
 			t.Error("it was probed twice in a minute")
 		}
-		wait(34 * time.Second)
+		time.Sleep(34 * time.Second)
 		if l.drain(l.b) != 1 {
 			t.Fatal("there is nothing to probe with")
 		}
-		wait(6 * time.Second)
+		time.Sleep(6 * time.Second)
 		if n := l.fire(l.a, 3, "one"); n != 3 || l.s.Messages(ring.KindSlow) != 0 {
 			t.Errorf("after a good probe %d of 3 were sent, %d wait", n, l.s.Messages(ring.KindSlow))
 		}
@@ -176,7 +176,7 @@ func TestSlowIsASlidingCount(t *testing.T) {
 			c.answers(l)
 			for range c.n {
 				l.fire(l.a, 1, "one")
-				wait(c.every)
+				time.Sleep(c.every)
 			}
 			// The last wait may have been long: only the result matters.
 			list, err := l.s.Healths(t.Context())
@@ -248,7 +248,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "socket: too many open files", Took: time.Second}
 		}
 		l.sender.answers = ours
-		wait(time.Minute) // to the beginning of a minute
+		time.Sleep(time.Minute) // to the beginning of a minute
 		if n := l.fire(l.a, 30, "one"); n != 30 || l.s.Messages(ring.KindFires) != 30 || l.s.Messages(ring.KindSlow) != 0 {
 			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.s.Messages(ring.KindFires), l.s.Messages(ring.KindSlow))
 		}
@@ -262,7 +262,7 @@ func TestOwnWantIsNoAnswer(t *testing.T) {
 		// It does not make a slow address healthy either.
 		l.late()
 		l.fire(l.b, 11, "one")
-		wait(time.Minute + time.Second)
+		time.Sleep(time.Minute + time.Second)
 		l.sender.answers = ours
 		l.fire(l.b, 1, "one")
 		l.drain(l.b)

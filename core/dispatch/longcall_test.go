@@ -32,7 +32,7 @@ func TestCallHoldsUpNobodysClaim(t *testing.T) {
 			g.handle(msgs)
 		}()
 		began := time.Now()
-		wait(time.Second)
+		time.Sleep(time.Second)
 		found := g.s.Stored(beside, long)
 		if r := found[beside]; r.Owner == "" || r.Until.Sub(began) > 32*time.Second {
 			t.Errorf("a run beside a call is claimed by %q for %s", r.Owner, r.Until.Sub(began))
@@ -131,7 +131,7 @@ func TestEndWaitsForNothingThatFollows(t *testing.T) {
 				}
 			}
 		}()
-		wait(5 * time.Second)
+		time.Sleep(5 * time.Second)
 		found := g.s.Stored(msgs[0].Fires[0].Run, msgs[0].Fires[1].Run)
 		for id, r := range found {
 			if want := map[core.JobID]core.State{1: core.Failed, 2: core.Succeeded}[id.Job()]; r.State != want {

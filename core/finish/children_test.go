@@ -25,17 +25,6 @@ func (r *rig) family(n int) {
 	}
 }
 
-// parent stores a run that has children.
-func (r *rig) parent(change func(*core.Run)) {
-	r.t.Helper()
-	r.run(id, func(run *core.Run) {
-		run.Place, run.Retries = 1, 0
-		if change != nil {
-			change(run)
-		}
-	})
-}
-
 // born returns the jobs of the child runs of id, once for each run that was sent.
 func (r *rig) born() (jobs []core.JobID) {
 	r.t.Helper()
@@ -77,7 +66,7 @@ func span(first core.JobID, n int) (list []core.JobID) {
 func TestChildOfAListThatChanges(t *testing.T) {
 	r := newRig(t)
 	r.family(28)
-	r.parent(nil)
+	r.run(id, func(run *core.Run) { run.Place, run.Retries = 1, 0 })
 	faults := make([]fault, 3) // the first piece is created
 	faults[2] = fault{err: core.ErrThrottled, between: func() {
 		for _, gone := range []core.JobID{100, 101, 127, 300} {
