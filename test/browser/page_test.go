@@ -34,7 +34,7 @@ var look string
 
 // patience is how long a test waits for a page: in polling mode, as on AWS, a page can wait a minute between two requests. It is
 // not a target: test machines are slow.
-const patience = 5 * time.Minute
+const patience = 20 * time.Minute
 
 // page is one tab with its own cookies and cache. Errors in its console fail its test.
 type page struct {

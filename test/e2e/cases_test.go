@@ -30,11 +30,9 @@ import (
 const (
 	// proof is how long the job that fires each second is observed.
 	proof = 2 * time.Minute
-	// woken is how long a stack may take until its rule first wakes the tick and that has planned: the rule begins within its first
-	// two minutes, and a slow machine runs other suites beside the emulator.
-	woken = 9 * time.Minute
-	// endsWithin is how long the last runs may be under way on such a machine.
-	endsWithin = 8 * time.Minute
+	// patience is how long a test waits for what takes one to three minutes here: the rule first wakes the tick within two minutes,
+	// and the emulator hides the messages of a replaced function for a minute. It is not a target: test machines are slow.
+	patience = 25 * time.Minute
 )
 
 // seconds counts the runs of a job that fires each second, by their second.
@@ -76,14 +74,14 @@ func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, fro
 		c.sent[run]++
 	})
 	s.OK(t, "", append([]string{"create", app + "/each", "--cron", "* * * * * ?", "--handler", "work"}, more...)...)
-	limit := time.NewTimer(woken)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case at := <-c.first:
 		from = time.Now().Truncate(time.Second).Add(2 * time.Second)
 		t.Logf("the first instant sent is %s, at %s", at.Format(time.TimeOnly), time.Now().UTC().Format(time.TimeOnly))
 	case <-limit.C:
-		t.Fatalf("nothing was sent within %s", woken)
+		t.Fatalf("nothing was sent within %s", patience)
 	}
 	return c, from
 }
@@ -104,10 +102,10 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 }
 
 // hold checks that a run for each past second of [from, to) arrived once and was reported, and pauses the job.
-func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
+func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
-	check.NoError(t, waiting.For(endsWithin, func() error {
+	check.NoError(t, waiting.For(patience, func() error {
 		if none, _ := c.in(from, to); none > 0 {
 			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
@@ -115,7 +113,7 @@ func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, e
 	}))
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Runs can still be in the queue, so wait before the audit.
-	check.NoError(t, waiting.For(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }))
+	check.NoError(t, waiting.For(patience, func() error { return s.succeeded(t, app+"/each", from, to) }))
 	if _, many := c.in(from, to); many > 0 {
 		t.Errorf("%d instants reached the executor more than once", many)
 	}
@@ -134,7 +132,7 @@ func (s *stack) eachSecond(t *testing.T) {
 	c, from := s.fires(t, app)
 	to := from.Add(proof)
 	store.Sleep(t.Context(), time.Until(to))
-	c.hold(t, s, app, from, to, endsWithin)
+	c.hold(t, s, app, from, to)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for run, n := range c.sent {
@@ -168,8 +166,8 @@ func (s *stack) byHand(t *testing.T) {
 		return nil
 	}, nil)
 	s.OK(t, "", "create", app+"/job", "--handler", "work")
-	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", endsWithin)
-	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message, `params "bad"`) {
+	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", patience)
+	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", patience); !strings.Contains(r.Message, `params "bad"`) {
 		t.Errorf("the failure has the message %q", r.Message)
 	}
 }
@@ -191,9 +189,9 @@ func (s *stack) call(t *testing.T) {
 	app := s.app(t, "calls", fmt.Sprintf(`, executors: ["call:%s"]`, srv.URL))
 	s.OK(t, "", "create", app+"/now", "--call", srv.URL+"/now", "--params", "it")
 	s.OK(t, "", "create", app+"/later", "--call", srv.URL+"/later")
-	check.Equal(t, s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", endsWithin).Message, "did it", "the answer")
+	check.Equal(t, s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", patience).Message, "did it", "the answer")
 	id := s.Trigger(t, app+"/later")
-	limit := time.NewTimer(endsWithin)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case url := <-reports:
@@ -210,13 +208,13 @@ func (s *stack) call(t *testing.T) {
 	case <-limit.C:
 		t.Fatal("the endpoint was not called")
 	}
-	check.Equal(t, s.WaitState(t, id, "failed", endsWithin).Message, "no paper", "the message of the report")
+	check.Equal(t, s.WaitState(t, id, "failed", patience).Message, "no paper", "the message of the report")
 }
 
 // canary: the job that the deployment made for itself runs, on a function that
 // reports by the public address.
 func (s *stack) canary(t *testing.T) {
-	check.NoError(t, waiting.For(woken, func() error {
+	check.NoError(t, waiting.For(patience, func() error {
 		if jobs := s.OK(t, "", "get"); !strings.Contains(jobs, "tickring-canary/alive") {
 			time.Sleep(time.Second)
 			return fmt.Errorf("the tick has not created the canary: %s", jobs)

@@ -148,7 +148,7 @@ func (s *stack) app(t *testing.T, kind string, more string) (name string) {
 
 // removed checks the remaining resources after the removal of the stack: only those with data.
 func (s *stack) removed(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, *destroy).CombinedOutput()
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 		Code: &types.FunctionCode{ZipFile: zipped(t, dir)}, Environment: &types.Environment{Variables: env},
 	}))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		check.NoError(t, remove(ctx))
 	})
@@ -70,9 +70,9 @@ func (s *stack) lambdaSDK(t *testing.T) {
 	s.function(t, sdkFunction, harness.Root, "./examples/lambda", map[string]string{"TICKRING_APP": app})
 	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
 	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
-	r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin)
+	r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", patience)
 	check.Equal(t, r.Address, "lambda:"+sdkFunction, "it ran at")
-	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", endsWithin); !strings.Contains(r.Message, "nobody") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", patience); !strings.Contains(r.Message, "nobody") {
 		t.Errorf("the failure has the message %q", r.Message)
 	}
 }
@@ -100,12 +100,12 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	}))
 	s.OK(t, "", "create", app+"/pay", "--handler", "pay")
 
-	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", endsWithin); r.Reason != "handler" ||
+	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", patience); r.Reason != "handler" ||
 		!strings.Contains(r.Message, "no such account") {
 		t.Errorf("the failure is %s: %q", r.Reason, r.Message)
 	}
 	id := s.Trigger(t, app+"/pay", "--params", "good")
-	limit := time.NewTimer(endsWithin)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case event := <-events:
@@ -118,7 +118,7 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	case <-limit.C:
 		t.Fatal("the function was not invoked")
 	}
-	if r := s.WaitState(t, id, "succeeded", endsWithin); strings.ReplaceAll(r.Message, " ", "") != `{"paid":3}` {
+	if r := s.WaitState(t, id, "succeeded", patience); strings.ReplaceAll(r.Message, " ", "") != `{"paid":3}` {
 		t.Errorf("the function returned %q", r.Message)
 	}
 }
@@ -143,7 +143,7 @@ func (s *stack) queue(t *testing.T) {
 	made, err := cl.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(queueName)})
 	check.OK(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		check.Call(t)(cl.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}))
 	})
@@ -170,9 +170,9 @@ func (s *stack) queue(t *testing.T) {
 		cancel()
 		check.NoError(t, <-done)
 	})
-	check.Equal(t, s.WaitState(t, first, "succeeded", endsWithin).Address, "queue:"+queueName, "it ran at")
+	check.Equal(t, s.WaitState(t, first, "succeeded", patience).Address, "queue:"+queueName, "it ran at")
 	check.Contains(t, s.OK(t, "", "logs", first), "working on 3", "its log")
-	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
+	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", patience); !strings.Contains(r.Message,
 		"no such report") {
 		t.Errorf("the failure has the message %q", r.Message)
 	}

@@ -41,7 +41,7 @@ func (s *stack) redrive(t *testing.T) {
 	body := fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"try":1048577,"fires":[{"run":%d,"rev":%d,"cause":"schedule"}]}`, at, id, job.Rev)
 	check.Call(t)(sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
 		MessageBody: aws.String(body)}))
-	check.OK(t, waiting.For(woken, func() error { // the tick takes dead-letter messages once a minute
+	check.OK(t, waiting.For(patience, func() error { // the tick takes dead-letter messages once a minute
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			time.Sleep(time.Second)
@@ -62,7 +62,7 @@ func (s *stack) redrive(t *testing.T) {
 	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* resent\n").MatchString(out) {
 		t.Errorf("redrive says %q", out)
 	}
-	check.Equal(t, s.WaitState(t, fmt.Sprint(id), "succeeded", endsWithin).Cause, "schedule", "cause")
+	check.Equal(t, s.WaitState(t, fmt.Sprint(id), "succeeded", patience).Cause, "schedule", "cause")
 	if out := s.OK(t, "", "redrive", "--dry-run"); strings.Contains(out, app) {
 		t.Errorf("the letter is still there: %q", out)
 	}
@@ -76,7 +76,7 @@ func (s *stack) redrive(t *testing.T) {
 func (s *stack) doctor(t *testing.T) {
 	// Doctor knows how long messages have been due only after it has seen a moment without due messages. Messages of the test before
 	// are still due, and runs of paused jobs come due each second.
-	check.NoError(t, waiting.For(woken, func() error { return s.examined(t) }))
+	check.NoError(t, waiting.For(patience, func() error { return s.examined(t) }))
 }
 
 // examined runs doctor once; the error lists missing checks and problems.

@@ -21,13 +21,8 @@ import (
 	"github.com/tickring/tickring/test/harness"
 )
 
-const (
-	// around is how long the job fires before, between and after two deployments.
-	around = 10 * time.Second
-	// givenUp is the maximum time until messages of a replaced function are processed: the emulator kills running functions, and
-	// their messages are hidden for a minute.
-	givenUp = 8 * time.Minute
-)
+// around is how long the job fires before, between and after two deployments.
+const around = 10 * time.Second
 
 // code returns the directory in functions/ of each function of the stack.
 func (s *stack) code() map[string]string {
@@ -130,7 +125,7 @@ func (s *stack) redeployed(t *testing.T) {
 		}
 	}
 	store.Sleep(t.Context(), around)
-	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
+	c.hold(t, s, app, from, time.Now().Truncate(time.Second))
 }
 
 // deployedCode returns the code of a function.
@@ -170,7 +165,7 @@ func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]
 func (s *stack) active(t *testing.T, fn string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)
-	check.OK(t, waiting.For(endsWithin, func() error {
+	check.OK(t, waiting.For(patience, func() error {
 		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 		if err != nil {
 			return err

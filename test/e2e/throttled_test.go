@@ -66,7 +66,7 @@ func (s *stack) throttled(t *testing.T) {
 		t.Errorf("only %d requests were refused", n)
 	}
 	store.Sleep(t.Context(), around)
-	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
+	c.hold(t, s, app, from, time.Now().Truncate(time.Second))
 	t.Logf("%d requests were refused", refused.Load())
 }
 
