@@ -104,7 +104,7 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 	for _, it := range open {
 		switch what := b.seen(it, runs, past); {
 		case what == othersLive || what == othersPast:
-			// Perhaps a hint was delivered again because its process died after the claim: now it may be the last message.
+			// The process that claimed the run may have died. Then this hint may be the run's last message.
 			it.hint = it.hint && what == othersLive
 			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)
 		case it.hint && what != queued && it.run.Journal != b.key:

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/store"
 )
 
 // waiting is a process whose app "away" has no registered executor.
@@ -103,12 +105,13 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestLastMessageIsAHint: the own message of a waiting run is lost, and the process that claimed the run of a hint died. The
-// hint is delivered again and sends the run after that claim.
+// TestLastMessageIsAHint: a waiting run loses its own message, and the process that took its hint dies after the claim. The
+// hint comes again and sends the run after that claim, even if its first attempt fails before the send.
 func TestLastMessageIsAHint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := waits(t, nil)
-		w.s.enqueue = func(context.Context, *ring.Out, func() error) error { return nil }
+		w := waits(t, func(j *core.Job) { j.Def.Handler, j.Def.Script = "", core.ScriptOf(core.ScriptShell, "", "date") })
+		must(t, w.s.PutSource(t.Context(), 7, "date", time.Now()))
+		w.s.enqueue = func(context.Context, *ring.Out, func() error) error { return nil } // its own message is lost
 		w.deliver()
 		w.s.repair()
 		r := w.s.Run(w.run)
@@ -121,7 +124,15 @@ func TestLastMessageIsAHint(t *testing.T) {
 			t.Fatalf("%d of %d acked while the claim may be live", acked, n)
 		}
 		time.Sleep(31 * time.Second)
-		if r := w.after(time.Second); r.State != core.Running || r.Owner == "dead" || w.times(w.run) != 1 || w.out() != 0 {
+		w.s.read = func(_ context.Context, k store.Key) error { // the send needs the script
+			if strings.HasPrefix(k.Kind, "script#") {
+				return core.ErrThrottled
+			}
+			return nil
+		}
+		w.after(time.Second)
+		w.s.repair()
+		if r := w.after(10 * time.Second); r.State != core.Running || r.Owner == "dead" || w.times(w.run) != 1 || w.out() != 0 {
 			t.Errorf("%s, owner %s, sent %d times, %d messages are left", r.State, r.Owner, w.times(w.run), w.out())
 		}
 	})

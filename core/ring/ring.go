@@ -50,8 +50,8 @@ type Message struct {
 	// Slow reports whether the message is on the slow queue, which is for runs of slow jobs and addresses. Slow is not
 	// encoded, because the queue defines it.
 	Slow bool
-	// Hint reports whether the message is an additional one, for runs that wait and may begin. It has no effect on a run that is
-	// not queued, or that still has to wait.
+	// Hint reports whether the message is an additional one, for queued runs that may begin. It has no effect on a run that still
+	// has to wait.
 	Hint bool
 }
 

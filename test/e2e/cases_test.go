@@ -30,8 +30,8 @@ import (
 const (
 	// proof is how long the job that fires each second is observed.
 	proof = 2 * time.Minute
-	// patience is how long a test waits for what takes one to three minutes here: the rule first wakes the tick within two minutes,
-	// and the emulator hides the messages of a replaced function for a minute. It is not a target: test machines are slow.
+	// patience is how long a test waits for events that take up to three minutes on a fast machine: the rule first wakes the tick
+	// within two minutes, and the messages of a replaced function are hidden for a minute. It is not a target.
 	patience = 25 * time.Minute
 )
 
