@@ -24,8 +24,8 @@ type Queue interface {
 // Receiver receives the messages of a Queue. An engine on AWS has none: Lambda receives messages.
 type Receiver interface {
 	// Receive waits until a message of the kind (ring.KindSlow: of the slow queue) is visible or ctx ends. It returns at most
-	// limit visible messages in the order of NotBefore. A received message is invisible to other receivers for the store's
-	// visibility timeout, then becomes visible again.
+	// limit visible messages in the order of NotBefore. A message of runs may come early: its consumer waits for its Slot. A
+	// received message is invisible to other receivers for the store's visibility timeout, then becomes visible again.
 	Receive(ctx context.Context, kind ring.Kind, limit int) ([]Delivery, error)
 	// Ack removes deliveries permanently. A missing message is not an error.
 	Ack(ctx context.Context, done []Delivery) []error

@@ -81,7 +81,7 @@ type PostRun struct {
 	Looks []CheckRequest
 }
 
-// An Out is a message to enqueue. Consumers cannot receive it before NotBefore.
+// An Out is a message to enqueue. Consumers cannot receive it before NotBefore, except that messages of runs may come early.
 type Out struct {
 	NotBefore time.Time
 	Message   Message

@@ -13,8 +13,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// TestRunsOfSlots: a search for a span of due times finds exactly the matching runs, each once, newest first. It does not
-// matter how long before or after their due time they were made, or whether the clock was set.
+// TestRunsOfSlots: a search finds exactly the runs of a span of due times, newest first, whenever they were made.
 func TestRunsOfSlots(t *testing.T) {
 	clock := time.Unix(1_800_000_000, 0)
 	base := core.InstantOf(clock)

@@ -265,12 +265,13 @@ func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next
 	}
 	from, fresh := q.from, 0
 	// With a plain parameter of kind, SQLite would compile the statement again for each call.
-	for st := range c.rows("SELECT visible_at, slot, id, body FROM ring WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) "+
-		"ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
+	// A run whose message is visible at its due time comes 20 ms early, so that no run waits for the decoding of its message.
+	for st := range c.rows("SELECT visible_at, slot, id, body, visible_at - 20 * (kind = 0 AND visible_at = slot * 1000) FROM ring "+
+		"WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
 		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
-		switch {
-		case fresh == limit || p.ms > now.UnixMilli():
-			return p.ms
+		switch visible := st.ColumnInt64(4); {
+		case fresh == limit || visible > now.UnixMilli():
+			return visible
 		case q.out[p.id] == nil:
 			*list = append(*list, candidate{&received{place: p}, time.UnixMilli(p.ms), columnBytes(st, 3)})
 			fresh++

@@ -139,7 +139,7 @@ func openFile(path, synchronous string) (*sqlite.Conn, error) {
 	}
 	f.Close()
 	c, err := connect(path, "auto_vacuum=INCREMENTAL", "page_size=4096", "journal_mode=WAL", "synchronous="+synchronous,
-		"wal_autocheckpoint=2000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY")
+		"wal_autocheckpoint=8000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY")
 	if err == nil {
 		err = pinMemory(c)
 	}

@@ -23,7 +23,7 @@ const (
 	walFrames      = 8000                  // above this the write-ahead log is forced to restart
 	busyTimeout    = 10 * time.Second      // of a connection, for others
 	checkpointWait = 20 * time.Millisecond // for readers
-	checkEvery     = 256                   // commits between two checks of the log
+	checkEvery     = 20_000                // written rows between two checkpoints
 	maxWaiting     = 4096                  // ops that wait without blocking their callers
 )
 
@@ -145,7 +145,7 @@ func (w *writer) gather(wait time.Duration) {
 // writeLoop runs transactions until the store is closed and no op waits.
 func (s *Store) writeLoop(c *sqlite.Conn) {
 	defer close(s.stopped)
-	w, commits, last := &s.w, 0, time.Time{} // last is the time of the last commit
+	w, rows, last := &s.w, 0, time.Time{} // last is the time of the last commit
 	for closing := false; !closing || len(w.ops) > 0; {
 		clear(w.ops)
 		w.ops, w.rows = w.ops[:0], 0
@@ -171,8 +171,10 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			continue
 		}
 		last = time.Now()
-		if commits++; commits%checkEvery == 0 && s.checkpoint(c, "PASSIVE") > walFrames {
-			s.checkpoint(c, "RESTART")
+		if rows += w.rows; rows >= checkEvery { // runs wait for a commit, but not for this
+			if rows = 0; s.checkpoint(c, "PASSIVE") > walFrames {
+				s.checkpoint(c, "RESTART")
+			}
 		}
 	}
 	if s.o.Lock != nil {
