@@ -376,15 +376,9 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 			}
 		}})
 	p.finish, p.pull = a.Finish, a.Puller(pullqueue.Options{Waiters: min(1000, connlimit.FromRlimit()/2)})
-	var runner send.Commands
-	dir := filepath.Join(o.Dir, "commands")
-	if _, was := os.Stat(dir); !o.Hold && (o.Commands != nil || was == nil) { // leftovers of an earlier process are ended in any case
-		c, err := localexec.New(localexec.Options{Allowed: o.Commands, Most: o.CommandsMost, Dir: dir, Log: s.log,
-			StopGrace: max(o.Drain-3*time.Second, o.Drain/2), Queue: p.pull, Store: data, Finish: p.finish})
-		if err != nil {
-			return err
-		}
-		p.commands, runner = c, c
+	runner, err := s.commands(p)
+	if err != nil {
+		return err
 	}
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Commands: runner, Policy: o.Policy, Timeout: o.SendTimeout,
 		CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
@@ -401,17 +395,7 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
 		CallTimeout: o.CallTimeout,
-		Sent: func(r *core.Run, at time.Time, a *dispatch.Answer) {
-			k := a.Kind
-			s.m.sent(r, at, k)
-			p.outage.sent(r, at, k)
-			if sent, counts := sendOf(a); counts {
-				p.probe.Sent(r.App, r.Address, sent)
-			}
-			if o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {
-				o.Sent(r, at)
-			}
-		},
+		Sent:        func(r *core.Run, at time.Time, a *dispatch.Answer) { s.sent(p, r, at, a) },
 	})
 	p.dead = a.Dead()
 	p.reports = a.Reports(report.Options{Zone: o.ReportZone, PassFor: o.ReportFor})
@@ -453,6 +437,33 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 		return nil
 	}
 	return p.commands.Start(ctx)
+}
+
+// commands creates the executor of commands. Without allowed commands, it only ends commands that an earlier process left.
+func (s *Server) commands(p *parts) (send.Commands, error) {
+	dir := filepath.Join(s.o.Dir, "commands")
+	if _, err := os.Stat(dir); s.o.Hold || s.o.Commands == nil && err != nil {
+		return nil, nil
+	}
+	c, err := localexec.New(localexec.Options{Allowed: s.o.Commands, Most: s.o.CommandsMost, Dir: dir, Log: s.log,
+		StopGrace: max(s.o.Drain-3*time.Second, s.o.Drain/2), Queue: p.pull, Store: p.store, Finish: p.finish})
+	if err == nil {
+		p.commands = c
+	}
+	return c, err
+}
+
+// sent counts the answer to a send.
+func (s *Server) sent(p *parts, r *core.Run, at time.Time, a *dispatch.Answer) {
+	k := a.Kind
+	s.m.sent(r, at, k)
+	p.outage.sent(r, at, k)
+	if sent, counts := sendOf(a); counts {
+		p.probe.Sent(r.App, r.Address, sent)
+	}
+	if s.o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {
+		s.o.Sent(r, at)
+	}
 }
 
 // wake records that the server lives, and the outage before.

@@ -31,7 +31,7 @@ const (
 	listedFor = 5 * time.Minute
 	// noteFor limits the time that a call spends on the list. Its runs are stored already.
 	noteFor = time.Second
-	// keepNotes is how long a record of such a list stays that was not removed: longer than a run waits, which may be a year.
+	// keepNotes is how long a record stays if it is not removed. It exceeds the time that a run may wait, a year.
 	keepNotes = 400 * 24 * time.Hour
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 // KindHealth is the kind of the records of jobs and addresses that are slow or were until recently. It is listed every few
-// seconds, only to choose the queue of a message. So a list can be some seconds old, if this is cheaper.
+// seconds, only to choose the queue of a message. A list may be seconds old if that read is cheaper.
 const KindHealth = "health"
 
 // keepHealth is how long a health stays after its measurement.

@@ -11,7 +11,7 @@ import (
 )
 
 // keepPermits is how long an item without holders and waiters stays after its last write. Then its version begins at 1 again,
-// so the time is longer than any write can be under way.
+// so the time is longer than any write can take.
 const keepPermits = 48 * time.Hour
 
 var permits = Table[core.Permits]{Kind: "permit", Spread: true,

@@ -23,7 +23,7 @@ var JobDefs = Sealed(Table[core.Def]{Kind: "def", Spread: true,
 		return d, err
 	}})
 
-// Blank reports whether there is no app, and so no job, and no channel: then no secret is stored.
+// Blank reports whether the store has no app (and so no job) and no channel, and thus no secret.
 func (s *Store) Blank(ctx context.Context) (bool, error) {
 	for _, kind := range []string{apps.Kind, channels.Kind} {
 		if found, err := s.Records.List(ctx, kind, "", "", 1); err != nil || len(found) > 0 {

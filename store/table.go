@@ -14,7 +14,7 @@ import (
 
 // Table ties a kind of record to the type of its values. A new kind needs no code in an engine.
 type Table[T any] struct {
-	// Kind is also what List lists: for a list for each app or job, there is a table for each (executorsOf).
+	// List reads one Kind, so a list for each app or job needs a Table for each (executorsOf).
 	Kind string
 	// Spread gives each value a partition of DynamoDB of its own. Such values cannot be listed.
 	Spread bool
@@ -135,8 +135,8 @@ func (t Table[T]) usable(v *Value[T]) error {
 	return nil
 }
 
-// Save writes a value on the condition that the stored version is seen; 0: that none is stored. The version of the value must be
-// higher, or a later write with the same condition succeeds too, as for a renewed lease.
+// Save writes a value if the stored version equals seen; 0: if no value is stored. The version of the value must be higher,
+// or a later write with the same condition succeeds too, as for a renewed lease.
 func (t Table[T]) Save(ctx context.Context, s *Store, seen int64, value T, changes ...core.Change) error {
 	w, err := t.Put(s.Box, value, seen)
 	if err != nil {

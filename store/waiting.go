@@ -15,7 +15,7 @@ import (
 // each such run.
 type Waiting struct{ *Store }
 
-// waitingKey returns the key of the record that a run waits. The names of a job's records sort by ID, highest first.
+// waitingKey returns the key of a waiting run's record. The names of a job's records sort by ID, highest first.
 func waitingKey(id core.RunID) Key {
 	return Key{Kind: "waiting/" + id.Job().String(), Name: fmt.Sprintf("%019d", math.MaxInt64-int64(id))}
 }

@@ -88,26 +88,32 @@ func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
 	return s, nil
 }
 
-// Run runs the server until the context ends.
-func (c *ServeCmd) Run(e *Env) error {
-	dir, err := e.dataDir()
-	if err != nil {
-		return usagef("%w", err)
+// dir returns the data directory. It returns an error for flags that exclude each other.
+func (c *ServeCmd) dir(e *Env) (dir string, err error) {
+	if dir, err = e.dataDir(); err != nil {
+		return "", usagef("%w", err)
 	}
 	if c.Demo && e.Data == "" {
 		dir = filepath.Join(dir, demoFolder)
 	}
-	if c.Demo && c.TLSCert != "" {
-		return usagef("--demo and --tls-cert: the demo's executors connect without TLS: set only one of them")
+	switch {
+	case c.Demo && c.TLSCert != "":
+		err = usagef("--demo and --tls-cert: the demo's executors connect without TLS: set only one of them")
+	case c.Demo && c.DenyPrivate:
+		err = usagef("--demo and --deny-private: the demo's executors are on this machine: set only one of them")
+	case c.StartNow && !c.Restored:
+		err = usagef("--start-now: requires --restored; without --restored, a server starts at once")
+	case c.Restored && !hasData(dir):
+		err = usagef("--restored: %s contains no tickring.db: copy the backup there, or set its directory with --data", dir)
 	}
-	if c.Demo && c.DenyPrivate {
-		return usagef("--demo and --deny-private: the demo's executors are on this machine: set only one of them")
-	}
-	if c.StartNow && !c.Restored {
-		return usagef("--start-now: requires --restored; without --restored, a server starts at once")
-	}
-	if c.Restored && !hasData(dir) {
-		return usagef("--restored: %s contains no tickring.db: copy the backup there, or set its directory with --data", dir)
+	return dir, err
+}
+
+// Run runs the server until the context ends.
+func (c *ServeCmd) Run(e *Env) error {
+	dir, err := c.dir(e)
+	if err != nil {
+		return err
 	}
 	policy, err := c.policy()
 	if err != nil {
@@ -156,11 +162,9 @@ func (c *ServeCmd) Run(e *Env) error {
 			return err
 		}
 	}
-	functions, queues, err := awssend.Environment(e.Ctx)
-	switch {
-	case err == nil:
+	if functions, queues, err := awssend.Environment(e.Ctx); err == nil {
 		o.Functions, o.SQS, o.Topics = functions, queues, awsnotify.New()
-	case !errors.Is(err, awssend.ErrNotConfigured):
+	} else if !errors.Is(err, awssend.ErrNotConfigured) {
 		log.Warn("lambda: executors, AWS queues and AWS topics are not available", "err", err.Error())
 	}
 	var demo *server.Demo
@@ -190,17 +194,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	var wg sync.WaitGroup
 	if demo != nil {
 		wg.Go(func() { demo.Run(ctx, s) })
-		wg.Go(func() {
-			select {
-			case <-s.Ready():
-			case <-ctx.Done():
-				return
-			}
-			if store.Sleep(ctx, 3*time.Second) {
-				fmt.Fprintf(out, "try in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs ops/backup  ·  kill -9 "+
-					"%d, then start the demo again\n", os.Getpid())
-			}
-		})
+		wg.Go(func() { suggest(ctx, out, s.Ready()) })
 	}
 	hard, end := afterSecond(func() {})
 	defer end()
@@ -209,6 +203,19 @@ func (c *ServeCmd) Run(e *Env) error {
 	stop()
 	wg.Wait()
 	return err
+}
+
+// suggest prints commands to try, shortly after the server of the demo is ready.
+func suggest(ctx context.Context, out io.Writer, ready <-chan struct{}) {
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return
+	}
+	if store.Sleep(ctx, 3*time.Second) {
+		fmt.Fprintf(out, "try in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs ops/backup  ·  kill -9 "+
+			"%d, then start the demo again\n", os.Getpid())
+	}
 }
 
 func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {

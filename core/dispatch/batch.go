@@ -75,7 +75,7 @@ type batch struct {
 // noRun is the run of every item that has none. It is never modified.
 var noRun core.Run
 
-// An at is an address of an app.
+// at is an address and its app.
 type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {

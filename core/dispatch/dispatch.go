@@ -191,11 +191,12 @@ func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, fre
 // slot handles the messages of one due time as one invocation with its own nonce.
 func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict, freed func()) {
 	defer freed()
-	if wait := slot.Time().Sub(d.o.Now()); wait > holdAhead {
+	far, err := d.hold(ctx, slot)
+	if far {
 		d.putOff(ctx, slot, msgs, idx, verdicts)
 		return
 	}
-	if err := d.hold(ctx, slot); err != nil {
+	if err != nil {
 		for _, i := range idx {
 			verdicts[i] = Verdict{RetryAt: slot.Time(), Err: err}
 		}
@@ -208,7 +209,7 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 	b.verdicts(verdicts)
 }
 
-// wants logs, at most once a minute, that sends wait for resources missing on this machine.
+// wants, at most once a minute, logs that sends wait for missing local resources.
 func (d *Dispatcher) wants(address, why string, of ...any) {
 	if minute := d.o.Now().Unix() / 60; d.wanted.Swap(minute) != minute {
 		d.o.Log.Error("sends delayed: not enough descriptors, ports or memory", append(of, "address", address, "err", why)...)
@@ -222,17 +223,18 @@ func (d *Dispatcher) lives(owner string) bool {
 	return is
 }
 
-// hold waits until the due time by this process's clock, which may be set during the wait.
-func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
+// hold waits until the due time by this process's clock, which may be set during the wait. It reports whether the due time is
+// further away than holdAhead.
+func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) (far bool, err error) {
 	for {
 		wait := slot.Time().Sub(d.o.Now())
-		if wait <= 0 || !store.Sleep(ctx, min(wait, time.Second)) {
-			return ctx.Err()
+		if far = wait > holdAhead; far || wait <= 0 || !store.Sleep(ctx, min(wait, time.Second)) {
+			return far, ctx.Err()
 		}
 	}
 }
 
-// putOff enqueues messages that are due much later again, with a new delay.
+// putOff re-enqueues messages that are due much later, with a new delay.
 func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict) {
 	at := slot.Time()
 	if limit := d.o.Now().Add(d.o.MaxAhead); at.After(limit) {

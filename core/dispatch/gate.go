@@ -110,7 +110,7 @@ func (g *gates) leaveLine(app string, fires int) {
 	}
 }
 
-// takeTurn waits, at most until the given time, until some of the runs are in hand and returns their number.
+// takeTurn waits for some of the runs to be in hand, until the given time at most, and returns how many are.
 func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.Time) (int, error) {
 	t := &turn{fires, make(chan int, 1)}
 	g.mu.Lock()

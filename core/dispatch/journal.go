@@ -160,7 +160,7 @@ func (b *batch) lists() (journals []core.Journal, items []*item) {
 	return slices.DeleteFunc(l, func(j core.Journal) bool { return len(j.Entries) == 0 }), items
 }
 
-// A listing has the journals in which lists find runs, one for each minute. The first one has the key and V of the others.
+// A listing has the journals in which lists find runs, one for each minute. They share V and, except the minute, the key.
 type listing []core.Journal
 
 // add names a run in the minute of its journal. If its record names none, that is the minute of its end.

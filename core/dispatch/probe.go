@@ -90,9 +90,9 @@ const (
 	maxProbes = 10_000 // limits each map; addresses come from outside
 )
 
-// ask returns the valid probe of q, or a new one that the caller must make (mine). A missing answer to a fresh question is
-// cached no longer than other answers, and a busy answer only for askNext.
-func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
+// ask returns the valid probe of q, or a new one that the caller must make (mine). If fresh is set, a missing answer is cached no
+// longer than other answers, and a busy answer only for askNext.
+func (x *probes) ask(q question, fresh bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	of := x.of(q)
@@ -100,10 +100,10 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	if old != nil {
 		age := time.Since(old.asked)
 		holds := askAgain
-		if anew && old.over() && old.busy() {
+		if fresh && old.over() && old.busy() {
 			holds = askNext
 		}
-		if !old.over() || age < holds || old.silent && !anew && age < askSilent {
+		if !old.over() || age < holds || old.silent && !fresh && age < askSilent {
 			return old, false
 		}
 	}

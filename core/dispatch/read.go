@@ -210,9 +210,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	if it.ofSlot(run.Is); moved(run.Is, &it.fire) {
 		return done{}
 	}
-	if it.run = run.Is; it.hint && it.run.State != core.Queued {
-		return done{}
-	}
+	it.run = run.Is
 	return k.shard(it)
 }
 

@@ -80,8 +80,8 @@ type span struct {
 	runs  int // in this scan
 }
 
-// unjudged returns the subjects that are not known to have ended for good. read holds the subjects that
-// have ended for good nevertheless, and later runs in the windows of their jobs.
+// unjudged returns the subjects that are not known to have ended for good. read has the runs in left that did end for good,
+// and later runs in the windows of their jobs.
 func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subject) (left []subject, read map[core.RunID]*core.Run) {
 	spans := map[core.JobID]span{}
 	jobs := make([]core.JobID, 0, len(subjects))

@@ -213,7 +213,7 @@ func (fam *family) leave(id core.RunID, why error) {
 	fam.why = cmp.Or(fam.why, why)
 }
 
-// A joining is an end of a parent that must be recorded for a join.
+// A joining is an ended parent run to record for a join.
 type joining struct {
 	of    *family
 	drawn core.RunID
@@ -348,9 +348,8 @@ func (f *Finish) sendChildren(ctx context.Context, made []child) {
 	}
 }
 
-// sendThere sends the runs of ids that are stored and have no owner, with their stored due
-// time. An edit of the job, to come after each of its parents or after all, may have moved them.
-// A message with another due time would not match.
+// sendThere sends the runs of ids that are stored and have no owner, with their stored due time. An edit that made the job a
+// join, or stopped it being one, may have moved them. A message with another due time would not match.
 func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
 	found, err := store.Complete(f.s.Runs.Get(ctx, ids))
 	if err != nil {

@@ -400,8 +400,8 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 	return c.Owing(run.Notice), nil
 }
 
-// retried returns the close of an open run. A failure after a recorded kill becomes the kill, or
-// the timeout. A failure that has retries left gets a pending retry.
+// retried returns the close of an open run. A failure after a recorded kill or timeout gets that state. A failure that has
+// retries left gets a pending retry.
 func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To

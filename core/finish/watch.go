@@ -126,9 +126,8 @@ func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 	return nil
 }
 
-// sooner copies the revisits of a minute to the earlier minute that fits a cursor at end. The
-// originals stay, because the clock may be set right before the cursor is back at end. A journal
-// that is read at both minutes is only judged twice.
+// sooner copies the revisits of a minute to the earlier minute that fits a cursor at end. The originals stay, because the
+// clock may be corrected before the cursor is back at end. A journal that is read at both minutes is only judged twice.
 func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
 	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // line, or one page.
 const (
 	mostLooks   = 48
-	answerBytes = 4 << 20 // maximum length of an answer, which is cut there
+	answerBytes = 4 << 20 // maximum bytes of an answer; the rest is cut
 	mostBytes   = mostLooks * answerBytes
 )
 

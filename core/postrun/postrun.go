@@ -325,7 +325,7 @@ const (
 	silent
 )
 
-// gate limits the places of each address and app, and remembers silent addresses.
+// gate limits parallel reads by address and app, and remembers silent addresses.
 type gate struct {
 	mu sync.Mutex
 	at map[string]*place

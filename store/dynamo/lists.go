@@ -143,7 +143,7 @@ func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]
 	return list, nil
 }
 
-// taken returns about when a dispatcher first claimed or recorded a run.
+// taken approximates when a dispatcher first claimed or recorded a run.
 func taken(r *core.Run) time.Time {
 	switch {
 	case !r.SentAt.IsZero():

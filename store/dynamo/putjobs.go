@@ -96,7 +96,7 @@ func (s *Store) leaveDue(d core.DueItem) items.Write {
 	return items.Plain(items.Delete, s.o.Names.Jobs, entryKey(d))
 }
 
-// perCreate is how many actions one new job is, with a pass of its own app.
+// perCreate is how many actions a new job and its app's pass take.
 const perCreate = 8
 
 // create creates several jobs in one transaction. If the transaction is rejected, it creates each job in its own transaction. Jobs with
@@ -318,7 +318,7 @@ func (s *Store) deleteJob(ctx context.Context, p *store.JobPut) error {
 // A definition lists the jobs that run after its job. A change of that list stores the definition under a new revision,
 // which the sched item names. The job's own revision and its runs do not change.
 
-// defRevAfter is a revision of a definition that none has had.
+// defRevAfter returns an unused revision for a definition.
 func defRevAfter(rev, defRev int64) int64 { return max(rev, defRev+1) }
 
 // linkActions write lists of children. They conflict if a parent does not exist or has no room, or if the list changed

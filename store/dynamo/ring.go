@@ -210,7 +210,7 @@ func (s *Store) Done(ctx context.Context, queue string, receipts []string) []err
 	return s.remove(ctx, url, receipts)
 }
 
-// named is the URL of a queue that is named by the end of it.
+// named returns the URL of the queue with the given name.
 func (s *Store) named(queue string) (string, error) {
 	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks, s.o.Names.PostRun}
 	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })

@@ -412,7 +412,8 @@ func (c *jobCache) add(jobs []*core.Job, clock uint64) {
 	}
 }
 
-// follow changes the cached jobs as a commit does. If the commit fails, it removes them, because the file may have either form.
+// follow changes the cached jobs as a commit does. If the commit fails, follow removes them: the file may have old or new
+// jobs.
 func (c *jobCache) follow(edits []edit, commit func() (done bool)) {
 	c.mu.Lock()
 	for _, e := range edits {

@@ -22,6 +22,7 @@ const (
 	ofRuns = "kind IN (0, 2)"
 	// moved selects the messages of runs that are not visible at their due time.
 	moved = ofRuns + " AND visible_at <> slot * 1000"
+	early = 50 // milliseconds before its due time at which a message of runs is received, so that no run waits for the decoding
 )
 
 func (s *Store) queueOf(k ring.Kind) (*queue, error) {
@@ -133,7 +134,7 @@ func (q *queue) add(p place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lower(p)
-	if p.ms <= q.until {
+	if p.ms-early <= q.until {
 		q.rouse()
 	}
 }
@@ -177,7 +178,7 @@ type candidate struct {
 const longest = 10 * time.Second
 
 // receive takes the visible messages. If there are none, wait is the time until the next one, unless wake is closed before.
-// The lock makes the state of the table and the messages in out fit together: an acked message leaves the table first.
+// The lock keeps the table and the messages in out consistent: an acked message leaves the table first.
 func (s *Store) receive(ctx context.Context, q *queue, limit int) (
 	got []store.Delivery, wait time.Duration, wake <-chan struct{}, err error,
 ) {
@@ -265,9 +266,8 @@ func (q *queue) look(c *conn, now time.Time, limit int, list *[]candidate) (next
 	}
 	from, fresh := q.from, 0
 	// With a plain parameter of kind, SQLite would compile the statement again for each call.
-	// A run whose message is visible at its due time comes 20 ms early, so that no run waits for the decoding of its message.
-	for st := range c.rows("SELECT visible_at, slot, id, body, visible_at - 20 * (kind = 0 AND visible_at = slot * 1000) FROM ring "+
-		"WHERE kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) ORDER BY visible_at, slot, id", q.kind, from.ms, from.slot, from.id) {
+	for st := range c.rows("SELECT visible_at, slot, id, body, visible_at - ? * (kind = 0 AND visible_at = slot * 1000) FROM ring WHERE "+
+		"kind = ? + 0 AND (visible_at, slot, id) > (?, ?, ?) ORDER BY visible_at, slot, id", early, q.kind, from.ms, from.slot, from.id) {
 		p := place{st.ColumnInt64(0), core.Instant(st.ColumnInt64(1)), st.ColumnInt64(2)}
 		switch visible := st.ColumnInt64(4); {
 		case fresh == limit || visible > now.UnixMilli():

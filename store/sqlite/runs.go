@@ -131,7 +131,7 @@ func (f putForm) String() string {
 	}
 	sets, conds := columnNames(f.set, " = ?"), columnNames(f.cond, " IS ?")
 	if f.set&core.RunOwner != 0 && f.set&core.RunJournal == 0 {
-		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
+		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // NULL stood for the old owner
 	}
 	if f.open {
 		conds = append(conds, "state <= 3")
@@ -153,8 +153,8 @@ func (tx *tx) putStmt(f putForm) *sqlite.Stmt {
 	return st
 }
 
-// createRun stores a new run, and reports whether it was not stored. The columns ended and code of an open run get placeholders
-// of about their final length, so that the end of the run does not make its row outgrow its page.
+// createRun adds a run if its ID is new, and reports whether it did. The columns ended and code of an open run get
+// placeholders of about their final length, so that the end of the run does not make its row outgrow its page.
 func (tx *tx) createRun(r *core.Run) bool {
 	columns := runColumns
 	for len(columns) > claimColumns && reflect.ValueOf(columns[len(columns)-1].of(r)).Elem().IsZero() {

@@ -119,8 +119,8 @@ func (tx *tx) chainGoesOn(id core.RunID) bool {
 		"WHERE state <= 3 OR "+owesAny+")", key(id)) > 0
 }
 
-// sweepTombs removes tombstones older than a millisecond that no entry, message and run needs. It reads beside the writer: a
-// deleted job gets new runs only from its existing ones.
+// sweepTombs removes tombstones from before a millisecond, unless an entry, message or run needs one. It reads beside the
+// writer: a deleted job gets new runs only from its existing ones.
 func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (int, error) {
 	var old []core.JobID
 	err := s.read(ctx, func(c *conn) {

@@ -23,7 +23,7 @@ const (
 	walFrames      = 8000                  // above this the write-ahead log is forced to restart
 	busyTimeout    = 10 * time.Second      // of a connection, for others
 	checkpointWait = 20 * time.Millisecond // for readers
-	checkEvery     = 20_000                // written rows between two checkpoints
+	checkEvery     = 10_000                // written rows between two checkpoints
 	maxWaiting     = 4096                  // ops that wait without blocking their callers
 )
 
@@ -90,8 +90,8 @@ func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx)) 
 	return err
 }
 
-// batch writes items in transactions of at most maxRows. The function do returns the answer for one item, which stays alone
-// without effect if it is an error.
+// batch writes items in transactions of at most maxRows. The function do writes an item and returns its answer; an item with
+// an error is not written.
 func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, item *T) error) []error {
 	answers := make([]error, len(items))
 	for lo := 0; lo < len(items); lo += maxRows {
@@ -171,7 +171,7 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 			continue
 		}
 		last = time.Now()
-		if rows += w.rows; rows >= checkEvery { // runs wait for a commit, but not for this
+		if rows += w.rows; rows >= checkEvery { // not in a commit, whose runs would wait for it
 			if rows = 0; s.checkpoint(c, "PASSIVE") > walFrames {
 				s.checkpoint(c, "RESTART")
 			}
@@ -182,8 +182,8 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 	}
 }
 
-// checkpoint moves the log into the file as far as readers allow, and returns how many frames the log has. A failure only
-// leaves the log longer. It does not wait for readers such as a page, because runs wait for the writer.
+// checkpoint moves the log into the file as far as readers allow, because runs wait for the writer. A failure only leaves the log
+// longer. It returns how many frames the log has.
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
