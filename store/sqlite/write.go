@@ -23,7 +23,7 @@ const (
 	walFrames      = 8000                  // above this the write-ahead log is forced to restart
 	busyTimeout    = 10 * time.Second      // of a connection, for others
 	checkpointWait = 20 * time.Millisecond // for readers
-	checkEvery     = 10_000                // written rows between two checkpoints
+	checkEvery     = 20_000                // written rows between two checkpoints
 	maxWaiting     = 4096                  // ops that wait without blocking their callers
 )
 
