@@ -46,17 +46,13 @@ func (w *waiting) registry(came func(context.Context, string)) {
 // after delivers visible messages every 100 ms for d and returns the run.
 func (w *waiting) after(d time.Duration) core.Run {
 	w.t.Helper()
-	for end := time.Now().Add(d); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(d); !time.Now().After(end); time.Sleep(100 * time.Millisecond) {
 		w.checks()
-		for {
-			if n, acked := w.deliver(); n != acked {
+		for more := true; more; {
+			n, acked := w.deliver()
+			if more = n > 0; n != acked {
 				w.t.Fatalf("%d of %d acked", acked, n)
-			} else if n == 0 {
-				break
 			}
-		}
-		if !time.Now().Before(end) {
-			break
 		}
 	}
 	return w.s.Run(w.run)
@@ -158,26 +154,30 @@ func TestLooksAreNoFailures(t *testing.T) {
 	})
 }
 
-// TestClockSetBackWhileRunsWait: a run starts when its executor registers, or once its message is visible by the new clock.
+// TestClockSetBackWhileRunsWait: a run starts when its executor registers, although its message is hidden for an hour.
 func TestClockSetBackWhileRunsWait(t *testing.T) {
-	for _, told := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
-			w.after(62 * time.Minute) // its due time has passed by both clocks
-			w.set(-time.Hour)
-			if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
-				t.Fatalf("%s, %d messages", r.State, w.out())
-			}
-			soon := 200 * time.Millisecond
-			if !told {
-				w.registry(nil)
-				w.after(time.Hour)
-				soon = 15 * time.Second
-			}
-			w.register()
-			if r := w.after(soon); r.State != core.Running || w.times(w.run) != 1 {
-				t.Errorf("told %t, %s after its executor came: %s, sent %d times", told, soon, r.State, w.times(w.run))
-			}
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+		w.after(62 * time.Minute) // its due time has passed by both clocks
+		w.set(-time.Hour)
+		if r := w.after(time.Minute); r.State != core.Queued || w.out() != 1 {
+			t.Fatalf("%s, %d messages", r.State, w.out())
+		}
+		w.register()
+		if r := w.after(200 * time.Millisecond); r.State != core.Running || w.times(w.run) != 1 {
+			t.Errorf("%s, sent %d times", r.State, w.times(w.run))
+		}
+	})
+}
+
+// TestClockSetBackBeforeTheDueTime: a batch that waits for its due time enqueues its run again.
+func TestClockSetBackBeforeTheDueTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := newClocked(t), time.Now()
+		time.AfterFunc(time.Second, func() { c.set(-time.Hour) })
+		v := c.d.Handle(t.Context(), []ring.Message{messageOf(planned(7, core.InstantOf(began)+9))})
+		if took := time.Since(began); !v[0].Ack || took > 3*time.Second || c.s.Messages(ring.KindFires) != 1 {
+			t.Errorf("after %s: %+v", took, v)
+		}
+	})
 }
