@@ -88,7 +88,7 @@ func (f *OIDCFlags) settings(e *Env) (oidc.Settings, error) {
 	return s, nil
 }
 
-// dir returns the data directory. It returns an error for flags that exclude each other.
+// dir returns the data directory, or an error if the flags do not fit together.
 func (c *ServeCmd) dir(e *Env) (dir string, err error) {
 	if dir, err = e.dataDir(); err != nil {
 		return "", usagef("%w", err)

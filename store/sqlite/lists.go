@@ -223,7 +223,7 @@ func (tx *tx) newRow() int64 {
 }
 
 const (
-	// generation is how many rows enter the history once twice as many wait.
+	// generation is how many rows enter the history when twice as many wait.
 	generation = 50000
 	// historySlice is how many of them enter it after one commit.
 	historySlice = 1000

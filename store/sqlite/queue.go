@@ -22,7 +22,7 @@ const (
 	ofRuns = "kind IN (0, 2)"
 	// moved selects the messages of runs that are not visible at their due time.
 	moved = ofRuns + " AND visible_at <> slot * 1000"
-	early = 50 // milliseconds before its due time at which a message of runs is received, so that no run waits for the decoding
+	early = 50 // a message of runs is received this many milliseconds before its due time, so that no run waits for the decoding
 )
 
 func (s *Store) queueOf(k ring.Kind) (*queue, error) {

@@ -182,8 +182,8 @@ func (s *Store) writeLoop(c *sqlite.Conn) {
 	}
 }
 
-// checkpoint moves the log into the file as far as readers allow, because runs wait for the writer. A failure only leaves the log
-// longer. It returns how many frames the log has.
+// checkpoint moves the log into the file without a wait for readers, because runs wait for the writer. A failure only leaves the
+// log longer. It returns how many frames the log has.
 func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
 	c.SetBusyTimeout(checkpointWait)
 	defer c.SetBusyTimeout(busyTimeout)
