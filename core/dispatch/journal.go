@@ -120,9 +120,10 @@ func (b *batch) readUnread(ctx context.Context) {
 }
 
 // unread reports whether lists may lack a run that was not read, and no new message carries it: a shard whose broadcast was
-// over, or a run that was left.
+// over, a run whose hint was dropped, or a run that was left.
 func (b *batch) unread(it *item) bool {
-	return b.d.store.ByJournal && it.run == &noRun && !it.onward && (it.fire.Of != 0 && it.phase == (done{}) || it.phase == settled(core.Left))
+	return b.d.store.ByJournal && it.run == &noRun && !it.onward &&
+		((it.fire.Of != 0 || it.hint) && it.phase == (done{}) || it.phase == settled(core.Left))
 }
 
 // mayLack reports whether lists may lack a run that another invocation wrote. That invocation may have died before it

@@ -299,12 +299,11 @@ func (t *truth) received(in *incarnation, got []store.Delivery) {
 	}
 }
 
-// healed is the longest time until messages that a queue lost are on it again: the window that
-// it was in, and the one after, which is compared with its runs. If something is always in
-// flight, an account knows the age of its ring only to ten minutes.
+// healed is the longest time until messages that a queue lost are on it again. An account whose queue always has messages in flight
+// knows its age only to ten minutes. The two minutes before that are not compared, and the next planning is a minute away.
 func (t *truth) healed() time.Duration {
 	if t.cloud != nil {
-		return 12 * time.Minute
+		return 13 * time.Minute
 	}
 	return 4 * time.Minute
 }
