@@ -170,8 +170,15 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 				continue
 			}
 			if !awaited {
-				p.leave(b.sendOne(ctx, it))
+				took := b.sendOne(ctx, it)
 				b.letGo(it)
+				for began := time.Now(); time.Since(began) < placeFor; b.letGo(it) {
+					if it = next(); it == nil {
+						break
+					}
+					took = min(took, b.sendOne(ctx, it))
+				}
+				p.leave(took)
 				continue
 			}
 			// After gateFor, the next send may start while this call is still awaited.
