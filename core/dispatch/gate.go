@@ -165,8 +165,8 @@ func (g *gates) endTurn(app string, i int) {
 const (
 	gateFor  = 3 * time.Second  // how long an awaited call counts against the limit of its address
 	gateWait = 10 * time.Second // a send that waits longer is enqueued again for a retry
-	// placeFor is how long a sender keeps its place at a gate for its next sends. A place that changes hands at each send costs a
-	// burst of 10,000 an eighth of its time.
+	// placeFor is how long a sender keeps its place at a gate for its next sends: if each send had to get a place, a burst of
+	// 10,000 would take an eighth longer. A send that takes longer than this is the only one in its place.
 	placeFor = 5 * time.Millisecond
 	maxGates = 10000 // addresses come from outside
 )

@@ -181,12 +181,17 @@ func TestSendsToOneAddressAreBounded(t *testing.T) {
 
 		// The address is unknown, so the minimum applies. Two invocations share it.
 		a, b := g.messages(1, 15, "one"), g.messages(101, 15, "one")
+		began := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() { g.handle(a) })
+		synctest.Wait()
 		wg.Go(func() { g.handle(b) })
 		wg.Wait()
 		if got := g.sender.peak(); got[firstAddress] != 3 {
 			t.Errorf("at first %v sends under way, want 3", got)
+		}
+		if x := g.sender.sent[3]; x.run.Job() < 101 || x.at.Sub(began) != 400*time.Millisecond {
+			t.Errorf("after %s, the first free place went to run %s; want the other invocation's, after one send", x.at.Sub(began), x.run)
 		}
 
 		// 60 a second that take 0.4 s each need 48; the maximum is 7.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -170,13 +171,12 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 				continue
 			}
 			if !awaited {
-				took := b.sendOne(ctx, it)
-				b.letGo(it)
-				for began := time.Now(); time.Since(began) < placeFor; b.letGo(it) {
-					if it = next(); it == nil {
+				began, took := time.Now(), time.Duration(math.MaxInt64)
+				for ; it != nil; it = next() {
+					took = min(took, b.sendOne(ctx, it))
+					if b.letGo(it); time.Since(began) >= placeFor {
 						break
 					}
-					took = min(took, b.sendOne(ctx, it))
 				}
 				p.leave(took)
 				continue

@@ -105,8 +105,7 @@ func (e *Executor) accept() {
 	}
 }
 
-// serve answers the requests of one connection. It reads HTTP by hand, since
-// the bench measures the server beside it on the same cores.
+// serve answers the requests of one connection. It reads HTTP by hand, because benchmarks measure the server on the same cores.
 func (e *Executor) serve(c net.Conn) {
 	r := bufio.NewReaderSize(c, 8<<10)
 	var body, out []byte
@@ -248,8 +247,7 @@ func (e *Executor) post(ctx context.Context, path string, body []byte) error {
 	return nil
 }
 
-// callback reports results in batches of up to 50, as they come or 5 ms apart, and retries
-// until the server accepts them.
+// callback reports results in batches of up to 50, as they come or 5 ms apart, and retries until the server accepts them.
 func (e *Executor) callback() {
 	batch := make([]wire.CallbackItem, 0, 50)
 	for r := range e.results {

@@ -63,10 +63,9 @@ func (w *World) listed(tallies map[core.JobID]*tally) {
 // auditedJobs is how many jobs are audited alone. Each such audit reads all change records.
 const auditedJobs = 100
 
-// audited runs the product's audit for all jobs, and for each, and asserts that it agrees with the checker:
-// no instant is missing, the demanded instants are equally many, and nothing is pending or out
-// of its reach in a world at rest. Then it removes a run by hand, and the audit has to name
-// that instant and no other.
+// audited runs the product's audit for all jobs, and for each, and asserts that it agrees with the checker: no instant is missing,
+// the demanded instants are equally many, and nothing is pending or out of its reach in a world at rest. Then it removes a run by
+// hand, and the audit has to name that instant and no other.
 func (w *World) audited(tallies map[core.JobID]*tally) {
 	w.ringIsEmpty()
 	w.listed(tallies)

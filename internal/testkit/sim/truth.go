@@ -300,7 +300,7 @@ func (t *truth) received(in *incarnation, got []store.Delivery) {
 }
 
 // healed is the longest time until messages that a queue lost are on it again. An account whose queue always has messages in flight
-// knows its age only to ten minutes. The two minutes before that are not compared, and the next planning is a minute away.
+// knows its age only to ten minutes. The last two minutes are not compared, and the next planning comes within a minute.
 func (t *truth) healed() time.Duration {
 	if t.cloud != nil {
 		return 13 * time.Minute

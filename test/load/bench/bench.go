@@ -285,10 +285,9 @@ func (b *bench) highest(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
-// hanging sends 100 fires a second to an executor that answers, 50 to one that does not, and 25
-// to a failover app whose two executors do not answer probes either. They hang from the first
-// second on, or from the middle of the measured span, after a healthy period. The worse half of
-// the span counts.
+// hanging sends 100 fires a second to an executor that answers, 50 to one that does not, and 25 to a failover app whose two
+// executors do not answer probes either. They hang from the first second on, or from the middle of the measured span, after a
+// healthy period. The worse half of the span counts.
 func (b *bench) hanging(ctx context.Context) (rows []Row, err error) {
 	for _, c := range []struct {
 		name, note string
@@ -351,8 +350,7 @@ func (b *bench) children(ctx context.Context) ([]Row, error) {
 	return []Row{row}, err
 }
 
-// overlap runs 1,000 jobs every second on the second, which take 250 ms, in 100 groups of limit
-// 3: the limits allow 1,200 a second.
+// overlap runs 1,000 jobs every second on the second, which take 250 ms, in 100 groups of limit 3: the limits allow 1,200 a second.
 func (b *bench) overlap(ctx context.Context) ([]Row, error) {
 	const groups, limit = 100, 3
 	jobs := secondly(benchApp, 1000)
