@@ -418,7 +418,7 @@ func (s *Server) begin(ctx context.Context, data *store.Store) error {
 	p.refused = rejectlog.New(rejectlog.Options{Log: s.log, Longest: o.RefusedWait,
 		Waiting: waitingFor(connlimit.FromRlimit()),
 		Count:   func(endpoint, reason string) { s.m.refused.WithLabelValues(endpoint, reason).Inc() }})
-	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: a.Finish.Came})
+	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: a.Finish.WakeApp})
 
 	if o.Restored {
 		if err := s.restore(ctx, p, a.Restorer(restore.Options{})); err != nil {

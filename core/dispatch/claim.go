@@ -107,7 +107,7 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 			// The process that claimed the run may have died. Then this hint may be the run's last message.
 			it.hint = it.hint && what == othersLive
 			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)
-		case it.hint && what != queued && it.run.Journal != b.key:
+		case it.hint && what != queued && what != nobodys && it.run.Journal != b.key:
 			it.phase = done{} // its own message has it
 		default:
 			do(it, look(what, it.falls))
@@ -437,7 +437,7 @@ func (b *batch) route(it *item) bool {
 	}
 	if len(it.order) == 0 {
 		if until := it.job.WaitsUntil(it.app, it.fire.Slot); b.mayWait(it) && !b.now().After(until) {
-			it.phase = passing{waits: until, why: errNobody}
+			it.phase = passing{waits: until, unwoken: len(addresses) > 0, why: errNobody}
 			return false
 		}
 		if len(addresses) == 0 {

@@ -129,8 +129,9 @@ func (b *batch) bury(ctx context.Context, it *item, why string) phase {
 	return done{}
 }
 
-// hintTries is how often a hint is requeued because something failed.
-const hintTries = 5
+// hintTries is how often a hint is requeued because something failed, for about 18 minutes. After that, the run's own
+// message has come and is requeued in its place.
+const hintTries = 20
 
 // putBack releases the claims of passing items and enqueues their runs as new messages, grouped by equal message
 // fields. An item whose message is not sent keeps its phase.
@@ -141,6 +142,7 @@ func (b *batch) putBack(ctx context.Context) {
 		slow, now   bool
 		hint        bool
 		waits       time.Time // when the wait for an executor ends
+		unwoken     bool
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}
@@ -149,12 +151,11 @@ func (b *batch) putBack(ctx context.Context) {
 		if p.claimed {
 			gives = append(gives, it.giveBack())
 		}
-		// After a long claim, a hint stays as an ordinary message: the claim may hide the run's own message until it ends.
-		if it.hint && (p.claimed && it.run.Until.Before(b.now().Add(time.Minute)) || p.at == 0 && !p.waits.IsZero() || it.try == hintTries) {
+		if it.hint && (p.at == 0 && !p.waits.IsZero() || it.try >= hintTries) {
 			b.set(it, done{})
 			continue
 		}
-		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, at: p.at, hint: it.hint && !p.claimed}
+		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, unwoken: p.unwoken, at: p.at, hint: it.hint}
 		if p.unread {
 			g.unread = it.unread + 1
 		}
@@ -177,7 +178,7 @@ func (b *batch) putBack(ctx context.Context) {
 		case g.waits.IsZero():
 			at = at.Add(b.d.backoff(g.try, b.d.o.BackoffMax))
 		default:
-			at = b.d.nextLook(g.try, g.waits)
+			at = b.d.nextLook(g.try, g.slot, g.unwoken, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
 			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow, Hint: g.hint}

@@ -12,8 +12,16 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
+
+// TestWaitsAreInReach: the longest delay of a waiting run is one that every queue supports.
+func TestWaitsAreInReach(t *testing.T) {
+	if most := waitMost * 5 / 4; most > ring.Farthest || hintTries < 20 {
+		t.Errorf("a waiting run is checked after %s", most)
+	}
+}
 
 // TestChosen: the first address with a yes is chosen, even if its answer came after the check that triggered the
 // choice.

@@ -164,7 +164,7 @@ func (b *batch) answered(a *permitAsk) bool {
 		if end := a.it.fire.Slot.Time().Add(a.it.job.Sched.Deadline); end.After(b.now()) {
 			until = end
 		}
-		a.it.phase = passing{waits: until, at: a.from, why: errNoPermit}
+		a.it.phase = passing{waits: until, unwoken: a.replaces() || a.beside, at: a.from, why: errNoPermit}
 		*a.put = b.listed(a.it.run.Wait()).Counted(a.run.Permit)
 		return a.run.State != core.Queued
 	}

@@ -305,7 +305,7 @@ func TestLists(t *testing.T) {
 		"dead process, queued, paused":     two + "run 1@0s " + dead + "state=queued; +5m; " + pause + "fire 1@0s",
 		"dead process, it waits":           two + "run 1@0s " + dead + "state=queued; app waitforexecutor=1h executors=; +5m; fire 1@0s",
 		"dead process, its second message": two + "run 1@0s " + dead + "state=queued; app waitforexecutor=1h executors=; +5m; fire 1@0s try=1",
-		"dead process, hint dropped":       two + "job 4 template params={{x}}; run 4@0s " + dead + "state=skipped; fire 4@0s try=5 hint=true",
+		"dead process, hint dropped":       two + "job 4 template params={{x}}; run 4@0s " + dead + "state=skipped; fire 4@0s try=20 hint=true",
 		"dead process, job edited":         two + "run 1@0s " + dead + "owner=dead sentat=0s; edit 1 rev=2 revat=-1s; +5m; fire 1@0s rev=1",
 		"dead process, job edited, beside a call": two + "app calls executors=call:https://h; edit 2 app=calls timeout=10m; run 1@0s " + dead +
 			"owner=dead sentat=0s; edit 1 rev=2 revat=-1s; +5m; answers accepted job=2 took=1h; fire 1@0s 2@0s rev=1",

@@ -6,14 +6,17 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// waitLook is the maximum interval between two checks of a waiting run. A random delay of up to a quarter of it is added.
-const waitLook = 12 * time.Second
+// A run that waits is woken when what it waits for comes. If the wake is lost, the next check finds the run: at the latest
+// after waitLook or a quarter of the time that the run has waited, at most waitMost. A random delay of up to a quarter of
+// the interval is added.
+const (
+	waitLook = 12 * time.Second
+	waitMost = 11 * time.Minute // with the random delay less than ring.Farthest
+)
 
-// laterLook returns when to check a run that begins in a future second: in that second, or after waitLook if that is
-// sooner.
+// laterLook returns when to check a run that begins in a future second: in that second.
 func (d *Dispatcher) laterLook(begins core.Instant) time.Time {
-	now := d.o.Now()
-	if most := now.Add(waitLook); begins.Time().After(most) {
+	if most := d.o.Now().Add(d.o.MaxAhead); begins.Time().After(most) {
 		return most
 	}
 	return d.notAtOnce(begins.Time())
@@ -28,10 +31,14 @@ func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
 	return at
 }
 
-// nextLook returns when check n (from 1) of a waiting run happens. The last check follows right after until, when a
-// deadline that ended the wait has passed as well.
-func (d *Dispatcher) nextLook(try int, until time.Time) time.Time {
-	at := d.o.Now().Add(d.backoff(try, waitLook))
+// nextLook returns when check n (from 1) of a run that has waited since its due time happens. If nothing wakes the run, the
+// interval stays short. The last check follows right after until, when a deadline that ended the wait has passed as well.
+func (d *Dispatcher) nextLook(try int, since core.Instant, unwoken bool, until time.Time) time.Time {
+	most := waitLook
+	if !unwoken {
+		most = max(waitLook, min(d.o.Now().Sub(since.Time())/4, waitMost))
+	}
+	at := d.o.Now().Add(d.backoff(try, most))
 	last := d.notAtOnce(until.Add(time.Millisecond))
 	if at.After(last) {
 		return last

@@ -18,15 +18,16 @@ import (
 // waiting is a process whose app "away" has no registered executor.
 type waiting struct {
 	*clocked
-	reg *registry.Registry
-	run core.RunID
+	reg   *registry.Registry
+	run   core.RunID
+	looks int // messages that were delivered
 }
 
 // waits returns a process with a due job of "away". The registration of an executor wakes waiting runs.
 func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.s.App("away")
-	w.registry(w.s.f.Came)
+	w.registry(w.s.f.WakeApp)
 	var fire core.Fire
 	w.run, fire = w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
@@ -50,6 +51,7 @@ func (w *waiting) after(d time.Duration) core.Run {
 		w.checks()
 		for more := true; more; {
 			n, acked := w.deliver()
+			w.looks += n
 			if more = n > 0; n != acked {
 				w.t.Fatalf("%d of %d acked", acked, n)
 			}
@@ -65,7 +67,8 @@ func (w *waiting) register() {
 // out returns the number of messages in the delay queue.
 func (w *waiting) out() int { return w.s.Messages(ring.KindFires) }
 
-// TestWakes: an app's first executor wakes the app's waiting runs at once. Else they are checked within 15 s, by one message each.
+// TestWakes: an app's first executor wakes the app's waiting runs at once. If the wake is lost, a run is checked after at most a
+// quarter of the time that it has waited, plus a quarter of that. One message of each run stays.
 func TestWakes(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -74,7 +77,7 @@ func TestWakes(t *testing.T) {
 			for range 5 { // an executor comes, is busy, and leaves; its backoff is up to 75 s
 				w.sender.answers = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy} }
 				w.register()
-				w.s.f.Came(t.Context(), "other")
+				w.s.f.WakeApp(t.Context(), "other")
 				w.after(300 * time.Millisecond)
 				must(t, w.reg.Remove(t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
 				if r := w.after(80 * time.Second); r.State != core.Queued || w.out() != 1 {
@@ -82,20 +85,67 @@ func TestWakes(t *testing.T) {
 				}
 			}
 			w.sender.answers = nil
-			busy, most := w.times(w.run), 200*time.Millisecond
-			if !told {
-				w.registry(nil)
-				most = 15 * time.Second
-			}
+			busy, quarter := w.times(w.run), time.Since(w.s.Run(w.run).Slot.Time())*5/16
 			w.register()
-			if r := w.after(most); r.State != core.Running || w.times(w.run) != busy+1 {
-				t.Errorf("told %t: %s after %s", told, r.State, most)
+			if !told {
+				w.s.Ack(w.s.Receive(ring.KindCheck, 1)...) // the wake is lost
+				for end := time.Now().Add(quarter); time.Now().Before(end); w.register() {
+					w.after(30 * time.Second)
+				}
 			}
-			if w.after(20 * time.Second); w.times(w.run) != busy+1 || w.out() != 0 {
+			if r := w.after(200 * time.Millisecond); r.State != core.Running || w.times(w.run) != busy+1 {
+				t.Errorf("told %t: %s", told, r.State)
+			}
+			if w.after(2 * quarter); w.times(w.run) != busy+1 || w.out() != 0 {
 				t.Errorf("sent %d times, %d messages are left", w.times(w.run), w.out())
 			}
 		})
 	}
+}
+
+// TestWokenRunComesAgain: the executor that wakes a run is busy at first. The run is sent soon after that, however long it waited.
+func TestWokenRunComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 24 * time.Hour })
+		w.after(time.Hour)
+		w.sender.answers = func(dispatch.SendRequest) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy} }
+		w.register()
+		w.after(10 * time.Second)
+		w.sender.answers = nil
+		if r := w.after(15 * time.Second); r.State != core.Running || w.times(w.run) < 4 {
+			t.Errorf("%s, sent %d times", r.State, w.times(w.run))
+		}
+	})
+}
+
+// TestManyRegistrations: an executor that registers a thousand times a minute wakes its app at most every ten seconds.
+func TestManyRegistrations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		for range 1000 {
+			w.register()
+			must(t, w.reg.Remove(t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
+			time.Sleep(60 * time.Millisecond)
+		}
+		if n := w.s.Messages(ring.KindCheck); n < 5 || n > 8 {
+			t.Errorf("%d wakes in a minute", n)
+		}
+	})
+}
+
+// TestOldWaitsCostLittle: a run that has waited for half an hour is checked a few times an hour, and right after its wait is over.
+func TestOldWaitsCostLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 91 * time.Minute })
+		w.after(30 * time.Minute)
+		looks := w.looks
+		if w.after(time.Hour); w.looks-looks > 8 || w.s.Run(w.run).State != core.Queued {
+			t.Errorf("%d checks in an hour, %s", w.looks-looks, w.s.Run(w.run).State)
+		}
+		if r := w.after(time.Minute + 2*time.Second); r.Reason != core.ReasonNoExecutor {
+			t.Errorf("%s: %s", r.State, r.Reason)
+		}
+	})
 }
 
 // TestLastMessageIsAHint: waiting runs lose their own messages, and the process that took their hint dies after the claims. The

@@ -32,8 +32,9 @@ type Options struct {
 
 // Finish ends runs and creates their follow-ups.
 type Finish struct {
-	s *store.Store
-	o Options
+	s     *store.Store
+	o     Options
+	wakes wakes
 }
 
 // New returns a Finish. If s finds runs by journal, each run that is closed without a claim is named in a journal.

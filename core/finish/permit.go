@@ -1,7 +1,6 @@
 package finish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/budget"
-	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/store"
 )
 
@@ -227,88 +224,6 @@ func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string,
 		}
 	}
 	return nil
-}
-
-// wake hints at the runs that hold a permit now. A run that it misses finds its permit at its next check.
-func (f *Finish) wake(ctx context.Context, next []core.RunID) {
-	if len(next) == 0 {
-		return
-	}
-	found, err := f.s.Runs.Get(ctx, next)
-	if err != nil {
-		return
-	}
-	var runs []core.Run
-	for _, id := range next {
-		if r := found[id]; r.Is != nil && r.Err == nil {
-			runs = append(runs, *r.Is)
-		}
-	}
-	_ = f.hint(ctx, runs)
-}
-
-// Came asks for hints at the runs of an app that wait, because an executor of the app has registered. The runs that get no hint
-// are sent at their next check.
-func (f *Finish) Came(ctx context.Context, app string) {
-	if err := f.came(ctx, app, 0); err != nil {
-		f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
-	}
-}
-
-func (f *Finish) came(ctx context.Context, app string, after core.JobID) error {
-	now := f.o.Now()
-	return f.s.Queue.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now),
-		Check: &ring.Check{App: app, After: after}}}})[0]
-}
-
-// wakeApp hints at the waiting runs of some jobs of an app, and then asks for the next jobs.
-func (f *Finish) wakeApp(ctx context.Context, app string, after core.JobID) error {
-	jobs, next, err := f.s.Jobs.List(ctx, app, after, wakeAtOnce)
-	if err != nil {
-		return fmt.Errorf("list jobs of app %s: %w", app, err)
-	}
-	errs := make([]error, len(jobs))
-	store.AtOnce(len(jobs), func(i int) { errs[i] = f.wakeJob(ctx, jobs[i].Is.Def.ID) })
-	if err := errors.Join(errs...); errors.Is(err, core.ErrThrottled) {
-		return fmt.Errorf("wake runs of app %s: %w", app, err)
-	} else if err != nil {
-		f.o.Log.Warn("waiting runs not woken: they are sent at their next check", "app", app, "err", err)
-	}
-	if next == 0 {
-		return nil
-	}
-	return f.came(ctx, app, next)
-}
-
-func (f *Finish) wakeJob(ctx context.Context, job core.JobID) error {
-	for below := core.NumberedRun(job, core.MaxNumber) + 1; ; {
-		runs, err := f.s.WaitingRuns(ctx, job, below, wakeAtOnce)
-		if err = cmp.Or(err, f.hint(ctx, runs)); err != nil || len(runs) < wakeAtOnce {
-			return err
-		}
-		below = runs[len(runs)-1].ID
-	}
-}
-
-// wakeAtOnce is how many jobs a check wakes, and how many runs it reads in one request.
-const wakeAtOnce = 500
-
-// hint enqueues additional messages of the runs that are queued, grouped by due time.
-func (f *Finish) hint(ctx context.Context, runs []core.Run) error {
-	var fires []core.Fire
-	for i := range runs {
-		if runs[i].State == core.Queued {
-			fires = append(fires, runs[i].Fire())
-		}
-	}
-	out := plan.Pack(fires, ring.MaxFires, nil)
-	for i := range out {
-		out[i].NotBefore, out[i].Message.Try, out[i].Message.Hint = f.o.Now(), 1, true
-	}
-	if len(out) == 0 {
-		return nil
-	}
-	return errors.Join(f.s.Queue.Enqueue(ctx, out)...)
 }
 
 // EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. EndedChains checks 25

@@ -290,8 +290,8 @@ func (w *Watchdog) next(claimed, cursor int64) int64 {
 // Check checks the runs of a check message. If the message has a journal, Check stores the journal first. If it returns an
 // error, the message must be delivered again.
 func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
-	if c.App != "" {
-		return w.f.wakeApp(ctx, c.App, c.After)
+	if c.App != "" || len(c.Jobs) > 0 {
+		return w.f.wakeAll(ctx, c)
 	}
 	var subjects []subject
 	for _, id := range c.Runs {

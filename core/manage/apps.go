@@ -98,6 +98,9 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 	if err != nil {
 		return AppResult{}, err
 	}
+	if write && res.Change == Updated {
+		m.finish.WakeApp(ctx, spec.Name)
+	}
 	return res, nil
 }
 

@@ -80,6 +80,13 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		}
 		inParts(ctx, puts, m.store.Jobs.Put, func(k int, err error) { out[of[k]] = err })
 	}
+	var changed []core.JobID
+	for i, e := range edits {
+		if out[i] == nil && e.old != nil {
+			changed = append(changed, e.want.Def.ID)
+		}
+	}
+	m.finish.WakeJobs(ctx, changed...)
 	return out
 }
 

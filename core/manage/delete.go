@@ -73,6 +73,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		return SaveResult{}, err
 	}
 	m.dropWaiting(ctx, res.ID)
+	m.finish.WakeJobs(ctx, res.ID)
 	_ = m.finish.EndRow(ctx, res.ID, m.ask.Stamp()) // else the next failure of its runs does it
 	m.dropScripts(ctx, res.ID)
 	return res, nil

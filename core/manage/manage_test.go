@@ -13,7 +13,9 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/query"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/check"
+	stored "github.com/tickring/tickring/internal/testkit/fixture"
 	"github.com/tickring/tickring/internal/testkit/hook"
 )
 
@@ -234,4 +236,42 @@ func TestExecutorsRemovedAtOnce(t *testing.T) {
 		}
 	}
 	check.Equal(t, n, 2)
+}
+
+// TestChangesWake: a change wakes the waiting runs of its jobs or apps, which may no longer have to wait. A creation wakes none.
+func TestChangesWake(t *testing.T) {
+	f := newFixture(t)
+	s := &stored.Store{Store: f.E, T: t}
+	id := f.Create(spec("sweep", every(time.Hour))).Def.ID
+	hourly, on := spec("sweep", every(time.Hour)), spec("more", every(time.Hour))
+	hourly.Def.Title, on.Def.Title = "Sweep", "More"
+	pause := func(target manage.Target) error {
+		_, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{})
+		return err
+	}
+	for _, c := range []struct {
+		what string
+		do   func() error
+		want ring.Check
+	}{
+		{"create", func() error { return f.Save(spec("more", every(time.Hour)))[0].Err }, ring.Check{}},
+		{"edit", func() error { return f.Save(hourly)[0].Err }, ring.Check{Jobs: []core.JobID{id}}},
+		{"edit two", func() error { return f.Save(on, spec("sweep", every(time.Hour)))[0].Err }, ring.Check{Jobs: []core.JobID{id + 1, id}}},
+		{"no change", func() error { return f.Save(on)[0].Err }, ring.Check{}},
+		{"pause", func() error { return pause(manage.Target{Job: "shop/more"}) }, ring.Check{Jobs: []core.JobID{id + 1}}},
+		{"delete", func() error { _, err := f.M.Delete(ctx, ann, "shop/more", nil); return err }, ring.Check{Jobs: []core.JobID{id + 1}}},
+		{"edit the app", func() error { _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "Shop"}); return err },
+			ring.Check{App: "shop"}},
+		{"pause the app", func() error { return pause(manage.Target{App: "shop"}) }, ring.Check{App: "shop"}},
+		{"pause everything", func() error { return pause(manage.Target{All: true}) }, ring.Check{App: "shop"}},
+	} {
+		f.Clock = f.Clock.Add(time.Minute)
+		check.OK(t, c.do())
+		var got ring.Check
+		if list := s.Due(ring.KindCheck); len(list) > 0 {
+			got = *list[0].Message.Check
+			s.Ack(list...)
+		}
+		check.Equal(t, fmt.Sprint(got), fmt.Sprint(c.want), c.what)
+	}
 }

@@ -336,7 +336,22 @@ func (m *Manage) editPause(
 		attempts = append(attempts, a)
 		return done && stands(&a), err
 	})
+	if res.Changed && res.State == core.Paused {
+		m.wake(ctx, c.App)
+	}
 	return res, err
+}
+
+// wake wakes the waiting runs of an app, or of all apps if the name is empty.
+func (m *Manage) wake(ctx context.Context, app string) {
+	if app != "" {
+		m.finish.WakeApp(ctx, app)
+		return
+	}
+	apps, _, _ := m.ask.Apps(ctx) // without it, the runs find the pause at their next check
+	for i := range apps {
+		m.finish.WakeApp(ctx, apps[i].Name)
+	}
 }
 
 func samePause(a, b core.Pause) bool {

@@ -17,9 +17,11 @@ import (
 // Version is the newest version of messages that this code writes and reads.
 const Version = 1
 
-// MaxFires is the maximum number of runs in a message, and MaxBytes the maximum length of a message in bytes.
+// MaxFires is the maximum number of runs in a message, MaxJobs the maximum number of jobs in a check, and MaxBytes the
+// maximum length of a message in bytes.
 const (
 	MaxFires = 50
+	MaxJobs  = 500
 	MaxBytes = 256 << 10
 	// Farthest is the longest delay of a message that every queue supports.
 	Farthest = 895 * time.Second
@@ -64,13 +66,14 @@ func (m *Message) Queue() Kind {
 }
 
 // A Check asks the watchdog to check runs. A Check can also have a journal that the dispatcher could not store. The watchdog
-// stores the journal before the check. Or it has an app whose waiting runs are to be woken.
+// stores the journal before the check. Or it has an app or jobs whose waiting runs are to be woken.
 type Check struct {
 	Runs    []core.RunID
 	Idle    bool // whether an earlier check found the executors of the runs idle
 	Journal *core.Journal
-	App     string     // the app, which has an executor again
-	After   core.JobID // jobs of the app up to this ID are done; 0: none
+	App     string       // the app whose waiting runs are to be woken
+	After   core.JobID   // jobs of the app up to this ID are done; 0: none
+	Jobs    []core.JobID // jobs whose waiting runs are to be woken, at most MaxJobs
 }
 
 // A PostRun requests the pending work of an ended run, which the run records. Slot in its Message is the time of the first
@@ -133,6 +136,7 @@ type wireCheck struct {
 	Journal *wireJournal `json:"journal,omitempty"`
 	App     string       `json:"app,omitempty"`
 	After   core.JobID   `json:"after,omitempty"`
+	Jobs    []core.JobID `json:"jobs,omitempty"`
 }
 
 type wireJournal struct {
@@ -159,7 +163,7 @@ func Encode(m Message) []byte {
 	case m.Check == nil:
 		return encodeFires(m)
 	}
-	w.Check = &wireCheck{Idle: m.Check.Idle, App: m.Check.App, After: m.Check.After}
+	w.Check = &wireCheck{Idle: m.Check.Idle, App: m.Check.App, After: m.Check.After, Jobs: m.Check.Jobs}
 	for _, r := range m.Check.Runs {
 		w.Check.Runs = append(w.Check.Runs, int64(r))
 	}
@@ -312,7 +316,10 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	if w.App != "" && core.CheckAppName("app", w.App) != nil || w.After < 0 {
 		return nil, poison("the check has an invalid app or job: %.100q, %d", w.App, w.After)
 	}
-	c := &Check{Idle: w.Idle, App: w.App, After: w.After}
+	if len(w.Jobs) > MaxJobs || len(w.Jobs) > 0 && slices.Min(w.Jobs) <= 0 {
+		return nil, poison("the check has an invalid job, or more than %d jobs", MaxJobs)
+	}
+	c := &Check{Idle: w.Idle, App: w.App, After: w.After, Jobs: w.Jobs}
 	for _, r := range w.Runs {
 		if !core.RunID(r).Valid() {
 			return nil, poison("%d is not a run ID", r)

@@ -55,7 +55,7 @@ func someMessage(t *rapid.T) Message {
 	}
 	m.Kind = KindCheck
 	m.Check = &Check{Idle: rapid.Bool().Draw(t, "idle"), App: rapid.SampledFrom([]string{"", "shop"}).Draw(t, "app"),
-		After: core.JobID(rapid.Int32Min(0).Draw(t, "after"))}
+		After: core.JobID(rapid.Int32Min(0).Draw(t, "after")), Jobs: rapid.SampledFrom([][]core.JobID{nil, {7, 1}}).Draw(t, "jobs")}
 	for range rapid.IntRange(0, 60).Draw(t, "runs") {
 		m.Check.Runs = append(m.Check.Runs, run.Draw(t, "run"))
 	}
@@ -173,6 +173,8 @@ func TestBounds(t *testing.T) {
 		{"unknown cause", with(`"schedule"`, `"whim"`)},
 		{"check of nothing", `{"v":1,"kind":"check","slot":1800000000,"try":0}`},
 		{"check of no run", check(`{"runs":[0]}`)},
+		{"check of no job", check(`{"jobs":[7,0]}`)},
+		{"check of too many jobs", check(`{"jobs":[` + strings.Repeat("7,", MaxJobs) + `7]}`)},
 		{"check of too many", check(`{"runs":[` + many + `]}`)},
 		{"journal without a nonce", check(`{"journal":{"minute":1,"suffix":0,"v":1,"entries":[]}}`)},
 		{"journal of no suffix", check(`{"journal":{"minute":1,"suffix":16,"nonce":"n","v":1,"entries":[]}}`)},

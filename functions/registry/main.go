@@ -24,6 +24,6 @@ func wire(c *lambdaboot.Config, e *store.Store, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
 	executorhttp.Config{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}.Wire(mux,
-		a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy), Came: a.Finish.Came}), nil)
+		a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy), Came: a.Finish.WakeApp}), nil)
 	return mux
 }

@@ -408,7 +408,7 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	defer w.mu.Unlock()
 	f := w.faults
 	list := slices.Concat(f.all, f.planning, f.apps[app], earlier(slot, f.clocks),
-		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()), w.nextIdle(runs[0].Job()))
+		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job(), slot), w.nextIdle(runs[0].Job()))
 	for _, id := range runs {
 		list = slices.Concat(list, f.runs[id], f.held(id), f.jobs[id.Job()])
 	}

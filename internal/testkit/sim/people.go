@@ -246,7 +246,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 // beats keeps the registered executors registered.
 func (w *World) beats(in *incarnation) {
 	a := in.assembly()
-	r := a.Registry(registry.Options{BeatWrite: 15 * time.Second, Came: a.Finish.Came})
+	r := a.Registry(registry.Options{BeatWrite: 15 * time.Second, Came: a.Finish.WakeApp})
 	for !w.closing() && !in.dead.Load() {
 		for _, a := range apps {
 			for _, address := range a.addresses {

@@ -369,7 +369,7 @@ func (w *World) permitsFree() {
 
 // permitted returns the troubles that make a run wait for others of its limit, until its next
 // check. Callers hold mu of the truth and of the world.
-func (t *truth) permitted(job core.JobID) (list []trouble) {
+func (t *truth) permitted(job core.JobID, slot time.Time) (list []trouble) {
 	if !t.hasLimit(job) {
 		return nil
 	}
@@ -385,7 +385,7 @@ func (t *truth) permitted(job core.JobID) (list []trouble) {
 		list = append(list, t.w.faults.limited[other]...)
 	}
 	for i := range list {
-		list[i].until = list[i].until.Add(waitLook)
+		list[i].until = list[i].until.Add(nextLook(slot, list[i].until))
 	}
 	return list
 }

@@ -19,8 +19,13 @@ import (
 // come is the app whose executors come and go.
 const come = "beta"
 
-// waitLook is the longest time between two checks of a fire that waits.
+// waitLook is the longest time between two checks of a run that nothing wakes, or that has waited for less than a minute.
 const waitLook = 15 * time.Second
+
+// nextLook is the longest time until a run that has waited from its slot on is checked, if its wake is lost.
+func nextLook(slot, now time.Time) time.Duration {
+	return max(waitLook, min(now.Sub(slot)*5/16, 825*time.Second))
+}
 
 // waitForExecutor is a job's, or come's, word; 0: none.
 func (w *World) waitForExecutor(d *dice) time.Duration {
@@ -120,13 +125,17 @@ func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, ask
 func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trouble) {
 	until, asks := t.waitsUntil(run, slot)
 	if app == come {
-		list = slices.Clone(t.nobody)
+		for _, n := range t.nobody {
+			list = append(list, trouble{n.from, n.until.Add(nextLook(slot, n.until))})
+		}
 	}
 	if asks {
-		list = slices.Concat(list, t.w.faults.unheard[app], t.w.faults.busy[run.Job()])
+		for _, n := range slices.Concat(t.w.faults.unheard[app], t.w.faults.busy[run.Job()]) {
+			list = append(list, trouble{n.from, n.until.Add(waitLook)})
+		}
 	}
 	for i := range list {
-		if list[i].until = list[i].until.Add(waitLook); list[i].until.After(until) {
+		if list[i].until.After(until) {
 			list[i].until = until
 		}
 	}
