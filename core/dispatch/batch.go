@@ -155,8 +155,7 @@ func (b *batch) writes(work context.Context) (context.Context, context.CancelFun
 
 func (b *batch) now() time.Time { return b.d.o.Now() }
 
-// ends sets the deadline. A change of the wall clock does not move it; other processes compare until with their own
-// wall clocks.
+// ends sets the deadline. A change of the wall clock does not move it; other processes compare until with their own wall clocks.
 func (b *batch) ends(deadline time.Time) {
 	left := time.Until(deadline)
 	b.deadline = time.Now().Add(left)

@@ -102,9 +102,8 @@ func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses
 	return sends, ""
 }
 
-// shardOrder returns the addresses for a shard: first its own executor. If executors queue the runs of the job, the
-// others follow from its index on. If its own executor is gone at a retry, the executor at its index takes over, or the
-// first one.
+// shardOrder returns the addresses for a shard: first its own executor. If executors queue the runs of the job, the others follow
+// from its index on. If its own executor is gone at a retry, the executor at its index takes over, or the first one.
 func (b *batch) shardOrder(it *item) []string {
 	s, addresses := it.run.Shard, it.run.Addresses
 	if s.Total == 0 {

@@ -14,9 +14,8 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// claim takes items through steps 4 and 5. The first write of an item without a record assumes that no record exists.
-// claim reads the record only if that write decided nothing, or if the item was retried and may wait for an executor or
-// a permit.
+// claim takes items through steps 4 and 5. The first write of an item without a record assumes that no record exists. claim reads
+// the record only if that write decided nothing, or if the item was retried and may wait for an executor or a permit.
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
@@ -389,8 +388,7 @@ func (b *batch) addresses(it *item) []string {
 	return b.live[it.job.Def.App]
 }
 
-// slow reports whether the address of an item is slow while the item is not on the slow queue. If so, it moves the item
-// there.
+// slow reports whether the address of an item is slow while the item is not on the slow queue. If so, it moves the item there.
 func (b *batch) slow(it *item) bool {
 	if !b.d.o.SlowQueue || it.slow || len(it.order) == 0 || !b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
 		return false
@@ -450,8 +448,7 @@ func (b *batch) route(it *item) bool {
 	return !b.slow(it) && b.hold(it)
 }
 
-// hold reports whether the item counts against Options.InHand or could be added. If not, the item waits in line or is
-// retried.
+// hold reports whether the item counts against Options.InHand or could be added. If not, the item waits in line or is retried.
 func (b *batch) hold(it *item) bool {
 	if it.held {
 		return true

@@ -272,8 +272,7 @@ func (b *batch) since() time.Duration {
 	return max(time.Since(b.began), b.now().Round(0).Sub(time.Unix(b.key.Minute*60+60, 0)))
 }
 
-// tell enqueues a check that carries the journal. The consumer stores it, and has it read if the watchdog has passed
-// its minute.
+// tell enqueues a check that carries the journal. The consumer stores it, and has it read if the watchdog has passed its minute.
 func (b *batch) tell(ctx context.Context, j core.Journal) error {
 	c := &ring.Check{Journal: &j}
 	for _, e := range j.Entries {

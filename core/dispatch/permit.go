@@ -120,8 +120,7 @@ func (b *batch) permits(ctx context.Context, list []*write) []*write {
 	return kept(list)
 }
 
-// askNext asks for the next permit of each run that got all previous ones; it returns false when nothing is left to
-// ask.
+// askNext asks for the next permit of each run that got all previous ones; it returns false when nothing is left to ask.
 func (b *batch) askNext(ctx context.Context, asks []*permitAsk) bool {
 	byName := map[string][]*permitAsk{}
 	for _, a := range asks {

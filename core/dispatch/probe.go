@@ -12,8 +12,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// A question asks an address before a run is sent to it: whether it is available or, with a job, whether it is idle for
-// that job.
+// A question asks an address before a run is sent to it: whether it is available or, with a job, whether it is idle for that job.
 type question struct {
 	at
 	job core.JobID
@@ -189,10 +188,9 @@ type choice struct {
 	taken bool  // no address answers yes, and another run took the yes of one
 }
 
-// asking removes the items whose route asks addresses first and groups items that share the answers. The rest is
-// claimed and sent without asking. The items in groups count against InHand from here on: nothing else limits how many
-// wait for addresses without an answer. A late item is included if its job may wait: only the check shows whether its
-// run is queued and thus still sent.
+// asking removes the items whose route asks addresses first and groups items that share the answers. The rest is claimed and sent
+// without asking. The items in groups count against InHand from here on: nothing else limits how many wait for addresses without
+// an answer. A late item is included if its job may wait: only the check shows whether its run is queued and thus still sent.
 func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) {
 	groups = map[string][]*item{}
 	rest = make([]*item, 0, len(items))

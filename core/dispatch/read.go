@@ -31,8 +31,7 @@ type known struct {
 	unmade     map[core.RunID]bool                 // shards with pending follow-ups, their own or the broadcast's, that failed
 }
 
-// read is step 2 and evaluates each run (step 3). All reads come after the hold; if they fail, all items become
-// passing.
+// read is step 2 and evaluates each run (step 3). All reads come after the hold; if they fail, all items become passing.
 func (b *batch) read(ctx context.Context) {
 	k, err := b.known(ctx)
 	if err != nil {
@@ -280,8 +279,7 @@ func (c *schedules) next(s *core.Sched, at core.Instant) core.Instant {
 	c.mu.Lock()
 	sch, seen := c.seen[key]
 	if !seen {
-		// Saving rejects schedules that do not compile. A nil schedule has no next time, so its run counts as the
-		// newest.
+		// Saving rejects schedules that do not compile. A nil schedule has no next time, so its run counts as the newest.
 		sch, _ = schedule.Compile(s.Schedule, s.ID)
 		if len(c.seen) >= maxSchedules {
 			clear(c.seen)

@@ -37,8 +37,7 @@ type (
 	}
 	// undeliverable: to go to the dead-letter queue.
 	undeliverable struct{ why string }
-	// notDone: its messages are not acknowledged and are to be delivered again at retryAt (zero: at the queue's own
-	// time).
+	// notDone: its messages are not acknowledged and are to be delivered again at retryAt (zero: at the queue's own time).
 	notDone struct {
 		why     error
 		retryAt time.Time
@@ -120,8 +119,7 @@ func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time
 				paused = fallsRecorded
 			}
 		case inside && sched.Tail == f.Run && !p.last.Covers(now):
-			// The pause is over. The chain of a fixed delay continues from this run, since nothing else would end its
-			// latest run.
+			// The pause is over. The chain of a fixed delay continues from this run, since nothing else would end its latest run.
 			paused = fallsRecorded
 		case inside:
 			paused = fallsSilently
@@ -270,9 +268,8 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 	return othersPast
 }
 
-// moved reports whether a trigger got another due time after the message of f was enqueued. The change stored an entry
-// in the due index for the new time. A later message may wait for an executor, and its wait counts from the new due
-// time.
+// moved reports whether a trigger got another due time after the message of f was enqueued. The change stored an entry in the due
+// index for the new time. A later message may wait for an executor, and its wait counts from the new due time.
 func moved(r *core.Run, f *core.Fire) bool {
 	trigger := r.Cause == core.CauseManual || r.Cause == core.CauseAPI
 	return trigger && r.State.Open() && r.Owner == "" && r.Slot != f.Slot

@@ -30,8 +30,7 @@ type used struct {
 	told   time.Time
 }
 
-// maxTold limits the jobs written after a batch, maxUses the jobs that are counted. After usesFor the counts of a job
-// restart.
+// maxTold limits the jobs written after a batch, maxUses the jobs that are counted. After usesFor the counts of a job restart.
 const (
 	maxTold = 100
 	maxUses = 10_000

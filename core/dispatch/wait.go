@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// A run that waits is woken when what it waits for comes. If the wake is lost, the next check finds the run: at the latest
+// A waiting run is woken when an executor or a slot is available. If the wake is lost, the next check finds the run: at the latest
 // after waitLook or a quarter of the time that the run has waited, at most waitMost. A random delay of up to a quarter of
 // the interval is added.
 const (

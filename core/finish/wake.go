@@ -14,8 +14,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// A waiting run is woken by a hint: an additional message of the run. A lost hint costs the run the time until its next
-// check.
+// A waiting run is woken by a hint: an additional message of the run. A lost hint costs the run the time until its next check.
 
 // wakeAtOnce is how many jobs a check wakes, and how many runs it reads in one request.
 const wakeAtOnce = 500
@@ -78,7 +77,7 @@ func (f *Finish) request(ctx context.Context, at time.Time, c *ring.Check) error
 		Check: c}}})[0]
 }
 
-// wakeAll does what a check asks: it hints at the waiting runs of jobs, or of the next jobs of an app.
+// wakeAll hints at the waiting runs of the jobs that a check names, or of the next jobs of its app.
 func (f *Finish) wakeAll(ctx context.Context, c *ring.Check) error {
 	ids, next := c.Jobs, core.JobID(0)
 	if c.App != "" {

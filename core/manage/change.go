@@ -45,9 +45,8 @@ func (e *edit) change() core.Change {
 	return c
 }
 
-// commit stores edits and returns one error for each. It first stores the records of due runs,
-// and skips an edit whose record cannot be stored. Each job gets its current partition: a paused
-// job has none, and an old partition may not be read.
+// commit stores edits and returns one error for each. It first stores the records of due runs, and skips an edit whose record
+// cannot be stored. Each job gets its current partition: a paused job has none, and an old partition may not be read.
 func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []error {
 	out := make([]error, len(edits))
 	var skips []core.Skip
@@ -112,8 +111,7 @@ func inParts[T any](ctx context.Context, list []T, write func(context.Context, [
 	}
 }
 
-// mine reports whether one of the attempts wrote the job as read, so that its lost answer was a
-// success.
+// mine reports whether one of the attempts wrote the job as read, so that its lost answer was a success.
 func mine(found *core.Job, attempts []core.Job) bool {
 	for i := range attempts {
 		if f, a := &found.Sched, &attempts[i].Sched; f.Rev == a.Rev && f.RevAt.Equal(a.RevAt) && found.Def.Equal(attempts[i].Def) &&
@@ -131,15 +129,13 @@ type toPlan struct {
 	sch *schedule.Schedule
 }
 
-// duePlan reports whether a job is due to be planned. A paused job is planned after the end of its
-// pause only.
+// duePlan reports whether a job is due to be planned. A paused job is planned after the end of its pause only.
 func duePlan(s *core.Sched, now time.Time) bool {
 	ends := s.PauseUntil != 0 && s.PausedAt(now)
 	return (s.State == core.Started || ends) && s.PlanAt != 0 && s.PlanAt <= core.InstantOf(now)
 }
 
-// planNow plans jobs until their PlanAt is in the future. After an error, the tick plans a job
-// from the due index.
+// planNow plans jobs until their PlanAt is in the future. After an error, the tick plans a job from the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 	for range budget.PlanPasses {
 		now := m.ask.Now()
@@ -206,9 +202,8 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 	}
 }
 
-// tails returns the fire to send again under the new revision for each fixed-delay job with an
-// open chain. The fire is empty if the chain's first run was already sent. Ended chains have
-// none.
+// tails returns the fire to send again under the new revision for each fixed-delay job with an open chain. The fire is empty if
+// the chain's first run was already sent. Ended chains have none.
 func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[core.RunID]core.Fire {
 	var ids []core.RunID
 	for _, j := range jobs {

@@ -160,8 +160,7 @@ type ChannelTest struct {
 // testEvery is the minimum time between two tests of one channel.
 const testEvery = 10 * time.Second
 
-// TestChannel sends one test message to a channel. It returns an error if a user tested the channel less than
-// testEvery ago.
+// TestChannel sends one test message to a channel. It returns an error if a user tested the channel less than testEvery ago.
 func (m *Manage) TestChannel(ctx context.Context, actor core.Actor, name string) (ChannelTest, error) {
 	if err := actor.Validate(); err != nil {
 		return ChannelTest{}, err

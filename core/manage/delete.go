@@ -103,8 +103,7 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 	}
 }
 
-// gone reports whether a read error means success: after an attempt, a missing object was
-// deleted, by us or concurrently.
+// gone reports whether a read error means success: after an attempt, a missing object was deleted, by us or concurrently.
 func gone(err error, tried bool) (bool, error) {
 	if tried && core.CodeOf(err) == core.CodeNotFound {
 		return true, nil
@@ -194,8 +193,7 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	return res, nil
 }
 
-// leaving returns the Notify that a job, an app or "" has after the prune, and false if the prune
-// deletes it.
+// leaving returns the Notify that a job, an app or "" has after the prune, and false if the prune deletes it.
 type leaving func(name, set string, now core.Notify) (n core.Notify, stays bool)
 
 func asStored(_, _ string, now core.Notify) (core.Notify, bool) { return now, true }

@@ -1,5 +1,4 @@
-// Package manage creates, changes, pauses, resumes and deletes jobs, apps and channels, on request of users, code and
-// manifests.
+// Package manage creates, changes, pauses, resumes and deletes jobs, apps and channels, on request of users, code and manifests.
 package manage
 
 import (
@@ -57,8 +56,7 @@ type Options struct {
 	Notifier Notifier
 }
 
-// New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's
-// options in plans.
+// New returns a Manage. When a job changes, Manage immediately plans runs that are due soon, with the ticker's options in plans.
 func New(s *store.Store, f *finish.Finish, q *query.Queries, plans plan.Options, o Options) *Manage {
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
@@ -121,8 +119,7 @@ type JobSpec struct {
 	// Source is the source of Def.Script. If Source is empty, Def.Script.Hash identifies a stored source. The fields
 	// of Def.Script about its version are ignored.
 	Source string
-	// Paused pauses the job if true, and starts the job if false. If Paused is nil, the state of the job does not
-	// change.
+	// Paused pauses the job if true, and starts the job if false. If Paused is nil, the state of the job does not change.
 	Paused *bool
 	// IfRev is the revision that the stored job must have, otherwise the result is a conflict. 0 means that the job
 	// must not exist, and nil allows all revisions.

@@ -97,8 +97,7 @@ func checkMany(actor core.Actor, why string) error {
 	return CheckWhy(why)
 }
 
-// editMany changes jobs, many in one write. After a conflict or a lost answer, a job is changed
-// alone.
+// editMany changes jobs, many in one write. After a conflict or a lost answer, a job is changed alone.
 func (m *Manage) editMany(ctx context.Context, ids []core.JobID, build buildEdit) []Many {
 	out := make([]Many, len(ids))
 	for start := 0; start < len(ids); start += budget.AtOnce {

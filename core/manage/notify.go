@@ -12,8 +12,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// firstLook is the time from a save to the first check for overdue runs. By then the save is
-// stored or never will be.
+// firstLook is the time from a save to the first check for overdue runs. By then the save is stored or never will be.
 const firstLook = 2 * time.Minute
 
 // looked schedules checks of jobs with an overdue rule, before the jobs are stored. After a crash
@@ -48,8 +47,7 @@ func (m *Manage) SaveNotify(ctx context.Context, actor core.Actor, n core.Notify
 	return m.saveNotify(ctx, actor, n, nil, true)
 }
 
-// CheckNotify returns the result that SaveNotify would return, and changes nothing. The channels in made count as
-// existing.
+// CheckNotify returns the result that SaveNotify would return, and changes nothing. The channels in made count as existing.
 func (m *Manage) CheckNotify(ctx context.Context, n core.Notify, made []string) (NotifyResult, error) {
 	return m.saveNotify(ctx, core.Actor{}, n, made, false)
 }
@@ -143,8 +141,7 @@ func (m *Manage) channels(ctx context.Context, names []string) (map[string]core.
 	return found, nil
 }
 
-// known rejects unknown channels with the field that names one. The channels in made count as
-// existing.
+// known rejects unknown channels with the field that names one. The channels in made count as existing.
 func (m *Manage) known(ctx context.Context, n core.Notify, made ...string) error {
 	errs, err := m.CheckTold(ctx, []core.Notify{n}, made)
 	if err != nil {

@@ -137,8 +137,7 @@ func (m *Manage) read(ctx context.Context, ids []core.JobID) (map[core.JobID]*co
 	return jobs, nil
 }
 
-// circle rejects a job that would come after itself. It follows the parents in toBe, or else the
-// stored ones.
+// circle rejects a job that would come after itself. It follows the parents in toBe, or else the stored ones.
 func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	name := job.Name()
 	via := map[string]string{} // the job that led to each
@@ -189,9 +188,8 @@ func (m *Manage) circle(ctx context.Context, job *core.Job, toBe After) error {
 	return afterItself(append([]string{name}, list...))
 }
 
-// edges checks the updates that add a parent to a job with children, in order, as if the earlier
-// ones were stored. It rejects updates that would close a circle. Each gets its own Edges value,
-// so after a failed one the later ones conflict.
+// edges checks the updates that add a parent to a job with children, in order, as if the earlier ones were stored. It rejects
+// updates that would close a circle. Each gets its own Edges value, so after a failed one the later ones conflict.
 func (m *Manage) edges(ctx context.Context, edits []*edit, of []*saving, toBe After) ([]*edit, []*saving, error) {
 	var n int64
 	keptEdits, kept := edits[:0:0], of[:0:0]

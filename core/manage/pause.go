@@ -159,9 +159,8 @@ func (m *Manage) editJob(ctx context.Context, ref string, build buildEdit) (job 
 	return job, changed, err
 }
 
-// pausesEnded stores pauses of jobs that have ended before a tick stored their end. Runs since
-// that end are expected, and a change of the paused job would lose them. If it stored some, it
-// returns true and all jobs must be read again.
+// pausesEnded stores pauses of jobs that have ended before a tick stored their end. Runs since that end are expected, and a
+// change of the paused job would lose them. If it stored some, it returns true and all jobs must be read again.
 func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, err error) {
 	var moves []store.JobPut
 	for _, j := range jobs {
@@ -243,8 +242,7 @@ func reopened(p, near core.Pause) core.Pause {
 	return p
 }
 
-// pauseResult returns the state after a change, or without one. A resumed target is Started, from
-// Until on.
+// pauseResult returns the state after a change, or without one. A resumed target is Started, from Until on.
 func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResult {
 	r := StateResult{Changed: verb != "", State: core.Started, Rev: rev}
 	if p.Covers(now) {
@@ -256,8 +254,7 @@ func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResul
 	return r
 }
 
-// pausable is an app or the global item as read. put stores it with another pause, and sets the
-// old and new values of the record.
+// pausable is an app or the global item as read. put stores it with another pause, and sets the old and new values of the record.
 type pausable struct {
 	rev   int64
 	pause core.Pause
@@ -277,9 +274,8 @@ func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string
 		})
 }
 
-// editGlobal changes the pause of everything. The record is written after the change. If that
-// fails, the item still names the user and the reason, and the next record has them as the old
-// value.
+// editGlobal changes the pause of everything. The record is written after the change. If that fails, the item still names the
+// user and the reason, and the next record has them as the old value.
 func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
 	return m.editPause(ctx, core.Say("the change"), actor.Did(core.Change{Why: why}), change, func() (pausable, error) {
 		old, err := m.ask.Global(ctx)

@@ -183,8 +183,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	})
 }
 
-// later handles jobs whose read failed: it returns them if the store was throttled, and rejects
-// them otherwise.
+// later handles jobs whose read failed: it returns them if the store was throttled, and rejects them otherwise.
 func later(part []*saving, err error) []*saving {
 	for _, s := range part {
 		if s.full = errors.Is(err, core.ErrThrottled); !s.full {

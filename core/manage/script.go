@@ -17,8 +17,7 @@ import (
 type ScriptSpec struct {
 	Kind core.ScriptKind // empty: the kind does not change
 	Note string
-	// Source is the source of the script. If Source is empty, the source and the kind of the earlier version Version
-	// are used.
+	// Source is the source of the script. If Source is empty, the source and the kind of the earlier version Version are used.
 	Source  string
 	Version int
 	IfRev   *int64 // revision that the stored job must have; nil allows all revisions
@@ -80,8 +79,7 @@ func (e *edit) script(source string) {
 	e.want.Def.Script, e.source = &s, source
 }
 
-// versions returns the version that an edit replaces and the one that it creates, each nil if
-// none.
+// versions returns the version that an edit replaces and the one that it creates, each nil if none.
 func (e *edit) versions() (replaced, made *core.Script) {
 	var was *core.Script
 	if e.old != nil {
@@ -97,8 +95,7 @@ func (e *edit) versions() (replaced, made *core.Script) {
 // savingFor is longer than any save takes. An older stored source that no version names is not part of a save in progress.
 const savingFor = time.Hour
 
-// putScripts stores the scripts of edits before the edits. An edit whose script cannot be stored
-// is not stored.
+// putScripts stores the scripts of edits before the edits. An edit whose script cannot be stored is not stored.
 func (m *Manage) putScripts(ctx context.Context, edits []*edit, out []error) {
 	store.AtOnce(len(edits), func(i int) {
 		if replaced, made := edits[i].versions(); out[i] == nil && (replaced != nil || made != nil) {

@@ -174,9 +174,8 @@ func (c *cleaning) job(ctx context.Context, at cleanPlace) (over bool, err error
 	if err != nil {
 		return false, err
 	}
-	// An app filter needs the job's record: the number may come from a caller who may clean only
-	// this app. A job that was deleted between two pages is skipped, and a job of another app is
-	// not revealed.
+	// An app filter needs the job's record: the number may come from a caller who may clean only this app. A job that was deleted
+	// between two pages is skipped, and a job of another app is not revealed.
 	if c.q.Job == "" && (job == nil || job.Def.App != c.q.App) {
 		return true, nil
 	}

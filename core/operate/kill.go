@@ -14,8 +14,7 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// killPlace starts the place of a page of a kill: a plus and the last address that got the kill.
-// The next page goes on after it.
+// killPlace starts the place of a page of a kill: a plus and the last address that got the kill. The next page goes on after it.
 const killPlace = "+"
 
 // KillRun ends a run. A run that was not sent is cancelled. A broadcast ends with all its shards. If the run has ended,
@@ -60,9 +59,8 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref query.RunR
 	return op.killAt(ctx, actor, &run, behind, p)
 }
 
-// killBroadcast ends a broadcast. It marks the broadcast first, so that shards that start later
-// are dropped. Shards without an owner are cancelled. At the addresses of the others, all runs of
-// the job are killed.
+// killBroadcast ends a broadcast. It marks the broadcast first, so that shards that start later are dropped. Shards without an
+// owner are cancelled. At the addresses of the others, all runs of the job are killed.
 func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *budget.Page) (
 	StopResult, error) {
 	res := StopResult{Job: whole.ID.Job()}
@@ -125,8 +123,7 @@ func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *c
 	return res, nil
 }
 
-// killAt ends a run and all other runs of its job at its address. For a command, the server ends
-// only the one run.
+// killAt ends a run and all other runs of its job at its address. For a command, the server ends only the one run.
 func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *budget.Page) (StopResult, error) {
 	open, all, err := op.openRuns(ctx, run.ID.Job(), p, func(r *core.Run) bool {
 		return r.ID == run.ID || r.InProgress() && r.Address == run.Address && r.Address != core.LocalAddress && r.State != core.Queued &&
@@ -213,9 +210,8 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 	return op.kill(ctx, actor, open, behind, p, res)
 }
 
-// kill marks runs, then asks their executors to end them. It handles some addresses at a time, in
-// order and after behind, each once all its runs are marked. Even after slow reads, half a page
-// of time is left. It records its actions also before an error.
+// kill marks runs, then asks their executors to end them. It handles some addresses at a time, in order and after behind, each
+// once all its runs are marked. Even after slow reads, half a page of time is left. It records its actions also before an error.
 func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *budget.Page,
 	res StopResult) (out StopResult,
 	err error) {

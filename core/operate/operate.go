@@ -35,9 +35,8 @@ type TriggerRequest struct {
 	Params    *string    // params that replace the job's params; nil: the job's params
 	Addresses []string   // addresses that replace the app's executors; empty: the app's executors
 	At        *time.Time // due time; nil: the current time
-	// Key makes the request idempotent. A repeated request with the key returns the first run, until a day after the end of
-	// the run. A request with the key and different params, addresses or retries is rejected. Empty: each request creates a
-	// run.
+	// Key makes the request idempotent. A repeated request with the key returns the first run, until a day after the end of the
+	// run. A request with the key and different params, addresses or retries is rejected. Empty: each request creates a run.
 	Key     string
 	Retries *int // maximum number of retries after the first attempt; nil: the job's retry.max
 }

@@ -62,9 +62,8 @@ type replanning struct {
 	res   ReplanResult
 }
 
-// add enqueues the missing runs of a job's reports. With ahead set, it also enqueues, up to a
-// page, runs that wait on the ring; the last report records where it stopped. A run that may not
-// be on the ring is found and counted again by a repeated call.
+// add enqueues the missing runs of a job's reports. With ahead set, it also enqueues, up to a page, runs that wait on the ring;
+// the last report records where it stopped. A run that may not be on the ring is found and counted again by a repeated call.
 func (r *replanning) add(ctx context.Context, p *budget.Page, reports []query.AuditReport) error {
 	var fires []core.Fire
 	again := map[core.RunID]bool{}
@@ -115,12 +114,10 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 	return failed
 }
 
-// onRing returns fires of a job's runs that may be on the ring without a due index entry. It
-// reads from rep.Below down, or from the newest, and stores in rep.Below where to go on; 0 is the
-// end. Runs with numbers, such as retries and triggers, come first if they are due within
-// MaxAhead. A number is allocated before the due time of its run. So among numbers older than
-// From minus the longest retry delay, only delayed triggers and waiting runs can be on the ring.
-// For these it reads the waiting runs.
+// onRing returns fires of a job's runs that may be on the ring without a due index entry. It reads from rep.Below down, or from
+// the newest, and stores in rep.Below where to go on; 0 is the end. Runs with numbers, such as retries and triggers, come first
+// if they are due within MaxAhead. A number is allocated before the due time of its run. So among numbers older than From minus
+// the longest retry delay, only delayed triggers and waiting runs can be on the ring. For these it reads the waiting runs.
 func (r *replanning) onRing(ctx context.Context, p *budget.Page, rep *query.AuditReport) ([]core.Fire, error) {
 	now := r.op.ask.Now()
 	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.op.plans.MaxAhead)

@@ -208,9 +208,8 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 	return nil
 }
 
-// passOver skips runs that were rerun with another key, by the change records of their jobs. It
-// also skips runs that older, unread records may name. A skipped rerun counts only if the filter
-// selects skipped runs.
+// passOver skips runs that were rerun with another key, by the change records of their jobs. It also skips runs that older,
+// unread records may name. A skipped rerun counts only if the filter selects skipped runs.
 func (r *rerunning) passOver(ctx context.Context, list []Rerun) error {
 	jobs, f := map[core.JobID]bool{}, query.ChangeFilter{Verb: core.VerbTriggered, From: r.now, Limit: query.MaxPage}
 	for i := range list {

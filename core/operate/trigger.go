@@ -71,9 +71,8 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	return result, nil
 }
 
-// triggered allocates the ID of a run, stores it, and sends it if its due time is near. If a run
-// has the key already, it returns that run, unless holds rejects it. fill, which may be nil,
-// completes a run that has its ID.
+// triggered allocates the ID of a run, stores it, and sends it if its due time is near. If a run has the key already, it returns
+// that run, unless holds rejects it. fill, which may be nil, completes a run that has its ID.
 func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, g core.Global, holds, fill func(*core.Run) error) (
 	TriggerResult, error) {
 	number, err := op.draw(ctx, job)
@@ -203,10 +202,9 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	return op.ownAddresses(ctx, job.Def.App, addresses, direct)
 }
 
-// ownAddresses rejects an address that is neither an executor of the app nor in its allow. The
-// receiver of a run sees its params, and over HTTP the app's token. Functions and queues are
-// called with the scheduler's permissions. direct decides about addresses only in the allow; nil
-// accepts.
+// ownAddresses rejects an address that is neither an executor of the app nor in its allow. The receiver of a run sees its params,
+// and over HTTP the app's token. Functions and queues are called with the scheduler's permissions. direct decides about addresses
+// only in the allow; nil accepts.
 func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string, direct func(app string) error) error {
 	app, err := op.ask.App(ctx, name)
 	if err != nil {
@@ -270,8 +268,7 @@ func (op *Operate) putTriggered(ctx context.Context, run core.Run, g core.Global
 		case rerr != nil:
 			return core.Run{}, false, rerr
 		case ok:
-			// Either our write had a lost answer, or a concurrent request with the same key
-			// stored it.
+			// Either our write had a lost answer, or a concurrent request with the same key stored it.
 			return stored, run.Key != "" && (errors.Is(err, core.ErrRefused) && try == 0), nil
 		}
 	}
@@ -311,8 +308,7 @@ func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existin
 	return result
 }
 
-// runNote is the content of a change record of a trigger, its change, cancel or kill, or a
-// clean-up.
+// runNote is the content of a change record of a trigger, its change, cancel or kill, or a clean-up.
 type runNote struct {
 	Run       string   `json:"run,omitempty"`
 	Runs      []string `json:"runs,omitempty"`
@@ -324,9 +320,8 @@ type runNote struct {
 	Cleaned   int64    `json:"cleaned,omitempty"` // number of deleted runs
 }
 
-// note records an action on runs of a job. The record is not a revision: its ID is after the
-// job's revision, so it replaces none. The runs themselves record the user and the time, so a
-// record that cannot be stored is not a loss.
+// note records an action on runs of a job. The record is not a revision: its ID is after the job's revision, so it replaces none.
+// The runs themselves record the user and the time, so a record that cannot be stored is not a loss.
 func (op *Operate) note(ctx context.Context, c core.Change, job *core.Job) { _ = op.noted(ctx, c, job) }
 
 // noted is note with an error, if the record is the only trace of the action.
@@ -461,8 +456,7 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref quer
 				return TriggerResult{}, err
 			}
 		}
-		// The index is read after the run. If the run is unchanged when the change is stored, no
-		// other entry was put in between.
+		// The index is read after the run. If the run is unchanged when the change is stored, no other entry was put in between.
 		entries, err := op.store.Jobs.Entries(ctx, run.ID.Job())
 		if err != nil {
 			return TriggerResult{}, core.Retryable(err)

@@ -73,8 +73,7 @@ func Equal[V comparable](t T, got, want V, what ...any) {
 	t.Errorf("%sgot %+v, want %+v", label(what), got, want)
 }
 
-// Contains fails the test if text does not contain part. The last parameters are as for
-// Equal.
+// Contains fails the test if text does not contain part. The last parameters are as for Equal.
 func Contains(t T, text, part string, what ...any) {
 	t.Helper()
 	if !strings.Contains(text, part) {

@@ -37,13 +37,11 @@ type Account struct {
 	// Torn is the chance that another client writes between two reads of a BatchGetItem. (DynamoDB developer
 	// guide, "DynamoDB transactions": a batch is serializable item by item, not as a unit.)
 	Torn float64
-	// Short is the chance that a query page or a receive returns fewer items than exist. (API references: Query
-	// ends at 1 MB; ReceiveMessage "never returns more messages than this value (however, fewer messages might
-	// be returned)".)
+	// Short is the chance that a query page or a receive returns fewer items than exist. (API references: Query ends at 1 MB;
+	// ReceiveMessage "never returns more messages than this value (however, fewer messages might be returned)".)
 	Short float64
-	// Stale is the chance that a read of an index returns a state that is up to 8 s old. Lag is added to this
-	// age. (DynamoDB developer guide, "Using Global Secondary Indexes": eventually consistent, also from one
-	// read to the next.)
+	// Stale is the chance that a read of an index returns a state that is up to 8 s old. Lag is added to this age. (DynamoDB
+	// developer guide, "Using Global Secondary Indexes": eventually consistent, also from one read to the next.)
 	Stale float64
 	// Twice is the chance that half of the received messages stay visible to other clients, or that half of the
 	// removed messages are delivered again. (SQS developer guide, "At-least-once delivery": a server that cannot

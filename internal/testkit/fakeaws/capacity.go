@@ -4,11 +4,10 @@ import (
 	"time"
 )
 
-// Capacity that an account serves a second of a table on demand. The fake takes all items of
-// one hash key as a partition, the strictest assumption for a design, because AWS does not
-// promise which keys share one, or that an idle one may burst. (DynamoDB developer guide,
-// "Burst and adaptive capacity", and "On-demand capacity mode": a young table serves 4,000
-// write and 12,000 read units, and twice its last peak within 30 minutes.)
+// Capacity that an account serves a second of a table on demand. The fake takes all items of one hash key as a partition, the
+// strictest assumption for a design, because AWS does not promise which keys share one, or that an idle one may burst. (DynamoDB
+// developer guide, "Burst and adaptive capacity", and "On-demand capacity mode": a young table serves 4,000 write and 12,000 read
+// units, and twice its last peak within 30 minutes.)
 const (
 	partitionWrites, partitionReads = 1000, 3000
 	youngWrites, youngReads         = 4000, 12000
@@ -44,8 +43,7 @@ func (r *room) at(hash value, now time.Time) *load {
 	return r.parts[hash]
 }
 
-// served reports whether a write, or a read, of a partition is served now. A served one may use
-// more than is left of the second.
+// served reports whether a write, or a read, of a partition is served now. A served one may use more than is left of the second.
 func (f *Fault) served(r *room, hash value, write bool) bool {
 	part := r.at(hash, time.Now())
 	var ok bool

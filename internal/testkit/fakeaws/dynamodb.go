@@ -23,9 +23,8 @@ type DynamoDB struct {
 	front
 	// Lag returns the time from a write until an index has the write. If nil, this time is 0.
 	Lag func() time.Duration
-	// TTL returns the time between the expiry of an item, in its attribute "expires", and its removal. If nil,
-	// no item is removed. During this time, reads return the item. DynamoDB takes up to 48 h and guarantees no
-	// time.
+	// TTL returns the time between the expiry of an item, in its attribute "expires", and its removal. If nil, no item is
+	// removed. During this time, reads return the item. DynamoDB takes up to 48 h and guarantees no time.
 	TTL func() time.Duration
 
 	mu       sync.Mutex

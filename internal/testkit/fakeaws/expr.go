@@ -370,8 +370,7 @@ func (e *env) use(text string) {
 	e.used[text] = true
 }
 
-// check resolves all expressions of a request once, whatever their values are, and rejects
-// names and values that none uses.
+// check resolves all expressions of a request once, whatever their values are, and rejects names and values that none uses.
 func (e *env) check(c *cond, u *update) error {
 	e.walk(c)
 	var written []string

@@ -42,11 +42,9 @@ type Fault struct {
 	// Part reports whether an item of a batch is not executed. Keys and writes are returned as unprocessed,
 	// statements as throttled, and queue entries as failed.
 	Part func(i int) bool
-	// Again reports whether a received message stays visible to other clients, or whether a removed message is
-	// delivered again.
+	// Again reports whether a received message stays visible to other clients, or whether a removed message is delivered again.
 	Again func(i int) bool
-	// Spent reports whether a message is taken by another receive whose answer is lost. Spent must not call the
-	// fake.
+	// Spent reports whether a message is taken by another receive whose answer is lost. Spent must not call the fake.
 	Spent func(m Message) bool
 	// Stale is the age of the index state that a read returns. The lag of the index is added to this age.
 	Stale time.Duration
@@ -104,8 +102,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 type front struct {
 	// Faults returns the fault of each request. If nil, no request has a fault.
 	Faults Faults
-	// Allow is called for each action of a request, and reports whether the action is allowed. If nil, every
-	// action is allowed.
+	// Allow is called for each action of a request, and reports whether the action is allowed. If nil, every action is allowed.
 	Allow Allow
 
 	report func(format string, args ...any)

@@ -317,8 +317,7 @@ func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _
 	return answered(out, err)
 }
 
-// redrive makes a dead letter of a message, which keeps its ID and when it was sent.
-// Callers hold mu.
+// redrive makes a dead letter of a message, which keeps its ID and when it was sent. Callers hold mu.
 func (q *SQS) redrive(url string, m *message) {
 	dead := &message{sent: m.sent, Message: Message{ID: m.ID, Body: m.Body, Reason: m.Reason}}
 	x := q.queues[Names.Dead]
@@ -415,8 +414,7 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 	return got, max(x.next.Sub(now), time.Microsecond), x.wake, nil
 }
 
-// of finds the message of a handle: nil if it is gone, old if it was received
-// again since.
+// of finds the message of a handle: nil if it is gone, old if it was received again since.
 func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 	id, n, ok := strings.Cut(aws.ToString(handle), "/")
 	i, err1 := strconv.ParseInt(id, 10, 64)

@@ -206,8 +206,7 @@ func (x *index) follow(p place, was, is item, now time.Time, lag time.Duration) 
 	return units
 }
 
-// serves reports whether there is capacity for a write's changes in the index; a throttled
-// index pushes back on its table.
+// serves reports whether there is capacity for a write's changes in the index; a throttled index pushes back on its table.
 func (x *index) serves(f *Fault, was, is item) bool {
 	if x == nil {
 		return true

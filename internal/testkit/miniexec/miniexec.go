@@ -75,8 +75,7 @@ func (e *Executor) Registered() <-chan struct{} { return e.known }
 // closing is the longest time that Close waits for the server to accept pending reports.
 const closing = 10 * time.Second
 
-// Close stops the executor. It cancels the executor's runs, and reports the runs to the server if the server accepts
-// the reports.
+// Close stops the executor. It cancels the executor's runs, and reports the runs to the server if the server accepts the reports.
 func (e *Executor) Close() {
 	e.closed.Do(func() {
 		defer time.AfterFunc(closing, e.hush).Stop()

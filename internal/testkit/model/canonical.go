@@ -2,9 +2,8 @@ package model
 
 import "slices"
 
-// canonical makes equivalent states equal: it zeroes fields that no step will read, and sorts
-// and renumbers fields without an order. It returns which pairs changed places; a trace shows
-// them.
+// canonical makes equivalent states equal: it zeroes fields that no step will read, and sorts and renumbers fields without an
+// order. It returns which pairs changed places; a trace shows them.
 func (w *World) canonical(s *state) (swapped swaps) {
 	l := &s.left
 	if l.all == 0 {

@@ -2,9 +2,8 @@ package model
 
 import "fmt"
 
-// Children that a close owes are made place by place. place is 1 + the place of the next piece,
-// set by the close itself and 0 at the end; owes is the ID that is stored for it. Here a piece
-// is one child, and each run that was not skipped has children.
+// Children that a close owes are made place by place. place is 1 + the place of the next piece, set by the close itself and 0 at
+// the end; owes is the ID that is stored for it. Here a piece is one child, and each run that was not skipped has children.
 
 // firstPlace returns the place that a close sets.
 func (w *World) firstPlace(is uint8) uint8 {

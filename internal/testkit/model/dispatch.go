@@ -1,7 +1,6 @@
 package model
 
-// dispatch makes the steps of dispatcher k: section 2 of the page, from the top
-// to the bottom of its table.
+// dispatch makes the steps of dispatcher k: section 2 of the page, from the top to the bottom of its table.
 func (g *gen) dispatch(s *state, k int) {
 	d := &s.disp[k]
 	if d.at == unborn {

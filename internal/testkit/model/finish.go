@@ -1,7 +1,6 @@
 package model
 
-// callbacks makes the steps of executors and of the callback under way: section
-// 5 of the page.
+// callbacks makes the steps of executors and of the callback under way: section 5 of the page.
 func (g *gen) callbacks(s *state) {
 	if s.callback.at != endIdle {
 		g.ends(s, "the callback", func(t *state) *ender { return &t.callback })
@@ -98,8 +97,7 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 	g.emit(&s, false, "%s reads %s: %s", who, fireName(f), words)
 }
 
-// unsent reports whether a report is of a run that was never sent, or proven not to have
-// arrived.
+// unsent reports whether a report is of a run that was never sent, or proven not to have arrived.
 func (e *ender) unsent(r *run) bool {
 	return e.what != endLost && e.what != endLeft && r.owner == 0 && r.maybeSent == 0
 }
@@ -229,9 +227,8 @@ func (g *gen) noteOwed(f int, _, _ uint8) func(*state) bool {
 	}
 }
 
-// putChainEnded moves a fixed delay on; condition: rev, next and tail as read, and the tail is
-// the chain's first run. It repeats the read after a rejected write, so the read and the write
-// are one step.
+// putChainEnded moves a fixed delay on; condition: rev, next and tail as read, and the tail is the chain's first run. It repeats
+// the read after a rejected write, so the read and the write are one step.
 func (g *gen) putChainEnded(f int) func(*state) bool {
 	return func(s *state) bool {
 		if s.job.tail != uint8(f+1) && !g.w.ChainIgnoresTail {
@@ -295,8 +292,7 @@ func (g *gen) closeFailed(s state, k, f int) {
 	}, late{})
 }
 
-// chainGoesOn moves a fixed delay on after this dispatcher recorded a skip; the tick repairs a
-// failure here.
+// chainGoesOn moves a fixed delay on after this dispatcher recorded a skip; the tick repairs a failure here.
 func (g *gen) chainGoesOn(s state, k, f int) {
 	g.write(s, dispName(k)+" moves the job on after "+fireName(f), g.putChainEnded(f),
 		func(t *state, _ answer) { t.disp[k].of[f].is = done }, late{})

@@ -82,8 +82,7 @@ func (w *World) lacks(s *state, f int) string {
 	return ""
 }
 
-// demanded reports whether a fire is expected by the revision of its time: the last one at
-// whose revAt it was not due.
+// demanded reports whether a fire is expected by the revision of its time: the last one at whose revAt it was not due.
 func (w *World) demanded(s *state, f int) bool {
 	switch w.Kind {
 	case Trigger:

@@ -89,10 +89,9 @@ const (
 	afterwards
 )
 
-// limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state
-// of the run as read, step the limit that it asks; of is 1 + the run that it removes from its
-// app's limit, out the runs that it removed. stale: the item of its job was written since.
-// frees holds bits of items. past: it is slow, and the until of its claims has passed.
+// limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state of the run as read, step the limit
+// that it asks; of is 1 + the run that it removes from its app's limit, out the runs that it removed. stale: the item of its job
+// was written since. frees holds bits of items. past: it is slow, and the until of its claims has passed.
 type limiter struct{ at, run, saw, step, asked, out, of, stale, frees, past uint8 }
 
 const limitsEnder = 2
@@ -298,8 +297,7 @@ func (s *lined) leave(k int) {
 	s.hands[k] = limiter{}
 }
 
-// drop takes the claims of a hand out of all untils and owners: the ones that no other live actor
-// has become then.
+// drop takes the claims of a hand out of all untils and owners: the ones that no other live actor has become then.
 func (s *lined) drop(k int, then uint8) {
 	bit := uint8(1) << k
 	s.untils(func(u *uint8) {
@@ -475,8 +473,7 @@ func (g *limiting) arrive(s lined) {
 	g.emit(&s, false, "the write of %s that was on its way arrives", limitedName(int(l.run)))
 }
 
-// over reports whether a chain has ended, or whether nothing of it is stored and its claim
-// cannot come any more.
+// over reports whether a chain has ended, or whether nothing of it is stored and its claim cannot come any more.
 func (g *limiting) over(s *lined, fire, until uint8) bool {
 	r := &s.runs[fire-1]
 	switch {
@@ -622,9 +619,8 @@ func (g *limiting) takesOver(s *lined, l *line, j int) (gone uint8) {
 	return gone
 }
 
-// takeOut removes a run that was never stored from its app's limit before its job's limit: a
-// run that holds the second permit holds the first. It writes in any case, so that no earlier
-// ask of that run can arrive later.
+// takeOut removes a run that was never stored from its app's limit before its job's limit: a run that holds the second permit
+// holds the first. It writes in any case, so that no earlier ask of that run can arrive later.
 func (g *limiting) takeOut(s lined, k int) {
 	h := s.hands[k]
 	after := s.items[appsLimit]
@@ -833,8 +829,7 @@ func (w *Limits) rest(s *lined) (far int, why string) {
 	return 3, ""
 }
 
-// tidy makes states equal that differ only in fields that no step reads, or in the order of
-// hands and holders.
+// tidy makes states equal that differ only in fields that no step reads, or in the order of hands and holders.
 func (w *Limits) tidy(s *lined) (swapped swaps, _ string) {
 	if l := &s.left; l.all == 0 {
 		l.crash, l.write, l.second, l.slow = 0, 0, 0, 0

@@ -53,9 +53,8 @@ const (
 	unknown
 )
 
-// write emits each possible outcome of one write: do makes the write and reports whether its
-// condition held, then sets the writer's next step. later, if any, stores the write so that it
-// can arrive at any later moment.
+// write emits each possible outcome of one write: do makes the write and reports whether its condition held, then sets the
+// writer's next step. later, if any, stores the write so that it can arrive at any later moment.
 func (g *pen[S]) write(s S, what string, do func(*S) bool, then func(*S, answer), later func(*S)) {
 	t := s
 	if do(&t) {

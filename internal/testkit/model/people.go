@@ -32,8 +32,7 @@ func leave(k int) func(*state, answer) {
 	return func(t *state, _ answer) { t.people[k] = person{} }
 }
 
-// begin lets a user read an object to change it. Users can always stop, so the good end must
-// not depend on these steps.
+// begin lets a user read an object to change it. Users can always stop, so the good end must not depend on these steps.
 func (g *gen) begin(s *state, k int) {
 	who := personName(k)
 	if s.left.kills > 0 && s.runs[0].is == open && s.runs[0].owner != 0 && s.runs[0].kill != 1 {

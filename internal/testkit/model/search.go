@@ -70,9 +70,8 @@ type arrival[S comparable] struct {
 	s     S
 }
 
-// subject is a world that can be searched: its start, the steps from a state, and the distance
-// of a state from rest with the reason why its end is not good ("" if good). A reason that
-// disappears by itself has the smallest distance.
+// subject is a world that can be searched: its start, the steps from a state, and the distance of a state from rest with the
+// reason why its end is not good ("" if good). A reason that disappears by itself has the smallest distance.
 type subject[S comparable] interface {
 	start() S
 	moves(say bool) func(*S) []move[S]

@@ -60,10 +60,9 @@ const (
 	acked // but an invocation still holds it
 )
 
-// run is the item of a run. Owners and untils are tokens: each claim, takeover and change of a
-// trigger allocates an unused one. past: the until of the owner has passed. journal is the
-// entry of the run in the journal that the claim names, once the invocation that writes it is
-// gone.
+// run is the item of a run. Owners and untils are tokens: each claim, takeover and change of a trigger allocates an unused one.
+// past: the until of the owner has passed. journal is the entry of the run in the journal that the claim names, once the
+// invocation that writes it is gone.
 type run struct {
 	is, owner, until, past, address, maybeSent, journal, kill uint8
 	rev                                                       uint8 // of its claim; of a fixed delay

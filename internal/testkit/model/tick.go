@@ -1,7 +1,6 @@
 package model
 
-// tick makes the steps of ticker k: section 3 of the page, and the entries of
-// the due index.
+// tick makes the steps of ticker k: section 3 of the page, and the entries of the due index.
 func (g *gen) tick(s *state, k int) {
 	t := *s
 	x := &t.tickers[k]
@@ -87,8 +86,7 @@ func (g *gen) enqueue(s state, k int) {
 	}, late{})
 }
 
-// lookAtTail lets a tick do work that the end of a chain missed, and reports whether to send
-// the tail's fire again.
+// lookAtTail lets a tick do work that the end of a chain missed, and reports whether to send the tail's fire again.
 func (g *gen) lookAtTail(s *state, k int) (again bool) {
 	x := &s.tickers[k]
 	f := int(x.tail - 1)
@@ -135,8 +133,7 @@ func (g *gen) advance(s state, k int) {
 	}, late{})
 }
 
-// resumeByTick ends a pause whose end has come: the same write as an advance, and its change
-// record is part of it.
+// resumeByTick ends a pause whose end has come: the same write as an advance, and its change record is part of it.
 func (g *gen) resumeByTick(s state, k int) {
 	x := s.tickers[k]
 	g.write(s, tickName(k)+" starts the job again", func(t *state) bool {

@@ -1,8 +1,7 @@
 package model
 
-// watch makes the steps of the watchdog: section 6 of the page. It comes when no invocation
-// holds the fire and no executor runs it; for unsent fires, when no message is on the ring and
-// the tick is past the instant.
+// watch makes the steps of the watchdog: section 6 of the page. It comes when no invocation holds the fire and no executor runs
+// it; for unsent fires, when no message is on the ring and the tick is past the instant.
 func (g *gen) watch(s *state) {
 	if s.watchdog.at != endIdle {
 		g.ends(s, "the watchdog", func(t *state) *ender { return &t.watchdog })
@@ -27,8 +26,7 @@ func (g *gen) watch(s *state) {
 	}
 }
 
-// verdict implements the table of section 6: the watchdog's intended result for a run, and
-// whether the watchdog reads the run.
+// verdict implements the table of section 6: the watchdog's intended result for a run, and whether the watchdog reads the run.
 func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 	r, m := &s.runs[f], &s.seen[f]
 	if m.known == 0 || m.exec == running || m.reports == 1 || s.busy(f) || s.changing(f) {

@@ -12,9 +12,8 @@ const (
 	FixedDelay
 )
 
-// World describes the objects, the possible events, and the number of faults of a search. In the comments, a fire is a
-// scheduled or triggered run, `until` is the expiry time of a claim, and the tail is the last run of a fixed-delay
-// chain.
+// World describes the objects, the possible events, and the number of faults of a search. In the comments, a fire is a scheduled
+// or triggered run, `until` is the expiry time of a claim, and the tail is the last run of a fixed-delay chain.
 type World struct {
 	Kind    Kind
 	Fires   int // number of fires, at most 2
@@ -36,14 +35,12 @@ type World struct {
 	Words      bool // whether a handler may request a retry after a time, or no retry
 	Spent      bool // whether a run has used all its retries
 
-	// Each field is the maximum number of faults of one kind. All is the maximum of all faults together. Busy
-	// counts temporary rejections. Seconds counts repeated reports, and receipts of a message that another
-	// dispatcher has.
+	// Each field is the maximum number of faults of one kind. All is the maximum of all faults together. Busy counts temporary
+	// rejections. Seconds counts repeated reports, and receipts of a message that another dispatcher has.
 	Crashes, Writes, Busy, Seconds, Slow, All int
 	Late                                      bool // whether one write may take effect at any later time
 	Checks                                    bool // whether the store may reject a journal permanently
-	// BetweenCheckAndSend reports whether a slow owner may also be stopped between its check of `until` and its
-	// send.
+	// BetweenCheckAndSend reports whether a slow owner may also be stopped between its check of `until` and its send.
 	BetweenCheckAndSend bool
 	// Few reduces the number of states: a send is accepted or unanswered, and a journal is stored only at the end.
 	Few bool
@@ -159,8 +156,7 @@ func (g *gen) from(s *state) []move[state] {
 	return g.out
 }
 
-// untils lets the untils of owners pass: of dead ones, and of slow ones within
-// their bound.
+// untils lets the untils of owners pass: of dead ones, and of slow ones within their bound.
 func (g *gen) untils(s *state) {
 	for f := range g.w.Fires {
 		r := &s.runs[f]

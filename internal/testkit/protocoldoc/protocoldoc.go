@@ -1,6 +1,5 @@
-// Package protocoldoc reads the tables of docs/internals/claim-protocol.md. A test compares each row of a table with
-// the code's result, so that the page and the code agree. The calling test must be in a package two directories below
-// the root.
+// Package protocoldoc reads the tables of docs/internals/claim-protocol.md. A test compares each row of a table with the code's
+// result, so that the page and the code agree. The calling test must be in a package two directories below the root.
 package protocoldoc
 
 import (

@@ -24,8 +24,7 @@ import (
 	"github.com/tickring/tickring/internal/testkit/check"
 )
 
-// Visibility is the visibility timeout of the suite's consumers. A consumer extends the timeout after each third of
-// this time.
+// Visibility is the visibility timeout of the suite's consumers. A consumer extends the timeout after each third of this time.
 const Visibility = 9 * time.Second
 
 // Harness is one queue, and the scheduler that sends runs to the queue.
@@ -185,8 +184,7 @@ func (c *tally) count(params string) int {
 	return c.of[params]
 }
 
-// Competing consumers share a queue, each run goes to one of them, and one
-// consumer serves all handlers.
+// Competing consumers share a queue, each run goes to one of them, and one consumer serves all handlers.
 func shared(t *testing.T, h Harness) {
 	var c tally
 	mux := func(name string) *executor.Mux {

@@ -29,8 +29,7 @@ type again struct {
 // keysAgain is the number of keys of all commands, triggers included.
 const keysAgain = 40
 
-// rerun gives a new or an earlier command. With a key, some give it twice at a time, and all
-// repeat it until it is answered.
+// rerun gives a new or an earlier command. With a key, some give it twice at a time, and all repeat it until it is answered.
 func (w *World) rerun(d *dice, p *process, me core.Actor) {
 	var c *again
 	w.mu.Lock()
@@ -62,8 +61,7 @@ func (w *World) rerun(d *dice, p *process, me core.Actor) {
 	}
 }
 
-// newRerun is a command to run again something that ended: a broadcast, a shard, a run that
-// is one again itself, or any.
+// newRerun is a command to run again something that ended: a broadcast, a shard, a run that is one again itself, or any.
 func (w *World) newRerun(d *dice, me core.Actor) *again {
 	t := w.truth
 	t.mu.Lock()
@@ -167,8 +165,7 @@ type answer struct {
 	run core.RunID
 }
 
-// toldAgain asserts that each answered run is the run that the command asked for. Callers hold
-// mu of the truth.
+// toldAgain asserts that each answered run is the run that the command asked for. Callers hold mu of the truth.
 func (w *World) toldAgain() {
 	for _, a := range w.answers {
 		if r, ok := w.truth.run(a.run); !ok || r.RerunOf != a.to.of || r.Key != a.to.asks.Key {
@@ -177,8 +174,7 @@ func (w *World) toldAgain() {
 	}
 }
 
-// ranAgain asserts that each rerun is the one that was asked for, once. Callers hold mu of the
-// truth.
+// ranAgain asserts that each rerun is the one that was asked for, once. Callers hold mu of the truth.
 func (w *World) ranAgain(byID map[core.RunID]*core.Run, all []core.Run) {
 	t := w.truth
 	keys := map[string]core.RunID{}
@@ -274,8 +270,7 @@ func (w *World) isAgain(r, of *core.Run, c *again) {
 	}
 }
 
-// gotAll are the params that a run arrived with, or the shards of a broadcast, in which it
-// is called ID. Callers hold mu.
+// gotAll are the params that a run arrived with, or the shards of a broadcast, in which it is called ID. Callers hold mu.
 func (t *truth) gotAll(r *core.Run) (list []string) {
 	ids := []core.RunID{r.ID}
 	for i := range r.Shard.Total {

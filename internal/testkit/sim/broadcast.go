@@ -8,8 +8,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// A broadcast is seen from outside: by the addresses that its shards arrived at, and by how
-// they ended.
+// A broadcast is seen from outside: by the addresses that its shards arrived at, and by how they ended.
 
 // spreads records that a run has become a broadcast. Callers hold mu.
 func (t *truth) spreads(r *core.Run) {

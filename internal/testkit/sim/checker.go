@@ -231,8 +231,7 @@ func (w *World) final() map[core.JobID]*tally {
 	return tallies
 }
 
-// changedAsTold asserts that a trigger has the fields of its last known change, and that
-// nothing else was ever sent of it.
+// changedAsTold asserts that a trigger has the fields of its last known change, and that nothing else was ever sent of it.
 func (w *World) changedAsTold(id core.RunID, of []*changed) {
 	t := w.truth
 	r, ok := t.run(id)

@@ -11,9 +11,8 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 )
 
-// In a world with Days runs execute for days, and others wait as long for a permit or for an
-// executor. The deployment is stopped for most of the time, and some of that time ends with a
-// restore, which finds no message on any queue.
+// In a world with Days runs execute for days, and others wait as long for a permit or for an executor. The deployment is stopped
+// for most of the time, and some of that time ends with a restore, which finds no message on any queue.
 
 // daysFor is how long such a world lasts: its shards may be removed before it ends.
 const (
@@ -99,8 +98,7 @@ func (w *World) liveForDays() {
 	}
 }
 
-// restore makes the store a restored one: no message is on any queue. The messages come back
-// soon after the deployment runs.
+// restore makes the store a restored one: no message is on any queue. The messages come back soon after the deployment runs.
 func (w *World) restore(stands time.Duration) {
 	w.truth.purge(stands + w.heals())
 	w.count("restore", 1)

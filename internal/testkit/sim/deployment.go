@@ -7,9 +7,8 @@ import (
 	"github.com/tickring/tickring/core/tick/partitioning"
 )
 
-// deployment describes how a world is deployed: its processes and their durations. All keep the
-// proportions of the real ones: an invocation is shorter than the visibility of its messages,
-// and both are shorter than the time after which the watchdog comes.
+// deployment describes how a world is deployed: its processes and their durations. All keep the proportions of the real ones: an
+// invocation is shorter than the visibility of its messages, and both are shorter than the time after which the watchdog comes.
 type deployment struct {
 	plan plan.Options
 

@@ -167,8 +167,7 @@ func failing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	return endsAfter(w, sh, time.Second, wire.CallbackItem{Code: code})
 }
 
-// snoozing executors put off the first two attempts and end the
-// third.
+// snoozing executors put off the first two attempts and end the third.
 func snoozing(w *World, sh *dispatch.SendRequest) (dispatch.Answer, bool) {
 	it := wire.CallbackItem{Code: 200}
 	if sh.Run.Attempt < 3 {
@@ -369,8 +368,7 @@ func TestFixedDelays(t *testing.T) {
 	}
 }
 
-// A journal is read after until has passed, never before: entries that the owner stores in its
-// last second count.
+// A journal is read after until has passed, never before: entries that the owner stores in its last second count.
 func TestJournalIsReadAfterUntil(t *testing.T) {
 	r := directed(t, Config{For: 40 * time.Second, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Behave: neverEnds,
 		Script: func(c Call) Fate {
@@ -429,8 +427,7 @@ func TestThrottledTables(t *testing.T) {
 	}
 }
 
-// A receipt whose answer is lost hides its messages from all clients: they are late by their
-// visibility, the others not at all.
+// A receipt whose answer is lost hides its messages from all clients: they are late by their visibility, the others not at all.
 func TestReceiptWithoutAnAnswer(t *testing.T) {
 	var n atomic.Int32 // requests are made side by side
 	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute,
@@ -452,9 +449,8 @@ func TestReceiptWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// A purge of the queue heals by itself, within two minutes: the tick finds that messages were
-// lost, and then all former messages are on the ring again, due or to come, even if their own
-// job would compare them only hours later.
+// A purge of the queue heals by itself, within two minutes: the tick finds that messages were lost, and then all former messages
+// are on the ring again, due or to come, even if their own job would compare them only hours later.
 func TestPurgeHeals(t *testing.T) {
 	var jobs []manage.JobSpec
 	for i := range 6 {

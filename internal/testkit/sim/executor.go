@@ -20,8 +20,7 @@ type executors struct {
 	at map[string]*executor
 }
 
-// executor is one address. It behaves as an xxl-job executor does: it knows a
-// run only while it works on it.
+// executor is one address. It behaves as an xxl-job executor does: it knows a run only while it works on it.
 type executor struct {
 	address string
 	down    time.Time                         // it rejects connections until then
@@ -59,8 +58,7 @@ func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
 	return err
 }
 
-// hears reports whether an address answers questions; callers wait at most as long as for a
-// send.
+// hears reports whether an address answers questions; callers wait at most as long as for a send.
 func (x *executors) hears(ctx context.Context, address string) error {
 	x.mu.Lock()
 	e := x.at[address]
@@ -124,8 +122,7 @@ func (s sender) Kill(ctx context.Context, app *core.App, address string, job cor
 	})
 }
 
-// killTakes is the longest time from reading the open runs to notifying their executor; each
-// address gets at most this long.
+// killTakes is the longest time from reading the open runs to notifying their executor; each address gets at most this long.
 const killTakes = 10 * time.Second
 
 // alone asserts that a kill because of a timeout ends nothing else: all running runs without a
@@ -266,8 +263,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.SendRequest) dispatch.Answ
 		w.count("send never arrived, no answer", 1)
 		return timeout()
 	}
-	// The run arrives. An executor that has the run already reports a repeat; a function does
-	// not know, and begins it once more.
+	// The run arrives. An executor that has the run already reports a repeat; a function does not know, and begins it once more.
 	x.mu.Lock()
 	if e.tasks[sh.Run.ID] != nil && !call && !strings.HasPrefix(sh.Address, "lambda:") {
 		x.mu.Unlock()

@@ -59,8 +59,7 @@ func (in *incarnation) die() {
 	in.end()
 }
 
-// begin decides the outcome of a call, and the times that pass before and after its effect. It does not return to a dead
-// process.
+// begin decides the outcome of a call, and the times that pass before and after its effect. It does not return to a dead process.
 func (in *incarnation) begin(ctx context.Context, op string, write bool) (fate Fate, d dice, before, after time.Duration) {
 	in.alive()
 	pr, w := in.p, in.p.w
@@ -173,8 +172,7 @@ func (f Fate) String() string {
 		"slow"}[f]
 }
 
-// wait lets time pass on the way to or from the store. It returns the error of a context that
-// ended in that time.
+// wait lets time pass on the way to or from the store. It returns the error of a context that ended in that time.
 func (in *incarnation) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

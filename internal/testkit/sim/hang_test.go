@@ -14,10 +14,9 @@ import (
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
-// The executors of two apps begin to hang, after a healthy period or from the first second on.
-// The executors of one app receive runs and never answer; the other app uses failover, and its
-// executors do not even answer probes. A third app stays healthy: its fires stay in time in
-// every part of the test.
+// The executors of two apps begin to hang, after a healthy period or from the first second on. The executors of one app receive
+// runs and never answer; the other app uses failover, and its executors do not even answer probes. A third app stays healthy: its
+// fires stay in time in every part of the test.
 func TestHangBesideHealthy(t *testing.T) {
 	check.Long(t)
 	const healthy, hung, probed = 8, 8, 3

@@ -113,8 +113,7 @@ func (t *truth) noted(was, is *core.Join) {
 	}
 }
 
-// tooEarly asserts that the end of a join's window is recorded before its run of a revision is
-// skipped. Callers hold mu.
+// tooEarly asserts that the end of a join's window is recorded before its run of a revision is skipped. Callers hold mu.
 func (t *truth) tooEarly(id core.RunID, rev int64, reason core.Reason) {
 	revs := t.jobs[id.Job()]
 	if reason == core.ReasonJoin && !t.rounds.over[id] && revs[len(revs)-1].rev == rev {

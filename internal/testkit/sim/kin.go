@@ -74,8 +74,7 @@ func (t *truth) since(job core.JobID, at time.Time) []revision {
 	return revs[max(i, 0):]
 }
 
-// drawn asserts that a closed run owes each child once, and only children that come after its
-// end. Callers hold mu.
+// drawn asserts that a closed run owes each child once, and only children that come after its end. Callers hold mu.
 func (t *truth) drawn(p *core.RunPut, was *core.Run) {
 	t.owes[p.ID] = struct{}{}
 	if was.State.Open() || was.Then != 0 || was.State == core.Skipped && was.Attempt == 1 {

@@ -12,19 +12,16 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// The rule of liveness: every due instant is decided within a bound that the world's faults
-// justify. Decided means that its run is sent or closed, or that a record covers it. The rule
-// holds for every retry and every trigger too.
+// The rule of liveness: every due instant is decided within a bound that the world's faults justify. Decided means that its run
+// is sent or closed, or that a record covers it. The rule holds for every retry and every trigger too.
 //
-// It holds for every end. A reported or answered end is stored as soon. If the executor is done
-// with a run and never reports it, or never had it, the watchdog closes the run at its next
-// check after the run may be called lost. Checks are at ages that double (looks), and only a
-// fault in the way of a check excuses a missing one.
+// It holds for every end. A reported or answered end is stored as soon. If the executor is done with a run and never reports it,
+// or never had it, the watchdog closes the run at its next check after the run may be called lost. Checks are at ages that double
+// (looks), and only a fault in the way of a check excuses a missing one.
 //
-// A fault is recorded where it happens, with the work that it delays and the time until which
-// it may do so by the deployed durations (aftermath). Other events justify nothing: invocations
-// that end, overlap and are woken late, partitions, executors of other addresses, queues that
-// wait for others.
+// A fault is recorded where it happens, with the work that it delays and the time until which it may do so by the deployed
+// durations (aftermath). Other events justify nothing: invocations that end, overlap and are woken late, partitions, executors of
+// other addresses, queues that wait for others.
 
 // trouble is one fault: from, and until when its consequences may last.
 type trouble struct{ from, until time.Time }
@@ -173,17 +170,15 @@ func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	}
 }
 
-// troubleLeft records a late message: while it is on the ring, untouched runs are not judged,
-// because it may be their message.
+// troubleLeft records a late message: while it is on the ring, untouched runs are not judged, because it may be their message.
 func (w *World) troubleLeft(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.left = with(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
 }
 
-// putBack records that a message comes again at a moment. If a foreign claim is in its way,
-// this is the claim's end, which is as long as a call may last. Until then no check judges the
-// untouched runs of its slot, for any runs of the message.
+// putBack records that a message comes again at a moment. If a foreign claim is in its way, this is the claim's end, which is as
+// long as a call may last. Until then no check judges the untouched runs of its slot, for any runs of the message.
 func (w *World) putBack(d *store.Delivery, at time.Time) {
 	slot := d.Message.Slot
 	if d.Message.Kind == ring.KindPostRun || !at.After(slot.Time().Add(ring.PutBackAfter)) {
@@ -245,9 +240,8 @@ type clock struct {
 	offset time.Duration
 }
 
-// earlier returns the times in which the clock of the machine is before a slot, so that no
-// process may act. A clock that is behind is late by the same time at each slot, for as long as
-// it is behind.
+// earlier returns the times in which the clock of the machine is before a slot, so that no process may act. A clock that is
+// behind is late by the same time at each slot, for as long as it is behind.
 func earlier(slot time.Time, clocks []clock) (list []trouble) {
 	for i, c := range clocks {
 		until := slot.Add(-c.offset)
@@ -291,10 +285,9 @@ func (w *World) noted(q question) {
 	w.faults.unproven[q] = with(w.faults.unproven[q], trouble{time.Now(), time.Now()})
 }
 
-// looks is the time within which the watchdog checks a run of an age again, and checks it a
-// second time if its executor is idle. It reads the journals at ages that double, at least a
-// second scan apart and BehindMax at most, by minutes that are over and passes that may be
-// nearly two wakes apart.
+// looks is the time within which the watchdog checks a run of an age again, and checks it a second time if its executor is idle.
+// It reads the journals at ages that double, at least a second scan apart and BehindMax at most, by minutes that are over and
+// passes that may be nearly two wakes apart.
 func (d *deployment) looks(age time.Duration) time.Duration {
 	return max(min(age, d.behindMax), 2*d.behind) + time.Minute + 2*max(d.wake, d.watchEvery) + d.idleGap + moment
 }
@@ -317,8 +310,7 @@ func sayable(r *core.Run, def *core.Def) time.Duration {
 	return age
 }
 
-// endInTime asserts that a run which was sent was closed within its bound. Callers
-// hold mu of the truth.
+// endInTime asserts that a run which was sent was closed within its bound. Callers hold mu of the truth.
 func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 	if st.sends == 0 || st.works > 0 || st.closed.IsZero() {
 		return
@@ -373,9 +365,8 @@ func (w *World) troubledAt(run core.RunID, at time.Time) bool {
 	return slices.ContainsFunc(w.faults.runs[run], func(t trouble) bool { return t.until.After(at) && !t.from.After(at.Add(moment)) })
 }
 
-// atItsEnd is all that was in the way of the end of a run, which is lost from an age
-// on, by the clock that the watchdog has; 0: it is not. Its slot may have been any that
-// the jitter allows.
+// atItsEnd is all that was in the way of the end of a run, which is lost from an age on, by the clock that the watchdog has; 0:
+// it is not. Its slot may have been any that the jitter allows.
 func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -393,9 +384,8 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	return list
 }
 
-// watched is the longest time until the watchdog has closed a run that no executor runs: it
-// checks at ages that double, so at most at twice the age from which the run may be closed,
-// plus one scan and one second check.
+// watched is the longest time until the watchdog has closed a run that no executor runs: it checks at ages that double, so at
+// most at twice the age from which the run may be closed, plus one scan and one second check.
 func (d *deployment) watched() time.Duration {
 	const functionLimit, grace = 3 * time.Minute, time.Minute // the longest that is waited for, of the world's executors
 	age := max(d.behind, functionLimit+grace)

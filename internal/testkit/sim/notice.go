@@ -47,8 +47,7 @@ func (t *truth) owesNotice(r *core.Run) {
 	}
 }
 
-// noticed asserts 7.5 for notifications: an end that users are notified of is counted before
-// the follow-up is cleared.
+// noticed asserts 7.5 for notifications: an end that users are notified of is counted before the follow-up is cleared.
 func (t *truth) noticed(id core.RunID, was *core.Run) {
 	t.w.count("notice owed no more", 1)
 	event := core.EndEvent(was)

@@ -142,8 +142,7 @@ func (w *World) buries(d *dice) {
 	w.redrive(false)
 }
 
-// redrive sends the runs of all dead letters again, and with drop removes the letters of runs
-// that have ended.
+// redrive sends the runs of all dead letters again, and with drop removes the letters of runs that have ended.
 func (w *World) redrive(drop bool) {
 	for n := 1; w.truth.cloud != nil && n > 0; {
 		var err error
@@ -230,17 +229,15 @@ func (t *truth) purge(heals time.Duration) {
 	t.w.count("purged", n)
 }
 
-// mends is the time within which another message has to name a run whose message was lost. A
-// message that comes sooner may be the copy of a later check, lost too. until is the end of that
-// time, as far as the troubles in its way are known.
+// mends is the time within which another message has to name a run whose message was lost. A message that comes sooner may be the
+// copy of a later check, lost too. until is the end of that time, as far as the troubles in its way are known.
 type mends struct {
 	from   time.Time
 	within time.Duration
 	until  time.Time
 }
 
-// heals reports whether it is still allowed that nothing names a run whose message was lost.
-// Callers hold mu.
+// heals reports whether it is still allowed that nothing names a run whose message was lost. Callers hold mu.
 func (t *truth) heals(id core.RunID) bool {
 	l, is := t.lost[id]
 	if !is || !time.Now().After(l.until) {

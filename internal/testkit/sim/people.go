@@ -375,8 +375,7 @@ func (w *World) killAsked(d *dice, p *process, me core.Actor, n int) {
 	}
 }
 
-// change gives one of the last triggers another time, other params, or both; often a moment
-// before it is due.
+// change gives one of the last triggers another time, other params, or both; often a moment before it is due.
 func (w *World) change(d *dice, p *process, me core.Actor) {
 	a, is := w.lastAsked(d, 8)
 	if !is {
@@ -601,8 +600,7 @@ func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
 	})
 }
 
-// The hard cases, one at a time. Each world has no fault but its own; the assertions of every
-// world apply too.
+// The hard cases, one at a time. Each world has no fault but its own; the assertions of every world apply too.
 
 // jobOf is a job of an app with fixed addresses and no retry.
 func jobOf(app, name string, s core.Schedule) manage.JobSpec {

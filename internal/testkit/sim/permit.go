@@ -12,9 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// In a world with Limits some jobs have a limit of overlap, of their own or of a group. The
-// checks here see only the outside: the unfinished arrivals at executors, and each write of the
-// items, with its holders of permits and its waiting runs.
+// In a world with Limits some jobs have a limit of overlap, of their own or of a group. The checks here see only the outside: the
+// unfinished arrivals at executors, and each write of the items, with its holders of permits and its waiting runs.
 
 // group is the one of every world, which groupLimit bounds.
 const (
@@ -131,8 +130,7 @@ func (t *truth) limitsOf(r *core.Run) (list []*limited) {
 
 const appPermit = "app/"
 
-// hasPermit asserts that a run that waits for a permit, or arrived, is counted by its own limit
-// and no other. Callers hold mu.
+// hasPermit asserts that a run that waits for a permit, or arrived, is counted by its own limit and no other. Callers hold mu.
 func (t *truth) hasPermit(r *core.Run) {
 	list := t.limitsOf(r)
 	names := core.PermitNames(r.Permit)
@@ -354,8 +352,7 @@ func (t *truth) handsBack(r *core.Run) bool {
 	return r.First == r.ID && !r.MayHaveBeenSent() && len(t.story(r.ID).arrivals) == 0 && (waits || r.State == core.Planned && t.moved[r.ID])
 }
 
-// permitsFree asserts at the end that no unfinished chain remains, and that no run holds or
-// awaits a permit.
+// permitsFree asserts at the end that no unfinished chain remains, and that no run holds or awaits a permit.
 func (w *World) permitsFree() {
 	t := w.truth
 	t.mu.Lock()
@@ -390,9 +387,8 @@ func (t *truth) permitted(job core.JobID, slot time.Time) (list []trouble) {
 	return list
 }
 
-// replaced asserts for a run recorded as killed for a newer run: the newer run waits for a
-// permit of the same limit, its job is set to replace, and the killed run is due first. Callers
-// hold mu.
+// replaced asserts for a run recorded as killed for a newer run: the newer run waits for a permit of the same limit, its job is
+// set to replace, and the killed run is due first. Callers hold mu.
 func (t *truth) replaced(p *core.RunPut, was *core.Run) {
 	by := core.Run{KillBy: p.To.KillBy}
 	if !by.Replaced() {
@@ -425,9 +421,8 @@ func (t *truth) mayWait(job core.JobID) int {
 	return cmp.Or(o.Max, core.QueueIfUnsaid)
 }
 
-// endsFor asserts that a run which is closed for a newer one has no owner, or was marked before so
-// that its executor ends it, or that its executor reports that end. It also asserts that no attempt
-// follows a killed run. Callers hold mu.
+// endsFor asserts that a run which is closed for a newer one has no owner, or was marked before so that its executor ends it, or
+// that its executor reports that end. It also asserts that no attempt follows a killed run. Callers hold mu.
 func (t *truth) endsFor(p *core.RunPut, was *core.Run) {
 	superseded := p.To.State == core.Skipped && p.To.Reason == core.ReasonOverlap && p.If&core.RunOwner == 0
 	switch {

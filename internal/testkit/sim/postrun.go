@@ -77,8 +77,7 @@ func (t *truth) owesPostRun(id core.RunID) {
 	}
 }
 
-// postRunMade asserts 7.5 for the post-run queue: a cleared follow-up exists, as a log or as the
-// reason why there is none.
+// postRunMade asserts 7.5 for the post-run queue: a cleared follow-up exists, as a log or as the reason why there is none.
 func (t *truth) postRunMade(id core.RunID, was *core.Run) {
 	r, _ := t.run(id)
 	if !r.Owing() {

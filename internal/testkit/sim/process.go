@@ -310,8 +310,7 @@ func (inv *invocation) sawJobs(ids []core.JobID, found map[core.JobID]store.Got[
 	}
 }
 
-// journalling records a write of a journal, or of the check that carries it, with the
-// invocation whose answers it holds.
+// journalling records a write of a journal, or of the check that carries it, with the invocation whose answers it holds.
 func journalling(ctx context.Context, err *error) (done func()) {
 	inv := invocationOf(ctx)
 	if inv == nil {

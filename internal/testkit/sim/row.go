@@ -9,8 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Some jobs are paused after failures in a row. The checks here see only the outside: each
-// write of the ends of their chains.
+// Some jobs are paused after failures in a row. The checks here see only the outside: each write of the ends of their chains.
 
 // pauseAfter sets the field on one job in eight.
 func pauseAfter(d *dice, def *core.Def) {
@@ -58,8 +57,7 @@ func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 	return true
 }
 
-// pausedFor asserts that a job which is paused for its failures had a row of them since
-// its last revision. Callers hold mu.
+// pausedFor asserts that a job which is paused for its failures had a row of them since its last revision. Callers hold mu.
 func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	t.w.count("paused after failures", 1)
 	t.left(s, m.NewRevAt, "paused")
@@ -88,9 +86,8 @@ func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	}
 }
 
-// pauseMade asserts, once a run owes no pause any more, that its job is paused if the run
-// completed a row, unless a success, a change or another end of the row came after. Callers
-// hold mu.
+// pauseMade asserts, once a run owes no pause any more, that its job is paused if the run completed a row, unless a success, a
+// change or another end of the row came after. Callers hold mu.
 func (t *truth) pauseMade(of core.RunID) {
 	j := t.job(of.Job())
 	if j == nil || j.Sched.State != core.Started || j.Def.PauseAfter == 0 {

@@ -20,8 +20,7 @@ var (
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 4")
 )
 
-// configOf is the world of a seed: some have late writes, stopped processes and
-// clocks that are set, some plan minutes ahead.
+// configOf is the world of a seed: some have late writes, stopped processes and clocks that are set, some plan minutes ahead.
 func configOf(engine string, seed uint64, fires int) Config {
 	d := dice{mix(seed)}
 	c := Config{Seed: seed, Fires: fires, For: 100 * time.Second, Rate: []float64{0.5, 1, 1, 2}[d.n(4)],
@@ -82,8 +81,7 @@ func (c *Config) machine(long time.Duration) {
 // TestWorlds lets worlds live, two at a time, and prints a line of figures.
 func TestWorlds(t *testing.T) { worlds(t, *flagEngine, *flagFires) }
 
-// TestWorldsOnAWS runs fewer worlds on the engine of AWS, whose every request is a call of
-// fakes.
+// TestWorldsOnAWS runs fewer worlds on the engine of AWS, whose every request is a call of fakes.
 func TestWorldsOnAWS(t *testing.T) {
 	if *flagEngine == "aws" {
 		t.Skip("TestWorlds runs on it")

@@ -178,8 +178,7 @@ func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 	}
 }
 
-// account returns the account of a world. Some are scarce: a world has a few fires a second,
-// but an account has hundreds.
+// account returns the account of a world. Some are scarce: a world has a few fires a second, but an account has hundreds.
 func account(rate float64, d *dice) fakeaws.Account {
 	return fakeaws.Account{
 		Throttled: 0.003 * rate, Dropped: 0.003 * rate, Lost: 0.004 * rate, Refused: 0.02 * rate, Conflict: 0.03 * rate, Slow: 0.005 * rate,
@@ -320,8 +319,7 @@ func (t *truth) took(of core.RunID, what string, err error, look func() bool) bo
 	return look()
 }
 
-// observed mirrors the messages that arrived on and left the queues of a cloud, regardless of
-// the answers. Callers hold mu.
+// observed mirrors the messages that arrived on and left the queues of a cloud, regardless of the answers. Callers hold mu.
 func (t *truth) observed(ctx context.Context) {
 	for _, s := range t.cloud.sights() {
 		m, err := ring.Decode([]byte(s.body))

@@ -84,8 +84,7 @@ type revision struct {
 	ended   bool // it is the end of a pause, which the tick brought
 }
 
-// pauseOf is one pause of an app (or of everything, if empty), in each form
-// that was stored; of one From the last form counts.
+// pauseOf is one pause of an app (or of everything, if empty), in each form that was stored; of one From the last form counts.
 type pauseOf struct {
 	app    string
 	pause  core.Pause
@@ -112,8 +111,7 @@ func newTruth(w *World) *truth {
 	}
 }
 
-// fail records that a promise was broken, with the story of its run or, without a run, of its
-// job. Callers hold mu.
+// fail records that a promise was broken, with the story of its run or, without a run, of its job. Callers hold mu.
 func (t *truth) fail(of core.RunID, format string, args ...any) {
 	t.nfaults++
 	if len(t.faults) >= 20 {
@@ -170,8 +168,7 @@ func (t *truth) about(run core.RunID) []string {
 	return lines
 }
 
-// trace records an event of a run; under the number of a job, of that job; under 0, of all.
-// Callers hold mu.
+// trace records an event of a run; under the number of a job, of that job; under 0, of all. Callers hold mu.
 func (t *truth) trace(ctx context.Context, run core.RunID, format string, args ...any) {
 	who := ""
 	if inv := invocationOf(ctx); inv != nil {
@@ -227,8 +224,7 @@ type fireAt struct {
 
 // The ring and the due index.
 
-// inLane asserts that fires from the slow queue stay there, and are not requeued for that
-// reason.
+// inLane asserts that fires from the slow queue stay there, and are not requeued for that reason.
 func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	came := map[core.RunID]*ring.Message{}
 	for i := range inv.got {

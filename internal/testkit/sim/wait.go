@@ -12,9 +12,8 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// In a world with Waits all executors of the app without fixed ones leave at once, and come
-// back, and jobs of any app wait for one: jobs of that app because none is available, jobs that
-// probe before they choose because none answers.
+// In a world with Waits all executors of the app without fixed ones leave at once, and come back, and jobs of any app wait for
+// one: jobs of that app because none is available, jobs that probe before they choose because none answers.
 
 // come is the app whose executors come and go.
 const come = "beta"
@@ -55,8 +54,7 @@ func (w *World) comings(d *dice) {
 	}
 }
 
-// allGo stops all executors of come for a while. They deregister or, if silent, stopped long
-// ago without that.
+// allGo stops all executors of come for a while. They deregister or, if silent, stopped long ago without that.
 func (w *World) allGo(long time.Duration, silent bool) {
 	at := time.Now()
 	w.count("all executors away", 1)
@@ -105,8 +103,7 @@ func (t *truth) isNobody() bool {
 	return len(t.nobody) > 0 && t.nobody[len(t.nobody)-1].until.After(time.Now())
 }
 
-// waitsUntil returns when a run of a slot stops waiting, and whether its job probes before it
-// chooses. Callers hold mu.
+// waitsUntil returns when a run of a slot stops waiting, and whether its job probes before it chooses. Callers hold mu.
 func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, asks bool) {
 	revs := t.jobs[run.Job()]
 	r := &revs[len(revs)-1] // no edit changes the fields that are read here
@@ -204,8 +201,7 @@ func (w *World) unanswered(app string) {
 	w.faults.unheard[app] = with(w.faults.unheard[app], trouble{time.Now(), time.Now()})
 }
 
-// busyWith records that an address was asked whether it is idle for a job, and runs one of its
-// runs.
+// busyWith records that an address was asked whether it is idle for a job, and runs one of its runs.
 func (w *World) busyWith(job core.JobID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

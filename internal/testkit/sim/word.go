@@ -7,8 +7,7 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// says records the retry result of a handler that failed, in seconds. A handler that had a run
-// twice may give two.
+// says records the retry result of a handler that failed, in seconds. A handler that had a run twice may give two.
 func (t *truth) says(id core.RunID, word int64) {
 	t.mu.Lock()
 	t.words[id] = append(t.words[id], word)

@@ -11,8 +11,7 @@
 // results. The rules are in docs/internals/claim-protocol.md. The exceptions in section 8 of that page are counted and
 // do not fail the simulation.
 //
-// A World runs in a testing/synctest bubble. The seed determines all events, except for the order in which goroutines
-// run.
+// A World runs in a testing/synctest bubble. The seed determines all events, except for the order in which goroutines run.
 package sim
 
 import (
@@ -296,8 +295,7 @@ func (w *World) count(what string, n int) {
 	w.mu.Unlock()
 }
 
-// stands lets time pass while the deployment is stopped, so that days cost nothing; stored
-// items still expire.
+// stands lets time pass while the deployment is stopped, so that days cost nothing; stored items still expire.
 func (w *World) stands(d time.Duration) {
 	w.still.Store(true)
 	until := time.Now().Add(d)
@@ -421,8 +419,7 @@ func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 	}
 }
 
-// bySlot mostly makes a batch of each slot, so that the reads of an invocation are known for
-// certain; some stay mixed.
+// bySlot mostly makes a batch of each slot, so that the reads of an invocation are known for certain; some stay mixed.
 func bySlot(d *dice, got []store.Delivery) [][]store.Delivery {
 	if d.n(5) == 0 {
 		return [][]store.Delivery{got}
@@ -599,8 +596,7 @@ func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 	}
 }
 
-// report brings the end of a run to a callback server, again and again until
-// it is taken, as executors do.
+// report brings the end of a run to a callback server, again and again until it is taken, as executors do.
 func (w *World) report(r wire.CallbackItem) {
 	id := core.RunID(r.LogID)
 	d := w.dice("report " + id.String())
@@ -642,8 +638,7 @@ func (w *World) calling(id core.RunID) bool {
 	return w.calls[id] > 0
 }
 
-// callback is one request to a callback server; answered is false when the
-// server died or hung under it.
+// callback is one request to a callback server; answered is false when the server died or hung under it.
 func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered bool) {
 	in := p.living()
 	if in == nil {

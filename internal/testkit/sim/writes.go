@@ -608,8 +608,7 @@ func (t *truth) deleted(d *store.JobDelete, j core.Job, err error) {
 	}
 }
 
-// passed asserts 7.6: each instant that a job leaves behind is on a message, or
-// has a run, or is covered.
+// passed asserts 7.6: each instant that a job leaves behind is on a message, or has a run, or is covered.
 func (t *truth) passed(s *core.Sched, from, to core.Instant, how string) {
 	if s.State != core.Started || from == 0 {
 		return
@@ -630,8 +629,7 @@ func (t *truth) passed(s *core.Sched, from, to core.Instant, how string) {
 	}
 }
 
-// chainMoved asserts that the chain of a fixed delay moves on only when it has
-// ended, and begins only with a fire on its way.
+// chainMoved asserts that the chain of a fixed delay moves on only when it has ended, and begins only with a fire on its way.
 func (t *truth) chainMoved(m *core.Advance, s *core.Sched) {
 	if m.NewTail != 0 && m.NewTail != m.Tail && !t.named[m.NewTail] {
 		t.fail(m.Tail, "fixed delay %d has the tail %d, which was never sent on its way", m.Job, m.NewTail)
@@ -655,8 +653,7 @@ func (t *truth) chainMoved(m *core.Advance, s *core.Sched) {
 	}
 }
 
-// left asserts that an old revision ended with all that was due on a message,
-// in a run or under a record.
+// left asserts that an old revision ended with all that was due on a message, in a run or under a record.
 func (t *truth) left(s *core.Sched, revAt time.Time, how string) {
 	if _, fixed := s.Schedule.FixedDelay(); fixed {
 		if s.Tail == 0 && s.Next != 0 && s.Next <= core.InstantOf(revAt) {
