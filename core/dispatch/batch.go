@@ -32,6 +32,7 @@ type item struct {
 	run      *core.Run    // the run as claimed or read; before that, &noRun
 	named    bool         // the watchdog will read a journal that names it: one stored in time, or announced
 	wrote    core.Outcome // core.Done: this invocation claimed its run; core.Recorded: it made the record without a claim
+	unsure   bool         // a write of its run had an unknown answer, and may still arrive
 	listed   bool         // a stored journal names it with the outcome in wrote
 	unlisted bool         // lists may lack it, and no other message carries it
 	onward   bool         // a new message carries it

@@ -127,7 +127,7 @@ func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]st
 func (b *batch) seen(it *item, runs map[core.RunID]store.Got[*core.Run], past func(*core.Run) bool) row {
 	if run, is := runs[it.fire.Run]; is {
 		it.run = run.Is
-		if it.run.Journal != b.key {
+		if it.run.Journal != b.key && !it.unsure {
 			it.wrote = 0
 		} else if it.wrote == 0 { // by a write whose answer was lost
 			it.wrote = core.Recorded
@@ -296,7 +296,7 @@ func (b *batch) changed(ctx context.Context, w *write, err error) {
 // written records that the journal must list a run, if its write succeeded or may have succeeded.
 func (it *item) written(err error, claims bool) {
 	if a := answerOf(err); a == okay || a == unknown {
-		if it.wrote = core.Recorded; claims {
+		if it.wrote, it.unsure = core.Recorded, it.unsure || a == unknown; claims {
 			it.wrote = core.Done
 		}
 	}

@@ -23,6 +23,22 @@ func TestWaitsAreInReach(t *testing.T) {
 	}
 }
 
+// TestLateWriteIsListed: a write without an answer may arrive after its invocation. The journal names its run all the same.
+func TestLateWriteIsListed(t *testing.T) {
+	for _, lost := range []bool{true, false} {
+		b := &batch{d: &Dispatcher{store: &store.Store{ByJournal: true}}, key: core.JournalKey{Minute: 1, Nonce: "own"}}
+		it := &item{fire: core.Fire{Run: 7}, run: &noRun, phase: done{}}
+		if lost {
+			it.written(errors.New("connection reset"), false)
+		}
+		run := &core.Run{ID: 7, State: core.Planned, Journal: core.JournalKey{Minute: 1, Nonce: "another"}}
+		b.seen(it, map[core.RunID]store.Got[*core.Run]{7: {Is: run}}, func(*core.Run) bool { return false })
+		if is := b.entry(it).Outcome == core.Recorded; is != lost {
+			t.Errorf("answer lost %t, listed %t", lost, is)
+		}
+	}
+}
+
 // TestChosen: the first address with a yes is chosen, even if its answer came after the check that triggered the
 // choice.
 func TestChosen(t *testing.T) {

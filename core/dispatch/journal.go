@@ -130,7 +130,7 @@ func (b *batch) unread(it *item) bool {
 // stored its journal.
 func (b *batch) mayLack(it *item) bool {
 	r := it.run
-	if !b.d.store.ByJournal || it.wrote != 0 || r == &noRun {
+	if !b.d.store.ByJournal || it.wrote != 0 && (!it.unsure || r.Journal == b.key) || r == &noRun {
 		return false
 	}
 	switch it.phase {

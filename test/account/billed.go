@@ -12,8 +12,7 @@ import (
 	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 )
 
-// logReports has Lambda log a report of each invocation. Its level is INFO, which the
-// stack leaves out.
+// logReports has Lambda log a report of each invocation. Its level is INFO, which the stack leaves out.
 func (p *proof) logReports(ctx context.Context) error {
 	for _, fn := range p.functions() {
 		c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})

@@ -1,8 +1,7 @@
-// Command account checks that a deployment in a real AWS account keeps the promises of its documentation. The command
-// counts the results outside of the deployment. It deploys its own stack, and runs jobs for an hour on executors that
-// count the runs they receive. During this hour it kills functions, throttles functions, and purges queues. Then it
-// reads the metrics that the bill depends on, deletes the stack and reports the results. README.md has the costs and
-// requirements.
+// Command account checks that a deployment in a real AWS account keeps the promises of its documentation. The command counts the
+// results outside of the deployment. It deploys its own stack, and runs jobs for an hour on executors that count the runs they
+// receive. During this hour it kills functions, throttles functions, and purges queues. Then it reads the metrics that the bill
+// depends on, deletes the stack and reports the results. README.md has the costs and requirements.
 package main
 
 import (

@@ -265,8 +265,7 @@ func (p *proof) burst(ctx context.Context) (n int, err error) {
 	return n, p.configure(ctx, &lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, MemorySize: aws.Int32(*c.MemorySize + 1)})
 }
 
-// probeHops has a run tried again through the ring more often than Lambda lets
-// functions call one another.
+// probeHops has a run tried again through the ring more often than Lambda lets functions call one another.
 func (p *proof) probeHops(ctx context.Context) {
 	what := fmt.Sprintf("a run is tried %d times through the ring: nothing takes that for a runaway loop", hops+1)
 	err := p.comes(ctx, "hops/hops", "failed", hops+1, fmt.Sprintf("version: 1\napps:\n"+

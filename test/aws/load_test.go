@@ -37,9 +37,8 @@ func TestLoad(t *testing.T) {
 	loaded(t, load.Options{Fires: *loadFires, Kill: *loadKills})
 }
 
-// TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are
-// done in part, transactions are cancelled, pages and receipts are short, and messages
-// come twice or are spent by pollers that are throttled.
+// TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are done in part, transactions are cancelled,
+// pages and receipts are short, and messages come twice or are spent by pollers that are throttled.
 func TestLoadInAnAccount(t *testing.T) {
 	loaded(t, load.Options{Fires: 600, Kill: 1500 * time.Millisecond, Account: fakeaws.Account{
 		Throttled: 0.02, Dropped: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05,

@@ -57,8 +57,7 @@ func (p *page) logInWith(token string) {
 	p.at("/console/")
 }
 
-// keysToFirstRow is how many keys it takes from a page that was just opened to
-// something in the first row of its table.
+// keysToFirstRow is how many keys it takes from a page that was just opened to something in the first row of its table.
 func (p *page) keysToFirstRow(t *testing.T) int {
 	t.Helper()
 	for n := 1; n < 60; n++ {

@@ -150,8 +150,7 @@ func panelOfTheURLCloses(t *testing.T, w *world) {
 	p.wait("!document.querySelector('dialog') && location.pathname + location.search === '/console/jobs?text=stock'")
 }
 
-// pagesLetGo: a browser has six connections to a host, and pages that were left, which it
-// keeps for Back, hold none of them.
+// pagesLetGo: a browser has six connections to a host, and pages that were left, which it keeps for Back, hold none of them.
 func pagesLetGo(t *testing.T, w *world) {
 	p := w.enter(t, manner{})
 	for range 8 {

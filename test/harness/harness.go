@@ -85,8 +85,7 @@ func Main(m *testing.M, bin *string, prepare ...func(dir string) error) {
 	os.Exit(code)
 }
 
-// Server is a running `tickring serve` process. If only Bin and URL are set, Server is another server that the CLI
-// calls.
+// Server is a running `tickring serve` process. If only Bin and URL are set, Server is another server that the CLI calls.
 type Server struct {
 	Bin, Dir, URL string
 	AdminToken    string // admin token of the server; empty: the constant Token

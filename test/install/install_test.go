@@ -29,9 +29,8 @@ var (
 
 const nobody = 65534
 
-// TestPackageStartsAServerThatRunsJobs installs the package, starts ExecStart of its unit with a
-// temporary state directory as an unprivileged user, creates a job by the packaged CLI and waits
-// for its first run.
+// TestPackageStartsAServerThatRunsJobs installs the package, starts ExecStart of its unit with a temporary state directory as an
+// unprivileged user, creates a job by the packaged CLI and waits for its first run.
 func TestPackageStartsAServerThatRunsJobs(t *testing.T) {
 	root := install(t)
 	bin := filepath.Join(root, "usr/bin/tickring")
@@ -179,8 +178,7 @@ func field(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// execStart returns the command of the unit, with the state directories of the unit in dir and a
-// free port.
+// execStart returns the command of the unit, with the state directories of the unit in dir and a free port.
 func execStart(t *testing.T, root, dir string) []string {
 	text, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/tickring.service"))
 	check.OK(t, err)

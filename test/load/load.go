@@ -81,8 +81,7 @@ type Options struct {
 	Fires int
 	// Kill is the average time between two kills of a dispatch process; 0 means no kills.
 	Kill time.Duration
-	// Account adds faults that emulators do not have, to the requests of the functions and to the messages for
-	// the functions.
+	// Account adds faults that emulators do not have, to the requests of the functions and to the messages for the functions.
 	Account fakeaws.Account
 	// Log receives messages in addition to the report.
 	Log func(format string, args ...any)
@@ -95,8 +94,7 @@ type Report struct {
 	Lost  int // number of expected runs that never reached the executor
 	Twice int // number of runs that reached the executor twice although the protocol does not allow it
 	Early int // number of runs that reached the executor before their scheduled time
-	// Resent is the number of runs that reached the executor again with their ID after a kill, which the protocol
-	// allows.
+	// Resent is the number of runs that reached the executor again with their ID after a kill, which the protocol allows.
 	Resent int
 	Kills  int // number of kills of dispatch processes
 
@@ -127,8 +125,7 @@ const (
 	loadToken      = "load-executors"
 )
 
-// load is one deployment: the functions as processes, what drives them as
-// Lambda does, and an executor that counts.
+// load is one deployment: the functions as processes, what drives them as Lambda does, and an executor that counts.
 type load struct {
 	o      Options
 	n      dynamo.Names
@@ -256,9 +253,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// seed makes secondly jobs in five waves over the first half of the time, due to
-// be planned by the tick, as a creator leaves them that dies before it plans.
-// All end in the same second. It answers the runs that they demand, and the end.
+// seed makes secondly jobs in five waves over the first half of the time, due to be planned by the tick, as a creator leaves them
+// that dies before it plans. All end in the same second. It answers the runs that they demand, and the end.
 func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instant, err error) {
 	jobs := 50
 	if l.o.Fires > 2000 {
@@ -311,8 +307,7 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, end core.Instan
 	return demanded, end, nil
 }
 
-// work lasts longer than a message is invisible for every other job: only open
-// runs can be sent again.
+// work lasts longer than a message is invisible for every other job: only open runs can be sent again.
 func work(ctx context.Context, r *wire.Run) (int, string) {
 	if r.JobID%2 == 0 {
 		store.Sleep(ctx, loadVisibility+2*time.Second)

@@ -1,5 +1,4 @@
-// Package oidc_test logs people in to the console of the real binary by a provider that we did
-// not write.
+// Package oidc_test logs people in to the console of the real binary by a provider that we did not write.
 package oidc_test
 
 import (
@@ -116,8 +115,7 @@ func (p *place) rejected(b *http.Client, at string, status int) string {
 	return shown[1]
 }
 
-// TestLogIn: by the link of the page that was asked for, on to that page, with the role that the
-// claims give; and out.
+// TestLogIn: by the link of the page that was asked for, on to that page, with the role that the claims give; and out.
 func TestLogIn(t *testing.T) {
 	p, texts := newPlace(t, false), golden.New(t)
 	p.m.QueueUser(person("Lina", "devs", "others"))

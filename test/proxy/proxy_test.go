@@ -23,9 +23,8 @@ import (
 	"github.com/tickring/tickring/test/harness"
 )
 
-// TestNginxOnAnotherPortServesTheConsole runs the documented configuration without TLS
-// on a port of its own. A form that a browser sends from there must get in, which needs
-// the port in the Host header, and its cookie must be Secure, which needs
+// TestNginxOnAnotherPortServesTheConsole runs the documented configuration without TLS on a port of its own. A form that a
+// browser sends from there must get in, which needs the port in the Host header, and its cookie must be Secure, which needs
 // X-Forwarded-Proto. /metrics must not get in.
 func TestNginxOnAnotherPortServesTheConsole(t *testing.T) {
 	nginx, err := exec.LookPath("nginx")

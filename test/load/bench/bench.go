@@ -34,8 +34,7 @@ const (
 type Options struct {
 	Scenarios []string      // names of the scenarios to run; empty: all scenarios except "soak"
 	For       time.Duration // duration of a rate measurement
-	// Dir is the parent directory of the data directories; empty: a temporary directory, which is removed at the
-	// end.
+	// Dir is the parent directory of the data directories; empty: a temporary directory, which is removed at the end.
 	Dir string
 }
 
