@@ -273,7 +273,7 @@ func (s *stack) console(t *testing.T) {
 		return nil
 	}, nil)
 	s.OK(t, "", "create", app+"/report", "--handler", "report", "--every", "1h")
-	args := []string{"test", "-count=1", "-v", "-timeout", "5m", "-run", "TestFirstSession$", ".", "-base", s.URL,
+	args := []string{"test", "-count=1", "-v", "-timeout", patience.String(), "-run", "TestFirstSession$", ".", "-base", s.URL,
 		"-token", s.AdminToken, "-job", app + "/report", "-log", "part 3 of 3 is done"}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir, cmd.Env = "../browser", os.Environ()
