@@ -30,11 +30,11 @@ type Permits struct {
 }
 
 // Holder is a retry chain that holds a slot. First is the first run of the chain. The slot is freed when the chain
-// ends or, if no run of the chain is stored, after Until.
+// ends.
 type Holder struct {
 	First RunID
-	// Until is when the claim expires that the dispatcher makes after it requested the slot. Until is zero if the run
-	// was stored before the request.
+	// Until is the time after which the slot is doubtful: the claim that it was requested for may never have been
+	// stored. Zero: the chain was claimed with this slot.
 	Until time.Time `json:",omitzero"`
 	// Attempt is the last attempt that was assigned a second as its start, counted from 1. From is this second.
 	Attempt int     `json:",omitempty"`
@@ -59,9 +59,13 @@ type PermitRequest struct {
 	Attempt   int
 	Now       Instant
 	Skips     bool // the run is skipped if no slot is free
-	Stored    bool // the run is stored; only stored runs can wait in the queue
-	Anew      bool // the stored run has an empty Permit, but may still hold a slot that is being freed
+	Named     bool // the stored run names this limit; only such a run can wait in the queue
+	Claimed   bool // the chain was claimed before
+	Second    bool // the limit comes after another one in the run's Permit
 }
+
+// DoubtAfter is how long a chain may take to claim a run after it was given a slot. Then the slot is doubtful.
+const DoubtAfter = time.Minute
 
 // clocksApart is the largest difference in seconds between the clocks of two callers. A larger one
 // is treated as a clock that was set back.
@@ -83,11 +87,11 @@ const (
 func (p *Permits) Ask(a PermitRequest) (answer PermitResult, changed bool) {
 	if changed = p.Limit != a.Limit; changed {
 		p.Limit = a.Limit
-		p.fill()
+		p.fill(a.Until)
 	}
 	if i := p.holder(a.First); i >= 0 {
 		h := &p.Holders[i]
-		if (!a.Stored || a.Anew) && h.Until.Before(a.Until) {
+		if h.freeable(&a) && h.Until.Before(a.Until) {
 			h.Until, changed = a.Until, true
 		}
 		return p.begin(h, a, changed)
@@ -96,21 +100,26 @@ func (p *Permits) Ask(a PermitRequest) (answer PermitResult, changed bool) {
 	case slices.Contains(p.Queue, a.First):
 		return PermitWaits, changed
 	case len(p.Queue) == 0 && len(p.Holders) < p.Limit:
-		h := Holder{First: a.First}
-		if !a.Stored {
-			h.Until = a.Until
-		}
-		p.Holders = append(p.Holders, h)
+		p.Holders = append(p.Holders, Holder{First: a.First, Until: a.Until})
 		return p.begin(&p.Holders[len(p.Holders)-1], a, true)
 	case a.Skips:
 		return PermitSkips, changed
 	case len(p.Queue) >= a.Max:
 		return PermitFull, changed
-	case !a.Stored:
+	case !a.Named:
 		return PermitWaits, changed
 	}
 	p.Queue = append(p.Queue, a.First)
 	return PermitWaits, true
+}
+
+// freeable reports whether another process may be about to free the slot of the run that requests it again. Then the
+// request must change the item, so that the write of that process fails.
+func (h *Holder) freeable(a *PermitRequest) bool {
+	if a.Second {
+		return !a.Claimed || !h.Until.IsZero()
+	}
+	return !a.Named
 }
 
 // begin assigns an attempt the first second with room, never before a second of another attempt. An attempt keeps its
@@ -131,6 +140,9 @@ func (p *Permits) begin(h *Holder, a PermitRequest, changed bool) (PermitResult,
 		}
 		p.Begun++
 		h.Attempt, h.From, changed = a.Attempt, p.Second, true
+		if until := h.From.Time().Add(DoubtAfter); !h.Until.IsZero() && h.Until.Before(until) {
+			h.Until = until
+		}
 	}
 	if h.From > a.Now {
 		return PermitLater, changed
@@ -164,11 +176,17 @@ func (p *Permits) From(first RunID) Instant {
 	return 0
 }
 
-// Past reports whether the chain holds a slot and its Holder.Until has passed. A zero Until counts as passed.
-func (p *Permits) Past(first RunID, now time.Time) bool {
+// Doubt makes the slot of a chain doubtful from the time at; false: the chain holds no slot.
+func (p *Permits) Doubt(first RunID, at time.Time) bool {
 	i := p.holder(first)
-	return i >= 0 && now.After(p.Holders[i].Until)
+	if i >= 0 {
+		p.Holders[i].Until = at
+	}
+	return i >= 0
 }
+
+// Doubtful reports whether the claim that the slot was requested for may never have been stored.
+func (h *Holder) Doubtful(now time.Time) bool { return !h.Until.IsZero() && now.After(h.Until) }
 
 func (p *Permits) Holds(first RunID) bool { return p.holder(first) >= 0 }
 
@@ -178,21 +196,21 @@ func (p *Permits) holder(first RunID) int {
 
 // Release removes the chains for which the function `over` returns true, and gives the free slots to the chains that have
 // waited longest. Release reports whether p changed.
-func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
+func (p *Permits) Release(now time.Time, over func(first RunID) bool) (changed bool) {
 	holders, queue := len(p.Holders), len(p.Queue)
 	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
 	p.Queue = slices.DeleteFunc(p.Queue, over)
 	if len(p.Holders) == holders && len(p.Queue) == queue {
 		return false
 	}
-	p.fill()
+	p.fill(now.Add(DoubtAfter))
 	return true
 }
 
-func (p *Permits) fill() {
+func (p *Permits) fill(until time.Time) {
 	n := max(0, min(len(p.Queue), p.Limit-len(p.Holders)))
 	for _, first := range p.Queue[:n] {
-		p.Holders = append(p.Holders, Holder{First: first})
+		p.Holders = append(p.Holders, Holder{First: first, Until: until})
 	}
 	p.Queue = slices.Delete(p.Queue, 0, n)
 }

@@ -13,7 +13,7 @@ import (
 func TestSecondsOfAPermit(t *testing.T) {
 	p := core.Permits{}
 	ask := func(first core.RunID, attempt int, now core.Instant) (core.PermitResult, core.Instant) {
-		answer, _ := p.Ask(core.PermitRequest{First: first, Limit: 10, PerSecond: 2, Attempt: attempt, Now: now, Stored: true})
+		answer, _ := p.Ask(core.PermitRequest{First: first, Limit: 10, PerSecond: 2, Attempt: attempt, Now: now, Named: true})
 		return answer, p.From(first)
 	}
 	want := func(first core.RunID, attempt int, now core.Instant, answer core.PermitResult, from core.Instant) {
@@ -39,7 +39,7 @@ func TestSecondsOfAPermit(t *testing.T) {
 	want(9, 1, now+4, core.PermitLater, now+5)
 	want(10, 1, now+4, core.PermitLater, now+6)
 	want(1, 3, now+4, core.PermitLater, now+6)
-	if a, _ := p.Ask(core.PermitRequest{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Stored: true}); a != core.PermitLater ||
+	if a, _ := p.Ask(core.PermitRequest{First: 1, Limit: 2, PerSecond: 2, Attempt: 3, Now: now, Named: true}); a != core.PermitLater ||
 		p.From(1) != now+6 {
 		t.Errorf("%d from %d: ten still have a permit, and may need that many seconds", a, p.From(1))
 	}
@@ -55,7 +55,7 @@ func TestSecondsOfTheClosed(t *testing.T) {
 		p, begun, now, next := core.Permits{}, map[core.Instant]int{}, core.Instant(1000), core.RunID(0)
 		waits := map[core.RunID]bool{}
 		ask := func(first core.RunID) {
-			answer, _ := p.Ask(core.PermitRequest{First: first, Limit: limit, PerSecond: most, Attempt: 1, Now: now, Stored: true})
+			answer, _ := p.Ask(core.PermitRequest{First: first, Limit: limit, PerSecond: most, Attempt: 1, Now: now, Named: true})
 			switch from := p.From(first); {
 			case answer == core.PermitLater && from-now > core.Instant(limit/most)+6:
 				t.Fatalf("seed %d: at %d one of %d waits until %d", seed, now, limit, from)
@@ -81,7 +81,7 @@ func TestSecondsOfTheClosed(t *testing.T) {
 			case 1, 2, 3:
 				if n := len(p.Holders); n > 0 {
 					gone := p.Holders[d.IntN(n)].First
-					p.Release(func(first core.RunID) bool { return first == gone })
+					p.Release(now.Time(), func(first core.RunID) bool { return first == gone })
 				}
 			default:
 				if len(p.Holders) < limit {
@@ -98,14 +98,14 @@ func TestClocksApart(t *testing.T) {
 	p, begin, last := core.Permits{}, map[core.Instant]int{}, core.Instant(0)
 	for i := range core.RunID(200) {
 		now := core.Instant(1000+i/2) - core.Instant(i%2)*4
-		answer, _ := p.Ask(core.PermitRequest{First: i + 1, Limit: 2, PerSecond: 1, Attempt: 1, Now: now, Stored: true})
+		answer, _ := p.Ask(core.PermitRequest{First: i + 1, Limit: 2, PerSecond: 1, Attempt: 1, Now: now, Named: true})
 		if from := p.From(i + 1); answer == core.PermitGranted || answer == core.PermitLater {
 			if begin[from]++; begin[from] > 1 || from < last {
 				t.Fatalf("at %d: %d begin in second %d, after %d", now, begin[from], from, last)
 			}
 			last = from
 		}
-		p.Release(func(first core.RunID) bool { return p.From(first) <= 1000+core.Instant(i/2) })
+		p.Release(now.Time(), func(first core.RunID) bool { return p.From(first) <= 1000+core.Instant(i/2) })
 	}
 }
 
@@ -117,7 +117,7 @@ func TestPerSecondRaised(t *testing.T) {
 		"inFlight is lowered, one retries": func(a *core.PermitRequest) { a.Limit, a.First, a.Attempt = 100, 1, 2 },
 	} {
 		p := core.Permits{Name: "app/a"}
-		ask := core.PermitRequest{Limit: 1000, Max: 1000, PerSecond: 1, Attempt: 1, Now: 1000, Stored: true}
+		ask := core.PermitRequest{Limit: 1000, Max: 1000, PerSecond: 1, Attempt: 1, Now: 1000, Named: true}
 		for i := range 900 {
 			ask.First = core.RunID(i + 1)
 			p.Ask(ask)

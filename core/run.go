@@ -220,6 +220,9 @@ func (r *Run) FailedForGood() bool {
 	return r.Then == 0 && (r.State.Failure() || r.State == Skipped && r.Attempt > 1)
 }
 
+// FreesSlots reports whether the run is the closed last attempt of its chain and names concurrency limits.
+func (r *Run) FreesSlots() bool { return !r.State.Open() && r.Then == 0 && r.Permit != "" }
+
 // Expired reports whether r has no owner, or the owner's claim has expired.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 

@@ -18,13 +18,9 @@ const (
 	// PermitTries is the maximum number of attempts to write the item of a concurrency limit while other processes write it.
 	// Beyond: the caller gets the error core.CodeUnavailable, and tries again. Test: TestPermitsThatOthersWrite.
 	PermitTries = 20
-	// PermitLooks is how many runs with a concurrency slot, and how many waiting runs, are checked together.
-	// Beyond: runs with a slot are checked in turns of PermitTurn seconds, and only the first waiting runs are checked.
-	// Test: TestOverLooksAtHoldersInTurn.
+	// PermitLooks is how many runs with a concurrency slot are checked together.
+	// Beyond: the next request for a slot checks further runs. Test: TestSettleChecksAllSlots.
 	PermitLooks = 25
-	// PermitTurn is the duration in seconds of a turn in which PermitLooks runs with a concurrency slot are checked.
-	// Beyond: the next turn checks further runs. Test: TestOverLooksAtHoldersInTurn.
-	PermitTurn = 15
 	// PauseRuns is how many scheduled runs, and how many other runs, of a job are read to count its consecutive failures.
 	// Beyond: the counter that is stored for the job applies. Test: TestPauseAfter.
 	PauseRuns = 1000

@@ -158,9 +158,9 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 		if it.asked != "" { // perhaps it asked after the run ended, under a name that was never stored
 			asked := *it.run
 			asked.Permit = it.asked
-			b.d.finish.Release(ctx, &asked)
+			_ = b.d.finish.Release(ctx, &asked) // otherwise the slot is doubtful
 		}
-		if it.run.ShardEnded() { // its closer may have died before it updated the broadcast
+		if it.run.ShardEnded() || it.run.FreesSlots() { // its closer may have died before it did this
 			it.phase = b.mend(ctx, it.run)
 		}
 	case toBury:

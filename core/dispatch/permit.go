@@ -31,6 +31,8 @@ type permitAsk struct {
 	answer core.PermitResult
 	from   core.Instant // for core.PermitLater: when the attempt may start
 	beside bool         // the app's queue was full: the run is retried without a place in it
+	named  bool         // its stored record names the limit
+	claims bool         // it waits first for a slot that may be freed because its claim was never stored
 	ends   core.RunID   // first run of the retry chain that this run replaces; 0: none
 	err    error
 	// Number of runs that hold a permit and that wait, at the last answer.
@@ -108,13 +110,6 @@ func (b *batch) permits(ctx context.Context, list []*write) []*write {
 	for b.askNext(ctx, asks) {
 	}
 	for _, a := range asks {
-		// It may have taken the later permits before a user changed its limits. A run that waits for one permit must
-		// not hold the permits after it.
-		if a.err == nil && a.answer == core.PermitWaits && a.put != nil && a.it.run.Permit == "" {
-			a.err = b.d.finish.LeaveQueue(ctx, a.run.First, a.name, a.names...)
-		}
-	}
-	for _, a := range asks {
 		a.dropped = !b.answered(a)
 	}
 	return kept(list)
@@ -163,9 +158,13 @@ func (b *batch) answered(a *permitAsk) bool {
 		if end := a.it.fire.Slot.Time().Add(a.it.job.Sched.Deadline); end.After(b.now()) {
 			until = end
 		}
-		a.it.phase = passing{waits: until, unwoken: a.replaces() || a.beside, at: a.from, why: errNoPermit}
+		a.it.phase = passing{waits: until, unwoken: a.replaces() || a.beside || a.claims, at: a.from, why: errNoPermit}
 		*a.put = b.listed(a.it.run.Wait()).Counted(a.run.Permit)
-		return a.run.State != core.Queued
+		if a.answer == core.PermitWaits && !a.named { // after this write it enters the queue
+			a.it.phase = undecided{}
+			return true
+		}
+		return a.run.State != core.Queued || !a.named
 	}
 	if a.it.reason = reason; a.create != nil {
 		*a.create = b.recorded(a.it, b.now(), core.Skipped)
@@ -225,36 +224,19 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 		}
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
-		// No run may wait or be skipped because of a finished run. The first in the queue checks for finished runs. The
-		// others, and runs beside a full queue, only check that first run.
-		var late, sees bool
-		for _, a := range list {
-			if a.answer != core.PermitGranted && a.answer != core.PermitLater {
-				later := slices.Index(was.Queue, a.run.First) > 0 || a.beside && len(was.Queue) > 0
-				late, sees = late || later, sees || !later
-			}
-		}
-		if late && !sees {
-			first, err := b.d.finish.EndedChains(ctx, &core.Permits{Name: name, Queue: was.Queue[:1]})
-			if err != nil {
-				return false, err
-			}
-			sees = first[was.Queue[0]]
-		}
-		if !sees {
+		refused := func(a *permitAsk) bool { return a.answer == core.PermitSkips || a.answer == core.PermitFull }
+		waits := func(a *permitAsk) bool { return a.answer == core.PermitWaits || refused(a) }
+		if !slices.ContainsFunc(list, waits) {
 			return changed, nil
 		}
-		over, err := b.d.finish.EndedChains(ctx, &was)
-		if err != nil {
-			return false, err
+		// No run waits because of a run that never claims its slot. No run is skipped because of a run that has ended.
+		settled, err := b.d.finish.Settle(ctx, &was, slices.ContainsFunc(list, refused))
+		if err != nil || !settled {
+			return changed, err
 		}
-		if was.Release(func(first core.RunID) bool { return over[first] }) {
-			b.askAllOf(&was, slices.DeleteFunc(slices.Clone(list), func(a *permitAsk) bool { // a closed run asks for nothing
-				return a.put != nil && over[a.run.First]
-			}))
-			*p, changed = was, true
-		}
-		return changed, nil
+		b.askAllOf(&was, list)
+		*p = was
+		return true, nil
 	})
 	for _, a := range list {
 		a.err = err
@@ -311,7 +293,11 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
 		asked := core.PermitRequest{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
-			Skips: o.Full == core.FullSkip, Stored: a.put != nil, Anew: a.put != nil && a.put.Was.Permit == ""}
+			Skips: o.Full == core.FullSkip, Second: core.PermitNames(a.run.Permit)[0] != p.Name, Claimed: a.run.Attempt > 1}
+		if a.put != nil {
+			asked.Named = slices.Contains(core.PermitNames(a.put.Was.Permit), p.Name)
+			asked.Claimed = asked.Claimed || a.put.Was.MayHaveBeenSent()
+		}
 		ofApp := core.IsPermitOfApp(p.Name)
 		if is && ofApp {
 			asked.PerSecond, asked.Attempt, asked.Now = a.it.app.Limits.PerSecond, a.run.Attempt, core.InstantOf(b.now())
@@ -328,12 +314,14 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		if a.beside = ofApp && answer == core.PermitFull; a.beside {
 			answer = core.PermitWaits
 		}
-		a.answer, changed, a.from = answer, changed || noted, 0
+		a.answer, changed, a.from, a.named = answer, changed || noted, 0, asked.Named
 		if answer == core.PermitLater {
 			a.from = p.From(a.run.First)
 		}
 		a.ends, a.held, a.waiting = 0, len(p.Holders), len(p.Queue)
-		switch i := slices.Index(p.Queue, a.run.First); {
+		i := slices.Index(p.Queue, a.run.First)
+		a.claims = i == 0 && slices.ContainsFunc(p.Holders, func(h core.Holder) bool { return !h.Until.IsZero() })
+		switch {
 		case answer == core.PermitFull && len(p.Queue) > 0:
 			a.ends = p.Queue[0]
 		case answer == core.PermitWaits && i >= 0 && i < len(p.Holders):

@@ -85,7 +85,7 @@ func stageOf(t *testing.T) *stage {
 		"script": st.script, "source": func(how string) { st.source = how }, "span": st.spans, "fails": st.fails, "long": st.long})
 	st.Do = map[string]func(string){"fire": func(args string) { st.fire(st.d, args) },
 		"elsewhere": func(args string) { st.fire(st.other, args) }, "come": st.comes, "end": st.ends, "checks": st.checks,
-		"bury": st.buries, "leave": st.leaves, "skips": st.skips, "mend": st.mends, "begin": st.begins,
+		"bury": st.buries, "skips": st.skips, "mend": st.mends, "begin": st.begins,
 		"finish": func(string) { st.begun.Wait() }}
 	see := st.See
 	st.See = func() map[string][]string {
@@ -593,12 +593,6 @@ func (st *stage) buries(args string) {
 	if st.Say("recorded: %d", n); err != nil {
 		st.Say("then: %v", err)
 	}
-}
-
-// leaves removes a chain from limits: "7#1 job/7 app/a".
-func (st *stage) leaves(args string) {
-	words := strings.Fields(args)
-	must(st.T, st.s.f.LeaveQueue(st.T.Context(), st.Run(words[0]), words[1], words[2:]...))
 }
 
 // skips skips shards of a broadcast as a user does: the broadcast as read, and the numbers of its shards.

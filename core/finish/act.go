@@ -76,6 +76,13 @@ func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
 			return nil, nil
 		}})
 	}
+	for some := range slices.Chunk(found.frees, endsAtOnce) {
+		s := step{do: func(ctx context.Context) ([]core.JournalKey, error) { return w.free(ctx, some), nil }}
+		for i := range some {
+			s.keys = append(s.keys, some[i].key)
+		}
+		steps = append(steps, s)
+	}
 	first := len(steps)
 	for at, t := range found.talks {
 		s := step{turn: turn(found.minute, at.app+" "+at.address),
@@ -108,6 +115,20 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 		if err != nil && !errors.Is(err, core.ErrRefused) { // claimed since: it is checked again with its new journal
 			w.f.o.Log.Warn("run not closed", "run", results[i].Run, "job", results[i].Run.Job(), "err", err)
 			undone = append(undone, ends[i].key)
+		}
+	}
+	return undone
+}
+
+// free frees the concurrency slots of closed runs.
+func (w *Watchdog) free(ctx context.Context, list []owing) (undone []core.JournalKey) {
+	runs := make([]*core.Run, len(list))
+	for i := range list {
+		runs[i] = &list[i].run
+	}
+	for i, err := range w.f.Release(ctx, runs...) {
+		if err != nil {
+			undone = append(undone, list[i].key)
 		}
 	}
 	return undone

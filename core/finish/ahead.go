@@ -158,9 +158,11 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 	return read
 }
 
-// remember keeps the runs of read that are not subjects and have ended for good.
+// remember keeps the runs of read that are not subjects and have ended for good. Runs that may still have a concurrency slot
+// are judged when the scan reaches them.
 func (w *Watchdog) remember(read map[core.RunID]*core.Run, subjects []subject) {
 	later := maps.Clone(read)
+	maps.DeleteFunc(later, func(_ core.RunID, r *core.Run) bool { return r.FreesSlots() })
 	for _, s := range subjects {
 		delete(later, s.run)
 	}

@@ -491,10 +491,11 @@ func (f *Finish) mend(ctx context.Context, run *core.Run, release bool) error {
 	if run.Then != 0 {
 		return nil
 	}
+	var kept error
 	if release {
-		f.Release(ctx, run)
+		kept = f.Release(ctx, run)[0]
 	}
-	return f.after(ctx, run, f.families(ctx, run)[0])
+	return errors.Join(kept, f.after(ctx, run, f.families(ctx, run)[0]))
 }
 
 // after creates the follow-ups that come after the children; err is the error of the children.

@@ -17,8 +17,7 @@ func (r *rig) claim(run *core.Run) error {
 func (r *rig) asks(first core.RunID, names ...string) {
 	for _, name := range names {
 		p := r.PermitsOf(name)
-		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1, Stored: true, Anew: true}); a !=
-			core.PermitGranted || !changed {
+		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1}); a != core.PermitGranted || !changed {
 			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
 		}
 		p.V++
@@ -26,36 +25,20 @@ func (r *rig) asks(first core.RunID, names ...string) {
 	}
 }
 
-// TestOverLooksAtHoldersInTurn: each holder is checked within n/25 turns. The chains that have
-// waited longest are checked in every turn.
-func TestOverLooksAtHoldersInTurn(t *testing.T) {
+// TestSettleChecksAllSlots: a call checks 25 slots, and further calls check the others.
+func TestSettleChecksAllSlots(t *testing.T) {
 	const most = budget.PermitLooks
 	for _, n := range []int{most, most + 1, 10 * most} {
 		r := newRig(t)
 		p := core.Permits{Name: "job/1", Limit: n}
-		over := func(i int) core.RunID {
-			chain := core.PlannedRun(1, core.InstantOf(begin)+core.Instant(i))
-			r.run(chain, func(x *core.Run) { x.State, x.EndedAt = core.Succeeded, begin })
-			return chain
-		}
 		for i := range n {
-			p.Holders = append(p.Holders, core.Holder{First: over(i)})
-			p.Queue = append(p.Queue, over(n+i))
+			p.Holders = append(p.Holders, core.Holder{First: core.PlannedRun(1, core.InstantOf(begin)+core.Instant(i)),
+				Until: begin.Add(-time.Minute)})
 		}
-		seen := map[core.RunID]bool{}
-		for range (n + most - 1) / most {
-			over, err := r.f.EndedChains(t.Context(), &p)
-			r.Must(err)
-			if len(over) != 2*most {
-				t.Errorf("of %d holders it checked %d", n, len(over))
+		for left := n; left > 0; left = max(0, left-most) {
+			if _, err := r.f.Settle(t.Context(), &p, false); err != nil || len(p.Holders) != max(0, left-most) {
+				t.Fatalf("%d of %d slots are left, want %d: %v", len(p.Holders), n, max(0, left-most), err)
 			}
-			for id := range over {
-				seen[id] = true
-			}
-			r.now = r.now.Add(budget.PermitTurn * time.Second)
-		}
-		if len(seen) != n+most {
-			t.Errorf("of %d holders, and as many that wait, it checked %d", n, len(seen))
 		}
 	}
 }

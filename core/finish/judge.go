@@ -48,6 +48,7 @@ type findings struct {
 	minute int64 // when they were found, in minutes since 1970
 	ends   []ending
 	owing  []owing
+	frees  []owing             // closed runs that may still have a concurrency slot
 	shards map[core.RunID]bool // broadcasts that have a shard in owing
 	talks  map[place]*talk
 }
@@ -118,7 +119,7 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 			}
 			if got.Err != nil || e.unread(r) {
 				looks[s.key] = missed
-			} else if is := e.judge(s, r, found); is != forget && is != gather {
+			} else if is := e.judge(s, r, found); is != forget && is != gather && is != free {
 				looks[s.key] = max(looks[s.key], undecided)
 			}
 		}
@@ -252,6 +253,7 @@ const (
 	mend        // create its pending follow-ups
 	later       // check again later
 	skip        // close as skipped
+	free        // free its concurrency slots
 	lose        // apply the rules for lost and timed out
 	gather      // close its broadcast if all shards ended, or forget the failures in a row
 	again       // a broadcast: like gather, and send shards without a run again
@@ -265,6 +267,8 @@ func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 		return mend
 	case r.ShardEnded(), r.EndsRow():
 		return gather
+	case r.FreesSlots():
+		return free
 	case !r.State.Open():
 		return forget
 	case r.IsBroadcast():
@@ -301,6 +305,8 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 		}
 	case mend, again:
 		found.owing = append(found.owing, owing{*r, s.key})
+	case free:
+		found.frees = append(found.frees, owing{*r, s.key})
 	case skip:
 		end = &Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r), Unowned: true}
 	case lose:

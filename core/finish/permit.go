@@ -1,6 +1,7 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,55 +115,46 @@ func (c *permitChange) has(p *core.Permits) (next []core.RunID) {
 	return next
 }
 
-// Release frees the concurrency slots of runs whose retry chains are over, and removes the runs from the waiting lists. If
-// Release fails, the next run that needs one of these slots checks the run that holds the slot, and frees the slot.
-func (f *Finish) Release(ctx context.Context, runs ...*core.Run) {
-	over := map[string]map[core.RunID]*core.Run{}
-	for _, run := range runs {
-		if run.State.Open() || run.Then != 0 {
+// Release frees the concurrency slots of runs whose retry chains are over, and removes the runs from the waiting lists. It
+// returns one error for each run: the caller must repeat the release.
+func (f *Finish) Release(ctx context.Context, runs ...*core.Run) []error {
+	errs, over := make([]error, len(runs)), map[string]map[core.RunID]int{}
+	for i, run := range runs {
+		if !run.FreesSlots() {
 			continue
 		}
 		for _, name := range core.PermitNames(run.Permit) {
 			if over[name] == nil {
-				over[name] = map[core.RunID]*core.Run{}
+				over[name] = map[core.RunID]int{}
 			}
-			over[name][run.First] = run
+			over[name][run.First] = i
 		}
 	}
 	if len(over) == 0 {
-		return
+		return errs
 	}
 	list := make([]*permitChange, 0, len(over))
 	for name, of := range over {
 		list = append(list, &permitChange{name: name, change: func(p *core.Permits) (bool, error) {
-			return p.Release(func(first core.RunID) bool { return of[first] != nil }), nil
+			return p.Release(f.o.Now(), func(first core.RunID) bool { _, is := of[first]; return is }), nil
 		}})
 	}
 	f.putPermits(ctx, list)
 	for _, c := range list {
-		if c.err == nil {
-			continue
-		}
-		for _, run := range over[c.name] {
-			f.o.Log.Info("concurrency slot released by a waiting run", "permit", c.name, "run", run.ID, "job", run.ID.Job(),
-				"scheduledAt", run.At.String(),
-				"err", c.err)
+		for _, i := range over[c.name] {
+			errs[i] = cmp.Or(errs[i], c.err)
 		}
 	}
+	return errs
 }
 
 // ReleasePermits frees the named concurrency slots of a run that waits for an executor and was never sent. The run must have
-// the first of these slots. Other runs can then use them.
-//
-// ReleasePermits first records in the run that it has no slot. A dispatcher that is about to claim the run must then request
-// the slots again, and ReleasePermits stops when it notices such a request. ReleasePermits frees the slots in reverse order,
-// because a run that holds the last slot waits for no other slot. After an error, the next check of the run repeats the
-// release.
+// the first of these slots. Other runs can then use them. After an error, the next check of the run repeats the release.
 func (f *Finish) ReleasePermits(ctx context.Context, run *core.Run, names []string) {
 	if len(names) == 0 || run.First != run.ID || run.MayHaveBeenSent() {
 		return
 	}
-	if err := f.handBack(ctx, run, names); err != nil {
+	if err := f.Uncount(ctx, run, names); err != nil {
 		f.o.Log.Info("concurrency slot kept by a run without an executor", "permit", names, "run", run.ID, "job", run.ID.Job(),
 			"scheduledAt", run.At.String(), "err", err)
 	}
@@ -176,19 +168,27 @@ func (f *Finish) Buried(ctx context.Context, run *core.Run) {
 	if len(names) == 0 || !run.State.Open() || run.MayHaveBeenSent() {
 		return
 	}
-	if err := f.handBack(ctx, run, names); err != nil {
+	if err := f.Uncount(ctx, run, names); err != nil {
 		f.o.Log.Error("concurrency slot kept by a run whose message is a dead letter", "permit", names, "run", run.ID,
 			"job", run.ID.Job(), "err", err)
 	}
 }
 
-func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) error {
-	holds := false
-	if err := f.PutPermits(ctx, names[0], nil, func(p *core.Permits) (bool, error) {
-		holds = p.Holds(run.First)
-		return false, nil
-	}); err != nil || !holds {
-		return err
+// Uncount frees the named concurrency slots of a run that has no owner and was never sent, and that has the first of these
+// slots. Uncount first makes the slots doubtful: if this process dies, other runs free them. Then it records in the run that
+// the run has no slot. A dispatcher that is about to claim the run must then request the slots again, and Uncount stops when
+// it notices such a request. Uncount frees the slots in reverse order, because a run that holds the last slot waits for no
+// other slot.
+func (f *Finish) Uncount(ctx context.Context, run *core.Run, names []string) error {
+	for i, name := range names {
+		holds := false
+		err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+			holds = p.Doubt(run.First, f.o.Now())
+			return holds, nil
+		})
+		if err != nil || i == 0 && !holds {
+			return err
+		}
 	}
 	if err := f.s.ChangeRuns(ctx, []core.RunPut{run.Uncounted(f.o.Now())})[0]; err != nil {
 		return fmt.Errorf("record that run %d has no concurrency slot: %w", run.ID, err)
@@ -196,10 +196,9 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	for _, name := range slices.Backward(names) {
 		asked := false
 		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			if asked = p.Holds(run.First) && !p.Past(run.First, f.o.Now()); asked {
-				return false, nil
-			}
-			return p.Release(func(first core.RunID) bool { return first == run.First }), nil
+			now := f.o.Now()
+			asked = slices.ContainsFunc(p.Holders, func(h core.Holder) bool { return h.First == run.First && h.Until.After(now) })
+			return !asked && p.Release(now, func(first core.RunID) bool { return first == run.First }), nil
 		}); err != nil || asked {
 			return err
 		}
@@ -207,119 +206,101 @@ func (f *Finish) handBack(ctx context.Context, run *core.Run, names []string) er
 	return nil
 }
 
-// LeaveQueue removes a waiting retry chain from the concurrency limits that the parameter behind lists, one by one. The
-// parameter first is the first run of the chain. The parameter waits names the limit on whose slot the chain waits. If the
-// chain gets this slot during the call, LeaveQueue does not change the remaining limits.
-func (f *Finish) LeaveQueue(ctx context.Context, first core.RunID, waits string, behind ...string) error {
-	for _, name := range behind {
-		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			if !p.Release(func(x core.RunID) bool { return x == first }) {
-				return false, nil
-			}
-			found, err := f.s.Permits(ctx, []string{waits})
-			held := found[waits]
-			return !held.Holds(first), err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// EndedChains reports which retry chains of a concurrency limit are over, by the ID of their first run. EndedChains checks 25
-// chains that hold a slot and the 25 chains that have waited longest. EndedChains checks other holders every 15 s, so n
-// holders are all checked within n/25 turns of 15 s. EndedChains also frees app-wide slots of chains that never started.
-func (f *Finish) EndedChains(ctx context.Context, p *core.Permits) (map[core.RunID]bool, error) {
-	last, until := map[core.RunID]core.RunID{}, map[core.RunID]time.Time{} // by chain
+// Settle decides about the doubtful slots of a concurrency limit: it frees them, or finds that their chains still need them.
+// If ended is true, Settle also frees the slots of chains that have ended. Settle reads the runs of at most 25 slots, the
+// doubtful ones first. It reports whether p changed.
+func (f *Finish) Settle(ctx context.Context, p *core.Permits, ended bool) (changed bool, err error) {
 	now := f.o.Now()
-	turn := int(now.Unix()/budget.PermitTurn) * budget.PermitLooks
-	for i := range min(len(p.Holders), budget.PermitLooks) {
-		h := p.Holders[(turn+i)%len(p.Holders)]
-		last[h.First], until[h.First] = h.First, h.Until
-	}
-	for _, first := range p.Queue[:min(len(p.Queue), budget.PermitLooks)] {
-		last[first] = first
-	}
-	over := map[core.RunID]bool{}
-	var never []core.RunID
-	for len(last) > 0 {
-		runs, err := f.s.Runs.Get(ctx, slices.Sorted(maps.Values(last)))
-		if err != nil {
-			return nil, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
-		}
-		for first, id := range last {
-			if runs[id].Err != nil { // it keeps its slot
-				delete(last, first)
-				continue
-			}
-			r := runs[id].Is
-			if r != nil && !r.State.Open() && len(r.Owes) == 0 && r.Then != 0 {
-				last[first] = r.Then
-				continue
-			}
-			delete(last, first)
-			if r != nil {
-				over[first] = !r.State.Open() && r.Then == 0 || moved(r, now)
-			} else if over[first] = now.After(until[first]); over[first] && p.Holds(first) {
-				never = append(never, first)
-			}
+	var slots []core.Holder
+	for _, h := range p.Holders {
+		if ended || h.Doubtful(now) {
+			slots = append(slots, h)
 		}
 	}
-	if len(never) > 0 && !core.IsPermitOfApp(p.Name) {
-		kept, err := f.leaveApps(ctx, never)
-		if err != nil {
-			return nil, err
-		}
-		for _, first := range kept {
-			over[first] = false
-		}
-	}
-	return over, nil
-}
-
-// moved reports whether a run was given a later due time since it asked. No run asks for a permit
-// more than a minute before its due time, even with clock skew.
-func moved(r *core.Run, now time.Time) bool {
-	return r.State == core.Planned && r.Owner == "" && !r.MaybeSent && r.Permit == "" && r.Slot.Time().After(now.Add(time.Minute))
-}
-
-// leaveApps removes chains that never began from the limits of their apps. This must come before
-// their removal from the limits of their jobs. A holder of the second permit has the first, or
-// two chains would wait for each other. The item is always written, so that a concurrent ask of
-// the chain conflicts. It returns, as kept, the chains whose job cannot be decoded.
-func (f *Finish) leaveApps(ctx context.Context, never []core.RunID) (kept []core.RunID, err error) {
-	ids := make([]core.JobID, len(never))
-	for i, first := range never {
-		ids[i] = first.Job()
-	}
-	jobs, bad, err := store.Split(f.s.Jobs.Get(ctx, store.Planning, distinct(ids))) // includes jobs whose definition cannot be decoded
+	slices.SortStableFunc(slots, func(a, b core.Holder) int { return cmp.Compare(doubt(&b, now), doubt(&a, now)) })
+	slots = slots[:min(len(slots), budget.PermitLooks)]
+	last, err := f.lastAttempts(ctx, slots)
 	if err != nil {
-		return nil, fmt.Errorf("read jobs of runs that never began: %w", err)
+		return false, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 	}
-	apps := map[string][]core.RunID{}
-	for _, first := range never {
-		if bad[first.Job()] != nil {
-			kept = append(kept, first)
-		} else if job := jobs[first.Job()]; job != nil { // a deleted job's chain is never claimed
-			name := core.PermitOfApp(job.Sched.App)
-			apps[name] = append(apps[name], first)
+	free := map[core.RunID]bool{}
+	for _, h := range slots {
+		until, needed, err := f.settled(ctx, p.Name, &h, last[h.First], now)
+		if err != nil {
+			return false, err
+		}
+		if free[h.First] = !needed; needed && until != h.Until {
+			changed = p.Doubt(h.First, until)
 		}
 	}
-	for name, of := range apps {
-		if err := f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-			runs, err := f.s.Runs.Get(ctx, of)
-			if err != nil {
-				return false, fmt.Errorf("read runs of concurrency slots %s: %w", name, err)
-			}
-			now := f.o.Now()
-			p.Release(func(first core.RunID) bool {
-				_, is := runs[first]
-				return slices.Contains(of, first) && !is && p.Past(first, now)
-			})
-			return true, nil
-		}); err != nil {
+	return p.Release(now, func(first core.RunID) bool { return free[first] }) || changed, nil
+}
+
+func doubt(h *core.Holder, now time.Time) int {
+	if h.Doubtful(now) {
+		return 1
+	}
+	return 0
+}
+
+// lastAttempts reads the last stored attempt of each chain.
+func (f *Finish) lastAttempts(ctx context.Context, slots []core.Holder) (map[core.RunID]store.Got[*core.Run], error) {
+	found, next := map[core.RunID]store.Got[*core.Run]{}, map[core.RunID]core.RunID{} // by chain
+	for _, h := range slots {
+		next[h.First] = h.First
+	}
+	for len(next) > 0 {
+		runs, err := f.s.Runs.Get(ctx, slices.Collect(maps.Values(next)))
+		if err != nil {
 			return nil, err
 		}
+		for first, id := range next {
+			got := runs[id]
+			if r := got.Is; got.Err == nil && r != nil && !r.State.Open() && len(r.Owes) == 0 && r.Then != 0 {
+				next[first] = r.Then
+				continue
+			}
+			delete(next, first)
+			found[first] = got
+		}
 	}
-	return kept, nil
+	return found, nil
+}
+
+// settled decides whether a chain needs its slot of the limit name, and when the slot is doubtful again. The parameter got is
+// the last attempt of the chain.
+func (f *Finish) settled(ctx context.Context, name string, h *core.Holder, got store.Got[*core.Run], now time.Time) (
+	until time.Time, needed bool, err error,
+) {
+	r := cmp.Or(got.Is, &core.Run{})
+	names := core.PermitNames(r.Permit)
+	claimed := r.MayHaveBeenSent() || r.IsBroadcast() || !r.State.Open()
+	if until = now.Add(core.DoubtAfter); claimed {
+		until = time.Time{}
+	}
+	switch {
+	case r.FreesSlots():
+		return until, false, nil
+	case !h.Doubtful(now):
+		return h.Until, true, nil
+	case got.Err != nil:
+		return now.Add(core.DoubtAfter), true, nil
+	case !slices.Contains(names, name): // it is not stored, or has requested another slot since
+		return until, false, nil
+	case names[0] != name: // a run needs a second slot only if it has the first
+		needed, err = f.confirm(ctx, names[0], h.First, claimed)
+		return until, needed, err
+	}
+	return until, true, nil
+}
+
+// confirm reports whether a chain has its first slot. For a claimed chain, it also records that the slot is not doubtful:
+// another process may be about to free the slot, because it has read the chain before the claim was stored.
+func (f *Finish) confirm(ctx context.Context, name string, first core.RunID, claimed bool) (has bool, err error) {
+	err = f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
+		has = p.Holds(first)
+		doubtful := slices.ContainsFunc(p.Holders, func(h core.Holder) bool { return h.First == first && !h.Until.IsZero() })
+		return claimed && doubtful && p.Doubt(first, time.Time{}), nil
+	})
+	return has, err
 }

@@ -31,7 +31,9 @@ func (f *Finish) Replace(ctx context.Context, permit string, holder core.RunID, 
 		}
 	}
 	switch {
-	case !run.State.Open(), run.IsBroadcast(), !counted(&run, permit):
+	case !run.State.Open():
+		return false, f.Release(ctx, &run)[0]
+	case run.IsBroadcast(), !counted(&run, permit):
 		return false, nil
 	case due > newer.Slot:
 		return true, nil

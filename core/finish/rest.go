@@ -55,11 +55,11 @@ func (r *AfterClose) found(run *core.Run, i int) {
 // Make creates the follow-ups, and updates the errors that Close returned. Make works on runs in parallel, except for shards
 // of a broadcast. Concurrency slots that can be freed immediately are freed together.
 func (r *AfterClose) Make(ctx context.Context) {
-	var free []*core.Run
+	var free []ended
 	var families, shards, others []ended
 	for _, e := range r.of {
 		if !e.run.OwesBefore() {
-			free = append(free, e.run)
+			free = append(free, e)
 		}
 		switch {
 		case e.plain():
@@ -72,7 +72,7 @@ func (r *AfterClose) Make(ctx context.Context) {
 			others = append(others, e)
 		}
 	}
-	r.f.Release(ctx, free...)
+	kept := r.f.Release(ctx, runsOf(free)...)
 	var all sync.WaitGroup
 	var postRuns []error
 	all.Go(func() { postRuns = r.f.postRun(ctx, runsOf(r.of)...) })
@@ -91,12 +91,8 @@ func (r *AfterClose) Make(ctx context.Context) {
 		r.mend(ctx, e)
 	}
 	all.Wait()
-	for k, err := range postRuns {
-		if err != nil {
-			i := r.of[k].i
-			r.errs[i] = errors.Join(r.errs[i], err)
-		}
-	}
+	r.join(r.of, postRuns)
+	r.join(free, kept)
 	for _, e := range r.of { // the close is stored, and the run's journal leads the watchdog to its follow-ups
 		if err := r.errs[e.i]; r.results[e.i].Reported && lasting(err) {
 			r.f.o.Log.Error("follow-up of a run postponed until a repair", "run", e.run.ID, "job", e.run.ID.Job(), "err", err)
@@ -105,6 +101,16 @@ func (r *AfterClose) Make(ctx context.Context) {
 	}
 	for _, s := range r.same {
 		r.errs[s[0]] = r.errs[s[1]]
+	}
+}
+
+// join adds errors to the answers of the runs in list.
+func (r *AfterClose) join(list []ended, errs []error) {
+	for k, err := range errs {
+		if err != nil {
+			i := list[k].i
+			r.errs[i] = errors.Join(r.errs[i], err)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func newStage(t *testing.T) *story.Stage {
 		"before": s.before, "set": s.sets, "damage": s.damages, "cursor": s.cursor, "read": s.reads, "ring": s.rings,
 		"parent": func(args string) { s.runs(args + " place=1 retries=0") }, "loses": s.loses, "kills": s.kills})
 	s.Do = map[string]func(string){"end": s.ends, "mend": s.mends, "check": s.checks, "pass": s.passes, "due": s.joinDue,
-		"claim": s.claims, "unclaim": s.unclaims, "asks": s.asksFor, "release": s.releases, "chains": s.chains, "calls": s.counts}
+		"claim": s.claims, "unclaim": s.unclaims, "asks": s.asksFor, "release": s.releases, "settle": s.settles, "calls": s.counts}
 	return s.Stage
 }
 
@@ -272,12 +272,14 @@ func (s *stage) releases(args string) {
 	s.f.ReleasePermits(s.T.Context(), &run, s.Limits)
 }
 
-func (s *stage) chains(name string) {
+// settles settles the doubtful slots of a limit, and with "ended" also those of ended chains.
+func (s *stage) settles(args string) {
+	name, ended, _ := strings.Cut(args, " ")
 	p := s.PermitsOf(name)
-	over, err := s.f.EndedChains(s.T.Context(), &p)
-	s.answer("chains", err)
-	for first, is := range over {
-		s.Say("chain of %s is over: %t", story.Name(first), is)
+	changed, err := s.f.Settle(s.T.Context(), &p, ended != "")
+	if s.answer("settle", err); changed {
+		p.V++
+		s.SavePermits(p)
 	}
 }
 

@@ -218,23 +218,38 @@ func TestJoins(t *testing.T) {
 	}, newStage)
 }
 
-// TestSlots: when a run without an executor frees its slots, and which chains are over for a limit.
+// TestSlots: when a run without an executor frees its slots, and which doubtful slots are freed.
 func TestSlots(t *testing.T) {
 	const waits = `permits group/db limit=1 holders=1@-1s; permits app/orders limit=1 holders=1@-1s; job 1
 		run 1@-1s state=queued permit=group/db+app/orders owner= address= sentat=; read 1@-1s; `
 	const looks = "; release 1@-1s; +1m; release 1@-1s"
-	const holder = "permits group/db limit=1 holders=1@-1s:-1m; permits app/orders limit=1 holders=1@-1s:-1m; chains group/db"
+	const group, app = "permits group/db limit=1 holders=1@-1s:-1m; ", "permits app/orders limit=1 holders=1@-1s:-1m; "
+	const named = "permit=group/db+app/orders "
+	const settles = "settle app/orders; settle group/db"
 	story.Play(t, map[string]string{
 		"released":                                    waits + looks[2:],
 		"claimed at that moment":                      waits + "before change claim" + looks,
 		"claimed after an outdated read":              waits + "before put-permits claim" + looks,
-		"asked for at that moment":                    waits + "before put-permits asks group/db app/orders" + looks,
-		"asked for the first, when the last is freed": waits + "fault put-permits ok; before put-permits asks group/db" + looks,
+		"asked for at that moment":                    waits + "fault put-permits ok x2; before put-permits asks group/db app/orders" + looks,
+		"asked for the first, when the last is freed": waits + "fault put-permits ok x3; before put-permits asks group/db" + looks,
 		"not stored":                                  waits + "fault put-permits throttled" + looks,
-		"chains of an unreadable run": `run 1@-1s state=succeeded endedat=0s; run 1@0s state=succeeded endedat=0s
-			permits group/db limit=2 holders=1@-1s,1@0s; damage 1@-1s; chains group/db`,
-		"chain of an unreadable job":      "job 1; damage 1; " + holder,
-		"chain of an unreadable schedule": "job 1; damage 1 schedule; " + holder,
+		"doubtful, no run":       group + app + settles,
+		"doubtful, unnamed":      group + app + "run 1@-1s permit=group/db; " + settles,
+		"doubtful, waits":        group + app + "run 1@-1s state=queued owner= " + named + "; " + settles,
+		"doubtful, second alone": app + "run 1@-1s state=queued owner= " + named + "; " + settles,
+		"doubtful, claimed":      group + app + "run 1@-1s " + named + "; " + settles,
+		"doubtful, claimed late": app + "run 1@-1s " + named + "; " + settles,
+		"doubtful, retried": group + "run 1@-1s state=failed endedat=0s then=1#1 permit=group/db; " +
+			"run 1#1 state=planned owner= attempt=2 first=1@-1s permit=group/db; settle group/db; loses 1#1; settle group/db ended",
+		"doubtful, unreadable": `run 1@-1s state=succeeded endedat=0s; run 1@0s state=succeeded endedat=0s
+			permits group/db limit=2 holders=1@-1s:-1m,1@0s:-1m; damage 1@-1s; settle group/db`,
+		"certain, ended": "permits group/db limit=1 holders=1@-1s; run 1@-1s state=succeeded endedat=0s permit=group/db" +
+			"; settle group/db; settle group/db ended",
+		// The release is a follow-up: the report is repeated, or the watchdog does it.
+		"release refused": "permits group/db limit=1 holders=1@-1s; run 1@-1s permit=group/db; fault put-permits throttled" +
+			"; end 1@-1s succeeded reported; end 1@-1s succeeded reported",
+		"closer died": "permits group/db limit=1 holders=1@-1s; run 1@-1s permit=group/db state=succeeded endedat=0s listed=accepted" +
+			"; cursor -1m; +11m; fault put-permits throttled; pass 2; pass 20",
 	}, newStage)
 }
 

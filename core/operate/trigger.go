@@ -430,6 +430,11 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref quer
 		return TriggerResult{}, err
 	}
 	for range budget.Tries {
+		if run.Permit != "" && changeable(&run) == nil {
+			if run, err = op.uncounted(ctx, &run); err != nil {
+				return TriggerResult{}, err
+			}
+		}
 		if err := changeable(&run); err != nil {
 			return TriggerResult{}, err
 		}
@@ -485,6 +490,18 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref quer
 		run = stored
 	}
 	return TriggerResult{}, core.Retryable(core.ErrThrottled)
+}
+
+// uncounted frees the concurrency slots of a run that waits until a later time, and returns the stored run.
+func (op *Operate) uncounted(ctx context.Context, run *core.Run) (core.Run, error) {
+	if err := op.finish.Uncount(ctx, run, core.PermitNames(run.Permit)); err != nil && !errors.Is(err, core.ErrRefused) {
+		return core.Run{}, core.Retryable(err)
+	}
+	stored, ok, err := op.ask.Stored(ctx, run.ID)
+	if err == nil && !ok {
+		err = core.Errorf(core.CodeNotFound, "run %d does not exist", run.ID)
+	}
+	return stored, err
 }
 
 // changeable returns why a run cannot be changed, or nil if it waits.
