@@ -36,6 +36,9 @@ func TestTriggers(t *testing.T) {
 			change 1#7 params=p; cancel 1#1; change 1#1 params=p; run 1#8 planned cause=retry attempt=2 first=1#1 slot=+30s
 			change 1#8 params=p; run 1@0s running; change 1@0s params=p`,
 		// A repeated request with a key sends the waiting run again and removes its entry, but not the entry of a concurrent change.
+		// A run that was released unsent is given another time. It does not keep its concurrency slots until then.
+		"a change frees its slots": `job sweep; run 1#1 planned cause=api slot=+30s permit=job/1+app/shop; permits job/1 limit=1 holders=1#1
+			permits app/shop limit=1 holders=1#1; change 1#1 at=+48h`,
 		"a key beside a change": `job sweep; trigger shop/sweep at=+1m key=k; +1m; before enqueue change 1#1 at=+1h
 			trigger shop/sweep key=k`,
 	}, newStage)

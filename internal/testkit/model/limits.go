@@ -37,8 +37,9 @@ type Bound struct {
 type LimitsRules struct {
 	SkipsUnseen    bool // a run is skipped because the limit is full, without a check whether holders are over
 	UntilKept      bool // the expiry time of an earlier claim stays in the item when a later claim is requested
-	StaysBehind    bool // a run that was never stored is removed from its job's limit, and stays in its app's limit
-	OnlyIfThere    bool // before the removal, the app's item is written only if the write changes the item
+	FreesPlanned   bool // a doubtful first permit of a run that waits is freed
+	TrustsSecond   bool // a doubtful second permit is kept though the run does not have the first
+	ScanFreesNot   bool // nothing repeats the release of a run whose closer died
 	LateAsk        bool // a limit's item is written without a check that the item is unchanged
 	UnknownGranted bool // a permit request without an answer counts as granted
 	RetakeAsksNot  bool // a takeover of a run does not request a permit
@@ -46,7 +47,6 @@ type LimitsRules struct {
 	AppsFirst      bool // some runs request the permit of the app before the permit of the job
 	AppSkips       bool // a run is skipped if the queue of its app is full
 	TimeFrees      bool // the permit of a stored run is released when the claim of the run expires
-	OverIsNotSeen  bool // a run that requests a permit ignores that a holder is over
 	ReleasedFirst  bool // permits are released before the run is closed
 	PastUntil      bool // a dispatcher requests permits, claims and sends after its claim has expired
 }
@@ -71,7 +71,7 @@ type line struct {
 	queue   [maxLimited]uint8 // 1 + runs
 }
 
-// permitted is a holder: 1 + its run, and the claims whose until it has.
+// permitted is a holder: 1 + its run, and the claims whose until it has. Without an until it is certain.
 type permitted struct{ run, until uint8 }
 
 // An until and an owner hold bits of live actors, or one of these values.
@@ -90,9 +90,9 @@ const (
 )
 
 // limiter is an actor with its work: two dispatchers, and one that ends runs. saw is the state of the run as read, step the limit
-// that it asks; of is 1 + the run that it removes from its app's limit, out the runs that it removed. stale: the item of its job
-// was written since. frees holds bits of items. past: it is slow, and the until of its claims has passed.
-type limiter struct{ at, run, saw, step, asked, out, of, stale, frees, past uint8 }
+// that it asks; of is 1 + the run whose first permit it makes certain. frees holds bits of items. past: it is slow, and the until
+// of its claims has passed.
+type limiter struct{ at, run, saw, step, of, frees, past uint8 }
 
 const limitsEnder = 2
 
@@ -123,7 +123,7 @@ const (
 	limitsIdle = iota
 	limitsLook
 	limitsAsk
-	limitsOut
+	limitsConfirm
 	limitsQueue
 	limitsSkip
 	limitsClaim
@@ -220,21 +220,36 @@ func (g *limiting) receive(s *lined, i int) {
 	}
 }
 
-// ends lets a run end.
+// ends lets a run end. The scan finds the closed runs that still have permits.
 func (g *limiting) ends(s *lined) {
 	if s.hands[limitsEnder].at != limitsIdle {
 		return
 	}
 	for i := range g.w.Runs {
-		if s.atWork(i) {
-			t := *s
-			t.hands[limitsEnder] = limiter{at: limitsEnd, run: uint8(i + 1)}
+		t := *s
+		h := &t.hands[limitsEnder]
+		*h = limiter{at: limitsEnd, run: uint8(i + 1)}
+		switch {
+		case s.atWork(i):
 			if g.w.ReleasedFirst {
-				t.hands[limitsEnder].at, t.hands[limitsEnder].frees = limitsFree, g.itemsOf(i)
+				h.at, h.frees = limitsFree, g.itemsOf(i)
 			}
 			g.emit(&t, false, "the end of %s comes", limitedName(i))
+		case closed(s.runs[i].is) && g.listed(s, i) && !g.w.ScanFreesNot:
+			h.at, h.frees = limitsFree, g.itemsOf(i)
+			g.emit(&t, false, "the scan finds that %s is closed", limitedName(i))
 		}
 	}
+}
+
+// listed reports that a run is a holder, or waits.
+func (g *limiting) listed(s *lined, i int) bool {
+	for j := range s.items {
+		if l := &s.items[j]; l.holder(uint8(i+1)) != nil || slices.Contains(l.queue[:], uint8(i+1)) {
+			return true
+		}
+	}
+	return false
 }
 
 // atWork reports that a run was sent, and is open.
@@ -358,8 +373,8 @@ func (g *limiting) step(s lined, k int) {
 		g.lookAtRun(s, k, i)
 	case limitsAsk:
 		g.ask(s, k, i)
-	case limitsOut:
-		g.takeOut(s, k)
+	case limitsConfirm:
+		g.confirm(s, k)
 	case limitsQueue:
 		g.put(s, k, who+" stores that "+limitedName(i)+" waits", planned, 0, func(t *lined, a answer) {
 			if t.hands[k].at = limitsLook; a == throttled {
@@ -372,10 +387,8 @@ func (g *limiting) step(s lined, k int) {
 			switch {
 			case a == throttled:
 				t.leave(k)
-			case a == ok && h.saw == planned: // its record names the limits that count it
-				x.at, x.frees = limitsFree, g.itemsOf(i)
 			case a == ok:
-				x.at = limitsAck
+				x.at, x.frees = limitsFree, g.itemsOf(i)
 			default:
 				x.at = limitsLook
 			}
@@ -407,10 +420,8 @@ func (g *limiting) lookAtRun(s lined, k, i int) {
 	switch {
 	case r.is == absent, r.is == planned:
 		h.at, h.step, h.saw = limitsAsk, 0, r.is
-	case r.is != open && h.asked == 1: // perhaps after its end
-		h.at, h.frees = limitsFree, g.itemsOf(i)
 	case r.is != open:
-		h.at = limitsAck
+		h.at, h.frees = limitsFree, g.itemsOf(i)
 	case r.owner == 1<<k:
 		h.at = limitsSend
 	case r.owner == untilPast:
@@ -473,24 +484,16 @@ func (g *limiting) arrive(s lined) {
 	g.emit(&s, false, "the write of %s that was on its way arrives", limitedName(int(l.run)))
 }
 
-// over reports whether a chain has ended, or whether nothing of it is stored and its claim cannot come any more.
-func (g *limiting) over(s *lined, fire, until uint8) bool {
-	r := &s.runs[fire-1]
-	switch {
-	case g.w.OverIsNotSeen:
-		return false
-	case g.w.TimeFrees && r.is == open && r.owner == untilPast:
-		return true
-	}
-	return closed(r.is) || r.is == absent && until&(1|2|untilToCome) == 0
-}
-
 // answers implements the table "Ask" for a run and an item.
 func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	h, me, b := s.hands[k], uint8(i+1), g.bound(j)
 	stored, resend := h.saw != absent, h.saw == open
 	if x := l.holder(me); x != nil {
-		if claim := s.claim(k); !stored && !g.w.UntilKept && x.until != claim {
+		freeable := !stored
+		if h.step == 1 {
+			freeable = !resend || x.until != 0
+		}
+		if claim := s.claim(k); freeable && !g.w.UntilKept && x.until != claim {
 			x.until = x.until&(1|2) | claim
 		}
 		return isGranted
@@ -500,9 +503,7 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 	case slices.Contains(l.queue[:], me):
 		return isToWait
 	case room && waiting == 0:
-		if x := l.hold(me); !stored {
-			x.until = s.claim(k)
-		}
+		l.hold(me, s.claim(k))
 		return isGranted
 	case b.Skips && (!resend || g.w.RetakeSkipped):
 		return isToSkip
@@ -521,27 +522,24 @@ func (g *limiting) answers(s *lined, l *line, k, i, j int) uint8 {
 // ask makes one of the asks of a claim.
 func (g *limiting) ask(s lined, k, i int) {
 	h := s.hands[k]
-	h.asked = 1
-	s.hands[k].asked = 1
 	j := g.itemOf(i, h.step)
 	was, after := s.items[j], s.items[j]
 	is := g.answers(&s, &after, k, i, j)
-	if (is == isToWait || (is == isToSkip || is == isFull) && !g.w.SkipsUnseen) && g.sees(&s, &was, uint8(i+1)) {
-		if x := g.neverStored(&s, &was, h.out); x != 0 && j != appsLimit && !g.w.StaysBehind && !g.w.AppsFirst {
-			s.hands[k].at, s.hands[k].of = limitsOut, x
-			g.emit(&s, false, "%s finds in %s that nothing of %s is stored, and its until is past", limitsWho(k), itemName(j), limitedName(int(x)-1))
+	refused := (is == isToSkip || is == isFull) && !g.w.SkipsUnseen
+	if is == isToWait || refused {
+		changed, first := g.settle(&s, &was, j, refused)
+		if first != 0 {
+			s.hands[k].at, s.hands[k].of = limitsConfirm, first
+			g.emit(&s, false, "%s finds in %s that %s was claimed", limitsWho(k), itemName(j), limitedName(int(first)-1))
 			return
 		}
-		if gone := g.takesOver(&s, &was, j); gone != 0 {
-			if gone&(1<<i) == 0 { // a closed run asks no more
-				is = g.answers(&s, &was, k, i, j)
-			}
+		if changed {
+			is = g.answers(&s, &was, k, i, j)
 			after = was
 		}
 	}
 	next := func(t *lined) {
 		x := &t.hands[k]
-		x.out = 0
 		switch {
 		case is == isGranted && x.step == 0:
 			x.step = 1
@@ -554,7 +552,9 @@ func (g *limiting) ask(s lined, k, i int) {
 			switch {
 			case h.saw == open:
 				g.breaks("9: a run that is possibly running is skipped")
-			case g.neverStored(t, &t.items[j], 0) != 0:
+			case slices.ContainsFunc(t.items[j].holders[:], func(x permitted) bool {
+				return x.run != 0 && x.until == untilPast && t.runs[x.run-1].is == absent
+			}):
 				g.breaks("9: a run is skipped because of a run that has ended")
 			}
 		case h.saw == absent:
@@ -586,70 +586,65 @@ func (g *limiting) ask(s lined, k, i int) {
 	}, later)
 }
 
-// sees reports whether the asking run checks for permits that are over. A run behind the first
-// in the queue checks only if the first is over itself.
-func (g *limiting) sees(s *lined, was *line, me uint8) bool {
-	return slices.Index(was.queue[:], me) <= 0 || g.over(s, was.queue[0], untilPast)
-}
-
-// neverStored finds a holder that is over though its chain never began.
-func (g *limiting) neverStored(s *lined, l *line, but uint8) uint8 {
-	for _, x := range l.holders {
-		if x.run != 0 && but&(1<<(x.run-1)) == 0 && s.runs[x.run-1].is == absent && g.over(s, x.run, x.until) {
-			return x.run
+// settle frees doubtful permits, or finds that their runs need them. With ended, it also frees the permits of runs that have
+// ended. The result first is 1 + a run whose first permit must be made certain before.
+func (g *limiting) settle(s *lined, l *line, j int, ended bool) (changed bool, first uint8) {
+	gone := uint8(0)
+	for n := range l.holders {
+		x := &l.holders[n]
+		if x.run == 0 || x.until != untilPast && !ended {
+			continue
 		}
-	}
-	return 0
-}
-
-// takesOver removes runs that are over, and gives their permits to the runs that wait.
-func (g *limiting) takesOver(s *lined, l *line, j int) (gone uint8) {
-	for _, x := range l.holders {
-		if x.run != 0 && g.over(s, x.run, x.until) {
-			gone |= 1 << (x.run - 1)
+		i := int(x.run) - 1
+		r, then := &s.runs[i], x.until
+		second := g.itemOf(i, 1) == j
+		has := s.items[g.itemOf(i, 0)].holder(x.run)
+		switch {
+		case closed(r.is), g.w.TimeFrees && r.is == open && r.owner == untilPast:
+			gone |= 1 << i
+		case x.until != untilPast:
+		case r.is == absent, second && has == nil && !g.w.TrustsSecond, r.is == planned && !second && g.w.FreesPlanned:
+			gone |= 1 << i
+		case r.is == planned:
+			then = untilToCome
+		case second && has != nil && has.until != 0:
+			return false, x.run
+		default:
+			then = 0
 		}
+		changed = changed || then != x.until
+		x.until = then
 	}
-	for _, f := range l.queue {
-		if f != 0 && g.over(s, f, untilPast) {
-			gone |= 1 << (f - 1)
-		}
-	}
-	l.release(gone)
+	changed = l.release(gone) || changed
 	g.fill(l, j)
-	return gone
+	return changed, 0
 }
 
-// takeOut removes a run that was never stored from its app's limit before its job's limit: a run that holds the second permit
-// holds the first. It writes in any case, so that no earlier ask of that run can arrive later.
-func (g *limiting) takeOut(s lined, k int) {
+// confirm makes the first permit of a claimed run certain.
+func (g *limiting) confirm(s lined, k int) {
 	h := s.hands[k]
-	after := s.items[appsLimit]
-	if x := after.holder(h.of); x != nil && s.runs[h.of-1].is == absent && g.over(&s, h.of, x.until) {
-		after.release(1 << (h.of - 1))
-		g.fill(&after, appsLimit)
-	}
+	j := g.itemOf(int(h.of)-1, 0)
+	after := s.items[j]
 	then := func(t *lined, a answer) {
-		switch x := &t.hands[k]; a {
-		case ok:
-			if x.at, x.of = limitsAsk, 0; x.stale == 0 {
-				x.out |= 1 << (h.of - 1)
-			}
-			x.stale = 0
-		case throttled:
+		if x := &t.hands[k]; a == throttled {
 			t.passing(k)
+		} else if a == ok {
+			x.at, x.of = limitsAsk, 0
 		}
 	}
-	if g.w.OnlyIfThere && after == s.items[appsLimit] {
+	x := after.holder(h.of)
+	if x == nil || x.until == 0 {
 		then(&s, ok)
-		g.emit(&s, false, "%s finds that %s does not have the permit of its app", limitsWho(k), limitedName(int(h.of)-1))
+		g.emit(&s, false, "%s finds nothing to make certain in %s", limitsWho(k), itemName(j))
 		return
 	}
+	x.until = 0
 	var later func(*lined)
 	if g.w.Late && s.late.what == 0 {
-		later = func(t *lined) { t.late = lateLine{what: lateLineAsk, item: appsLimit, fresh: 1, line: after} }
+		later = func(t *lined) { t.late = lateLine{what: lateLineAsk, item: uint8(j), fresh: 1, line: after} }
 	}
-	g.write(s, limitsWho(k)+" takes "+limitedName(int(h.of)-1)+" out of its app's limit", func(t *lined) bool {
-		g.written(t, appsLimit, after)
+	g.write(s, limitsWho(k)+" makes the permit of "+limitedName(int(h.of)-1)+" in "+itemName(j)+" certain", func(t *lined) bool {
+		g.written(t, j, after)
 		return true
 	}, then, later)
 }
@@ -659,13 +654,6 @@ func (g *limiting) written(s *lined, j int, is line) {
 	s.items[j] = is
 	if s.late.what == lateLineAsk && s.late.item == uint8(j) {
 		s.late.fresh = 0
-	}
-	for k := range limitsEnder { // hands that removed a run from its app's limit have read this item before
-		if h := &s.hands[k]; h.run != 0 && g.w.Of[h.run-1] == uint8(j) {
-			if h.out = 0; h.at == limitsOut {
-				h.stale = 1
-			}
-		}
 	}
 }
 
@@ -721,7 +709,7 @@ func (g *limiting) free(s lined, k int) {
 		g.fill(&after, j)
 	}
 	then := func(t *lined, a answer) {
-		if a == unknown {
+		if a != ok {
 			return // it is read, and written again
 		}
 		x := &t.hands[k]
@@ -757,11 +745,7 @@ func (l *line) holder(fire uint8) *permitted {
 	return nil
 }
 
-func (l *line) hold(fire uint8) *permitted {
-	x := l.holder(0)
-	*x = permitted{run: fire}
-	return x
-}
+func (l *line) hold(fire, until uint8) { *l.holder(0) = permitted{fire, until} }
 
 func (l *line) waiting() (n int) {
 	for n < len(l.queue) && l.queue[n] != 0 {
@@ -807,7 +791,7 @@ func (g *limiting) fill(l *line, j int) {
 		f := l.queue[0]
 		copy(l.queue[:], l.queue[1:])
 		l.queue[len(l.queue)-1] = 0
-		l.hold(f)
+		l.hold(f, untilToCome)
 	}
 }
 
@@ -863,7 +847,7 @@ func (l *line) sort() {
 }
 
 func (h limiter) key() uint64 {
-	return pack(h.at, h.run, h.saw, h.step, h.asked, h.out, h.of, h.frees|h.stale<<4|h.past<<5)
+	return pack(h.at, h.run, h.saw, h.step, h.of, h.frees|h.past<<5)
 }
 
 func limitsWho(k int) string { return [...]string{"D1", "D2", "the actor that ends runs"}[k] }

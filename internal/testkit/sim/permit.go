@@ -316,6 +316,8 @@ func (t *truth) permitsWritten(was, is core.Permits) {
 		case slices.Contains(has, had[k]), !t.hasLimit(h.First.Job()):
 		case stored && t.handsBack(&r):
 			t.w.count("permit handed back", 1)
+		case stored && t.doubts(is.Name, &h, &r):
+			t.w.count("doubtful permit freed", 1)
 		case stored && t.goesOn(h.First):
 			t.fail(h.First, "permits %s: the permit of run %d (%s) is freed, but its chain has not ended", is.Name, h.First, r.State)
 		case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
@@ -342,6 +344,21 @@ func (t *truth) permitsWritten(was, is core.Permits) {
 			t.fail(first, "permits %s: run %d waits behind %d others, and %d may wait", is.Name, first, i, t.mayWait(first.Job()))
 		}
 	}
+}
+
+// doubts reports whether the claim that a permit was asked for is not stored in time, and another process may free the
+// permit: the record of the run does not name it, or it is the second one and the chain has lost the first.
+func (t *truth) doubts(name string, h *core.Holder, r *core.Run) bool {
+	if h.Until.IsZero() || time.Now().Add(t.w.slack()).Before(h.Until) {
+		return false
+	}
+	names := core.PermitNames(r.Permit)
+	if !slices.Contains(names, name) {
+		return true
+	}
+	found, err := t.store.Permits(bg, names[:1])
+	first := found[names[0]]
+	return err == nil && names[0] != name && !first.Holds(h.First)
 }
 
 // handsBack reports whether a run may lose its permit though it goes on: it is unowned, and it
