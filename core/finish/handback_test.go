@@ -17,7 +17,8 @@ func (r *rig) claim(run *core.Run) error {
 func (r *rig) asks(first core.RunID, names ...string) {
 	for _, name := range names {
 		p := r.PermitsOf(name)
-		if a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1}); a != core.PermitGranted || !changed {
+		a, changed := p.Ask(core.PermitRequest{First: first, Until: r.now.Add(30 * time.Second), Limit: 1})
+		if a != core.PermitGranted || !changed {
 			r.t.Errorf("an ask for %s: %v, written %t", name, a, changed)
 		}
 		p.V++

@@ -16,6 +16,7 @@ func TestPageWatchdog(t *testing.T) {
 		later:  "nothing. Look again later",
 		skip:   "close as skipped: changed (or paused, deleted)",
 		gather: "G1 (section 10), or its row (section 5), then forget",
+		free:   "its release (section 9), then forget",
 		again:  "G1; shards without a run are put on the ring again. Look again later",
 		lose:   `the rules of "lost" and timed out; close by F1`,
 	}
@@ -35,6 +36,8 @@ func TestPageWatchdog(t *testing.T) {
 		{"closed, owes nothing, the last attempt of a shard or a success with `pauseAfter`", "any", []core.Run{
 			{State: core.Succeeded, PauseAfter: true}, {State: core.Failed, Shard: core.Shard{Of: 7, Total: 1}},
 			{State: core.Skipped, Shard: core.Shard{Of: 7, Total: 1}}}, all, []bool{false, true}},
+		{"closed, owes nothing else, the last attempt of a chain that a limit counts", "any",
+			[]core.Run{{State: core.Failed, Permit: "job/1"}, {State: core.Skipped, Permit: "app/a"}}, all, []bool{false, true}},
 		{"a broadcast that is open", "any", []core.Run{{State: core.Running, Shard: core.Shard{First: 7, Total: 1}}}, all, []bool{false, true}},
 		{"open", "accepted, unconfirmed", []core.Run{{State: core.Running, Owner: "o"}, {State: core.Planned}},
 			[]core.Outcome{core.Accepted, core.Unconfirmed}, []bool{false, true}},

@@ -272,7 +272,7 @@ func (s *stage) releases(args string) {
 	s.f.ReleasePermits(s.T.Context(), &run, s.Limits)
 }
 
-// settles settles the doubtful slots of a limit, and with "ended" also those of ended chains.
+// settles settles the doubtful slots of a limit, and with "ended" also the slots of ended chains.
 func (s *stage) settles(args string) {
 	name, ended, _ := strings.Cut(args, " ")
 	p := s.PermitsOf(name)

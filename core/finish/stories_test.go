@@ -233,12 +233,12 @@ func TestSlots(t *testing.T) {
 		"asked for at that moment":                    waits + "fault put-permits ok x2; before put-permits asks group/db app/orders" + looks,
 		"asked for the first, when the last is freed": waits + "fault put-permits ok x3; before put-permits asks group/db" + looks,
 		"not stored":                                  waits + "fault put-permits throttled" + looks,
-		"doubtful, no run":       group + app + settles,
-		"doubtful, unnamed":      group + app + "run 1@-1s permit=group/db; " + settles,
-		"doubtful, waits":        group + app + "run 1@-1s state=queued owner= " + named + "; " + settles,
-		"doubtful, second alone": app + "run 1@-1s state=queued owner= " + named + "; " + settles,
-		"doubtful, claimed":      group + app + "run 1@-1s " + named + "; " + settles,
-		"doubtful, claimed late": app + "run 1@-1s " + named + "; " + settles,
+		"doubtful, no run":                            group + app + settles,
+		"doubtful, unnamed":                           group + app + "run 1@-1s permit=group/db; " + settles,
+		"doubtful, waits":                             group + app + "run 1@-1s state=queued owner= " + named + "; " + settles,
+		"doubtful, second alone":                      app + "run 1@-1s state=queued owner= " + named + "; " + settles,
+		"doubtful, claimed":                           group + app + "run 1@-1s " + named + "; " + settles,
+		"doubtful, claimed late":                      app + "run 1@-1s " + named + "; " + settles,
 		"doubtful, retried": group + "run 1@-1s state=failed endedat=0s then=1#1 permit=group/db; " +
 			"run 1#1 state=planned owner= attempt=2 first=1@-1s permit=group/db; settle group/db; loses 1#1; settle group/db ended",
 		"doubtful, unreadable": `run 1@-1s state=succeeded endedat=0s; run 1@0s state=succeeded endedat=0s

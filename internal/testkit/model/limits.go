@@ -384,10 +384,10 @@ func (g *limiting) step(s lined, k int) {
 	case limitsSkip:
 		g.put(s, k, who+" closes "+limitedName(i)+" as skipped", skipped, 0, func(t *lined, a answer) {
 			x := &t.hands[k]
-			switch {
-			case a == throttled:
+			switch a {
+			case throttled:
 				t.leave(k)
-			case a == ok:
+			case ok:
 				x.at, x.frees = limitsFree, g.itemsOf(i)
 			default:
 				x.at = limitsLook
