@@ -18,6 +18,9 @@ func TestLimits(t *testing.T) {
 	const goesOn = "; repeat 3 +20s & come"
 	story.Play(t, map[string]string{
 		"skips": `job 7 overlap.limit=1 overlap.full=skip; +30s; fire 7@1s 7@2s 7@3s; end 7@1s succeeded; fire 7@4s`,
+		// The closer of a run died before it freed the slot. No run is skipped for it, and the run's own message frees the slot.
+		"skips, closer died": `job 7 overlap.limit=1 overlap.full=skip; +30s; fire 7@1s; closes 7@1s skipped; fire 7@2s`,
+		"closer died":        one + `trigger 7#1; fire 7#1; fire 7@2s; +2m; come; closes 7#1 skipped; fire 7#1; come`,
 		"queue": `job 8 overlap.limit=1 overlap.max=2; +30s; fire 8@1s 8@2s 8@3s 8@4s 8@5s`,
 		// The running run and the first in the queue both end without releasing. The runs behind notice it themselves.
 		"lost slots": one + `fire 7@1s 7@2s 7@3s 7@4s; +20s; come; closes 7@1s skipped; closes 7@2s skipped; +20s; come without 7@2s

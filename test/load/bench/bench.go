@@ -22,12 +22,14 @@ import (
 	"github.com/tickring/tickring/internal/wiring"
 	"github.com/tickring/tickring/store"
 	"github.com/tickring/tickring/store/sqlite"
+	"github.com/tickring/tickring/wire"
 )
 
 const (
 	benchApp   = "bench"
 	hangApp    = "hanging"
 	probedApp  = "probed" // hangs, too
+	lineApp    = "line"   // has one run at a time
 	benchToken = "bench-executors"
 )
 
@@ -45,7 +47,7 @@ var scenarios = []struct {
 }{
 	{"second-100", second(100)}, {"second-1000", second(1000)}, {"second-10000", second(10_000)}, {"burst-10000", burst(10_000)},
 	{"burst-50000", burst(50_000)}, {"highest", (*bench).highest}, {"hang", (*bench).hanging}, {"children", (*bench).children},
-	{"overlap", (*bench).overlap}, {"apply", (*bench).apply}, {"idle", (*bench).idle}, {"soak", (*bench).soak},
+	{"overlap", (*bench).overlap}, {"waiting", (*bench).waiting}, {"apply", (*bench).apply}, {"idle", (*bench).idle}, {"soak", (*bench).soak},
 }
 
 // names returns the names of all scenarios.
@@ -139,8 +141,8 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	m := wiring.New(eng, wiring.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	actor := core.Actor{Name: "bench"}
 	tok := benchToken
-	for _, app := range []string{benchApp, hangApp, probedApp} {
-		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok}); err != nil {
+	for app, inFlight := range map[string]int{benchApp: 0, hangApp: 0, probedApp: 0, lineApp: 1} {
+		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok, Limits: core.Limits{InFlight: inFlight}}); err != nil {
 			return err
 		}
 	}
@@ -369,6 +371,77 @@ func (b *bench) overlap(ctx context.Context) ([]Row, error) {
 		err = fmt.Errorf("%d runs of a group are running at once, but its limit is %d", rep.AtOnce, limit)
 	}
 	return []Row{row}, err
+}
+
+// waiting measures a hundred running jobs beside 100,000 runs that wait: for an executor, in the line of an app, and in 10,000
+// lines. Then an executor registers, and the note has the time until it receives the first run.
+func (b *bench) waiting(ctx context.Context) (rows []Row, err error) {
+	const runs, perSecond, lines = 100_000, 1000, 10_000
+	for _, c := range []struct {
+		name, app string
+		lines     bool
+	}{{"waiting: executor", hangApp, false}, {"waiting: one line", lineApp, false}, {"waiting: 10,000 lines", hangApp, true}} {
+		dir, err := b.dir()
+		if err != nil {
+			return rows, err
+		}
+		jobs, from := secondly(benchApp, 100), core.InstantOf(time.Now())+60
+		for i := range runs {
+			j := job(c.app, fmt.Sprintf("w%d", i), core.When{Kind: core.KindAt, At: from + core.Instant(i/perSecond)})
+			if j.Def.WaitForExecutor = core.MaxWait; c.lines {
+				j.Def.Overlap = core.Overlap{Limit: 1, Group: fmt.Sprintf("g%d", i%lines), Max: core.MaxQueue}
+			}
+			jobs = append(jobs, j)
+		}
+		if err := b.seed(ctx, dir, jobs); err != nil {
+			return rows, err
+		}
+		row, err := b.beside(ctx, dir, c.name, c.app, c.lines || c.app == lineApp, from+runs/perSecond+30)
+		if err != nil {
+			return rows, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// beside measures the running jobs from an instant on, when all other runs wait. If held is true, runs that do not end hold all slots.
+func (b *bench) beside(ctx context.Context, dir, name, app string, held bool, from core.Instant) (Row, error) {
+	r, err := newRig(dir)
+	if err != nil {
+		return Row{}, err
+	}
+	defer r.stop()
+	came := make(chan time.Time, 1)
+	first := miniexec.Options{App: app, Received: func(_ *wire.Run, at time.Time) {
+		select {
+		case came <- at:
+		default:
+		}
+	}}
+	if held {
+		ends := make(chan struct{})
+		defer close(ends)
+		if err := r.executor(miniexec.Options{App: app, Handle: func(context.Context, *wire.Run) (int, string) {
+			<-ends
+			return wire.CodeSuccess, ""
+		}}); err != nil {
+			return Row{}, err
+		}
+	}
+	if err := wait(ctx, from); err != nil {
+		return Row{}, err
+	}
+	row, _, err := b.measure(ctx, r, name, 100, b.o.For, 1)
+	if err != nil || held {
+		return row, err
+	}
+	began := time.Now()
+	if err := r.executor(first); err != nil {
+		return row, err
+	}
+	row.Note = "first run " + ms((<-came).Sub(began)) + " after the registration"
+	return row, nil
 }
 
 func (b *bench) apply(ctx context.Context) ([]Row, error) {
