@@ -37,7 +37,6 @@ type item struct {
 	unlisted bool         // lists may lack it, and no other message carries it
 	onward   bool         // a new message carries it
 	held     bool         // it counts against Options.InHand
-	asked    string       // names of the limits last asked for it; empty: none
 	awaited  bool         // its send is a call: whose answer is awaited
 	ending   bool         // its result is being stored
 	answer   string       // the last answer, if that neither accepted nor ended the run

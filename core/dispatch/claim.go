@@ -155,11 +155,6 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time) *write {
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
 			b.d.finish.Ended(it.run)
 		}
-		if it.asked != "" { // perhaps it asked after the run ended, under a name that was never stored
-			asked := *it.run
-			asked.Permit = it.asked
-			_ = b.d.finish.Release(ctx, &asked) // otherwise the slot is doubtful
-		}
 		if it.run.ShardEnded() || it.run.FreesSlots() { // its closer may have died before it did this
 			it.phase = b.mend(ctx, it.run)
 		}

@@ -17,10 +17,7 @@ import (
 // permitWait is how long a run without a deadline waits for a permit.
 const permitWait = 366 * 24 * time.Hour
 
-var (
-	errNoPermit = errors.New("the limit of concurrent runs is reached")
-	errAskLate  = errors.New("no concurrency slot was requested in time")
-)
+var errNoPermit = errors.New("the limit of concurrent runs is reached")
 
 // A permitAsk is a write that claims a run which counts against limits.
 type permitAsk struct {
@@ -76,11 +73,11 @@ func (b *batch) limited() (groups map[string][]*item) {
 	return groups
 }
 
-// permit returns the name of the limit that the run counts against, or "". A run that was sent before keeps its name;
-// otherwise the current job and app decide.
+// permit returns the names of the limits that the run counts against, or "". A run whose record has names, or that was sent
+// before, keeps them; otherwise the current job and app decide.
 func (it *item) permit() string {
 	switch r := it.run; {
-	case r.Permit != "" || it.job == nil || it.of != nil || r.Cause == core.CauseRetry:
+	case r.Permit != "" || it.job == nil || it.of != nil:
 		return r.Permit
 	case r.ID == 0:
 		return it.job.Permit(it.app, &core.Run{At: it.fire.At})
@@ -202,26 +199,16 @@ func (a *permitAsk) tell() {
 	}
 }
 
-// askLate reports whether it is too late to ask: the claim that an ask is for has expired, or is about to. Others may take
-// its run out of all limits. If it then got its app's permit, it would keep that one while it waits for its job's.
-func (b *batch) askLate(a *permitAsk) bool {
-	claim, _ := a.claim()
-	return !b.owns(0) || !b.now().Before(claim.Until.Add(-untilAfter))
-}
-
-// ask asks for one permit for each run in list. If it is too late for one of them, it asks for none.
+// ask asks for one permit for each run in list.
 func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	slices.SortFunc(list, func(x, y *permitAsk) int {
 		return cmp.Or(cmp.Compare(x.run.Slot, y.run.Slot), cmp.Compare(x.run.First, y.run.First))
 	})
 	inHand := make([]core.RunID, len(list))
 	for i, a := range list {
-		inHand[i], a.it.asked = a.run.First, a.run.Permit
+		inHand[i] = a.run.First
 	}
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
-		if slices.ContainsFunc(list, b.askLate) {
-			return false, errAskLate
-		}
 		was := p.Clone()
 		changed := b.askAllOf(p, list)
 		refused := func(a *permitAsk) bool { return a.answer == core.PermitSkips || a.answer == core.PermitFull }

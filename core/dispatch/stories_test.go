@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 		// The closer of a run died before it freed the slot. No run is skipped for it, and the run's own message frees the slot.
 		"skips, closer died": `job 7 overlap.limit=1 overlap.full=skip; +30s; fire 7@1s; closes 7@1s skipped; fire 7@2s`,
 		"closer died":        one + `trigger 7#1; fire 7#1; fire 7@2s; +2m; come; closes 7#1 skipped; fire 7#1; come`,
-		"queue": `job 8 overlap.limit=1 overlap.max=2; +30s; fire 8@1s 8@2s 8@3s 8@4s 8@5s`,
+		"queue":              `job 8 overlap.limit=1 overlap.max=2; +30s; fire 8@1s 8@2s 8@3s 8@4s 8@5s`,
 		// The running run and the first in the queue both end without releasing. The runs behind notice it themselves.
 		"lost slots": one + `fire 7@1s 7@2s 7@3s 7@4s; +20s; come; closes 7@1s skipped; closes 7@2s skipped; +20s; come without 7@2s
 			repeat 5 +15s & come without 7@2s`,
@@ -50,10 +50,14 @@ func TestLimits(t *testing.T) {
 		// A waiting run of a group is a dead letter. Its slot goes to the next run, and it runs once its message is redriven.
 		"dead letter": `job 7 overlap.limit=1 overlap.group=db; job 8 overlap.limit=1 overlap.group=db; +30s; fire 7@1s; fire 8@2s
 			fire 7@3s; end 7@1s succeeded; purge; bury 8@2s; come; end 7@3s succeeded; fire 8@2s`,
+		// The same for a retry: once its message is redriven, it waits for the slot.
+		"dead letter of a retry": `job 7 overlap.limit=1 retry.max=1 retry.delay=1s; +30s; fire 7@1s; end 7@1s failed:handler; purge
+			bury 7#1; fire 7@2s; fire 7#1; end 7@2s succeeded; come`,
 		// A trigger is released because its executor is busy, and then moved. It does not hold its slot until then.
 		"moved trigger": one + `answers busy; trigger 7#1; fire 7#1; answers accepted; retime 7#1 at=+720h slot=+720h; fire 7@1s
 			repeat 4 +15s & come`,
-		"found closed": one + `trigger 7#1; before limits end 7#1 skipped:cancelled reported=false unowned; fire 7#1`,
+		"found closed": one + `trigger 7#1; before limits end 7#1 skipped:cancelled reported=false unowned; fire 7#1
+			fire 7@1s; repeat 3 +20s & come`,
 		// A trigger asked before a user changed its limits. While it waits for its job's slot, it releases its app's slot.
 		"limits changed after it asked": `job 7 overlap.limit=1; app limits.inflight=1; permits job/7; +30s; trigger 7#1 at=2s slot=2s
 			permits app/a limit=1 holders=7#1:+29s; fire 7@1s; fire 7#1` + goesOn + "; end 7#1 succeeded" + goesOn + "; end 7@1s succeeded" + goesOn,

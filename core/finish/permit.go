@@ -219,7 +219,11 @@ func (f *Finish) Settle(ctx context.Context, p *core.Permits, ended bool) (chang
 	}
 	slices.SortStableFunc(slots, func(a, b core.Holder) int { return cmp.Compare(doubt(&b, now), doubt(&a, now)) })
 	slots = slots[:min(len(slots), budget.PermitLooks)]
-	last, err := f.lastAttempts(ctx, slots)
+	firsts := make([]core.RunID, len(slots))
+	for i, h := range slots {
+		firsts[i] = h.First
+	}
+	last, err := f.lastAttempts(ctx, firsts)
 	if err != nil {
 		return false, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 	}
@@ -243,11 +247,11 @@ func doubt(h *core.Holder, now time.Time) int {
 	return 0
 }
 
-// lastAttempts reads the last stored attempt of each chain.
-func (f *Finish) lastAttempts(ctx context.Context, slots []core.Holder) (map[core.RunID]store.Got[*core.Run], error) {
-	found, next := map[core.RunID]store.Got[*core.Run]{}, map[core.RunID]core.RunID{} // by chain
-	for _, h := range slots {
-		next[h.First] = h.First
+// lastAttempts reads the last stored attempt of each chain, by the first run of the chain.
+func (f *Finish) lastAttempts(ctx context.Context, firsts []core.RunID) (map[core.RunID]store.Got[*core.Run], error) {
+	found, next := map[core.RunID]store.Got[*core.Run]{}, map[core.RunID]core.RunID{}
+	for _, first := range firsts {
+		next[first] = first
 	}
 	for len(next) > 0 {
 		runs, err := f.s.Runs.Get(ctx, slices.Collect(maps.Values(next)))

@@ -118,13 +118,13 @@ func (f *Finish) wake(ctx context.Context, next []core.RunID) {
 	if len(next) == 0 {
 		return
 	}
-	found, err := f.s.Runs.Get(ctx, next)
+	found, err := f.lastAttempts(ctx, next)
 	if err != nil {
 		return
 	}
 	var runs []core.Run
-	for _, id := range next {
-		if r := found[id]; r.Is != nil && r.Err == nil {
+	for _, first := range next {
+		if r := found[first]; r.Is != nil && r.Err == nil {
 			runs = append(runs, *r.Is)
 		}
 	}

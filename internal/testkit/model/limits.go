@@ -48,7 +48,7 @@ type LimitsRules struct {
 	AppSkips       bool // a run is skipped if the queue of its app is full
 	TimeFrees      bool // the permit of a stored run is released when the claim of the run expires
 	ReleasedFirst  bool // permits are released before the run is closed
-	PastUntil      bool // a dispatcher requests permits, claims and sends after its claim has expired
+	PastUntil      bool // a dispatcher claims and sends after its claim has expired
 }
 
 const (
@@ -363,7 +363,7 @@ func (g *limiting) bound(j int) Bound {
 func (g *limiting) step(s lined, k int) {
 	h, who := s.hands[k], limitsWho(k)
 	i := int(h.run) - 1
-	if h.past == 1 && !g.w.PastUntil && h.at >= limitsAsk && h.at <= limitsSend {
+	if h.past == 1 && !g.w.PastUntil && h.at > limitsAsk && h.at <= limitsSend {
 		s.leave(k)
 		g.emit(&s, false, "%s finds its own until past", who)
 		return
