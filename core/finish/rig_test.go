@@ -48,6 +48,9 @@ type faults struct {
 	// damaged is a stored job that cannot be decoded, and damagedSched one whose schedule cannot be decoded; 0: none.
 	damaged, damagedSched core.JobID
 	damagedRun            core.RunID
+	// writes is how many writes are made until the process dies, with the last of them done or not; 0: it does not die.
+	writes     int
+	done, dead bool
 }
 
 // op returns the name of a call; empty: it has no faults.
@@ -92,6 +95,22 @@ func kind(k store.Key) string {
 
 // do makes a call with the faults.
 func (x *faults) do(ctx context.Context, c *hook.Call, next func() []error) []error {
+	if n := len(c.Write) + len(c.Put) + len(c.PutRun) + len(c.Out); n > 0 || c.Number != 0 || x.dead {
+		x.mu.Lock()
+		dies := x.writes == 1
+		if x.writes > 0 {
+			x.writes--
+		}
+		was := x.dead
+		x.dead = was || dies
+		x.mu.Unlock()
+		if dies && x.done {
+			next()
+		}
+		if was || dies {
+			return hook.Fail(errUnknown, max(1, n))
+		}
+	}
 	f := x.next(op(c))
 	single := f.done && (c.Get != nil || c.Runs != nil || c.Jobs != nil && errors.Is(f.err, core.ErrThrottled)) // each item fails
 	if f.err != nil && !f.done {
@@ -171,7 +190,7 @@ func newRig(t *testing.T) *rig {
 		errs := r.faults.do(ctx, c, next)
 		for i, o := range c.Out {
 			if errs[i] == nil {
-				r.say(story.Enqueued(o))
+				r.say("%s", story.Enqueued(o))
 			}
 		}
 		return errs

@@ -26,7 +26,9 @@ type stage struct {
 	entries []core.Entry
 }
 
-func newStage(t *testing.T) *story.Stage {
+func newStage(t *testing.T) *story.Stage { return onStage(t).Data.Stage }
+
+func onStage(t *testing.T) *stage {
 	r := newWatchRig(t)
 	s := &stage{watchRig: r, Data: story.NewData(&story.Stage{T: t, Now: r.clocked, Sleep: func(d time.Duration) { r.now = r.now.Add(d) }},
 		r.rig.Store, "orders")}
@@ -44,7 +46,7 @@ func newStage(t *testing.T) *story.Stage {
 		"parent": func(args string) { s.runs(args + " place=1 retries=0") }, "loses": s.loses, "kills": s.kills})
 	s.Do = map[string]func(string){"end": s.ends, "mend": s.mends, "check": s.checks, "pass": s.passes, "due": s.joinDue,
 		"claim": s.claims, "unclaim": s.unclaims, "asks": s.asksFor, "release": s.releases, "settle": s.settles, "calls": s.counts}
-	return s.Stage
+	return s
 }
 
 // runs stores a run that was sent. The last field sets its outcome in the journal of the story.
