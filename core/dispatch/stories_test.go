@@ -31,6 +31,9 @@ func TestLimits(t *testing.T) {
 		"limit changed": `job 7 overlap.limit=3; permits job/7; +30s; fire 7@1s 7@2s 7@3s 7@4s 7@5s; edit 7 rev=1 overlap.limit=1
 			fire 7@6s; end 7@1s succeeded; come; end 7@2s succeeded; come; end 7@3s succeeded; come; edit 7 rev=1 overlap.limit=3
 			+20s; come`,
+		// The waiting runs of a paused or deleted job are skipped when their turn comes, and pass the slot on.
+		"paused":  one + `fire 7@1s 7@2s; edit 7 state=paused revat=+30s; end 7@1s succeeded; come`,
+		"deleted": one + `fire 7@1s 7@2s 7@3s; delete 7; end 7@1s succeeded; come`,
 		// The limit holds for each key value across the jobs of a group. Parameters of a trigger count, and a run keeps its
 		// value when its job changes.
 		"keys": `job 7 overlap.limit=1 overlap.group=db overlap.key=/tenant params={"tenant":"a"}
@@ -228,6 +231,9 @@ func TestWaitsForExecutor(t *testing.T) {
 	story.Play(t, map[string]string{
 		// A queue that rounds times down to seconds does not deliver the last check repeatedly until the wait is over.
 		"less than a second": away + "500ms; fire 7@0s; +900ms; come; +1s; come",
+		"paused":  away + "1h; fire 7@1s; edit 7 state=paused revat=+2s; repeat 2 +15s & come",
+		"deleted": away + "1h; fire 7@1s; delete 7; repeat 2 +15s & come",
+		"edited":  away + "1h; fire 7@1s; edit 7 rev=1 waitforexecutor=10s; repeat 2 +15s & come",
 		// A trigger got a later due time. An old message that arrives after that time does not shorten its wait.
 		"since its due time": away + "10m; run 7#1 state=queued owner= cause=api at=0s slot=0s; +1s; fire 7#1 slot=-15m",
 	}, newStage)

@@ -15,7 +15,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	const run = `permits group/db limit=1 holders=1@-1s; permits app/orders limit=1 holders=1@-1s
 		run 1@-1s place=1 permit=group/db+app/orders `
 	for name, c := range map[string]struct{ begin, end string }{
-		"failed":    {"children 1; edit 1 pauseafter=1; " + run + "retries=0 pauseafter notice listed=accepted",
+		"failed": {"children 1; edit 1 pauseafter=1; " + run + "retries=0 pauseafter notice listed=accepted",
 			"end 1@-1s failed:handler reported"},
 		"retried":   {"children 1; " + run + "retries=1 notice listed=accepted", "end 1@-1s failed:handler reported"},
 		"succeeded": {"children 1; " + run + "pauseafter listed=accepted", "end 1@-1s succeeded reported"},
