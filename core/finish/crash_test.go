@@ -50,7 +50,7 @@ var oneOf = regexp.MustCompile(`\{[^{}]+\}`)
 // varies matches what depends on the time of a repetition, and on how often something was written.
 var varies = regexp.MustCompile(`#[0-9]+|\+[0-9hm.]+s?|\b(v|planat|next|rev|id|seq)=\S+`)
 
-// crashed plays a story whose process dies, and returns what is stored in the end and which messages were sent at least once.
+// crashed plays a story whose process dies, and returns the records in the end, and the messages that were sent at least once.
 func crashed(t *testing.T, begin, end, then string, step int, done bool) (all []string, died bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := onStage(t)
