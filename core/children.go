@@ -128,14 +128,14 @@ func (r *Run) Owing() bool {
 }
 
 // Draw returns a RunPut that stores the next child runs in the closed run r, as pending follow-ups with allocated IDs.
-// Draw is step C1 of docs/internals/claim-protocol.md.
+// Draw is step C1 of docs/internals/follow-ups.md.
 func (r *Run) Draw(owes []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes, To: Run{Owes: owes}}
 }
 
 // NoteChildren returns a RunPut that records that all pending follow-ups exist, except those in the parameter left. The
 // parameter place is the new Run.Place, or 0 if no child needs a run. NoteChildren is step F4 of
-// docs/internals/claim-protocol.md.
+// docs/internals/follow-ups.md.
 func (r *Run) NoteChildren(place int64, left []Owed) RunPut {
 	return RunPut{ID: r.ID, If: RunState | RunPlace | RunOwes, Was: *r, Set: RunOwes | RunPlace, To: Run{Place: place, Owes: left}}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Permits is the state of one concurrency limit: the retry chains that hold a slot, and the retry chains that wait
-// for one. Permits is stored as one item, and a write fails if another writer changed the item. Section 9 of
-// docs/internals/claim-protocol.md has the rules.
+// for one. Permits is stored as one item, and a write fails if another writer changed the item. docs/internals/limits.md
+// has the rules.
 type Permits struct {
 	Name string // name of the limit, see PermitNames
 	V    int64  // incremented by each write; 0: not stored

@@ -99,7 +99,7 @@ func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
 // Uncounted returns a RunPut that clears Permit of a run that was never sent and has no owner, because no executor is
 // available. The run must request its slots again. The put increases Until, so that a claim fails if it is based on
-// an earlier read. See section 9 of docs/internals/claim-protocol.md.
+// an earlier read. See docs/internals/limits.md.
 func (r *Run) Uncounted(now time.Time) RunPut {
 	to := *r
 	to.Permit, to.Until = "", now

@@ -87,7 +87,7 @@ func (it *item) permit() string {
 	return ""
 }
 
-// permits asks for the permits of the claims in a list (claim protocol section 9). Claims that get none become writes of
+// permits asks for the permits of the claims in a list (docs/internals/limits.md). Claims that get none become writes of
 // waiting or skipped runs. A run without a stored record does not enter the queue: its message would be the only trace that
 // it waits. permits returns the writes to do now.
 func (b *batch) permits(ctx context.Context, list []*write) []*write {

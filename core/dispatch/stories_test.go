@@ -231,9 +231,9 @@ func TestWaitsForExecutor(t *testing.T) {
 	story.Play(t, map[string]string{
 		// A queue that rounds times down to seconds does not deliver the last check repeatedly until the wait is over.
 		"less than a second": away + "500ms; fire 7@0s; +900ms; come; +1s; come",
-		"paused":  away + "1h; fire 7@1s; edit 7 state=paused revat=+2s; repeat 2 +15s & come",
-		"deleted": away + "1h; fire 7@1s; delete 7; repeat 2 +15s & come",
-		"edited":  away + "1h; fire 7@1s; edit 7 rev=1 waitforexecutor=10s; repeat 2 +15s & come",
+		"paused":             away + "1h; fire 7@1s; edit 7 state=paused revat=+2s; repeat 2 +15s & come",
+		"deleted":            away + "1h; fire 7@1s; delete 7; repeat 2 +15s & come",
+		"edited":             away + "1h; fire 7@1s; edit 7 rev=1 waitforexecutor=10s; repeat 2 +15s & come",
 		// A trigger got a later due time. An old message that arrives after that time does not shorten its wait.
 		"since its due time": away + "10m; run 7#1 state=queued owner= cause=api at=0s slot=0s; +1s; fire 7#1 slot=-15m",
 	}, newStage)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 )
@@ -54,8 +55,11 @@ var varies = regexp.MustCompile(`#[0-9]+|\+[0-9hm.]+s?|\b(v|planat|next|rev|id|s
 func crashed(t *testing.T, begin, end, then string, step int, done bool) (all []string, died bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s := onStage(t)
+		var mu sync.Mutex
 		sent := map[string]bool{}
 		s.say = func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
 			if what := fmt.Sprintf(format, args...); !strings.HasPrefix(what, "closed ") { // this dies with the process
 				for _, one := range oneOf.FindAllString(varies.ReplaceAllString(what, ""), -1) {
 					sent[one] = true

@@ -11,8 +11,8 @@ import (
 	"github.com/tickring/tickring/store"
 )
 
-// join records for a child of several parents that the parent run r has closed as required: "A
-// join" of section 5 of the protocol.
+// join records for a child of several parents that the parent run r has closed as required: "Joins"
+// in docs/internals/follow-ups.md.
 func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) error {
 	for range budget.PermitTries {
 		j, noted, err := f.note(ctx, job, r, drawn)

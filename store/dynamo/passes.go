@@ -14,7 +14,7 @@ import (
 )
 
 // A job is only created in an app that exists, and an app is only deleted without jobs, although they share no item:
-// docs/internals/claim-protocol.md 4.
+// docs/internals/follow-ups.md.
 
 // leavingFor is how long a mark counts if its owner does not respond.
 const leavingFor = 30 * time.Second
