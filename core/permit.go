@@ -185,6 +185,12 @@ func (p *Permits) Doubt(first RunID, at time.Time) bool {
 	return i >= 0
 }
 
+// Confirm records that the slot of a chain is not doubtful, and reports whether p changed.
+func (p *Permits) Confirm(first RunID) (changed bool) {
+	i := p.holder(first)
+	return i >= 0 && !p.Holders[i].Until.IsZero() && p.Doubt(first, time.Time{})
+}
+
 // Doubtful reports whether the claim that the slot was requested for may never have been stored.
 func (h *Holder) Doubtful(now time.Time) bool { return !h.Until.IsZero() && now.After(h.Until) }
 

@@ -212,39 +212,30 @@ func (f *Finish) Uncount(ctx context.Context, run *core.Run, names []string) err
 func (f *Finish) Settle(ctx context.Context, p *core.Permits, ended bool) (changed bool, err error) {
 	now := f.o.Now()
 	var slots []core.Holder
-	for _, h := range p.Holders {
-		if ended || h.Doubtful(now) {
-			slots = append(slots, h)
+	var firsts []core.RunID
+	for _, doubtful := range []bool{true, false} {
+		for _, h := range p.Holders {
+			if h.Doubtful(now) == doubtful && (doubtful || ended) && len(slots) < budget.PermitLooks {
+				slots, firsts = append(slots, h), append(firsts, h.First)
+			}
 		}
-	}
-	slices.SortStableFunc(slots, func(a, b core.Holder) int { return cmp.Compare(doubt(&b, now), doubt(&a, now)) })
-	slots = slots[:min(len(slots), budget.PermitLooks)]
-	firsts := make([]core.RunID, len(slots))
-	for i, h := range slots {
-		firsts[i] = h.First
 	}
 	last, err := f.lastAttempts(ctx, firsts)
 	if err != nil {
 		return false, fmt.Errorf("read runs of concurrency slots %s: %w", p.Name, err)
 	}
+	has, err := f.confirm(ctx, p.Name, slots, last, now)
+	if err != nil {
+		return false, err
+	}
 	free := map[core.RunID]bool{}
 	for _, h := range slots {
-		until, needed, err := f.settled(ctx, p.Name, &h, last[h.First], now)
-		if err != nil {
-			return false, err
-		}
+		until, needed := settled(p.Name, &h, last[h.First], has[h.First], now)
 		if free[h.First] = !needed; needed && until != h.Until {
 			changed = p.Doubt(h.First, until)
 		}
 	}
 	return p.Release(now, func(first core.RunID) bool { return free[first] }) || changed, nil
-}
-
-func doubt(h *core.Holder, now time.Time) int {
-	if h.Doubtful(now) {
-		return 1
-	}
-	return 0
 }
 
 // lastAttempts reads the last stored attempt of each chain, by the first run of the chain.
@@ -271,40 +262,59 @@ func (f *Finish) lastAttempts(ctx context.Context, firsts []core.RunID) (map[cor
 	return found, nil
 }
 
+// claimed reports whether a chain was claimed. The parameter r is its last attempt.
+func claimed(r *core.Run) bool { return r.MayHaveBeenSent() || r.IsBroadcast() || !r.State.Open() }
+
 // settled decides whether a chain needs its slot of the limit name, and when the slot is doubtful again. The parameter got is
-// the last attempt of the chain.
-func (f *Finish) settled(ctx context.Context, name string, h *core.Holder, got store.Got[*core.Run], now time.Time) (
-	until time.Time, needed bool, err error,
-) {
+// the last attempt of the chain, and hasFirst reports whether the chain has its first slot.
+func settled(name string, h *core.Holder, got store.Got[*core.Run], hasFirst bool, now time.Time) (until time.Time, needed bool) {
 	r := cmp.Or(got.Is, &core.Run{})
 	names := core.PermitNames(r.Permit)
-	claimed := r.MayHaveBeenSent() || r.IsBroadcast() || !r.State.Open()
-	if until = now.Add(core.DoubtAfter); claimed {
-		until = time.Time{}
-	}
-	switch {
+	switch later := now.Add(core.DoubtAfter); {
 	case r.FreesSlots():
-		return until, false, nil
+		return until, false
 	case !h.Doubtful(now):
-		return h.Until, true, nil
+		return h.Until, true
 	case got.Err != nil:
-		return now.Add(core.DoubtAfter), true, nil
-	case !slices.Contains(names, name): // it is not stored, or has requested another slot since
-		return until, false, nil
-	case names[0] != name: // a run needs a second slot only if it has the first
-		needed, err = f.confirm(ctx, names[0], h.First, claimed)
-		return until, needed, err
+		return later, true
+	case !slices.Contains(names, name), names[0] != name && !hasFirst: // it is not stored, or has requested another slot since
+		return until, false
+	case !claimed(r):
+		return later, true
 	}
-	return until, true, nil
+	return until, true
 }
 
-// confirm reports whether a chain has its first slot. For a claimed chain, it also records that the slot is not doubtful:
-// another process may be about to free the slot, because it has read the chain before the claim was stored.
-func (f *Finish) confirm(ctx context.Context, name string, first core.RunID, claimed bool) (has bool, err error) {
-	err = f.PutPermits(ctx, name, nil, func(p *core.Permits) (bool, error) {
-		has = p.Holds(first)
-		doubtful := slices.ContainsFunc(p.Holders, func(h core.Holder) bool { return h.First == first && !h.Until.IsZero() })
-		return claimed && doubtful && p.Doubt(first, time.Time{}), nil
-	})
+// confirm returns the chains that have their first slot, of those for which the limit name is the second. If such a chain was
+// claimed, confirm also records that its first slot is not doubtful: another process may be about to free that slot, because it
+// has read the chain before the claim was stored.
+func (f *Finish) confirm(ctx context.Context, name string, slots []core.Holder, last map[core.RunID]store.Got[*core.Run], now time.Time) (
+	has map[core.RunID]bool, err error,
+) {
+	chains := map[string][]core.RunID{} // by the first limit
+	for _, h := range slots {
+		if r := last[h.First].Is; r != nil && h.Doubtful(now) {
+			if names := core.PermitNames(r.Permit); slices.Index(names, name) > 0 {
+				chains[names[0]] = append(chains[names[0]], h.First)
+			}
+		}
+	}
+	has = map[core.RunID]bool{}
+	list := make([]*permitChange, 0, len(chains))
+	for first, of := range chains {
+		list = append(list, &permitChange{name: first, change: func(p *core.Permits) (changed bool, _ error) {
+			for _, chain := range of {
+				has[chain] = p.Holds(chain)
+				changed = claimed(last[chain].Is) && p.Confirm(chain) || changed
+			}
+			return changed, nil
+		}})
+	}
+	if len(list) > 0 {
+		f.putPermits(ctx, list)
+	}
+	for _, c := range list {
+		err = cmp.Or(err, c.err)
+	}
 	return has, err
 }
