@@ -430,7 +430,11 @@ func (b *batch) route(it *item) bool {
 	}
 	if len(it.order) == 0 {
 		if until := it.job.WaitsUntil(it.app, it.fire.Slot); b.mayWait(it) && !b.now().After(until) {
-			it.phase = passing{waits: until, unwoken: len(addresses) > 0, why: errNobody}
+			p := passing{waits: until, why: errNobody}
+			if len(addresses) > 0 { // they were asked, and none is available
+				p.most = waitLook
+			}
+			it.phase = p
 			return false
 		}
 		if len(addresses) == 0 {

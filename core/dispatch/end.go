@@ -142,7 +142,7 @@ func (b *batch) putBack(ctx context.Context) {
 		slow, now   bool
 		hint        bool
 		waits       time.Time // when the wait for an executor ends
-		unwoken     bool
+		most        time.Duration
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}
@@ -155,7 +155,7 @@ func (b *batch) putBack(ctx context.Context) {
 			b.set(it, done{})
 			continue
 		}
-		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, unwoken: p.unwoken, at: p.at, hint: it.hint}
+		g := group{slot: it.fire.Slot, try: it.try + 1, slow: it.slow, waits: p.waits, most: p.most, at: p.at, hint: it.hint}
 		if p.unread {
 			g.unread = it.unread + 1
 		}
@@ -178,7 +178,7 @@ func (b *batch) putBack(ctx context.Context) {
 		case g.waits.IsZero():
 			at = at.Add(b.d.backoff(g.try, b.d.o.BackoffMax))
 		default:
-			at = b.d.nextLook(g.try, g.slot, g.unwoken, g.waits)
+			at = b.d.nextLook(g.try, g.slot, g.most, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
 			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Unread: g.unread, Slow: g.slow, Hint: g.hint}

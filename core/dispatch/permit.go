@@ -155,7 +155,14 @@ func (b *batch) answered(a *permitAsk) bool {
 		if end := a.it.fire.Slot.Time().Add(a.it.job.Sched.Deadline); end.After(b.now()) {
 			until = end
 		}
-		a.it.phase = passing{waits: until, unwoken: a.replaces() || a.beside || a.claims, at: a.from, why: errNoPermit}
+		p := passing{waits: until, at: a.from, why: errNoPermit}
+		switch {
+		case a.replaces() || a.claims:
+			p.most = waitLook
+		case a.beside:
+			p.most = besideMost
+		}
+		a.it.phase = p
 		*a.put = b.listed(a.it.run.Wait()).Counted(a.run.Permit)
 		if a.answer == core.PermitWaits && !a.named { // after this write it enters the queue
 			a.it.phase = undecided{}

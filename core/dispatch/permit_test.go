@@ -56,6 +56,20 @@ func TestLongLineBesideAHungRun(t *testing.T) {
 		if looks := read.Load() / int64(len(ids)); looks > 5 {
 			t.Errorf("a check reads %d runs, want 5 at most", looks)
 		}
+		st.Play("+10m; come")
+		beside := ids[len(ids)-300:]
+		st.s.runs = func(ids []core.RunID) error {
+			for _, id := range ids {
+				if slices.Contains(beside, id) {
+					read.Add(1)
+				}
+			}
+			return nil
+		}
+		read.Store(0)
+		if st.Step("repeat 16 +15s & come"); read.Load() > 2000 {
+			t.Errorf("in four minutes, %d reads of 300 runs beside the queue, want one a minute for each", read.Load())
+		}
 		st.Step("purge")
 		for _, id := range ids {
 			r := st.s.Store.Run(id)

@@ -30,10 +30,10 @@ type (
 		slowly  bool // nothing failed: it only belongs on the slow queue
 		unread  bool // its job or app cannot be decoded
 		// waits is when its wait for an executor ends; zero: it does not wait.
-		waits   time.Time
-		unwoken bool         // nothing wakes it: its executors were asked, and none is available
-		at      core.Instant // when its attempt begins, if known
-		why     error
+		waits time.Time
+		most  time.Duration // longest interval between two checks, because nothing wakes it; 0: waitMost
+		at    core.Instant  // when its attempt begins, if known
+		why   error
 	}
 	// undeliverable: to go to the dead-letter queue.
 	undeliverable struct{ why string }

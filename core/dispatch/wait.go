@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -12,6 +13,8 @@ import (
 const (
 	waitLook = 12 * time.Second
 	waitMost = 11 * time.Minute // with the random delay less than ring.Farthest
+	// besideMost is waitMost for a run beside the full queue of its app, which has room again before it is empty.
+	besideMost = time.Minute
 )
 
 // laterLook returns when to check a run that begins in a future second: in that second.
@@ -31,13 +34,11 @@ func (d *Dispatcher) notAtOnce(at time.Time) time.Time {
 	return at
 }
 
-// nextLook returns when check n (from 1) of a run that has waited since its due time happens. If nothing wakes the run, the
-// interval stays short. The last check follows right after until, when a deadline that ended the wait has passed as well.
-func (d *Dispatcher) nextLook(try int, since core.Instant, unwoken bool, until time.Time) time.Time {
-	most := waitLook
-	if !unwoken {
-		most = max(waitLook, min(d.o.Now().Sub(since.Time())/4, waitMost))
-	}
+// nextLook returns when check n (from 1) of a run that has waited since its due time happens. The parameter most limits the
+// interval of a run that nothing wakes; 0: waitMost. The last check follows right after until, when a deadline that ended the
+// wait has passed as well.
+func (d *Dispatcher) nextLook(try int, since core.Instant, most time.Duration, until time.Time) time.Time {
+	most = max(waitLook, min(d.o.Now().Sub(since.Time())/4, cmp.Or(most, waitMost)))
 	at := d.o.Now().Add(d.backoff(try, most))
 	last := d.notAtOnce(until.Add(time.Millisecond))
 	if at.After(last) {
