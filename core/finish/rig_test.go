@@ -95,21 +95,11 @@ func kind(k store.Key) string {
 
 // do makes a call with the faults.
 func (x *faults) do(ctx context.Context, c *hook.Call, next func() []error) []error {
-	if n := len(c.Write) + len(c.Put) + len(c.PutRun) + len(c.Out); n > 0 || c.Number != 0 || x.dead {
-		x.mu.Lock()
-		dies := x.writes == 1
-		if x.writes > 0 {
-			x.writes--
-		}
-		was := x.dead
-		x.dead = was || dies
-		x.mu.Unlock()
+	if dies, dead := x.step(c); dead {
 		if dies && x.done {
 			next()
 		}
-		if was || dies {
-			return hook.Fail(errUnknown, max(1, n))
-		}
+		return hook.Fail(errUnknown, max(1, len(c.Write)+len(c.Put)+len(c.PutRun)+len(c.Out)))
 	}
 	f := x.next(op(c))
 	single := f.done && (c.Get != nil || c.Runs != nil || c.Jobs != nil && errors.Is(f.err, core.ErrThrottled)) // each item fails
@@ -138,6 +128,18 @@ func (x *faults) do(ctx context.Context, c *hook.Call, next func() []error) []er
 		}
 	}
 	return errs
+}
+
+// step counts a write, and reports whether the process dies with it, and whether it is dead.
+func (x *faults) step(c *hook.Call) (dies, dead bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.writes > 0 && len(c.Write)+len(c.Put)+len(c.PutRun)+len(c.Out)+int(c.Number) > 0 {
+		x.writes--
+		dies = x.writes == 0
+	}
+	x.dead = x.dead || dies
+	return dies, x.dead
 }
 
 // unread makes each item of a read unreadable.
