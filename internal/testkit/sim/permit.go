@@ -340,7 +340,7 @@ func (t *truth) permitsWritten(was, is core.Permits) {
 		case slices.Contains(was.Queue, first):
 		case !stored:
 			t.fail(first, "permits %s: run %d waits, and is not stored", is.Name, first)
-		case !core.IsPermitOfApp(is.Name) && !r.MaybeSent && i >= t.mayWait(first.Job()):
+		case !core.IsPermitOfApp(is.Name) && !r.MayHaveBeenSent() && i >= t.mayWait(first.Job()):
 			t.fail(first, "permits %s: run %d waits behind %d others, and %d may wait", is.Name, first, i, t.mayWait(first.Job()))
 		}
 	}
