@@ -181,6 +181,8 @@ func (st *stage) Beat(ctx context.Context, _ *core.App, address string) error {
 		return errors.New("no answer")
 	case "unasked":
 		return core.Errorf(core.CodeUnavailable, "not asked: too many open files")
+	case "idle":
+		time.Sleep(time.Millisecond) // all addresses that are asked at once are asked before the first answers
 	}
 	return nil
 }
